@@ -1,0 +1,5 @@
+"""`python -m ttlproxy`."""
+
+from ttlproxy.cli import main
+
+raise SystemExit(main())

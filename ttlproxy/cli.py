@@ -1,0 +1,164 @@
+"""The command line: flags, environment and file become Settings, trouble becomes an exit code.
+
+What can be set is not said here: flags, variables and keys follow from the fields of Settings.
+"""
+
+import argparse
+import asyncio
+import importlib.util
+import logging
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import EnvSettingsSource
+
+from ttlproxy import __version__, app
+from ttlproxy.config import Listen, Settings
+from ttlproxy.embedded import Embedded
+from ttlproxy.errors import SettingsError, TtlproxyError
+
+EPILOG = """\
+Every setting is a flag (--reap-batch), an environment variable (TTLPROXY_REAP_BATCH) and a key of
+the TOML file (reap_batch). Flags beat the environment, and the environment beats the file.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ttlproxy until it is told to stop; returns the exit code (see ttlproxy.errors)."""
+    try:
+        settings = load(sys.argv[1:] if argv is None else argv)
+        logging.basicConfig(
+            level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
+        )
+        with asyncio.Runner(loop_factory=loop_factory(settings.event_loop)) as runner:
+            return runner.run(app.serve(settings, started))
+    except (TtlproxyError, OSError) as error:  # OSError: the address is in use, or not ours
+        print(f"ttlproxy: {error}", file=sys.stderr)
+        return error.exit_code if isinstance(error, TtlproxyError) else 1
+    except KeyboardInterrupt:
+        return 1
+
+
+def load(argv: Sequence[str]) -> Settings:
+    """The settings of flags, environment and file. Raises SettingsError with all problems."""
+    flags, problems = _flags(argv)
+    config = flags.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
+    file = _file(config, problems) if config else {}
+    environment = EnvSettingsSource(Settings)()
+    try:
+        settings = Settings(**{**file, **environment, **flags})
+    except ValidationError as invalid:
+        for error in invalid.errors():
+            name = str(error["loc"][0])
+            place = _flag(name)
+            if name not in flags and name in environment:
+                place = f"TTLPROXY_{name.upper()}"
+            elif name not in flags and name in file:
+                place = f"{name} in {config}"
+            problems.append(f"{place}: {error['msg'].removeprefix('Value error, ')}")
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def _flags(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The flags that were given, by field, and the problems. Ends the process for --help."""
+    parser = argparse.ArgumentParser(
+        "ttlproxy",
+        description="A proxy before Redis that gives hash fields and set members a time to live.",
+        epilog=EPILOG,
+        argument_default=argparse.SUPPRESS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    parser.add_argument("--version", action="version", version=f"ttlproxy {__version__}")
+    parser.add_argument("--config", metavar="FILE", help="a TOML file with settings")
+    for name, field in Settings.model_fields.items():
+        parser.add_argument(_flag(name), metavar=_metavar(name, field), help=_help(field))
+    try:
+        flags, rest = parser.parse_known_args(argv)
+    except argparse.ArgumentError as error:
+        return {}, [f"{error.argument_name}: {error.message}"]
+    # Only names are repeated: what stands beside a misspelt flag may be a password.
+    unknown = [word.partition("=")[0] for word in rest if word.startswith("-")]
+    problems = [f"{flag}: there is no such flag" for flag in unknown]
+    if rest and not unknown:
+        problems.append("there are words that belong to no flag")
+    return vars(flags), problems
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _metavar(name: str, field: FieldInfo) -> str:
+    if get_origin(field.annotation) is Literal:
+        return "|".join(get_args(field.annotation))
+    return name.rpartition("_")[2].upper()
+
+
+def _help(field: FieldInfo) -> str:
+    default = field.get_default(call_default_factory=True)
+    shown = "" if default is None else f" (default: {default})"
+    return f"{field.description}{shown}".replace("%", "%%")
+
+
+def _file(path: str, problems: list[str]) -> dict[str, Any]:
+    """What the file says of settings that there are; the rest becomes problems."""
+    try:
+        content = tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        problems.append(f"{path}: cannot read the file: {error.strerror}")
+        return {}
+    except ValueError as error:  # not UTF-8, or not TOML
+        problems.append(f"{path}: {error}")
+        return {}
+    unknown = content.keys() - Settings.model_fields.keys()
+    problems += [f"{name} in {path}: there is no such setting" for name in sorted(unknown)]
+    return {name: value for name, value in content.items() if name not in unknown}
+
+
+def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's loop if it is installed and not declined, else None for asyncio's own."""
+    if choice == "asyncio" or not importlib.util.find_spec("uvloop"):
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def started(listen: str, upstream: str, embedded: Embedded | None) -> None:
+    """Say on standard output that clients may come."""
+    print(greeting(listen, upstream, embedded), flush=True)
+
+
+def greeting(listen: str, upstream: str, embedded: Embedded | None) -> str:
+    """What runs where, and what to try. Whoever starts ttlproxy reads the address from line 1."""
+    if embedded:
+        behind = [
+            f"before a Redis of its own: {embedded.binary.name} {embedded.version}",
+            f"  binary  {embedded.binary} (pid {embedded.pid})",
+            f"  data    {embedded.data_dir}",
+            f"  socket  {embedded.socket_path}",
+        ]
+    else:
+        behind = [f"before {upstream}"]
+    client = _redis_cli(Listen.parse(listen))
+    commands = ("HSET h a 1 b 2", "HEXPIREFIELD h a 1", "HTTLFIELD h a", "HGETALL h")
+    tries = [f"  {client} {command}" for command in commands]
+    return "\n".join([f"ttlproxy {__version__} listens on {listen}", *behind, "try", *tries])
+
+
+def _redis_cli(listen: Listen) -> str:
+    """How to call redis-cli, whose default is 127.0.0.1."""
+    if listen.path:
+        return f"redis-cli -s {listen.path}"
+    here = listen.host in ("127.0.0.1", "0.0.0.0", "::")
+    return f"redis-cli -p {listen.port}" if here else f"redis-cli -h {listen.host} -p {listen.port}"

@@ -1,0 +1,58 @@
+"""Hash fields: the commands that Redis lacks, and those of Redis that have to do more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttlproxy.commands import grammar
+from ttlproxy.commands.elements import family
+from ttlproxy.commands.grammar import Noun, Refused
+from ttlproxy.commands.overrides import named, on_key, rest
+from ttlproxy.commands.spec import Call, Virtual
+from ttlproxy.commands.writes import untyped_refusal
+
+NOUN = Noun(type="hash", prefix="H", one="field", many="fields")
+
+
+def _plan_setex(args: Sequence[bytes]) -> Call:
+    try:
+        options = grammar.write_options(NOUN, args, "HSETEX", (b"FNX", b"FXX"), 2)
+    except Refused as refused:
+        return untyped_refusal("HSETEX", refused)
+    keep = b"1" if options.keep else b"0"
+    argv = (b"hsetex", *options.time, keep, options.condition, *options.rest)
+    return Call("hash_setex", (args[1],), argv)
+
+
+VIRTUALS = (
+    *family(NOUN, fill="HSET h a 1 b 2", key="h", elements=("a", "b")),
+    Virtual(
+        name="HSETEX",
+        summary="Sets hash fields and their time to live in one step.",
+        group="hash",
+        forms=(
+            "key [FNX|FXX] [EX seconds|PX milliseconds|EXAT unix-time-seconds"
+            "|PXAT unix-time-milliseconds|KEEPTTL] FIELDS numfields field value [field value ...]",
+        ),
+        reply="1 the fields were written, 0 condition not met",
+        complexity="O(N*log(M)), N fields named, M with a deadline",
+        since="0.1.0",
+        plan=_plan_setex,
+        example=(
+            ("HSETEX h FNX EX 100 FIELDS 2 a 1 b 2", "(integer) 1"),
+            ("HSETEX h FNX EX 100 FIELDS 1 a 3", "(integer) 0"),
+            ("HSETEX h KEEPTTL FIELDS 1 a 4", "(integer) 1"),
+            ("HTTLFIELD h a", "(integer) 100"),
+        ),
+        sets_deadlines=True,
+    ),
+)
+
+OVERRIDES = (
+    on_key("HSET", "hash_set", named),
+    on_key("HMSET", "hash_set", named),
+    on_key("HSETNX", "hash_keep", named),
+    on_key("HINCRBY", "hash_keep", named),
+    on_key("HINCRBYFLOAT", "hash_keep", named),
+    on_key("HDEL", "hash_del", rest),
+)

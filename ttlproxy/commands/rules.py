@@ -1,0 +1,147 @@
+"""What to do with each command: our tables over those of the server behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ttlproxy.commands import hashes, keyspace, sets
+from ttlproxy.commands.spec import Override, Virtual
+
+VIRTUALS: Final = {spec.name: spec for spec in (*hashes.VIRTUALS, *sets.VIRTUALS)}
+OVERRIDES: Final = {
+    row.name: row for row in (*hashes.OVERRIDES, *sets.OVERRIDES, *keyspace.OVERRIDES)
+}
+
+# Where a command's keys stand.
+NO_KEY: Final = 0
+ONE_KEY: Final = 1  # its first argument
+ANY_KEY: Final = 2  # anywhere: each argument may be one
+
+# Commands that change what later requests mean: see Session.
+STATEFUL: Final = frozenset(
+    ["MULTI", "EXEC", "DISCARD", "SELECT", "RESET", "CLIENT", "SCRIPT", "QUIT", "PSYNC", "SYNC"]
+)
+# Redis tells since 7.0 which commands block. WAIT and WAITAOF hold up what stands behind as well.
+BLOCKING: Final = frozenset(
+    [
+        "BLPOP",
+        "BRPOP",
+        "BRPOPLPUSH",
+        "BLMOVE",
+        "BLMPOP",
+        "BZPOPMIN",
+        "BZPOPMAX",
+        "BZMPOP",
+        "XREAD",
+        "XREADGROUP",
+        "WAIT",
+        "WAITAOF",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A row of the server's own COMMAND reply: name, arity as Redis counts it, flags, key range."""
+
+    name: str
+    arity: int
+    flags: frozenset[str]
+    first_key: int
+    last_key: int
+    subcommands: bool
+
+    @property
+    def key_kind(self) -> int:
+        if "movablekeys" in self.flags or self.subcommands:
+            return ANY_KEY
+        if self.first_key == 0:
+            return NO_KEY
+        return ONE_KEY if self.first_key == self.last_key == 1 else ANY_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """All there is to know of a command when a request of it comes.
+
+    override: also the virtual command's call where the server has a command of that name itself.
+    """
+
+    name: str
+    key_kind: int = ANY_KEY
+    arity: int = -1
+    writes: bool = True
+    blocks: bool = False
+    stateful: bool = False
+    virtual: Virtual | None = None
+    override: Override | None = None
+
+    def fits(self, words: int) -> bool:
+        """Whether Redis takes so many words, the name counted."""
+        return words == self.arity if self.arity >= 0 else words >= -self.arity
+
+
+# What a command is that neither the tables nor the server know, such as one of a module.
+UNKNOWN: Final = Rule(name="")
+
+
+class Rules:
+    """The rules for the commands of one server.
+
+    plain: for the commands that need nothing but a look at their keys, the kind of those; names in
+    upper and in lower case, which is how clients send them.
+    """
+
+    __slots__ = ("_rules", "plain")
+
+    def __init__(self, natives: Iterable[Native] = ()) -> None:
+        self._rules: dict[bytes, Rule] = {}
+        self.plain: dict[bytes, int] = {}
+        table: Mapping[str, Native] = {native.name: native for native in natives}
+        for name in {*table, *VIRTUALS, *OVERRIDES, *STATEFUL, *BLOCKING}:
+            self._add(_rule(name, table.get(name)))
+
+    def find(self, word: bytes) -> Rule:
+        """The rule for a command's name, in any case."""
+        return self._rules.get(word) or self._rules.get(word.upper(), UNKNOWN)
+
+    def _add(self, rule: Rule) -> None:
+        for name in (rule.name.encode(), rule.name.lower().encode()):
+            self._rules[name] = rule
+            if not (rule.virtual or rule.stateful or rule.blocks):
+                self.plain[name] = rule.key_kind
+
+
+def _rule(name: str, native: Native | None) -> Rule:
+    override = OVERRIDES.get(name)
+    virtual = VIRTUALS.get(name)
+    if virtual and native:
+        override, virtual = _overriding(virtual), None
+    if native is None:
+        return Rule(
+            name,
+            stateful=name in STATEFUL,
+            blocks=name in BLOCKING,
+            virtual=virtual,
+            override=override,
+        )
+    return Rule(
+        name,
+        key_kind=native.key_kind,
+        arity=native.arity,
+        writes="write" in native.flags or "movablekeys" in native.flags,
+        blocks=name in BLOCKING or "blocking" in native.flags,
+        stateful=name in STATEFUL,
+        override=override,
+    )
+
+
+def _overriding(virtual: Virtual) -> Override:
+    """Ours on managed keys only, where the server has the command itself."""
+
+    def first(args: Sequence[bytes]) -> Sequence[bytes]:
+        return args[1:2]
+
+    return Override(name=virtual.name, plan=virtual.plan, keys=first, targets=first)

@@ -1,0 +1,75 @@
+"""What a command is, as data. Knows grammar and script names; knows no session and no Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+
+class Call(NamedTuple):
+    """A script call that a request becomes: which script, on which data keys, with which words.
+
+    A script whose header names `db` first gets it from the session; `argv` begins after it.
+    """
+
+    script: str
+    keys: Sequence[bytes]
+    argv: Sequence[bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Virtual:
+    """A command that Redis does not have.
+
+    name: in upper case; forms: the arguments of each form, as `redis-cli help` shows them; plan:
+    makes the call of a request whose arity is right; no_form_has: a number of words between the
+    forms, which is wrong; example: lines typed in
+    redis-cli one after the other on an empty database, each with its reply; sets_deadlines: it may
+    make its key managed.
+    """
+
+    name: str
+    summary: str
+    group: str
+    forms: tuple[str, ...]
+    reply: str
+    complexity: str
+    since: str
+    plan: Callable[[Sequence[bytes]], Call]
+    example: tuple[tuple[str, str], ...]
+    sets_deadlines: bool = False
+    no_form_has: int = 0
+
+    @cached_property
+    def min_words(self) -> int:
+        """Words of the shortest form, the name counted."""
+        return 1 + min(_least_words(form) for form in self.forms)
+
+    def fits(self, words: int) -> bool:
+        """Whether a request of so many words, the name counted, has the right arity."""
+        return words >= self.min_words and words != self.no_form_has
+
+
+@dataclass(frozen=True, kw_only=True)
+class Override:
+    """A command of Redis that has to do more where a key of it is managed.
+
+    plan: makes the call, of a request whose arity is right; keys: its data keys; targets: those of
+    them that may become managed by it.
+    """
+
+    name: str
+    plan: Callable[[Sequence[bytes]], Call]
+    keys: Callable[[Sequence[bytes]], Sequence[bytes]]
+    targets: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
+
+
+def _least_words(form: str) -> int:
+    """Words of a form without what stands in brackets."""
+    words = depth = 0
+    for word in form.split():
+        words += not (depth or word.startswith("["))
+        depth += word.count("[") - word.count("]")
+    return words

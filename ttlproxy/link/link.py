@@ -1,0 +1,220 @@
+"""The link: everything the proxy itself wants of Redis, and whether Redis is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import RedisError, ResponseError
+
+from ttlproxy.commands import Native, Rules
+from ttlproxy.config import Settings, Upstream
+from ttlproxy.errors import LayoutError, UpstreamError
+from ttlproxy.keys import Keys
+from ttlproxy.link.clock import ServerClock
+from ttlproxy.link.connections import client
+from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.pushes import Pushes
+from ttlproxy.link.reaps import Reap, SessionReaps
+from ttlproxy.metrics import Metrics
+from ttlproxy.registry import Place, Registry
+from ttlproxy.scripts import Scripts
+from ttlproxy.session import Caller
+
+log = logging.getLogger(__name__)
+
+# How the index and the schedule are laid out; a proxy that meets a newer one does not start.
+LAYOUT = 1
+
+_BEAT_S = 1.0
+_BACKOFF = ExponentialWithJitterBackoff(cap=2.0, base=0.05)
+_PAGE = 1000
+
+
+class Link:
+    """Keeps the proxy's connections to Redis, and with them what it knows of managed keys.
+
+    ready: set while scripts are loaded, announcements arrive and the registry is whole
+    rules: of the server that the link last spoke to
+    """
+
+    def __init__(self, settings: Settings, upstream: Upstream, metrics: Metrics) -> None:
+        prefix = settings.prefix.encode()
+        self.keys = Keys(prefix)
+        self.scripts = Scripts(prefix)
+        self.caller = Caller(self.scripts, self.keys)
+        self.registry = Registry()
+        self.clock = ServerClock()
+        self.rules = Rules()
+        self.ready = asyncio.Event()
+        self.tried = asyncio.Event()
+        self.upstream = upstream
+        self.reap = Reap(self.caller, self.registry, self.clock, metrics)
+        self.on_ghosts: Callable[[Iterable[Place]], None] = lambda places: None
+        self._settings = settings
+        self._pushes: Pushes | None = None
+        self._session_reaps: SessionReaps | None = None
+        self._reload = False
+
+    def receive_pushes(self) -> None:
+        """Takes what Redis has announced up to now."""
+        if self._pushes is not None:
+            self._pushes.receive()
+
+    async def reaped(self, places: Iterable[Place]) -> None:
+        """Ends when what is due now at these places is gone, however long Redis is away."""
+        while True:
+            await self.ready.wait()
+            assert self._session_reaps
+            try:
+                await asyncio.shield(self._session_reaps.ask(places))
+                return
+            except UpstreamError:
+                self.ready.clear()  # so that the next round waits for the link's next life
+
+    async def run(self) -> None:
+        """Connects, stays connected, and starts anew after a loss. Raises LayoutError only."""
+        failures = 0
+        while True:
+            try:
+                await self._connected()
+            except* (RedisError, OSError, UpstreamError) as trouble:
+                failures = 1 if self.ready.is_set() else failures + 1
+                if failures == 1:
+                    log.warning("Redis at %s is away: %s", self.upstream.shown, _first(trouble))
+            finally:
+                self.ready.clear()
+                self.tried.set()
+            await asyncio.sleep(_BACKOFF.compute(failures))
+
+    async def _connected(self) -> None:
+        """One life of the link: from connecting to the first loss, which it raises."""
+        lost = asyncio.Event()
+        async with AsyncExitStack() as stack:
+            redis = await self._open(stack, "ttlproxy:link")
+            reaping = await self._open(stack, "ttlproxy:reaps")
+            await self._prepare(redis)
+            self._pushes = Pushes(self.keys, self.registry.announced, self._flushed, lost.set)
+            stack.callback(self._pushes.close)
+            await self._pushes.open(self.upstream, self._settings.connect_timeout)
+            await self._load(redis)
+            self._session_reaps = SessionReaps(
+                self.reap, reaping, self._settings.reap_batch, lambda places: self.on_ghosts(places)
+            )
+            stack.callback(self._session_reaps.stop)
+            self.ready.set()
+            self.tried.set()
+            log.info("Redis at %s: %d keys managed", self.upstream.shown, len(self.registry))
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_raise_when(lost), name="push connection")
+                tasks.create_task(self._session_reaps.run(), name="session reaps")
+                tasks.create_task(self._beat(redis), name="heartbeat")
+
+    async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
+        redis = client(self.upstream, name, self._settings.connect_timeout)
+        stack.push_async_callback(redis.aclose)
+        await redis.initialize()
+        return redis
+
+    async def _prepare(self, redis: Redis) -> None:
+        """What the server can do, whether we may touch it, and the scripts."""
+        layout = await redis.get(self.keys.layout)
+        if layout is not None and int(layout) > LAYOUT:
+            raise LayoutError(
+                f"the keys under {self.keys.prefix.decode()} have layout {int(layout)},"
+                f" and this ttlproxy knows {LAYOUT}: upgrade it"
+            )
+        try:
+            self.rules = Rules(_natives(await redis.command()))
+        except ResponseError as refused:
+            log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
+            self.rules = Rules()
+        await self._load_scripts(redis)
+
+    async def _load_scripts(self, redis: Redis) -> None:
+        for script in self.scripts.values():
+            await redis.script_load(script.text)
+        self.scripts.loaded = True
+
+    async def _load(self, redis: Redis) -> None:
+        """Reads all schedules into the registry, while announcements go on arriving."""
+        self._reload = False
+        self.registry.begin_load()
+        for db in await self._databases(redis):
+            cursor = b"0"
+            while True:
+                words = (b"ZSCAN", self.keys.schedule, cursor, b"COUNT", _PAGE)
+                cursor, entries = valid((await run(redis, [(db, words)]))[0])
+                scores = map(int, entries[1::2])
+                self.registry.load(db, zip(entries[::2], scores, strict=True))
+                if cursor == b"0":
+                    break
+        self.registry.end_load()
+
+    async def _databases(self, redis: Redis) -> list[int]:
+        """The logical databases that hold keys."""
+        keyspace: Mapping[str, Any] = await redis.info("keyspace")
+        return [int(name.removeprefix("db")) for name in keyspace if name.startswith("db")]
+
+    async def _beat(self, redis: Redis) -> None:
+        """Once a second: the clock, the scripts, what the registry holds too much."""
+        shas = [script.sha for script in self.scripts.values()]
+        while True:
+            sent = self.clock.reading()
+            now, known = await run(redis, [(0, (b"TIME",)), (0, (b"SCRIPT", b"EXISTS", *shas))])
+            # BUSY and the like pass by themselves, and nothing is missed meanwhile.
+            if not error(now) and not error(known):
+                seconds, microseconds = valid(now)
+                self.clock.learn(int(seconds) * 1000 + int(microseconds) // 1000, sent)
+                if not all(valid(known)):
+                    await self._load_scripts(redis)
+                self.scripts.loaded = True
+                self.registry.beat()
+                if self._reload or await self._is_bloated(redis):
+                    await self._load(redis)
+            await asyncio.sleep(_BEAT_S)
+
+    async def _is_bloated(self, redis: Redis) -> bool:
+        """Whether most of what the registry holds has been reaped by others."""
+        if len(self.registry) < 2 * _PAGE:
+            return False
+        sizes = await run(
+            redis, [(db, (b"ZCARD", self.keys.schedule)) for db in self.registry.databases()]
+        )
+        return len(self.registry) > 2 * sum(size for size in sizes if isinstance(size, int))
+
+    def _flushed(self) -> None:
+        """Any key may be gone. What is known too much costs reaps until it is read anew."""
+        self._reload = True
+
+
+def _first(trouble: BaseException) -> BaseException:
+    """What went wrong first, out of the groups it is wrapped in."""
+    while isinstance(trouble, BaseExceptionGroup):
+        trouble = trouble.exceptions[0]
+    return trouble
+
+
+async def _raise_when(lost: asyncio.Event) -> None:
+    await lost.wait()
+    raise UpstreamError("the push connection was lost")
+
+
+def _natives(commands: Mapping[str, Mapping[str, Any]]) -> Iterable[Native]:
+    """The rows of redis-py's COMMAND reply."""
+    for name, row in commands.items():
+        yield Native(
+            name=name.upper(),
+            arity=row["arity"],
+            flags=frozenset(
+                flag.decode() if isinstance(flag, bytes) else flag for flag in row["flags"]
+            ),
+            first_key=row["first_key_pos"],
+            last_key=row["last_key_pos"],
+            subcommands=bool(row.get("subcommands")),
+        )

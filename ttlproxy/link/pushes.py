@@ -1,0 +1,122 @@
+"""Announcements: a RESP3 connection that does nothing but receive what Redis pushes.
+
+A reply of its own pending would delay a push, so nothing is ever sent here once tracking is on.
+When a writer has its reply, the push can be read: `receive` takes what is there without waiting,
+and is called before each chunk of a client is looked at. asyncio's transports cannot do that, so
+this is a plain non-blocking socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+import ssl
+from collections.abc import Callable
+
+import hiredis
+
+from ttlproxy.config import Upstream
+from ttlproxy.errors import UpstreamError
+from ttlproxy.keys import Keys
+from ttlproxy.link.connections import plain_socket
+from ttlproxy.wire import encode
+
+_NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError)
+
+
+class Pushes:
+    """The push connection.
+
+    on_announcement(db, key, deadline_ms) is called for each announcement, on_flush() when Redis
+    says that any key may be gone, on_loss() once when the connection ends.
+    """
+
+    def __init__(
+        self,
+        keys: Keys,
+        on_announcement: Callable[[int, bytes, int], None],
+        on_flush: Callable[[], None],
+        on_loss: Callable[[], None],
+    ) -> None:
+        self._keys = keys
+        self._on_announcement = on_announcement
+        self._on_flush = on_flush
+        self._on_loss = on_loss
+        self._reader = hiredis.Reader()
+        self._poll = select.poll()
+        self._socket: socket.socket | None = None
+        self._loop = asyncio.get_running_loop()
+
+    async def open(self, upstream: Upstream, timeout_s: float) -> None:
+        """Connects and switches tracking on; raises OSError or UpstreamError."""
+        self._socket = await asyncio.to_thread(self._connect, upstream, timeout_s)
+        self._poll.register(self._socket, select.POLLIN)
+        self._loop.add_reader(self._socket, self._read)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    def receive(self) -> None:
+        """Takes what Redis has pushed up to now."""
+        if self._socket is not None and self._poll.poll(0):
+            self._read()
+
+    def _read(self) -> None:
+        while self._socket is not None:
+            try:
+                data = self._socket.recv(65536)
+            except _NOTHING_THERE:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.close()
+                self._on_loss()
+                return
+            self._reader.feed(data)
+            while (message := self._reader.gets()) is not False:
+                self._take(message)
+
+    def _take(self, message: object) -> None:
+        if not isinstance(message, list) or message[:1] != [b"invalidate"]:
+            return
+        if message[1] is None:
+            self._on_flush()
+            return
+        for name in message[1]:
+            announced = self._keys.announced(name)
+            if announced:
+                db, deadline_ms, key = announced
+                self._on_announcement(db, key, deadline_ms)
+
+    def _connect(self, upstream: Upstream, timeout_s: float) -> socket.socket:
+        """Runs in a thread: a few requests, each with its reply, then tracking."""
+        connection = plain_socket(upstream, timeout_s)
+        try:
+            hello: tuple[bytes, ...] = (b"HELLO", b"3")
+            if upstream.password is not None:
+                user = (upstream.user or "default").encode()
+                hello += (b"AUTH", user, upstream.password.encode())
+            self._ask(connection, *hello)
+            self._ask(connection, b"CLIENT", b"SETNAME", b"ttlproxy:pushes")
+            prefix = self._keys.announcement_prefix
+            self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
+            connection.setblocking(False)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _ask(self, connection: socket.socket, *words: bytes) -> None:
+        connection.sendall(encode(words))
+        while (reply := self._reader.gets()) is False:
+            data = connection.recv(65536)
+            if not data:
+                raise UpstreamError("Redis closed the push connection")
+            self._reader.feed(data)
+        if isinstance(reply, hiredis.ReplyError):
+            raise UpstreamError(f"Redis refuses the push connection: {reply}")

@@ -1,0 +1,129 @@
+"""Reaps on behalf of sessions: those that ask in the same moment share one round trip."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from redis.asyncio import Redis
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
+
+from ttlproxy.commands import Call
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link.clock import ServerClock
+from ttlproxy.link.pipeline import run
+from ttlproxy.metrics import Metrics
+from ttlproxy.registry import Place, Registry
+from ttlproxy.session import Caller
+
+# Elements that a key may always lose in one call, however many keys share the batch.
+_LEAST = 16
+_BACKOFF = ExponentialWithJitterBackoff(cap=0.5, base=0.01)
+
+
+class Reap:
+    """The reap script: called for a number of keys at once, its answers written down."""
+
+    def __init__(
+        self, caller: Caller, registry: Registry, clock: ServerClock, metrics: Metrics
+    ) -> None:
+        self._caller = caller
+        self._registry = registry
+        self._clock = clock
+        self._metrics = metrics
+
+    async def __call__(
+        self, redis: Redis, limits: dict[Place, int]
+    ) -> tuple[set[Place], set[Place]]:
+        """Removes due elements, at most `limits[place]` at each place.
+
+        Gives the places where more may be due, and those whose index has entries without an
+        element. Raises redis-py's exceptions.
+        """
+        sent = self._clock.reading()
+        before = {place: self._registry.bound(place) for place in limits}
+        replies = await run(
+            redis, ((place[0], self._words(place[1], limit)) for place, limit in limits.items())
+        )
+        more, ghosts = set(), set()
+        for (place, limit), reply in zip(limits.items(), replies, strict=True):
+            if isinstance(reply, NoScriptError):
+                self._caller.flushed()
+                more.add(place)
+                continue
+            if isinstance(reply, Exception):
+                raise reply
+            assert isinstance(reply, list)
+            now_ms, removed, first_ms, has_ghosts, kind = reply
+            self._clock.learn(now_ms, sent)
+            self._registry.reaped(place, before[place], first_ms if first_ms >= 0 else None)
+            self._metrics.reaped(kind.decode(), removed)
+            if removed >= limit:
+                more.add(place)
+            elif has_ghosts:
+                ghosts.add(place)
+        return more, ghosts
+
+    def _words(self, key: bytes, limit: int) -> tuple[bytes, ...]:
+        call = Call("reap", (key,), (b"%d" % limit,))
+        return self._caller.words(call, b"0", not self._caller.loaded)
+
+
+class SessionReaps:
+    """Gathers what sessions want reaped; one round trip at a time."""
+
+    def __init__(
+        self, reap: Reap, redis: Redis, batch: int, on_ghosts: Callable[[Iterable[Place]], None]
+    ) -> None:
+        self._reap = reap
+        self._redis = redis
+        self._batch = batch
+        self._on_ghosts = on_ghosts
+        self._wanted: set[Place] = set()
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asked = asyncio.Event()
+
+    def ask(self, places: Iterable[Place]) -> asyncio.Future[None]:
+        """Done when what was due at these places, at the time of asking, is gone."""
+        self._wanted.update(places)
+        self._asked.set()
+        return self._done
+
+    async def run(self) -> None:
+        """Serves until cancelled; a failure ends it, and those who wait get an UpstreamError."""
+        while True:
+            await self._asked.wait()
+            wanted, done = self._wanted, self._done
+            self._wanted, self._done = set(), asyncio.get_running_loop().create_future()
+            self._asked.clear()
+            try:
+                await self._serve(wanted)
+            except BaseException:
+                _fail(done)
+                raise
+            done.set_result(None)
+
+    def stop(self) -> None:
+        """Sessions that still wait have to ask anew."""
+        _fail(self._done)
+
+    async def _serve(self, places: set[Place]) -> None:
+        failures = 0
+        while places:
+            limit = max(self._batch // len(places), _LEAST)
+            try:
+                places, ghosts = await self._reap(self._redis, dict.fromkeys(places, limit))
+            except ReadOnlyError:
+                return  # before a replica nothing can be reaped: reads pass
+            except ResponseError:
+                # BUSY, LOADING, MASTERDOWN: it passes. How long a session waits is its own matter.
+                failures += 1
+                await asyncio.sleep(_BACKOFF.compute(failures))
+                continue
+            self._on_ghosts(ghosts)
+
+
+def _fail(done: asyncio.Future[None]) -> None:
+    done.set_exception(UpstreamError("the link was lost"))
+    done.exception()  # nobody need be waiting

@@ -1,0 +1,227 @@
+"""The due-time loop: sleeps until the first deadline, then reaps in batches.
+
+One proxy reaps for all while it holds the lease; nothing depends on the lease but economy, because
+the reap script is atomic. Nothing is written to Redis while nothing is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+from uuid import uuid4
+
+from redis.asyncio import Redis
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import RedisError
+
+from ttlproxy.commands import Call
+from ttlproxy.config import Settings
+from ttlproxy.link import LAYOUT, Link, Words, client, run, valid
+from ttlproxy.metrics import Metrics
+from ttlproxy.registry import Place
+
+log = logging.getLogger(__name__)
+
+_BACKOFF = ExponentialWithJitterBackoff(cap=2.0, base=0.05)
+# Due keys that are looked up at a time; and the longest sleep, for what no announcement told.
+_PAGE = 4096
+_LONGEST_SLEEP_MS = 5000
+# Elements that a call may remove of each key where many keys share a batch, and what a call for one
+# more key costs, in elements (a call is about 15 us, a deletion 1.5 us).
+_KEY_COST = 10
+_NEVER = 1 << 62
+# A request that was just forwarded has been carried out by then, unless something blocks it: what
+# it leaves behind after that is found when it falls due.
+_SWEEP_AFTER_MS = 200
+_SWEEP_PAGE = 500
+
+
+def plan(queue: deque[Place], batch: int) -> dict[Place, int]:
+    """Takes from the front of `queue` the keys of the next call, with a limit of elements for each.
+
+    A key that is alone gets the whole batch; many get an equal share each.
+    """
+    count = max(min(len(queue), batch // _KEY_COST), 1)
+    limit = max(batch // count, 1)
+    return {queue.popleft(): limit for _ in range(count)}
+
+
+def adapt(batch: int, took_ms: float, budget_ms: float, largest: int) -> int:
+    """The next batch, after one of `batch` elements took `took_ms`."""
+    if took_ms > budget_ms:
+        return max(batch // 2, _KEY_COST)
+    if took_ms < budget_ms / 2:
+        return min(batch * 2, largest)
+    return batch
+
+
+class Reaper:
+    """Deletes what is past its deadline, for everybody."""
+
+    def __init__(self, settings: Settings, link: Link, metrics: Metrics) -> None:
+        self._settings = settings
+        self._link = link
+        self._metrics = metrics
+        self._holder = uuid4().hex.encode()
+        self._batch = settings.reap_batch
+        self._wake = asyncio.Event()
+        self._next_ms = _NEVER  # of the server's clock
+        self._sweeps: dict[Place, int] = {}  # when each is to be done
+        self._lease_until_ms = 0
+        link.registry.on_announcement(self._announced)
+        link.on_ghosts = self.sweep
+
+    async def run(self) -> None:
+        """Reaps until cancelled; what Redis refuses is tried again."""
+        failures = 0
+        while True:
+            await self._link.ready.wait()
+            redis = self._client()
+            try:
+                await redis.initialize()
+                await self._make_unevictable(redis)
+                while True:
+                    await self._round(redis)
+                    failures = 0
+            except RedisError as trouble:
+                failures += 1
+                level = logging.INFO if failures == 1 else logging.DEBUG
+                log.log(level, "the reaper waits: %s", trouble)
+                await asyncio.sleep(_BACKOFF.compute(failures))
+            finally:
+                await redis.aclose()
+
+    def sweep(self, places: Iterable[Place]) -> None:
+        """A request that was forwarded may leave index entries whose element is gone."""
+        due_ms = self._link.clock.now_ms() + _SWEEP_AFTER_MS
+        for place in places:
+            self._sweeps[place] = due_ms
+        self._at_the_latest(due_ms)
+
+    async def drop_lease(self) -> None:
+        """Lets another proxy reap at once; for the end, when `run` has been cancelled."""
+        if self._lease_until_ms > self._link.clock.now_ms() and self._link.ready.is_set():
+            redis = self._client()
+            try:
+                await run(redis, [(0, self._words("lease_drop", self._holder))])
+            except RedisError as trouble:
+                log.debug("the lease stays until it ends: %s", trouble)
+            finally:
+                await redis.aclose()
+
+    def _client(self) -> Redis:
+        return client(self._link.upstream, "ttlproxy:reaper", self._settings.connect_timeout)
+
+    def _announced(self, db: int, deadline_ms: int) -> None:
+        self._at_the_latest(deadline_ms)
+
+    def _at_the_latest(self, due_ms: int) -> None:
+        """Wake up when the server's clock is past this."""
+        if due_ms < self._next_ms:
+            self._next_ms = due_ms
+            self._wake.set()
+
+    async def _round(self, redis: Redis) -> None:
+        """Sleeps until something is due, then works through all that is."""
+        await self._sleep()
+        if self._link.clock.now_ms() <= self._next_ms:
+            return
+        self._next_ms = _NEVER
+        await self._sweep(redis)
+        databases = self._link.registry.databases()
+        if await self._due(redis, databases):
+            if not await self._hold_lease(redis):
+                # Somebody else is at it. See whether it is done well before the lease would end.
+                self._at_the_latest(self._link.clock.now_ms() + self._settings.lease_ms // 3)
+                return
+            while due := await self._due(redis, databases):
+                await self._reap(redis, deque(due))
+        await self._plan_next(redis, databases)
+
+    async def _sleep(self) -> None:
+        """Until past the next deadline, or until woken."""
+        now_ms = self._link.clock.now_ms()
+        # "Past" is one ms later, and the clock as known here may be one ms fast.
+        wait_ms = min(self._next_ms + 2 - now_ms, _LONGEST_SLEEP_MS)
+        if wait_ms > 0:
+            try:
+                async with asyncio.timeout(wait_ms / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._next_ms = min(self._next_ms, now_ms)
+        self._wake.clear()
+
+    async def _due(self, redis: Redis, databases: Iterable[int]) -> list[Place]:
+        """Keys that need attention, the earliest of each database first."""
+        schedule, now = self._link.keys.schedule, b"(%d" % self._link.clock.now_ms()
+        words = (b"ZRANGEBYSCORE", schedule, b"-inf", now, b"LIMIT", 0, _PAGE)
+        pages = await self._ask(redis, databases, words)
+        return [(db, key) for db, keys in pages for key in keys]
+
+    async def _plan_next(self, redis: Redis, databases: Iterable[int]) -> None:
+        words = (b"ZRANGE", self._link.keys.schedule, 0, 0, b"WITHSCORES")
+        for _, head in await self._ask(redis, databases, words):
+            if head:
+                self._at_the_latest(int(head[1]))
+
+    async def _ask(
+        self, redis: Redis, databases: Iterable[int], words: Words
+    ) -> list[tuple[int, list[Any]]]:
+        """The same request in several databases: (db, reply)."""
+        asked = list(databases)
+        replies = await run(redis, [(db, words) for db in asked])
+        return [(db, valid(reply)) for db, reply in zip(asked, replies, strict=True)]
+
+    async def _reap(self, redis: Redis, queue: deque[Place]) -> None:
+        """Goes round the due keys, so that a large one starves no other."""
+        settings, clock = self._settings, self._link.clock
+        while queue and await self._hold_lease(redis):
+            limits = plan(queue, self._batch)
+            began = clock.reading()
+            more, ghosts = await self._link.reap(redis, limits)
+            took_ms = clock.reading() - began
+            self._batch = adapt(self._batch, took_ms, settings.reap_budget_ms, settings.reap_batch)
+            queue.extend(more)
+            self.sweep(ghosts)
+
+    async def _hold_lease(self, redis: Redis) -> bool:
+        """Takes the lease, or keeps it while more than two thirds of it are left."""
+        now_ms, lease_ms = self._link.clock.now_ms(), self._settings.lease_ms
+        if self._lease_until_ms - now_ms > lease_ms * 2 // 3:
+            return True
+        words = self._words("lease_take", self._holder, b"%d" % lease_ms, b"%d" % LAYOUT)
+        (held,) = await run(redis, [(0, words)])
+        if valid(held):
+            self._lease_until_ms = now_ms + lease_ms
+        return bool(held)
+
+    async def _sweep(self, redis: Redis) -> None:
+        """Goes through the indexes that are to be swept by now."""
+        now_ms = self._link.clock.now_ms()
+        for place in [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]:
+            del self._sweeps[place]
+            db, key = place
+            cursor = b"0"
+            while True:
+                call = Call("sweep", (key,), (cursor, b"%d" % _SWEEP_PAGE))
+                words = self._link.caller.words(call, b"", not self._link.caller.loaded)
+                (reply,) = await run(redis, [(db, words)])
+                cursor, dropped = valid(reply)
+                self._metrics.swept_entries += dropped
+                if cursor == b"0":
+                    break
+        for due_ms in self._sweeps.values():
+            self._at_the_latest(due_ms)
+
+    def _words(self, script: str, *argv: bytes) -> tuple[bytes, ...]:
+        caller = self._link.caller
+        return caller.words(Call(script, (), argv), b"", not caller.loaded)
+
+    async def _make_unevictable(self, redis: Redis) -> None:
+        """The reaper must get through when clients are evicted; older servers refuse the words."""
+        await run(
+            redis, [(0, (b"CLIENT", b"NO-EVICT", b"ON")), (0, (b"CLIENT", b"NO-TOUCH", b"ON"))]
+        )

@@ -1,0 +1,159 @@
+"""What a proxy knows of managed keys: a lower bound of each one's first deadline.
+
+Hints only: Redis holds the truth. An entry too many costs a reap; a missing one would be an error,
+so a key enters before the request that may make it managed is forwarded, and leaves only when Redis
+has said so. Knows no socket and no clock: instants come in as ms of the Redis server's clock.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+
+# Of a key that nothing can fall due in before its announcement arrives.
+NOTHING_DUE = 1 << 62
+# Heartbeats of the link after which a request that was forwarded must have been carried out.
+PIN_BEATS = 3
+
+Place = tuple[int, bytes]
+"""A key in a logical database: (db, key)."""
+
+
+class Registry:
+    """Managed keys by database, with pins for those that a request on its way may make managed."""
+
+    __slots__ = ("_dbs", "_pins", "_staged", "_wake", "names")
+
+    def __init__(self, wake: Callable[[int, int], None] = lambda db, deadline_ms: None) -> None:
+        """`wake(db, deadline_ms)` is called for each announced deadline."""
+        self._dbs: dict[int, dict[bytes, int]] = {}
+        # (db, key) -> whether Redis is known to have an index for it. One dict for each beat.
+        self._pins: list[dict[Place, bool]] = [{} for _ in range(PIN_BEATS)]
+        self._staged: dict[int, dict[bytes, int]] | None = None
+        self._wake = wake
+        self.names: Mapping[bytes, int] = {}
+        """key -> bound, over all databases: what a session asks first."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._dbs.values()))
+
+    def on_announcement(self, wake: Callable[[int, int], None]) -> None:
+        """From now on call `wake(db, deadline_ms)` for each announced deadline."""
+        self._wake = wake
+
+    def databases(self) -> list[int]:
+        """The logical databases that have managed keys."""
+        return list(self._dbs)
+
+    # What sessions ask and say.
+
+    def due(self, key: bytes, now_ms: int) -> list[Place]:
+        """Where `key` has, or may have, elements past their deadline."""
+        return [(db, key) for db, keys in self._dbs.items() if keys.get(key, now_ms) < now_ms]
+
+    def places(self, key: bytes) -> list[Place]:
+        """Where `key` is, or may be, managed."""
+        return [(db, key) for db, keys in self._dbs.items() if key in keys]
+
+    def pin(self, db: int, key: bytes) -> None:
+        """A request that may make `key` managed is about to be forwarded."""
+        keys, place = self._keys(db), (db, key)
+        known = key in keys and all(pins.get(place, True) for pins in self._pins)
+        keys.setdefault(key, NOTHING_DUE)
+        self._pins[0][place] = known
+
+    # What the link says.
+
+    def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
+        """Redis says that the first deadline of `key` is now `deadline_ms`."""
+        self._keys(db)[key] = deadline_ms
+        if self._staged is not None:
+            self._staged.setdefault(db, {})[key] = deadline_ms
+        self._confirm((db, key), True)
+        self._wake(db, deadline_ms)
+
+    def bound(self, place: Place) -> int | None:
+        """The bound as it stands, to be handed to `reaped` when the answer is there."""
+        db, key = place
+        return self._dbs.get(db, {}).get(key)
+
+    def reaped(self, place: Place, before_ms: int | None, first_ms: int | None) -> None:
+        """A reap found `first_ms` as the first deadline left, or None: no index.
+
+        `before_ms` is the bound when the reap was sent: where it has changed since, an announcement
+        came in between, which the answer may be older than.
+        """
+        db, key = place
+        keys = self._dbs.get(db, {})
+        if keys.get(key) != before_ms or before_ms is None:
+            return
+        if first_ms is not None:
+            keys[key] = first_ms
+        elif self._confirm(place, False):
+            keys[key] = NOTHING_DUE
+        else:
+            del keys[key]
+            self._tidy(db)
+
+    def beat(self) -> None:
+        """Another heartbeat of the link has passed: the oldest pins end."""
+        ended = self._pins.pop()
+        self._pins.insert(0, {})
+        for place, known in ended.items():
+            if not known and not any(place in pins for pins in self._pins):
+                self._dbs.get(place[0], {}).pop(place[1], None)
+        for db in {place[0] for place in ended}:
+            self._tidy(db)
+
+    # Loading: false positives only cost a reap, so the old entries stay until the new are whole.
+
+    def begin_load(self) -> None:
+        """The schedules are about to be read; announcements count for both from here on."""
+        self._staged = {}
+
+    def load(self, db: int, bounds: Iterable[tuple[bytes, int]]) -> None:
+        """Entries of the schedule of a database: (key, lower bound in ms)."""
+        if self._staged is None:
+            raise RuntimeError("load outside begin_load and end_load")
+        keys = self._staged.setdefault(db, {})
+        for key, bound in bounds:
+            keys[key] = min(bound, keys.get(key, bound))
+
+    def end_load(self) -> None:
+        """All schedules are read: what is neither in them nor pinned is forgotten."""
+        if self._staged is None:
+            raise RuntimeError("end_load without begin_load")
+        self._dbs = {db: keys for db, keys in self._staged.items() if keys}
+        self._staged = None
+        for pins in self._pins:
+            for db, key in pins:
+                known = key in self._keys(db)
+                pins[db, key] = known
+                self._dbs[db].setdefault(key, NOTHING_DUE)
+        self._publish()
+
+    # Inside.
+
+    def _keys(self, db: int) -> MutableMapping[bytes, int]:
+        keys = self._dbs.get(db)
+        if keys is None:
+            keys = self._dbs[db] = {}
+            self._publish()
+        return keys
+
+    def _confirm(self, place: Place, known: bool) -> bool:
+        """Notes for each pin of `place` whether it is known to have an index; is there a pin?"""
+        pinned = [pins for pins in self._pins if place in pins]
+        for pins in pinned:
+            pins[place] = known
+        return bool(pinned)
+
+    def _tidy(self, db: int) -> None:
+        if db in self._dbs and not self._dbs[db]:
+            del self._dbs[db]
+            self._publish()
+
+    def _publish(self) -> None:
+        """One dict where one database has managed keys, which is nearly always."""
+        dbs = list(self._dbs.values())
+        self.names = dbs[0] if len(dbs) == 1 else ChainMap(*dbs)

@@ -1,0 +1,9 @@
+-- HDEL: the deadlines of the fields go with them.
+-- KEYS: data index schedule
+-- ARGV: element...
+-- RESULT: the command's
+-- include try
+-- include index
+-- include hash
+-- include typed
+-- include remove

@@ -1,0 +1,11 @@
+-- Sets the deadline of hash fields.
+-- KEYS: data index schedule
+-- ARGV: db name amount base condition single element...
+-- RESULT: for each field 1 set, 0 condition not met, 2 already past: deleted, -2 no such field
+-- include try
+-- include clock
+-- include index
+-- include hash
+-- include typed
+-- include deadline
+-- include expire

@@ -1,0 +1,25 @@
+-- HSET, HMSET: the fields written have no deadline any more.
+-- KEYS: data index schedule
+-- ARGV: command pair...
+-- RESULT: the command's
+-- include try
+-- include index
+if (#ARGV - first_pair) % 2 == 0 then
+  -- A field without a value: the error is Redis's, and nothing is written.
+  return redis.pcall(command, data, unpack(ARGV, first_pair, first_pair + 2))
+end
+index_guard(index)
+local cleared = 0
+for i = first_pair, #ARGV, 2 do
+  if failure then
+    return failure
+  end
+  cleared = cleared + (tonumber(index_clear(index, ARGV[i])) or 0)
+end
+index_was_cleared(data, index, schedule, cleared)
+local written = 0
+batches(first_pair, #ARGV, function(from, to)
+  local reply = try(command, data, unpack(ARGV, from, to))
+  written = type(reply) == 'number' and written + reply or reply
+end)
+return failure or written

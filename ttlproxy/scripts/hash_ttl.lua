@@ -1,0 +1,10 @@
+-- The time that hash fields have left, or their deadline.
+-- KEYS: data index
+-- ARGV: unit base single element...
+-- RESULT: for each field the time in units of so many ms, -1 no deadline, -2 no such field
+-- include try
+-- include clock
+-- include index
+-- include hash
+-- include typed
+-- include ttl

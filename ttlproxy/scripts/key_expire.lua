@@ -1,0 +1,29 @@
+-- EXPIRE and its family: the index gets the expiry of its data. It carries the same one before, so a
+-- condition decides alike for both.
+-- KEYS: data index schedule
+-- ARGV: command unit base argument...
+-- RESULT: the command's
+-- include try
+-- include clock
+-- include index
+local arguments = { unpack(ARGV, first_argument) }
+local number = arguments[1]
+local at
+-- A plain number becomes one instant for both keys. Another one is Redis's to take or to refuse.
+if number == '0' or string.find(number, '^%-?[1-9]%d*$') and #number <= 13 then
+  at = number * unit + base * now
+  command, arguments[1] = 'PEXPIREAT', ms(at)
+end
+try(command, index, unpack(arguments))
+if failure then
+  return failure
+end
+local reply = redis.pcall(command, data, unpack(arguments))
+if reply == 1 and at then
+  if at <= now then
+    try('ZREM', schedule, data)
+  else
+    try('ZADD', schedule, 'XX', 'LT', ms(at), data)
+  end
+end
+return reply

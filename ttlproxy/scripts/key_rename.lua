@@ -1,0 +1,14 @@
+-- RENAME, RENAMENX: the index moves along, the one of the old target goes.
+-- KEYS: data target index target_index schedule
+-- ARGV: db command
+-- RESULT: the command's
+-- include try
+-- include index
+local function there(key)
+  return redis.call('EXISTS', key) == 1
+end
+
+if data ~= target and there(data) and not (command == 'RENAMENX' and there(target)) then
+  index_move(db, prefix, data, index, target, target_index, schedule)
+end
+return failure or redis.pcall(command, data, target)

@@ -1,0 +1,3 @@
+-- `now`: the server's clock in ms, read once.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,0 +1,46 @@
+local function refuses(old)
+  if condition == 'NX' then
+    return old
+  elseif condition == 'XX' then
+    return not old
+  elseif condition == 'GT' then
+    return not old or old >= at
+  elseif condition == 'LT' then
+    return old and old <= at
+  end
+end
+
+local before = index_first(index)
+local set, cleared = false, 0
+
+local function expire(element)
+  if has(element) == 0 then
+    return -2
+  end
+  local old = index_get(index, element)
+  if refuses(old) then
+    return 0
+  end
+  if at <= now then
+    cleared = cleared + 1
+    index_clear(index, element)
+    remove(element)
+    return 2
+  end
+  index_set(index, element, at)
+  set = true
+  return 1
+end
+
+local replies = {}
+for i = first_element, #ARGV do
+  replies[#replies + 1] = expire(ARGV[i])
+  if failure then
+    return failure
+  end
+end
+if set then
+  index_was_set(db, prefix, data, index, schedule, now, before, at)
+end
+index_was_cleared(data, index, schedule, cleared)
+return failure or (single == '1' and replies[1] or replies)

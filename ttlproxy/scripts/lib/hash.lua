@@ -1,0 +1,8 @@
+-- What the element commands mean for a hash: 1 or 0, or Redis's error.
+local function has(element)
+  return redis.pcall('HEXISTS', data, element)
+end
+
+local function remove(...)
+  return try('HDEL', data, ...)
+end

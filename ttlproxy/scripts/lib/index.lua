@@ -1,0 +1,129 @@
+-- The index of a data key (element -> deadline in ms), and the schedule (data key -> when it needs
+-- attention). No other file knows how they are laid out.
+
+-- Lua prints 14 significant digits by itself.
+local function ms(number)
+  return string.format('%.0f', number)
+end
+
+local function index_get(index, element)
+  local score = redis.call('ZSCORE', index, element)
+  return score and tonumber(score)
+end
+
+local function index_first(index)
+  local head = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
+  return head[2] and tonumber(head[2])
+end
+
+-- Elements past their deadline: `deadline < now`, as Redis's keys and hash fields.
+local function index_due(index, now, limit)
+  return redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', 0, limit)
+end
+
+local function index_set(index, element, deadline)
+  return try('ZADD', index, ms(deadline), element)
+end
+
+-- Returns how many of the elements had a deadline.
+local function index_clear(index, ...)
+  return try('ZREM', index, ...)
+end
+
+-- Changes nothing, but is refused where the server is full or the client has no right to the index:
+-- for scripts whose first write would otherwise be one that a full server allows.
+local function index_guard(index)
+  try('ZADD', index, 'XX', 'GT', 0, '')
+end
+
+-- The database that this connection is in. A session that has sent SELECT cannot know whether it
+-- was accepted, and says "?n" for what it believes; MOVE answers an error to the same database.
+local function actual_db(db, prefix)
+  if string.sub(db, 1, 1) ~= '?' then
+    return db
+  end
+  local believed = string.sub(db, 2)
+  local function here(number)
+    local reply = redis.pcall('MOVE', prefix .. 'nowhere', number)
+    return type(reply) == 'table' and string.find(reply.err, 'objects are the same', 1, true), reply
+  end
+  if here(believed) then
+    return believed
+  end
+  for number = 0, 1000000 do
+    local found, reply = here(number)
+    if found then
+      return number
+    end
+    if type(reply) == 'table' then
+      return believed
+    end
+  end
+end
+
+-- Tells every proxy that the first deadline of the index's key is now `first`: a key that exists
+-- for a moment, whose name is the message. It keeps the Cluster slot of the index.
+local function announce(db, prefix, index, first)
+  local name = prefix .. '!' .. actual_db(db, prefix) .. ':' .. ms(first) .. ':'
+    .. string.sub(index, #prefix + 1)
+  try('SET', name, '')
+  try('DEL', name)
+end
+
+-- After elements of `data` were given the deadline `at`; `before` is what index_first gave before.
+local function index_was_set(db, prefix, data, index, schedule, now, before, at)
+  if before and before <= at then
+    return
+  end
+  if before then
+    try('ZADD', schedule, 'LT', ms(at), data)
+  else
+    -- A new index carries the key-level expiry of its data.
+    local attention, left = at, redis.call('PTTL', data)
+    if left >= 0 then
+      try('PEXPIRE', index, left)
+      attention = math.min(at, now + left)
+    end
+    try('ZADD', schedule, ms(attention), data)
+  end
+  announce(db, prefix, index, at)
+end
+
+-- After `cleared` elements lost their deadline: the schedule entry goes with the last one.
+local function index_was_cleared(data, index, schedule, cleared)
+  if type(cleared) == 'number' and cleared > 0 and redis.call('EXISTS', index) == 0 then
+    try('ZREM', schedule, data)
+  end
+end
+
+local function index_drop(data, index, schedule)
+  try('DEL', index)
+  try('ZREM', schedule, data)
+end
+
+-- The index, with the expiry it carries, and the schedule entry go from one data key to another,
+-- whose own index goes.
+local function index_move(db, prefix, source, source_index, target, target_index, schedule)
+  local first = index_first(source_index)
+  if not first then
+    index_drop(target, target_index, schedule)
+    return
+  end
+  local attention = redis.call('ZSCORE', schedule, source) or ms(first)
+  try('RENAME', source_index, target_index)
+  try('ZADD', schedule, attention, target)
+  try('ZREM', schedule, source)
+  announce(db, prefix, target_index, first)
+end
+
+-- Writes down when `data` needs attention next; returns its first deadline, or nil.
+local function index_reschedule(data, index, schedule, now)
+  local first = index_first(index)
+  if not first then
+    try('ZREM', schedule, data)
+    return nil
+  end
+  local left = redis.call('PTTL', data)
+  try('ZADD', schedule, ms(left >= 0 and math.min(first, now + left) or first), data)
+  return first
+end

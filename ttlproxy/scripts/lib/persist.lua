@@ -1,0 +1,22 @@
+local cleared = 0
+
+local function persist(element)
+  if has(element) == 0 then
+    return -2
+  end
+  if index_clear(index, element) == 0 then
+    return -1
+  end
+  cleared = cleared + 1
+  return 1
+end
+
+local replies = {}
+for i = first_element, #ARGV do
+  replies[#replies + 1] = persist(ARGV[i])
+  if failure then
+    return failure
+  end
+end
+index_was_cleared(data, index, schedule, cleared)
+return failure or (single == '1' and replies[1] or replies)

@@ -1,0 +1,8 @@
+-- What the element commands mean for a set: 1 or 0, or Redis's error.
+local function has(element)
+  return redis.pcall('SISMEMBER', data, element)
+end
+
+local function remove(...)
+  return try('SREM', data, ...)
+end

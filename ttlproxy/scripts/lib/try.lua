@@ -1,0 +1,19 @@
+-- Writes by pcall: the first error stands in `failure`, to be returned before the data is touched,
+-- so that a client without the right, or a full server, gets Redis's own error text.
+local failure
+
+local function try(...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then
+    failure = failure or reply
+  end
+  return reply
+end
+
+-- Calls act(first, last) for batches of the range that unpack can carry (it fails at 8,000 values).
+-- 7,200 divides by two: field and value stay together.
+local function batches(first, last, act)
+  for at = first, last, 7200 do
+    act(at, math.min(at + 7199, last))
+  end
+end

@@ -1,0 +1,17 @@
+local function left(element)
+  if has(element) == 0 then
+    return -2
+  end
+  local deadline = index_get(index, element)
+  if not deadline then
+    return -1
+  end
+  -- Seconds are rounded up.
+  return math.floor((math.max(deadline - base * now, 0) + unit - 1) / unit)
+end
+
+local replies = {}
+for i = first_element, #ARGV do
+  replies[#replies + 1] = left(ARGV[i])
+end
+return single == '1' and replies[1] or replies

@@ -1,0 +1,7 @@
+-- Answers a malformed command whose arguments come before the type of its key.
+-- KEYS:
+-- ARGV: name amount base text
+-- RESULT: an error
+-- include clock
+-- include deadline
+return { err = text }

@@ -1,0 +1,23 @@
+-- SADD: a member that is there keeps its deadline, a new one has none.
+-- KEYS: data index schedule
+-- ARGV: member...
+-- RESULT: the command's
+-- include try
+-- include index
+-- include set
+-- include typed
+index_guard(index)
+local cleared, added = 0, 0
+for i = first_member, #ARGV do
+  if failure then
+    return failure
+  end
+  if has(ARGV[i]) == 0 then
+    cleared = cleared + (tonumber(index_clear(index, ARGV[i])) or 0)
+  end
+end
+index_was_cleared(data, index, schedule, cleared)
+batches(first_member, #ARGV, function(from, to)
+  added = added + (tonumber(try('SADD', data, unpack(ARGV, from, to))) or 0)
+end)
+return failure or added

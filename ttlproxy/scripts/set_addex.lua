@@ -1,0 +1,29 @@
+-- SADDEX: adds members to a set and gives them their deadline in one step.
+-- KEYS: data index schedule
+-- ARGV: db name amount base keep condition member...
+-- RESULT: how many members are new
+-- include try
+-- include clock
+-- include deadline
+-- include index
+-- include set
+-- include typed
+-- include timed_write
+local members, met, added = {}, {}, 0
+for i = first_member, #ARGV do
+  local member = ARGV[i]
+  if not met[member] then
+    met[member] = true
+    local there = has(member)
+    if condition == '' or there == (condition == 'XX' and 1 or 0) then
+      members[#members + 1] = member
+      added = added + 1 - there
+    end
+  end
+end
+if write_deadlines(members, keep == '1') and not failure then
+  batches(1, #members, function(from, to)
+    try('SADD', data, unpack(members, from, to))
+  end)
+end
+return failure or added

@@ -1,0 +1,11 @@
+-- Sets the deadline of set members.
+-- KEYS: data index schedule
+-- ARGV: db name amount base condition single element...
+-- RESULT: for each member 1 set, 0 condition not met, 2 already past: deleted, -2 no such member
+-- include try
+-- include clock
+-- include index
+-- include set
+-- include typed
+-- include deadline
+-- include expire

@@ -1,0 +1,407 @@
+"""Clients' sockets and their connections to Redis: bytes across, back-pressure, holding, drain.
+
+A thin shell around `session`: what a request means is decided there. Bytes from Redis are copied
+unread. Each direction stops reading where the other side does not keep up, and the two directions
+do not wait for each other, so a client that writes before it reads gets on as far as it would
+without a proxy: Redis goes on taking requests, and keeps its replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+from ttlproxy.config import Listen, Settings
+from ttlproxy.errors import REFUSED
+from ttlproxy.link import Link
+from ttlproxy.link.connections import tls_context
+from ttlproxy.metrics import Metrics
+from ttlproxy.registry import Place
+from ttlproxy.session import Session
+
+log = logging.getLogger(__name__)
+
+# Bytes that wait for a side that does not read: stop reading the other side above the first, go on
+# below the second. As large as a socket's own buffers grow on Linux by default.
+_HIGH, _LOW = 256 * 1024, 64 * 1024
+# Redis's reply to QUIT.
+_OK = b"+OK\r\n"
+# How long a client that has been told the end may take to close its side.
+_LINGER_S = 5.0
+
+
+class Server:
+    """Accepts clients, and knows those that are there."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        link: Link,
+        metrics: Metrics,
+        sweep: Callable[[Iterable[Place]], None],
+    ) -> None:
+        self.settings = settings
+        self.link = link
+        self.sweep = sweep
+        self.metrics = metrics
+        self.tls: ssl.SSLContext | None = tls_context(link.upstream)
+        self.clients: set[Client] = set()
+        self._listener: asyncio.Server | None = None
+        self._gone = asyncio.Event()
+
+    async def start(self) -> Listen:
+        """Listens; gives the address, with the port where any was asked for. Raises OSError."""
+        loop, listen = asyncio.get_running_loop(), self.settings.listen
+        if listen.path:
+            self._listener = await loop.create_unix_server(self._client, listen.path)
+            return listen
+        self._listener = await loop.create_server(
+            self._client, listen.host, listen.port, backlog=1024
+        )
+        port: int = self._listener.sockets[0].getsockname()[1]
+        return Listen(host=listen.host, port=port)
+
+    async def drain(self, limit_s: float) -> int:
+        """Accepts nobody, lets what is in flight finish; gives how many clients were cut off."""
+        if self._listener is not None:
+            self._listener.close()
+        for client in list(self.clients):
+            client.drain()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._all_gone()
+        return len(self.clients)
+
+    async def close(self) -> None:
+        """Ends what is left, at once."""
+        if self._listener is not None:
+            self._listener.close()
+            if self.settings.listen.path:
+                _remove(self.settings.listen.path)
+        for client in list(self.clients):
+            client.abort()
+        await self._all_gone()
+
+    async def _all_gone(self) -> None:
+        while self.clients:
+            self._gone.clear()
+            await self._gone.wait()
+
+    async def connect(self, client: Client) -> Backend:
+        """A connection to Redis for a client. Raises OSError, also for TLS and time-outs."""
+        loop, upstream = asyncio.get_running_loop(), self.link.upstream
+        async with asyncio.timeout(self.settings.connect_timeout):
+            if upstream.path:
+                _, backend = await loop.create_unix_connection(
+                    lambda: Backend(client), upstream.path
+                )
+            else:
+                _, backend = await loop.create_connection(
+                    lambda: Backend(client), upstream.host, upstream.port, ssl=self.tls
+                )
+        return backend
+
+    def forget(self, client: Client) -> None:
+        self.clients.discard(client)
+        self.metrics.clients = len(self.clients)
+        self._gone.set()
+
+    def _client(self) -> Client:
+        return Client(self)
+
+
+def _remove(socket_path: str) -> None:
+    Path(socket_path).unlink(missing_ok=True)
+
+
+class Client(asyncio.Protocol):
+    """A client's socket. Reads while nothing is held and Redis keeps up."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._link = server.link
+        self._clock = server.link.clock
+        self._session: Session | None = None
+        self._backend: Backend | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._linger: asyncio.TimerHandle | None = None
+        self._busy = True  # connecting, or holding: what comes in waits
+        self._early = b""  # it, for uvloop reads on where `connection_made` has paused reading
+        self._early_end = False
+        self._full = False  # Redis does not keep up
+        self._draining = False
+        self._finished = False  # no more requests go to Redis
+        self.ended = False  # Redis has said all it had to say
+
+    # From the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(_HIGH, _LOW)
+        server = self._server
+        server.clients.add(self)
+        server.metrics.accepted += 1
+        server.metrics.clients = len(server.clients)
+        self._start(self._connect(), "connect")
+
+    def data_received(self, data: bytes) -> None:
+        if self._finished or self.ended:
+            return  # nobody is left to answer it
+        if self._busy or self._session is None:
+            self._early += data
+            self._read()
+            return
+        if not self._link.ready.is_set():
+            self._hold(self._resume(data), "wait for the link")
+            return
+        self._link.receive_pushes()
+        session = self._session
+        out = session.from_client(data, self._clock.now_ms())
+        if session.reap:
+            self._server.metrics.held += 1
+            self._hold(self._reap(out), "reap")
+            return
+        self._forward(out)
+
+    def eof_received(self) -> bool:
+        """The client sends no more, and may still be owed replies."""
+        if self.ended:
+            return False
+        if self._busy or self._session is None or self._backend is None:
+            self._early_end = True
+            return True
+        if self._session.behind_blocking or self._session.relays:
+            self._backend.cut()  # as Redis would find it: a blocked client is gone at once
+        else:
+            self._finish(self._session, self._backend)
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        if self._linger is not None:
+            self._linger.cancel()
+        if self._backend is not None:
+            self._backend.close()
+        self._server.forget(self)
+
+    def pause_writing(self) -> None:
+        if self._backend is not None:
+            self._backend.pause(True)
+
+    def resume_writing(self) -> None:
+        if self._backend is not None:
+            self._backend.pause(False)
+
+    # From Redis's side.
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def end(self) -> None:
+        """Redis has closed: what is buffered goes out, then the client is told."""
+        if self.ended:
+            return
+        self.ended = True
+        if self._task is not None:
+            self._task.cancel()
+        if self._transport.is_closing():
+            return
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+            # To close with unread input would be a reset, which may take replies with it.
+            self._busy = self._full = False
+            self._read()
+            self._close_later()
+        else:
+            self._transport.close()
+
+    def full(self, is_full: bool) -> None:
+        """Redis does not keep up, or does again."""
+        self._full = is_full
+        self._read()
+
+    # From the server.
+
+    def drain(self) -> None:
+        """Close as soon as nothing is owed."""
+        self._draining = True
+        self._end_at_boundary()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # Inside.
+
+    async def _connect(self) -> None:
+        link = self._link
+        try:
+            if not link.ready.is_set():
+                raise ConnectionError("the link is not ready")
+            self._backend = await self._server.connect(self)
+        except OSError as trouble:
+            log.info("a client is refused: %s", trouble)
+            self._server.metrics.refused += 1
+            self._task = None
+            self.write(REFUSED)
+            self.end()
+            return
+        self._session = Session(
+            link.rules, link.caller, link.registry, self._server.settings.max_request_bytes
+        )
+        self._go_on()
+
+    async def _reap(self, out: bytes) -> None:
+        """Bytes go on once what is due before them is gone."""
+        assert self._session
+        places, self._session.reap = self._session.reap, set()
+        async with asyncio.timeout(self._server.settings.hold_max):
+            await self._link.reaped(places)
+        self._forward(out)
+        self._go_on()
+
+    async def _resume(self, data: bytes) -> None:
+        """Bytes are looked at once the link is there again."""
+        async with asyncio.timeout(self._server.settings.hold_max):
+            await self._link.ready.wait()
+        self._early = data + self._early
+        self._go_on()
+
+    def _hold(self, coroutine: Coroutine[None, None, None], why: str) -> None:
+        self._busy = True
+        self._read()
+        self._start(coroutine, why)
+
+    def _start(self, coroutine: Coroutine[None, None, None], why: str) -> None:
+        self._task = asyncio.create_task(coroutine, name=f"client: {why}")
+        self._task.add_done_callback(self._stopped)
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (trouble := task.exception()) is None:
+            return
+        if isinstance(trouble, TimeoutError):
+            log.warning("a client is closed: Redis was away for longer than hold_max")
+        else:
+            log.error("a client is closed", exc_info=trouble)
+        self._transport.abort()
+
+    def _go_on(self) -> None:
+        """Nothing is held any more: what came in meanwhile is next."""
+        self._task, self._busy = None, False
+        if self._early:
+            early, self._early = self._early, b""
+            self.data_received(early)
+        if self._early_end and not self._busy:
+            self._early_end = False
+            self.eof_received()
+        if self._draining:
+            self._end_at_boundary()
+        self._read()
+
+    def _forward(self, data: bytes) -> None:
+        session, backend = self._session, self._backend
+        assert session
+        assert backend
+        if data:
+            backend.write(data)
+        if session.sweep:
+            keys, session.sweep = session.sweep, set()
+            registry = self._link.registry
+            self._server.sweep(place for key in keys for place in registry.places(key))
+        if self._draining:
+            self._end_at_boundary()
+
+    def _end_at_boundary(self) -> None:
+        session, backend = self._session, self._backend
+        if session is None or backend is None:
+            return
+        if not (self._busy or self._finished) and session.at_boundary:
+            self._finish(session, backend)
+
+    def _finish(self, session: Session, backend: Backend) -> None:
+        """No more requests: Redis is to answer what it has and then to close."""
+        self._finished = True
+        request = session.finish()
+        if request:
+            backend.finish(request, may_be_silent=session.silent)
+
+    def _read(self) -> None:
+        """Reads, or stops reading, as things stand."""
+        if self._transport.is_closing():
+            return
+        if self._busy or self._full:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _close_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._linger = loop.call_later(_LINGER_S, self._close)
+
+    def _close(self) -> None:
+        if self._transport.get_write_buffer_size():
+            self._close_later()
+        else:
+            self._transport.close()
+
+
+class Backend(asyncio.Protocol):
+    """A client's own connection to Redis: copies what Redis sends."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._finishing = False
+        self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(_HIGH, _LOW)
+
+    def data_received(self, data: bytes) -> None:
+        if self._finishing:
+            data = self._held + data
+            data, self._held = data[: -len(_OK)], data[-len(_OK) :]
+        self._client.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._held and self._held != _OK:
+            self._client.write(self._held)
+        self._client.end()
+
+    def pause_writing(self) -> None:
+        self._client.full(True)
+
+    def resume_writing(self) -> None:
+        self._client.full(False)
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def finish(self, request: bytes, may_be_silent: bool) -> None:
+        """Sends our QUIT, whose reply is not the client's."""
+        self._finishing = not may_be_silent
+        self._transport.write(request)
+
+    def cut(self) -> None:
+        """The client is gone: Redis is to know at once."""
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def pause(self, is_full: bool) -> None:
+        """The client does not keep up, or does again."""
+        if self._transport.is_closing():
+            return
+        if is_full:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        self._transport.close()

@@ -1,0 +1,283 @@
+"""One client's conversation, without I/O: bytes in, bytes out, or "reap these first".
+
+Knows what each request may do to deadlines. Knows no socket and no clock: instants come in as ms of
+the Redis server's clock. It never sees a reply, so nothing here depends on whether a request
+succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from ttlproxy import errors
+from ttlproxy.commands import NO_KEY, ONE_KEY, Call, Rule, Rules
+from ttlproxy.keys import Keys
+from ttlproxy.registry import Place, Registry
+from ttlproxy.scripts import Script, Scripts
+from ttlproxy.wire import Requests, encode
+
+QUIT: Final = encode((b"QUIT",))
+
+
+class Caller:
+    """Turns calls into requests for Redis; shared by all sessions and the link."""
+
+    __slots__ = ("_keys", "_scripts")
+
+    def __init__(self, scripts: Scripts, keys: Keys) -> None:
+        self._scripts = scripts
+        self._keys = keys
+
+    def words(self, call: Call, db: bytes, by_text: bool) -> tuple[bytes, ...]:
+        """The words of an EVALSHA, or of an EVAL with the script's text."""
+        script = self._scripts[call.script]
+        keys = self.key_names(script, call.keys)
+        head = (b"EVAL", script.text) if by_text else (b"EVALSHA", script.sha)
+        argv = (db, *call.argv) if script.argv[:1] == ("db",) else call.argv
+        return (*head, b"%d" % len(keys), *keys, *argv)
+
+    def key_names(self, script: Script, data: Sequence[bytes]) -> list[bytes]:
+        """What a script's header calls its KEYS, for these data keys."""
+        names: list[bytes] = []
+        for role in script.keys:
+            names += _ROLES[role](self._keys, data)
+        return names
+
+    @property
+    def loaded(self) -> bool:
+        """Whether Redis is believed to know the scripts by their SHA."""
+        return self._scripts.loaded
+
+    def flushed(self) -> None:
+        """A SCRIPT FLUSH is on its way."""
+        self._scripts.loaded = False
+
+
+_ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
+    "data": lambda keys, data: (data[0],),
+    "index": lambda keys, data: (keys.index(data[0]),),
+    "target": lambda keys, data: (data[1],),
+    "target_index": lambda keys, data: (keys.index(data[1]),),
+    "schedule": lambda keys, data: (keys.schedule,),
+    "key...": lambda keys, data: (*data, *map(keys.index, data)),
+    "lease": lambda keys, data: (keys.lease,),
+    "layout": lambda keys, data: (keys.layout,),
+}
+
+
+class Session:
+    """A client's requests, on their way to Redis.
+
+    After `from_client`:
+      reap: places whose due elements must be gone before the bytes it gave go on
+      sweep: keys that a forwarded request may have changed without their index
+      quit: a QUIT is on its way, the client's or ours
+      silent: CLIENT REPLY has passed, so a request may have no reply
+      behind_blocking: a blocking command has passed, whose reply may still be out
+    """
+
+    __slots__ = (
+        "_caller",
+        "_db",
+        "_in_multi",
+        "_multi_keys",
+        "_registry",
+        "_relay",
+        "_requests",
+        "_rules",
+        "behind_blocking",
+        "quit",
+        "reap",
+        "silent",
+        "sweep",
+    )
+
+    def __init__(
+        self, rules: Rules, caller: Caller, registry: Registry, max_request_bytes: int
+    ) -> None:
+        self._rules = rules
+        self._caller = caller
+        self._registry = registry
+        self._requests = Requests(max_request_bytes)
+        # The database as a script gets it; "?n" once a SELECT has passed, which may have failed.
+        self._db = b"0"
+        self._in_multi = False
+        self._multi_keys: set[bytes] = set()
+        self._relay = False
+        self.behind_blocking = False
+        self.quit = False
+        self.silent = False
+        self.reap: set[Place] = set()
+        self.sweep: set[bytes] = set()
+
+    def from_client(self, data: bytes, now_ms: int) -> bytes:
+        """Takes a chunk of the client's, gives the bytes for Redis."""
+        requests = self._requests
+        commands = requests.feed(data)
+        if not (self._in_multi or self.behind_blocking or requests.relay):
+            names = self._registry.names
+            plain = self._rules.plain
+            try:
+                for args in commands:
+                    kind = plain[args[0]]
+                    if names and kind != NO_KEY:
+                        if kind == ONE_KEY:
+                            if args[1] in names:
+                                break
+                        elif not names.keys().isdisjoint(args):
+                            break
+                else:
+                    return requests.raw
+            except (KeyError, IndexError, TypeError):
+                pass  # not plain, without its key, or no bulk string, which hiredis lets pass
+        return self._with_care(now_ms)
+
+    def finish(self) -> bytes:
+        """No more requests will come: what lets Redis answer all that is owed, and then close."""
+        if self.quit or self.relays:
+            return b""
+        self.quit = True
+        return QUIT
+
+    @property
+    def relays(self) -> bool:
+        """Whether bytes pass unread: nothing of ours can be put between them."""
+        return self._relay or self._requests.relay
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether no request is half here, and no transaction half done."""
+        return not (self._in_multi or self.relays or self._requests.pending)
+
+    @property
+    def db(self) -> int:
+        """The logical database that the client is believed to be in."""
+        return int(self._db.lstrip(b"?"))
+
+    def _with_care(self, now_ms: int) -> bytes:
+        """The chunk command by command; runs that are not rewritten stay as they were sent."""
+        requests = self._requests
+        raw = requests.raw
+        out: list[bytes] = []
+        sent = begin = 0
+        for args, end in requests.exact():
+            rewritten = None if self._relay else self._decide(args, now_ms)
+            if rewritten is not None:
+                out += (raw[sent:begin], rewritten)
+                sent = end
+            begin = end
+        out.append(raw[sent:])
+        return b"".join(out)
+
+    def _decide(self, args: list[bytes], now_ms: int) -> bytes | None:
+        """What goes to Redis in place of a request; None for the request as it came."""
+        rule = self._rules.find(args[0])
+        if rule.stateful:
+            _STATEFUL[rule.name](self, args, now_ms)
+        if rule.virtual:
+            return self._virtual(rule, args, now_ms)
+        if rule.override and rule.fits(len(args)):
+            return self._override(rule, args, now_ms)
+        self._native(rule, args, now_ms)
+        return None
+
+    def _virtual(self, rule: Rule, args: list[bytes], now_ms: int) -> bytes | None:
+        virtual = rule.virtual
+        assert virtual
+        if not virtual.fits(len(args)):
+            if self._in_multi:
+                return None  # Redis refuses it, and EXEC aborts
+            name = rule.name.lower().encode()
+            return self._call(Call("refuse", (), (name, b"", b"0", errors.wrong_arity(rule.name))))
+        self._reap(args[1:2], now_ms)
+        if virtual.sets_deadlines:
+            self._registry.pin(self.db, args[1])
+        return self._call(virtual.plan(args))
+
+    def _override(self, rule: Rule, args: list[bytes], now_ms: int) -> bytes | None:
+        override = rule.override
+        assert override
+        names = self._registry.names
+        keys = override.keys(args)
+        later = self._in_multi or self.behind_blocking
+        if not names or not (later or any(key in names for key in keys)):
+            return None
+        self._reap(keys, now_ms)
+        for target in override.targets(args):
+            self._registry.pin(self.db, target)
+        return self._call(override.plan(args))
+
+    def _native(self, rule: Rule, args: list[bytes], now_ms: int) -> None:
+        """A request that goes on as it came: a word that is a managed key's name counts as key."""
+        if rule.blocks:
+            self.behind_blocking = True
+        names = self._registry.names
+        if not names:
+            return
+        keys = [word for word in args[1:] if word in names]
+        self._reap(keys, now_ms)
+        if rule.writes:
+            self.sweep.update(keys)
+
+    def _reap(self, keys: Iterable[bytes], now_ms: int) -> None:
+        for key in keys:
+            self.reap.update(self._registry.due(key, now_ms))
+        if self._in_multi:
+            self._multi_keys.update(keys)
+
+    def _call(self, call: Call) -> bytes:
+        # A NOSCRIPT inside EXEC could be neither retried nor undone.
+        by_text = self._in_multi or not self._caller.loaded
+        return encode(self._caller.words(call, self._db, by_text))
+
+    # Commands that change what later ones mean.
+
+    def _multi(self, args: list[bytes], now_ms: int) -> None:
+        self._in_multi = True
+
+    def _exec(self, args: list[bytes], now_ms: int) -> None:
+        self._in_multi = False
+        self._reap(self._multi_keys, now_ms)
+        self._multi_keys = set()
+
+    def _discard(self, args: list[bytes], now_ms: int) -> None:
+        self._in_multi = False
+        self._multi_keys = set()
+
+    def _select(self, args: list[bytes], now_ms: int) -> None:
+        if len(args) == 2 and args[1].isdigit() and len(args[1]) < 10:
+            self._db = b"?%d" % int(args[1])
+
+    def _reset(self, args: list[bytes], now_ms: int) -> None:
+        self._discard(args, now_ms)
+        self._db = b"?0"
+
+    def _client(self, args: list[bytes], now_ms: int) -> None:
+        if len(args) > 1 and args[1].upper() == b"REPLY":
+            self.silent = True
+
+    def _script(self, args: list[bytes], now_ms: int) -> None:
+        if len(args) > 1 and args[1].upper() == b"FLUSH":
+            self._caller.flushed()
+
+    def _quit(self, args: list[bytes], now_ms: int) -> None:
+        self.quit = True
+
+    def _to_replica(self, args: list[bytes], now_ms: int) -> None:
+        """From here on the client is a replica: what it sends are no requests."""
+        self._relay = True
+
+
+_STATEFUL: Final[dict[str, Callable[[Session, list[bytes], int], None]]] = {
+    "MULTI": Session._multi,
+    "EXEC": Session._exec,
+    "DISCARD": Session._discard,
+    "SELECT": Session._select,
+    "RESET": Session._reset,
+    "CLIENT": Session._client,
+    "SCRIPT": Session._script,
+    "QUIT": Session._quit,
+    "PSYNC": Session._to_replica,
+    "SYNC": Session._to_replica,
+}

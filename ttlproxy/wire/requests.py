@@ -1,0 +1,267 @@
+"""Requests: a byte stream cut into commands, its bytes kept as they were sent.
+
+The common case, a chunk of whole multi-bulk requests, is read by hiredis. What it cannot do is done
+by `_Scanner`, which reads a request exactly as Redis does (src/networking.c, processInlineBuffer
+and processMultibulkBuffer): inline commands, empty lines, requests cut anywhere, and the frames
+that Redis refuses. After one of those, or one larger than any limit of
+Redis, the stream is only relayed: the error is Redis's to send.
+"""
+
+from __future__ import annotations
+
+import re
+
+import hiredis
+
+from ttlproxy.wire.inline import split
+
+# Redis: PROTO_INLINE_MAX_SIZE, for a line without its end.
+MAX_LINE = 64 * 1024
+# Redis 6.2 refuses more elements than this.
+MAX_ELEMENTS = 1024 * 1024
+# Redis: proto-max-bulk-len, its default.
+MAX_BULK = 512 * 1024 * 1024
+
+# What must not be fed to hiredis, which reserves memory for as much as a header announces.
+_LARGE_ARRAY = re.compile(rb"\*[0-9]{5}")
+# An integer as Redis's own parser takes it (src/util.c, string2ll).
+_INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+
+
+def encode(words: tuple[bytes, ...]) -> bytes:
+    """A request as bytes: an array of bulk strings."""
+    packed: bytes = hiredis.pack_command(words)  # type: ignore[arg-type]
+    return packed
+
+
+class Requests:
+    """The requests of one client.
+
+    Attributes after `feed`:
+      raw: the bytes of the complete requests, and of nothing else, as they were sent
+      relay: no request will be recognised from here on; `raw` is all there was
+    """
+
+    __slots__ = ("_limit", "_reader", "_scanner", "raw", "relay")
+
+    def __init__(self, limit: int = 1 << 30) -> None:
+        """`limit`: bytes of an incomplete request to keep (Redis: client-query-buffer-limit)."""
+        self._limit = limit
+        self._reader = hiredis.Reader()
+        self._scanner = _Scanner()
+        self.raw = b""
+        self.relay = False
+
+    def feed(self, data: bytes) -> list[list[bytes]]:
+        """Takes a chunk, gives the commands that are now complete."""
+        if self.relay:
+            self.raw = data
+            return []
+        if self._scanner.pending:
+            return self._resume(data)
+        return self._start(data)
+
+    def exact(self) -> list[tuple[list[bytes], int]]:
+        """The commands of `raw` as Redis reads them, each with the offset where it ends.
+
+        hiredis takes some frames that Redis refuses (`*1\\r\\n:5\\r\\n`, `+OK`); here they are not
+        commands, and the stream is only relayed from there on.
+        """
+        scanner = _Scanner(self.raw)
+        found = []
+        while (command := scanner.next()) is not None:
+            found.append((command, scanner.start))
+        self.relay = self.relay or scanner.broken
+        return found
+
+    @property
+    def pending(self) -> bool:
+        """Whether part of a request is here and the rest is not."""
+        return self._scanner.pending
+
+    def _start(self, data: bytes) -> list[list[bytes]]:
+        """A chunk that begins with a request."""
+        end = len(data) if data.endswith(b"\r\n") else data.rfind(b"\r\n*") + 2
+        commands = self._parse(data if end == len(data) else data[:end])
+        if commands is None:
+            return self._scan(data)
+        self.raw = data
+        if end < len(data):
+            commands += self._scan(data[end:])
+            self.raw = data[:end] + self.raw
+        return commands
+
+    def _parse(self, data: bytes) -> list[list[bytes]] | None:
+        """The commands of `data`, if hiredis finds whole multi-bulk requests there and no more."""
+        if data[:1] != b"*" or _LARGE_ARRAY.search(data):
+            return None
+        reader = self._reader
+        commands: list[list[bytes]] = []
+        try:
+            reader.feed(data)
+            command = reader.gets()
+            while command:
+                commands.append(command)
+                command = reader.gets()
+        except hiredis.ProtocolError:
+            commands.clear()
+        if commands and command is False and not reader.has_data():
+            return commands
+        self._reader = hiredis.Reader()
+        return None
+
+    def _resume(self, data: bytes) -> list[list[bytes]]:
+        """A chunk that goes on with a request that has begun: finish that, then as usual."""
+        scanner = self._scanner
+        scanner.push(data)
+        command = scanner.next()
+        if command is None:
+            return self._take([])
+        head, rest = scanner.taken(), scanner.rest()
+        commands = [command]
+        if rest:
+            commands += self._start(rest)
+            self.raw = head + self.raw
+        else:
+            self.raw = head
+        return commands
+
+    def _scan(self, data: bytes) -> list[list[bytes]]:
+        """The exact way, for a chunk that hiredis cannot read."""
+        self._scanner.push(data)
+        commands = []
+        while (command := self._scanner.next()) is not None:
+            commands.append(command)
+        return self._take(commands)
+
+    def _take(self, commands: list[list[bytes]]) -> list[list[bytes]]:
+        scanner = self._scanner
+        self.raw = scanner.taken()
+        if scanner.broken or scanner.pending_bytes > self._limit:
+            self.relay = True
+            self.raw += scanner.rest()
+        return commands
+
+
+class _Scanner:
+    """Reads one request at a time, exactly as Redis does; keeps what is incomplete."""
+
+    __slots__ = ("_args", "_at", "_buffer", "_missing", "broken", "start")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._buffer = bytearray(data)
+        self._args: list[bytes] = []
+        self._at = 0  # how far the buffer has been read
+        self._missing = 0  # elements of the present request still to come
+        self.start = 0  # where the present request begins
+        self.broken = False
+
+    @property
+    def pending(self) -> bool:
+        return len(self._buffer) > self.start
+
+    @property
+    def pending_bytes(self) -> int:
+        return len(self._buffer) - self.start
+
+    def push(self, data: bytes) -> None:
+        self._buffer += data
+
+    def taken(self) -> bytes:
+        """The bytes of the requests read since the last call."""
+        taken = bytes(self._buffer[: self.start])
+        del self._buffer[: self.start]
+        self._at -= self.start
+        self.start = 0
+        return taken
+
+    def rest(self) -> bytes:
+        """All that is left, given up."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        self._at = self.start = self._missing = 0
+        return rest
+
+    def next(self) -> list[bytes] | None:
+        """The next request's words; None where it is incomplete or the stream is broken."""
+        while not self.broken and (self._missing or self._header()):
+            if self._missing and not self._elements():
+                return None
+            if self._args:
+                args, self._args = self._args, []
+                return args
+        return None
+
+    def _header(self) -> bool:
+        """Reads a multi-bulk header, or a whole inline command; False where it is incomplete."""
+        if self._at >= len(self._buffer):
+            return False
+        if self._buffer[self._at] != 0x2A:
+            return self._inline()
+        count = self._number()
+        if count is None:
+            return False
+        if count > MAX_ELEMENTS:
+            self.broken = True
+            return False
+        self._missing = max(count, 0)
+        if not self._missing:
+            self.start = self._at
+        return True
+
+    def _elements(self) -> bool:
+        """Reads the bulk strings that are still missing; False where they are incomplete."""
+        buffer = self._buffer
+        while self._missing:
+            at = self._at
+            if at >= len(buffer):
+                return False
+            if buffer[at] != 0x24:
+                self.broken = True
+                return False
+            length = self._number()
+            if length is None:
+                return False
+            if not 0 <= length <= MAX_BULK:
+                self.broken = True
+                return False
+            end = self._at + length
+            if end + 2 > len(buffer):
+                self._at = at
+                return False
+            self._args.append(bytes(buffer[self._at : end]))
+            self._at = end + 2
+            self._missing -= 1
+        self.start = self._at
+        return True
+
+    def _number(self) -> int | None:
+        """The number of a header line; None, or broken, where there is none yet, or ever."""
+        buffer, at = self._buffer, self._at
+        end = buffer.find(b"\r", at, at + MAX_LINE)
+        if end < 0:
+            self.broken = len(buffer) - at >= MAX_LINE
+            return None
+        if end + 2 > len(buffer):
+            return None
+        digits = buffer[at + 1 : end]
+        if not _INTEGER.fullmatch(digits):
+            self.broken = True
+            return None
+        self._at = end + 2
+        return int(digits)
+
+    def _inline(self) -> bool:
+        buffer, at = self._buffer, self._at
+        end = buffer.find(b"\n", at)
+        if end < 0:
+            self.broken = len(buffer) - at > MAX_LINE or b"\0" in buffer[at:]
+            return False
+        line = bytes(buffer[at:end])
+        words = None if b"\0" in line else split(line)
+        if words is None:
+            self.broken = True
+            return False
+        self._args = words
+        self.start = self._at = end + 1
+        return True
