@@ -7,7 +7,6 @@ import logging
 import signal
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
 
 from ttlproxy.config import Settings, Upstream
 from ttlproxy.embedded import Embedded
@@ -16,10 +15,10 @@ from ttlproxy.link import Link
 from ttlproxy.metrics import Metrics
 from ttlproxy.reaper import Reaper
 from ttlproxy.server import Server
+from ttlproxy.tasks import Task, cancel, until_first
 
 log = logging.getLogger(__name__)
 
-Task = asyncio.Task[Any]
 Started = Callable[[str, str, Embedded | None], None]
 
 
@@ -49,9 +48,9 @@ async def serve(settings: Settings, started: Started) -> int:
             log.info("stopping: %d clients are connected", len(server.clients))
             await _until(_drain(server, settings.drain_max, now), vital)
         finally:
-            await _cancel(*vital[1:])
+            await cancel(*vital[1:])
             await reaper.drop_lease()
-            await _cancel(linking)
+            await cancel(linking)
             await server.close()
     return 0
 
@@ -62,7 +61,7 @@ async def _drain(server: Server, limit_s: float, now: asyncio.Event) -> None:
     await _until(now.wait(), [draining])
     if draining.done() and draining.result():
         log.warning("%d clients are cut off: the drain's limit is over", draining.result())
-    await _cancel(draining)
+    await cancel(draining)
 
 
 async def _ended(embedded: Embedded) -> None:
@@ -96,17 +95,6 @@ async def _until(event: Coroutine[None, None, object], others: Sequence[Task]) -
     """Until the event, or until one of the other tasks ends; raises what that raised."""
     waiting = asyncio.create_task(event)
     try:
-        await asyncio.wait([waiting, *others], return_when=asyncio.FIRST_COMPLETED)
-        for task in others:
-            if task.done():
-                task.result()
-        if waiting.done():
-            waiting.result()
+        await until_first(waiting, *others)
     finally:
-        await _cancel(waiting)
-
-
-async def _cancel(*tasks: Task) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
+        await cancel(waiting)

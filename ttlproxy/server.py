@@ -326,9 +326,10 @@ class Client(asyncio.Protocol):
     def _finish(self, session: Session, backend: Backend) -> None:
         """No more requests: Redis is to answer what it has and then to close."""
         self._finished = True
-        request = session.finish()
-        if request:
-            backend.finish(request, may_be_silent=session.silent)
+        if session.silent:
+            backend.cut()  # Redis closes after the reply to QUIT, and here that is never sent
+        elif request := session.finish():
+            backend.finish(request)
 
     def _read(self) -> None:
         """Reads, or stops reading, as things stand."""
@@ -382,9 +383,9 @@ class Backend(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         self._transport.write(data)
 
-    def finish(self, request: bytes, may_be_silent: bool) -> None:
+    def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""
-        self._finishing = not may_be_silent
+        self._finishing = True
         self._transport.write(request)
 
     def cut(self) -> None:

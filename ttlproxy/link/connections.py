@@ -20,7 +20,7 @@ def tls_context(upstream: Upstream) -> ssl.SSLContext | None:
 
 
 def client(upstream: Upstream, name: str, timeout_s: float) -> Redis:
-    """A connection of the proxy's own, which retries nothing by itself. RESP2, bytes."""
+    """One connection of the proxy's own, for one task; retries nothing by itself. RESP2, bytes."""
     where: dict[str, object] = (
         {"unix_socket_path": upstream.path}
         if upstream.path
@@ -34,7 +34,7 @@ def client(upstream: Upstream, name: str, timeout_s: float) -> Redis:
         password=upstream.password,
         client_name=name,
         protocol=2,
-        single_connection_client=True,
+        max_connections=1,
         retry=Retry(NoBackoff(), 0),
         socket_connect_timeout=timeout_s,
         socket_timeout=timeout_s,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from redis.asyncio import Redis
@@ -25,6 +25,7 @@ from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
 from ttlproxy.scripts import Scripts
 from ttlproxy.session import Caller
+from ttlproxy.tasks import run_together
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class Link:
         self._pushes: Pushes | None = None
         self._session_reaps: SessionReaps | None = None
         self._reload = False
+        self._failures = 0
 
     def receive_pushes(self) -> None:
         """Takes what Redis has announced up to now."""
@@ -71,26 +73,22 @@ class Link:
         while True:
             await self.ready.wait()
             assert self._session_reaps
-            try:
+            with suppress(UpstreamError):  # the link was lost: ask in its next life
                 await asyncio.shield(self._session_reaps.ask(places))
                 return
-            except UpstreamError:
-                self.ready.clear()  # so that the next round waits for the link's next life
 
     async def run(self) -> None:
         """Connects, stays connected, and starts anew after a loss. Raises LayoutError only."""
-        failures = 0
         while True:
             try:
                 await self._connected()
-            except* (RedisError, OSError, UpstreamError) as trouble:
-                failures = 1 if self.ready.is_set() else failures + 1
-                if failures == 1:
-                    log.warning("Redis at %s is away: %s", self.upstream.shown, _first(trouble))
+            except (RedisError, OSError, UpstreamError) as trouble:
+                self._failures += 1
+                if self._failures == 1:
+                    log.warning("Redis at %s is away: %s", self.upstream.shown, trouble)
             finally:
-                self.ready.clear()
                 self.tried.set()
-            await asyncio.sleep(_BACKOFF.compute(failures))
+            await asyncio.sleep(_BACKOFF.compute(self._failures))
 
     async def _connected(self) -> None:
         """One life of the link: from connecting to the first loss, which it raises."""
@@ -99,7 +97,12 @@ class Link:
             redis = await self._open(stack, "ttlproxy:link")
             reaping = await self._open(stack, "ttlproxy:reaps")
             await self._prepare(redis)
-            self._pushes = Pushes(self.keys, self.registry.announced, self._flushed, lost.set)
+
+            def on_loss() -> None:
+                self.ready.clear()  # from here on announcements are missed
+                lost.set()
+
+            self._pushes = Pushes(self.keys, self.registry.announced, self._flushed, on_loss)
             stack.callback(self._pushes.close)
             await self._pushes.open(self.upstream, self._settings.connect_timeout)
             await self._load(redis)
@@ -107,13 +110,16 @@ class Link:
                 self.reap, reaping, self._settings.reap_batch, lambda places: self.on_ghosts(places)
             )
             stack.callback(self._session_reaps.stop)
+            stack.callback(self.ready.clear)  # before those who wait are told to ask anew
             self.ready.set()
             self.tried.set()
+            self._failures = 0
             log.info("Redis at %s: %d keys managed", self.upstream.shown, len(self.registry))
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_raise_when(lost), name="push connection")
-                tasks.create_task(self._session_reaps.run(), name="session reaps")
-                tasks.create_task(self._beat(redis), name="heartbeat")
+            await run_together(
+                pushes=_raise_when(lost),
+                reaps=self._session_reaps.run(),
+                heartbeat=self._beat(redis),
+            )
 
     async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
         redis = client(self.upstream, name, self._settings.connect_timeout)
@@ -191,13 +197,6 @@ class Link:
     def _flushed(self) -> None:
         """Any key may be gone. What is known too much costs reaps until it is read anew."""
         self._reload = True
-
-
-def _first(trouble: BaseException) -> BaseException:
-    """What went wrong first, out of the groups it is wrapped in."""
-    while isinstance(trouble, BaseExceptionGroup):
-        trouble = trouble.exceptions[0]
-    return trouble
 
 
 async def _raise_when(lost: asyncio.Event) -> None:

@@ -24,6 +24,9 @@ MAX_BULK = 512 * 1024 * 1024
 
 # What must not be fed to hiredis, which reserves memory for as much as a header announces.
 _LARGE_ARRAY = re.compile(rb"\*[0-9]{5}")
+# Fed after a chunk: it comes out by itself only if the chunk has ended with a request. `has_data`
+# does not tell that: it is false in the middle of an array, too, where a bulk has just ended.
+_MARK, _MARKED = b":7\r\n", 7
 # An integer as Redis's own parser takes it (src/util.c, string2ll).
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
@@ -42,13 +45,14 @@ class Requests:
       relay: no request will be recognised from here on; `raw` is all there was
     """
 
-    __slots__ = ("_limit", "_reader", "_scanner", "raw", "relay")
+    __slots__ = ("_limit", "_reader", "_scanner", "_unread", "raw", "relay")
 
     def __init__(self, limit: int = 1 << 30) -> None:
         """`limit`: bytes of an incomplete request to keep (Redis: client-query-buffer-limit)."""
         self._limit = limit
         self._reader = hiredis.Reader()
         self._scanner = _Scanner()
+        self._unread = False  # `raw` came after the stream was given up
         self.raw = b""
         self.relay = False
 
@@ -56,6 +60,7 @@ class Requests:
         """Takes a chunk, gives the commands that are now complete."""
         if self.relay:
             self.raw = data
+            self._unread = True
             return []
         if self._scanner.pending:
             return self._resume(data)
@@ -67,6 +72,8 @@ class Requests:
         hiredis takes some frames that Redis refuses (`*1\\r\\n:5\\r\\n`, `+OK`); here they are not
         commands, and the stream is only relayed from there on.
         """
+        if self._unread:
+            return []
         scanner = _Scanner(self.raw)
         found = []
         while (command := scanner.next()) is not None:
@@ -82,13 +89,14 @@ class Requests:
     def _start(self, data: bytes) -> list[list[bytes]]:
         """A chunk that begins with a request."""
         end = len(data) if data.endswith(b"\r\n") else data.rfind(b"\r\n*") + 2
-        commands = self._parse(data if end == len(data) else data[:end])
+        whole = data if end == len(data) else data[:end]
+        commands = self._parse(whole) if end > 1 else None
         if commands is None:
             return self._scan(data)
-        self.raw = data
+        self.raw = whole
         if end < len(data):
             commands += self._scan(data[end:])
-            self.raw = data[:end] + self.raw
+            self.raw = whole + self.raw
         return commands
 
     def _parse(self, data: bytes) -> list[list[bytes]] | None:
@@ -99,14 +107,15 @@ class Requests:
         commands: list[list[bytes]] = []
         try:
             reader.feed(data)
+            reader.feed(_MARK)
             command = reader.gets()
-            while command:
+            while command.__class__ is list and command:
                 commands.append(command)
                 command = reader.gets()
+            if command == _MARKED and reader.gets() is False:
+                return commands
         except hiredis.ProtocolError:
-            commands.clear()
-        if commands and command is False and not reader.has_data():
-            return commands
+            pass
         self._reader = hiredis.Reader()
         return None
 

@@ -1,0 +1,1 @@
+"""The tests of ttlproxy, against real Redis servers and the real proxy."""

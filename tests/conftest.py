@@ -1,0 +1,146 @@
+"""The servers and proxies that tests share, and those that a test may kill.
+
+Every test runs once for each server version that `server`, `plain`, `proxy`, `start_server` or
+`start_proxy` can be had for. A test marked with `both_loops` runs on uvloop and on asyncio.
+"""
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.containers import IMAGES, AnyServer, Container, why_no_engine
+from tests.raw import Connection
+from tests.require import absent
+from tests.servers import Binary, Proxy, Server, find_binaries
+
+BINARIES = find_binaries()
+VERSIONS = [*sorted({"6.2", "7.0", *BINARIES}), *IMAGES]
+
+PROMPT = ("--hz", "500")  # a blocking command times out within 2 ms, not 100
+
+StartServer = Callable[..., Server]
+StartProxy = Callable[..., Proxy]
+
+
+def _binary(version: str) -> Binary:
+    if version not in BINARIES:
+        absent(version, f"no redis-server {version} here (TTLPROXY_TEST_REDIS can name one)")
+    return BINARIES[version]
+
+
+def _started(version: str) -> AnyServer:
+    if version not in IMAGES:
+        return Server(_binary(version), *PROMPT).start()
+    reason = why_no_engine()
+    if reason is not None:
+        absent(version, f"{IMAGES[version]}: {reason}")
+    return Container(version).start()
+
+
+def _flush(server: AnyServer) -> None:
+    with Connection(server.port) as client:
+        assert client.ask("FLUSHALL") == b"+OK\r\n"
+
+
+@pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: f"redis-{version}")
+def version(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="session")
+def shared_server(version: str) -> Iterator[AnyServer]:
+    server = _started(version)
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def shared_plain(version: str) -> Iterator[AnyServer]:
+    server = _started(version)
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def loop_name(request: pytest.FixtureRequest) -> str:
+    """uvloop where it is installed; `both_loops` of tests.loops asks for the two by name."""
+    has_uvloop = importlib.util.find_spec("uvloop") is not None
+    wanted: str = getattr(request, "param", "uvloop" if has_uvloop else "asyncio")
+    if wanted == "uvloop" and not has_uvloop:
+        absent("uvloop", "uvloop is not installed")
+    return wanted
+
+
+@pytest.fixture(scope="session")
+def shared_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
+    proxy = Proxy(shared_server.url, event_loop=loop_name)
+    try:
+        yield proxy.start()
+    finally:
+        proxy.remove()
+
+
+@pytest.fixture
+def server(shared_server: AnyServer) -> AnyServer:
+    """The Redis behind `proxy`, empty; shared by the session: leave its settings as they were."""
+    _flush(shared_server)
+    return shared_server
+
+
+@pytest.fixture
+def plain(shared_plain: AnyServer) -> AnyServer:
+    """A second Redis of the same version, empty, that no proxy stands before."""
+    _flush(shared_plain)
+    return shared_plain
+
+
+@pytest.fixture
+def proxy(shared_proxy: Proxy, server: AnyServer) -> Proxy:
+    """The proxy before `server`; shared by the session: do not end it."""
+    return shared_proxy
+
+
+@pytest.fixture
+def app(proxy: Proxy) -> Iterator[Connection]:
+    """A raw connection to `proxy`."""
+    with Connection(proxy.port) as client:
+        yield client
+
+
+@pytest.fixture
+def other(proxy: Proxy) -> Iterator[Connection]:
+    """A second raw connection to `proxy`."""
+    with Connection(proxy.port) as client:
+        yield client
+
+
+@pytest.fixture
+def start_server(version: str) -> Iterator[StartServer]:
+    """start_server(*config) is a Redis that this test alone uses, and may kill and restart."""
+    if version in IMAGES:
+        absent(version, f"{IMAGES[version]} runs in a container, which cannot be killed and come back")
+    binary = _binary(version)
+    with ExitStack() as owned:
+
+        def start(*config: str) -> Server:
+            server = Server(binary, *config)
+            owned.callback(server.remove)
+            return server.start()
+
+        yield start
+
+
+@pytest.fixture
+def start_proxy(loop_name: str) -> Iterator[StartProxy]:
+    """start_proxy(url, *arguments, env=...) is a proxy that this test alone uses, and may kill."""
+    with ExitStack() as owned:
+
+        def start(upstream: str, *arguments: str, env: dict[str, str] | None = None) -> Proxy:
+            proxy = Proxy(upstream, *arguments, event_loop=loop_name, env=env)
+            owned.callback(proxy.remove)
+            return proxy.start()
+
+        yield start

@@ -1,0 +1,165 @@
+"""What stands in Redis itself, read past the proxy: data, deadlines, and what does not fit.
+
+The one place of the tests that knows how internal content looks (DESIGN.md, "In Redis").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tests.model import Model
+from tests.model_data import Value
+from tests.redis_client import Client, milliseconds
+
+PREFIX = b"__ttl:"
+SCHEDULE = PREFIX + b"schedule"
+LEASE = PREFIX + b"lease"
+NOTHING = PREFIX + b"no index"  # a key that never exists
+
+
+def data_key(index: bytes) -> bytes:
+    """The key whose deadlines `index` holds: its own tag needs none before it, else one was put."""
+    rest = index.removeprefix(PREFIX)
+    if rest.startswith(b"{"):
+        return rest.partition(b"}:")[2]
+    return rest.removeprefix(b"t:")
+
+
+@dataclass
+class Content:
+    """One server's data as a model would hold it, and the `faults` a sweep should have mended."""
+
+    model: Model
+    faults: list[str] = field(default_factory=list)
+
+    def as_of(self, now_ms: int) -> Hashable:
+        return self.model.as_of(now_ms).frozen()
+
+
+def read(servers: list[Client], version: tuple[int, int]) -> Content:
+    """`servers[n]` is a connection in database n. Each key is read in one transaction."""
+    content = Content(Model(version, len(servers)))
+    for db, server in enumerate(servers):
+        reader = _Reader(server, content.model.databases[db])
+        reader.read()
+        content.faults += [f"db {db}: {fault}" for fault in reader.faults]
+    return content
+
+
+# One key's type, content, index, key-level expiry and its index's.
+_Found: TypeAlias = tuple[str, Any, list[bytes], int | None, int | None]
+
+
+class _Reader:
+    def __init__(self, server: Client, database: dict[bytes, Value]) -> None:
+        self.server = server
+        self.database = database
+        self.faults: list[str] = []
+
+    def read(self) -> None:
+        names = self._scan()
+        indexes = {data_key(name): name for name in names if _is_index(name)}
+        keys = [name for name in names if not name.startswith(PREFIX)]
+        for key, found in zip(keys, self._values(keys, indexes), strict=True):
+            self._key(key, *found)
+        orphans = indexes.keys() - set(keys)
+        self.faults += [f"{indexes[key]!r} without its key" for key in orphans]
+        self._schedule()
+
+    def _scan(self) -> list[bytes]:
+        cursor, names = b"0", set[bytes]()
+        while True:
+            cursor, page = self.server.ask("SCAN", cursor, "COUNT", 1000)
+            names.update(page)
+            if cursor == b"0":
+                return sorted(names)
+
+    def _values(self, keys: list[bytes], indexes: dict[bytes, bytes]) -> Iterator[_Found]:
+        """All keys in one transaction, taken again until its clocks agree to the ms, for then PTTL
+        tells the deadline."""
+        types = [type_.decode() for type_ in self.server.ask_many([["TYPE", key] for key in keys])]
+        requests: list[list[bytes | str | int]] = []
+        for key, type_ in zip(keys, types, strict=True):
+            index = indexes.get(key, NOTHING)
+            requests += [
+                [_READERS.get(type_, "DUMP"), key],
+                ["PTTL", key],
+                ["ZRANGE", index, 0, -1, "WITHSCORES"],
+                ["PTTL", index],
+            ]
+        while True:
+            before, *replies, after = self.server.ask_many(
+                [["TIME"], *requests, ["TIME"]], transaction=True
+            )
+            clock_ms = milliseconds(*before)
+            if clock_ms == milliseconds(*after):
+                break
+        for n, type_ in enumerate(types):
+            content, ttl_ms, scores, index_ttl_ms = replies[4 * n : 4 * n + 4]
+            expiries = _absolute(ttl_ms, clock_ms), _absolute(index_ttl_ms, clock_ms)
+            yield type_, content, scores, *expiries
+
+    def _key(
+        self,
+        key: bytes,
+        type_: str,
+        content: Any,
+        scores: list[bytes],
+        expires_ms: int | None,
+        index_expires_ms: int | None,
+    ) -> None:
+        if not content:
+            return  # gone since the names were read
+        value = Value(type_, _ELEMENTS.get(type_, _string)(content), expires_ms=expires_ms)
+        for element, score in zip(scores[::2], scores[1::2], strict=True):
+            if element in value.elements:
+                value.deadlines[element] = int(score)
+            else:
+                self.faults.append(f"{key!r}: a deadline for {element!r}, which is gone")
+        if scores and index_expires_ms != expires_ms:
+            self.faults.append(f"{key!r} expires at {expires_ms}, its index at {index_expires_ms}")
+        self.database[key] = value
+
+    def _schedule(self) -> None:
+        members = self.server.ask("ZRANGE", SCHEDULE, 0, -1, "WITHSCORES")
+        bounds = dict(zip(members[::2], map(float, members[1::2]), strict=True))
+        for key in bounds.keys() - self.database.keys():
+            self.faults.append(f"{key!r} is in the schedule and nowhere else")
+        for key, value in self.database.items():
+            if not value.deadlines:
+                continue
+            due = min([*value.deadlines.values(), value.expires_ms or 2**63])
+            if key not in bounds:
+                self.faults.append(f"{key!r} has deadlines and no place in the schedule")
+            elif bounds[key] > due:
+                self.faults.append(f"{key!r} is due at {due}, the schedule says {bounds[key]:.0f}")
+
+
+def _is_index(name: bytes) -> bool:
+    return name.startswith((PREFIX + b"{", PREFIX + b"t:"))
+
+
+def _absolute(ttl_ms: int, clock_ms: int) -> int | None:
+    return clock_ms + ttl_ms if ttl_ms >= 0 else None
+
+
+def _pairs(words: list[bytes]) -> dict[bytes, bytes]:
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _members(words: list[bytes]) -> dict[bytes, bytes]:
+    return dict.fromkeys(words, b"")
+
+
+def _string(word: bytes) -> dict[bytes, bytes]:
+    return {b"": word}
+
+
+# Any other type is taken whole, as none of its elements can have a deadline.
+_READERS = {"hash": "HGETALL", "set": "SMEMBERS", "string": "GET"}
+_ELEMENTS: dict[str, Callable[[Any], dict[bytes, bytes]]] = {
+    "hash": _pairs,
+    "set": _members,
+}

@@ -1,0 +1,201 @@
+"""Conversations as text, one exchange a line: `HSET h a 1 -> 1`. Knows no command's meaning.
+
+Words and expected bulks may be quoted, with escapes: `"\\x00"`. In both, `@+100s` and `@-5ms` are
+absolute times from the conversation's start. A line `wait 20` awaits 20 ms of Redis's clock.
+Replies are written as `3`, `OK`, `"bulk"`, `nil`, `[1, "a"]`, and errors word for word; a last `*`
+stands for any ending. RESP3's maps and sets are written as RESP2's arrays.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pytest
+
+from tests.containers import Container
+from tests.content import read
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.redis_client import Client
+from tests.servers import Proxy, Server
+
+WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
+_TIME = re.compile(r"@([+-]\d+)(ms|s)\b")
+_RANDOM_ORDER = (b"SMEMBERS", b"SPOP", b"SINTER", b"SUNION")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    words: list[bytes]
+    expected: str
+    line: str
+
+
+def unquoted(word: str) -> bytes:
+    if word.startswith('"'):
+        value: bytes = ast.literal_eval("b" + word)
+        return value
+    return word.encode()
+
+
+def _segments(text: str, start_ms: int) -> Iterator[list[Exchange] | int]:
+    """Runs of exchanges, and between them the milliseconds to wait."""
+
+    def absolute(match: re.Match[str]) -> str:
+        unit_ms = 1000 if match[2] == "s" else 1
+        return str(start_ms // unit_ms + int(match[1]))
+
+    segment: list[Exchange] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        said, _, expected = _TIME.sub(absolute, line).partition("->")
+        words = WORD.findall(said)
+        if words[0] == "wait":
+            if segment:
+                yield segment
+            yield int(words[1])
+            segment = []
+        else:
+            segment.append(Exchange([unquoted(word) for word in words], expected.strip(), line))
+    if segment:
+        yield segment
+
+
+# --- replies as text
+
+
+class _Replies:
+    """Reads RESP2 or RESP3 bytes as the notation above."""
+
+    def __init__(self, data: bytes) -> None:
+        self.rest = data
+
+    def line(self) -> tuple[bytes, bytes]:
+        line, _, self.rest = self.rest.partition(b"\r\n")
+        return line[:1], line[1:]
+
+    def one(self, *, unordered: bool = False) -> str:
+        kind, head = self.line()
+        if kind in b"+-:,#(":
+            return head.decode(errors="backslashreplace")
+        if kind == b"_" or head == b"-1":
+            return "nil"
+        if kind in b"$=":
+            bulk, self.rest = self.rest[: int(head)], self.rest[int(head) + 2 :]
+            return quoted(bulk)
+        elements = [self.one() for _ in range(int(head) * (2 if kind == b"%" else 1))]
+        return "[" + ", ".join(sorted(elements) if unordered else elements) + "]"
+
+
+def quoted(word: bytes) -> str:
+    return (
+        '"'
+        + "".join(
+            chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}"
+            for byte in word
+        )
+        + '"'
+    )
+
+
+# --- ways to say the same
+
+
+def one_by_one(app: Connection, requests: list[list[bytes]]) -> Iterator[_Replies]:
+    for words in requests:
+        yield _Replies(app.ask(*words))
+
+
+def pipelined(app: Connection, requests: list[list[bytes]]) -> Iterator[_Replies]:
+    app.send(b"".join(command(*words) for words in requests))
+    yield from map(_Replies, app.read_many(len(requests)))
+
+
+def inline(app: Connection, requests: list[list[bytes]]) -> Iterator[_Replies]:
+    app.send(b"".join(b" ".join(_escaped(word) for word in words) + b"\r\n" for words in requests))
+    yield from map(_Replies, app.read_many(len(requests)))
+
+
+def _escaped(word: bytes) -> bytes:
+    return b'"%b"' % b"".join(b"\\x%02x" % byte for byte in word)
+
+
+def resp3(app: Connection, requests: list[list[bytes]]) -> Iterator[_Replies]:
+    app.ask("HELLO", 3)
+    return pipelined(app, requests)
+
+
+def in_multi(app: Connection, requests: list[list[bytes]]) -> Iterator[_Replies]:
+    app.send(b"".join(command(*words) for words in [[b"MULTI"], *requests, [b"EXEC"]]))
+    *queued, last = app.read_many(len(requests) + 2)
+    assert queued == [b"+OK\r\n"] + [b"+QUEUED\r\n"] * len(requests)
+    replies = _Replies(last)
+    assert replies.line() == (b"*", b"%d" % len(requests)), last
+    for _ in requests:
+        yield replies
+
+
+Way: TypeAlias = Callable[[Connection, list[list[bytes]]], Iterator[_Replies]]
+
+OUTSIDE_MULTI: list[Way] = [one_by_one, pipelined, inline, resp3]
+WAYS: list[Way] = [*OUTSIDE_MULTI, in_multi]
+
+
+def let_pass(clock: Client, ms: int) -> None:
+    """Returns when a deadline set just now for in `ms` is past, and no later than it must."""
+    until_ms = clock.now_ms() + ms
+    while clock.now_ms() <= until_ms:
+        pass
+
+
+def _early_in_a_second(clock: Client) -> int:
+    """That second, so that what is left of a whole number of them rounds up to that number."""
+    while (now_ms := clock.now_ms()) % 1000 > 800:
+        pass
+    return now_ms // 1000 * 1000
+
+
+def hold(app: Connection, clock: Client, text: str, way: Way = one_by_one) -> None:
+    """Says all of `text` on `app`, each run of lines between two waits in the given way."""
+    start_ms = _early_in_a_second(clock) if "@" in text else 0
+    for segment in _segments(text, start_ms):
+        if isinstance(segment, int):
+            let_pass(clock, segment)
+            continue
+        replies = way(app, [exchange.words for exchange in segment])
+        for exchange, reply in zip(segment, replies, strict=True):
+            said = reply.one(unordered=exchange.words[0].upper() in _RANDOM_ORDER)
+            if exchange.expected.endswith("*"):
+                said = said[: len(exchange.expected) - 1] + "*"
+            assert said == exchange.expected, exchange.line
+
+
+Talk: TypeAlias = Callable[[str], None]
+
+
+@contextmanager
+def talking(proxy: Proxy, server: Server | Container, way: Way) -> Iterator[Talk]:
+    """One connection on which text is said; afterwards internal content must make sense."""
+    servers = [Client(server.port, db) for db in range(2)]
+    with Connection(proxy.port) as app:
+        yield lambda text: hold(app, servers[0], text, way)
+    wait_until(lambda: not read(servers, (7, 0)).faults, "internal content in order")
+    for client in servers:
+        client.close()
+
+
+def said_in(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
+    """A fixture with which a test says its text once in each of the ways."""
+
+    @pytest.fixture(params=ways, ids=lambda way: str(way.__name__))
+    def talk(
+        request: pytest.FixtureRequest, proxy: Proxy, server: Server | Container
+    ) -> Iterator[Talk]:
+        with talking(proxy, server, request.param) as say:
+            yield say
+
+    return talk

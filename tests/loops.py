@@ -1,0 +1,7 @@
+"""The two event loops the proxy runs on."""
+
+import pytest
+
+LOOPS = ("uvloop", "asyncio")
+
+both_loops = pytest.mark.parametrize("loop_name", LOOPS, indirect=True, scope="session")

@@ -1,0 +1,161 @@
+"""An independent oracle: databases, a clock that is passed in, and what each command answers.
+
+Written from SEMANTICS.md alone; it must never import ttlproxy. Replies are shaped as RESP2 shapes
+them, simple strings as bytes. Holds no clock, no socket and no connection to what it judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from tests.model_data import OK, Call, Database, Error, Reply, Row, integer, wrong_number
+from tests.model_native import NATIVE
+from tests.model_virtual import VIRTUAL
+
+COMMANDS: dict[str, Row] = NATIVE | VIRTUAL
+
+
+class Model:
+    """The databases of one server. `version` decides whether EXPIRE takes conditions (7.0)."""
+
+    def __init__(self, version: tuple[int, int] = (7, 0), databases: int = 2) -> None:
+        self.version = version
+        self.databases: list[Database] = [{} for _ in range(databases)]
+
+    def run(
+        self,
+        db: int,
+        args: list[bytes],
+        now_ms: int,
+        *,
+        reaped_ms: int | None = None,
+        seen: Reply = None,
+    ) -> Reply:
+        """Does `args` in database `db` at `now_ms`, its keys reaped at `reaped_ms`, or just then.
+
+        `seen` is the server's reply, which settles what SPOP took.
+        """
+        name = args[0].decode().lower()
+        row = COMMANDS[name]
+        if not row.accepts(len(args)):
+            return wrong_number(name)
+        reaped_ms = now_ms if reaped_ms is None else reaped_ms
+        database = self.databases[db]
+        return row.run(Call(name, args, database, now_ms, reaped_ms, seen, self.version))
+
+    def copy(self) -> Model:
+        twin = Model(self.version, 0)
+        twin.databases = [{k: v.copy() for k, v in each.items()} for each in self.databases]
+        return twin
+
+    def frozen(self) -> Hashable:
+        """Equal for models that can never again answer differently."""
+        return tuple(
+            frozenset(
+                (
+                    key,
+                    value.type,
+                    value.expires_ms,
+                    frozenset(value.elements.items()),
+                    frozenset(value.deadlines.items()),
+                )
+                for key, value in database.items()
+            )
+            for database in self.databases
+        )
+
+    def as_of(self, now_ms: int) -> Model:
+        """What a server that has expired everything due holds at `now_ms`."""
+        left = Model(self.version, 0)
+        left.databases = [
+            {k: live for k, v in each.items() if (live := v.as_of(now_ms)) is not None}
+            for each in self.databases
+        ]
+        return left
+
+
+class Step(NamedTuple):
+    """One command for the model to run, in its database."""
+
+    db: int
+    args: list[bytes]
+
+
+class Plan(NamedTuple):
+    """What a request comes to: a reply that no key decides, or steps; those of EXEC as an array."""
+
+    reply: Reply = None
+    steps: tuple[Step, ...] = ()
+    is_exec: bool = False
+
+
+class Session:
+    """What one connection remembers: its database and its transaction. Holds no data."""
+
+    def __init__(self, db: int = 0) -> None:
+        self.db = db
+        self.queued: list[list[bytes]] | None = None
+        self.refused = False
+
+    def plan(self, args: list[bytes]) -> Plan:
+        name = args[0].decode().lower()
+        if name == "multi":
+            return self._multi()
+        if name in {"exec", "discard"}:
+            return self._end(name)
+        if self.queued is not None:
+            return self._queue(name, args)
+        return self._select(args) if name == "select" else Plan(steps=(Step(self.db, args),))
+
+    def run(self, model: Model, args: list[bytes], now_ms: int) -> Reply:
+        """The whole of a request at one instant."""
+        plan = self.plan(args)
+        replies = [
+            OK if step.args[0].lower() == b"select" else model.run(step.db, step.args, now_ms)
+            for step in plan.steps
+        ]
+        if plan.is_exec:
+            return list(replies)
+        return replies[0] if replies else plan.reply
+
+    def _select(self, args: list[bytes]) -> Plan:
+        if len(args) != 2:
+            return Plan(wrong_number("select"))
+        self.db = integer(args[1]) or 0
+        return Plan(OK)
+
+    def _multi(self) -> Plan:
+        if self.queued is not None:
+            return Plan(Error("ERR MULTI calls can not be nested"))
+        self.queued, self.refused = [], False
+        return Plan(OK)
+
+    def _queue(self, name: str, args: list[bytes]) -> Plan:
+        arity_ok = len(args) == 2 if name == "select" else COMMANDS[name].accepts(len(args))
+        if not arity_ok or (name in VIRTUAL and self._wrong_number(args)):
+            self.refused = True
+            return Plan(wrong_number(name))
+        assert self.queued is not None
+        self.queued.append(args)
+        return Plan(b"QUEUED")
+
+    def _wrong_number(self, args: list[bytes]) -> bool:
+        """Whether the count of words alone condemns it, whatever the data."""
+        name = args[0].decode().lower()
+        return Model(databases=1).run(0, args, 0) == wrong_number(name)
+
+    def _end(self, name: str) -> Plan:
+        if self.queued is None:
+            return Plan(Error(f"ERR {name.upper()} without MULTI"))
+        queued, self.queued = self.queued, None
+        if name == "discard":
+            return Plan(OK)
+        if self.refused:
+            return Plan(Error("EXECABORT Transaction discarded because of previous errors."))
+        steps: list[Step] = []
+        for args in queued:
+            steps.append(Step(self.db, args))
+            if args[0].lower() == b"select":
+                self.db = integer(args[1]) or 0
+        return Plan(steps=tuple(steps), is_exec=True)

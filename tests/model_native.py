@@ -1,0 +1,343 @@
+"""Redis's own commands as the oracle does them: SEMANTICS.md's first table, for hashes and sets."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, localcontext
+
+from tests.model_data import (
+    INT64,
+    NOT_AN_INTEGER,
+    OK,
+    SYNTAX,
+    WRONGTYPE,
+    Call,
+    Error,
+    Reply,
+    Row,
+    Value,
+    integer,
+    wrong_number,
+)
+
+_FLOAT = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NO_SUCH_KEY = Error("ERR no such key")
+
+
+# --- hashes
+
+
+def _hset(call: Call) -> Reply:
+    if len(call.words) % 2:
+        return wrong_number(call.name)
+    key = call.words[1]
+    value = call.typed(key, "hash")
+    if isinstance(value, Error):
+        return value
+    created = 0
+    for field, content in zip(call.words[2::2], call.words[3::2], strict=True):
+        created += field not in value.elements
+        value.elements[field] = content
+        value.deadlines.pop(field, None)
+    call.store(key, value)
+    return created if call.name == "hset" else OK
+
+
+def _hsetnx(call: Call) -> Reply:
+    _, key, field, content = call.words
+    value = call.typed(key, "hash")
+    if isinstance(value, Error):
+        return value
+    if field in value.elements:
+        return 0
+    value.elements[field] = content
+    call.store(key, value)
+    return 1
+
+
+def _hincrby(call: Call) -> Reply:
+    _, key, field, by = call.words
+    step = integer(by)
+    if step is None:
+        return NOT_AN_INTEGER
+    value = call.typed(key, "hash")
+    if isinstance(value, Error):
+        return value
+    start = integer(value.elements.get(field, b"0"))
+    if start is None:
+        return Error("ERR hash value is not an integer")
+    if not -INT64 <= start + step < INT64:
+        return Error("ERR increment or decrement would overflow")
+    value.elements[field] = b"%d" % (start + step)
+    call.store(key, value)
+    return start + step
+
+
+def _hincrbyfloat(call: Call) -> Reply:
+    _, key, field, by = call.words
+    if _FLOAT.fullmatch(by) is None:
+        return Error("ERR value is not a valid float")
+    value = call.typed(key, "hash")
+    if isinstance(value, Error):
+        return value
+    start = value.elements.get(field, b"0")
+    if _FLOAT.fullmatch(start) is None:
+        return Error("ERR hash value is not a float")
+    with localcontext(prec=40):
+        total = Decimal(start.decode()) + Decimal(by.decode())
+        text = f"{total:.17f}".rstrip("0").rstrip(".")
+    value.elements[field] = text.encode()
+    call.store(key, value)
+    return value.elements[field]
+
+
+def _hget(call: Call) -> Reply:
+    value = call.typed(call.words[1], "hash")
+    return value if isinstance(value, Error) else value.elements.get(call.words[2])
+
+
+def _hgetall(call: Call) -> Reply:
+    value = call.typed(call.words[1], "hash")
+    if isinstance(value, Error):
+        return value
+    return [word for pair in value.elements.items() for word in pair]
+
+
+# --- sets
+
+
+def _sadd(call: Call) -> Reply:
+    key = call.words[1]
+    value = call.typed(key, "set")
+    if isinstance(value, Error):
+        return value
+    before = len(value.elements)
+    for member in call.words[2:]:
+        value.elements.setdefault(member, b"")
+    call.store(key, value)
+    return len(value.elements) - before
+
+
+def _spop(call: Call) -> Reply:
+    if len(call.words) > 3:
+        return SYNTAX
+    key = call.words[1]
+    count = integer(call.words[2]) if len(call.words) == 3 else 1
+    if count is None or count < 0:
+        return Error("ERR value is out of range, must be positive")
+    value = call.typed(key, "set")
+    if isinstance(value, Error):
+        return value
+    popped = _picked(call, value, min(count, len(value.elements)))
+    for member in popped:
+        value.remove(member)
+    call.store(key, value)
+    if len(call.words) == 3:
+        return list(popped)
+    return popped[0] if popped else None
+
+
+def _picked(call: Call, value: Value, count: int) -> list[bytes]:
+    """The members the server says it took if it could have taken those, else any others."""
+    said = call.seen if isinstance(call.seen, list) else [call.seen]
+    names = [member for member in said if isinstance(member, bytes)]
+    if len(names) == len(set(names)) == count and set(names) <= value.elements.keys():
+        return names
+    return list(value.elements)[:count]
+
+
+def _smove(call: Call) -> Reply:
+    _, source_key, target_key, member = call.words
+    if call.find(source_key) is None:
+        return 0
+    source, target = call.typed(source_key, "set"), call.typed(target_key, "set")
+    if isinstance(source, Error) or isinstance(target, Error):
+        return WRONGTYPE
+    if member not in source.elements:
+        return 0
+    if source_key == target_key:
+        return 1
+    deadline = source.deadlines.get(member)
+    source.remove(member)
+    if member not in target.elements:
+        target.elements[member] = b""
+        if deadline is not None:
+            target.deadlines[member] = deadline
+    call.store(source_key, source)
+    call.store(target_key, target)
+    return 1
+
+
+def _smembers(call: Call) -> Reply:
+    value = call.typed(call.words[1], "set")
+    return value if isinstance(value, Error) else list(value.elements)
+
+
+# --- both
+
+
+def _length(type_: str) -> Row:
+    def run(call: Call) -> Reply:
+        value = call.typed(call.words[1], type_)
+        return value if isinstance(value, Error) else len(value.elements)
+
+    return Row(run, 2)
+
+
+def _contains(type_: str) -> Row:
+    def run(call: Call) -> Reply:
+        value = call.typed(call.words[1], type_)
+        return value if isinstance(value, Error) else int(call.words[2] in value.elements)
+
+    return Row(run, 3)
+
+
+def _removal(type_: str) -> Row:
+    def run(call: Call) -> Reply:
+        value = call.typed(call.words[1], type_)
+        if isinstance(value, Error):
+            return value
+        gone = value.elements.keys() & set(call.words[2:])
+        for element in gone:
+            value.remove(element)
+        call.store(call.words[1], value)
+        return len(gone)
+
+    return Row(run, -3)
+
+
+# --- whole keys
+
+
+def _set(call: Call) -> Reply:
+    """Only to have a key of another type: SET over a managed key is outside this oracle."""
+    call.database[call.words[1]] = Value("string", {b"": call.words[2]})
+    return OK
+
+
+def _get(call: Call) -> Reply:
+    value = call.typed(call.words[1], "string")
+    return value if isinstance(value, Error) else value.elements.get(b"")
+
+
+def _del(call: Call) -> Reply:
+    gone = {key for key in call.words[1:] if call.find(key) is not None}
+    for key in gone:
+        del call.database[key]
+    return len(gone)
+
+
+def _exists(call: Call) -> Reply:
+    return sum(call.find(key) is not None for key in call.words[1:])
+
+
+def _type(call: Call) -> Reply:
+    value = call.find(call.words[1])
+    return b"none" if value is None else value.type.encode()
+
+
+def _rename(call: Call) -> Reply:
+    _, source_key, target_key = call.words
+    value = call.find(source_key)
+    if value is None:
+        return _NO_SUCH_KEY
+    if call.name == "renamenx" and call.find(target_key) is not None:
+        return 0
+    del call.database[source_key]
+    call.database[target_key] = value
+    return 1 if call.name == "renamenx" else OK
+
+
+def _expire(unit_ms: int, *, absolute: bool) -> Row:
+    def run(call: Call) -> Reply:
+        conditions = {word.upper() for word in call.words[3:]}
+        if conditions and call.version < (7, 0):
+            return wrong_number(call.name)
+        for word in call.words[3:]:
+            if word.upper() not in {b"NX", b"XX", b"GT", b"LT"}:
+                return Error(f"ERR Unsupported option {word.decode(errors='surrogateescape')}")
+        if b"NX" in conditions and len(conditions) > 1:
+            return Error("ERR NX and XX, GT or LT options at the same time are not compatible")
+        if {b"GT", b"LT"} <= conditions:
+            return Error("ERR GT and LT options at the same time are not compatible")
+        time = integer(call.words[2])
+        if time is None:
+            return NOT_AN_INTEGER
+        return _expire_key(call, time * unit_ms + (0 if absolute else call.now_ms), conditions)
+
+    return Row(run, -3)
+
+
+def _expire_key(call: Call, expires_ms: int, conditions: set[bytes]) -> Reply:
+    value = call.find(call.words[1])
+    if value is None:
+        return 0
+    current = value.expires_ms
+    refused = (
+        (b"NX" in conditions and current is not None)
+        or (b"XX" in conditions and current is None)
+        or (b"GT" in conditions and (current is None or expires_ms <= current))
+        or (b"LT" in conditions and current is not None and expires_ms >= current)
+    )
+    if refused:
+        return 0
+    value.expires_ms = expires_ms
+    if expires_ms <= call.now_ms:
+        del call.database[call.words[1]]
+    return 1
+
+
+def _persist(call: Call) -> Reply:
+    value = call.find(call.words[1])
+    if value is None or value.expires_ms is None:
+        return 0
+    value.expires_ms = None
+    return 1
+
+
+def _pttl(call: Call) -> int:
+    value = call.find(call.words[1])
+    if value is None:
+        return -2
+    return -1 if value.expires_ms is None else max(0, value.expires_ms - call.now_ms)
+
+
+def _ttl(call: Call) -> int:
+    left = _pttl(call)
+    return left if left < 0 else (left + 500) // 1000
+
+
+NATIVE: dict[str, Row] = {
+    "hset": Row(_hset, -4),
+    "hmset": Row(_hset, -4),
+    "hsetnx": Row(_hsetnx, 4),
+    "hincrby": Row(_hincrby, 4),
+    "hincrbyfloat": Row(_hincrbyfloat, 4),
+    "hdel": _removal("hash"),
+    "hget": Row(_hget, 3),
+    "hgetall": Row(_hgetall, 2),
+    "hlen": _length("hash"),
+    "hexists": _contains("hash"),
+    "sadd": Row(_sadd, -3),
+    "srem": _removal("set"),
+    "spop": Row(_spop, -2),
+    "smove": Row(_smove, 4),
+    "smembers": Row(_smembers, 2),
+    "scard": _length("set"),
+    "sismember": _contains("set"),
+    "set": Row(_set, 3),
+    "get": Row(_get, 2),
+    "del": Row(_del, -2),
+    "unlink": Row(_del, -2),
+    "exists": Row(_exists, -2),
+    "type": Row(_type, 2),
+    "rename": Row(_rename, 3),
+    "renamenx": Row(_rename, 3),
+    "expire": _expire(1000, absolute=False),
+    "pexpire": _expire(1, absolute=False),
+    "expireat": _expire(1000, absolute=True),
+    "pexpireat": _expire(1, absolute=True),
+    "persist": Row(_persist, 2),
+    "ttl": Row(_ttl, 2),
+    "pttl": Row(_pttl, 2),
+}

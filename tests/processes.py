@@ -1,0 +1,91 @@
+"""A child process that is ended by its pid. Knows no Redis and no test framework."""
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 30.0
+POLL_S = 0.005  # between two looks at something that sends no event
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that was free a moment ago; whoever binds it must be ready to retry."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def attempts(timeout_s: float, waiting_for: str) -> Iterator[None]:
+    """Yields at short intervals, so that a loop can look again; TimeoutError past the limit."""
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        yield
+        time.sleep(POLL_S)
+    raise TimeoutError(f"{waiting_for}: not within {timeout_s} s")
+
+
+def wait_until(holds: Callable[[], bool], waiting_for: str, timeout_s: float = 30.0) -> None:
+    for _ in attempts(timeout_s, waiting_for):
+        if holds():
+            return
+
+
+class Process:
+    """One child process, with the four ways in which a test ends it."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def child(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            raise RuntimeError("not started")
+        return self._child
+
+    @property
+    def pid(self) -> int:
+        return self.child.pid
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def terminate(self) -> None:
+        """SIGTERM, without waiting."""
+        self.child.terminate()
+
+    def wait(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """The exit code, once the process has ended by itself or by a signal."""
+        code = self.child.wait(timeout_s)
+        self._close()
+        return code
+
+    def kill(self) -> int:
+        """SIGKILL, and the exit code."""
+        self.child.kill()
+        return self.wait()
+
+    def stop(self) -> None:
+        """SIGTERM, then SIGKILL if that is not enough; nothing if it already ended."""
+        if not self.running:
+            self._close()
+            return
+        self.terminate()
+        try:
+            self.wait()
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def rss_bytes(self) -> int:
+        """Resident memory, from /proc: Linux only."""
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
+            sizes = [line.split()[1] for line in status if line.startswith("VmRSS:")]
+        return int(sizes[0]) * 1024
+
+    def _close(self) -> None:
+        if self._child is not None and self._child.stdout is not None:
+            self._child.stdout.close()

@@ -1,0 +1,127 @@
+"""A client that deals in raw bytes. Knows where a reply ends, and nothing of what it says."""
+
+import socket
+from types import TracebackType
+
+TIMEOUT_S = 30.0
+RECEIVE_BYTES = 1 << 20
+
+
+def command(*words: bytes | str | int) -> bytes:
+    """One request as an array of bulk strings."""
+    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    bulks = b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded)
+    return b"*%d\r\n%b" % (len(encoded), bulks)
+
+
+class Framer:
+    """Cuts a stream of RESP2 or RESP3 replies at their ends; a push is a reply of its own.
+
+    Redis before 7.2 may put a push between the elements of a reply (DESIGN.md): there it counts
+    as no element.
+    """
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._start = 0  # of the outermost reply
+        self._at = 0
+        self._wanted = 1  # replies still to be seen before the outermost one is whole
+
+    @property
+    def rest(self) -> bytes:
+        return bytes(self._data)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The replies that are whole now."""
+        self._data += data
+        replies = []
+        while (after := self._step()) is not None:
+            self._at = after
+            if self._wanted == 0:
+                replies.append(bytes(self._data[self._start : after]))
+                self._start = after
+                self._wanted = 1
+        del self._data[: self._start]
+        self._at -= self._start
+        self._start = 0
+        return replies
+
+    def _step(self) -> int | None:
+        """Past the next line and its bulk, or None while they are not all here."""
+        line_end = self._data.find(b"\r\n", self._at)
+        if line_end < 0:
+            return None
+        kind = self._data[self._at : self._at + 1]
+        after = line_end + 2
+        if kind in b"+-:,#(_":
+            self._wanted -= 1
+            return after
+        count = int(self._data[self._at + 1 : line_end])
+        if kind in b"$!=":
+            after += count + 2 if count >= 0 else 0
+            if after > len(self._data):
+                return None
+            self._wanted -= 1
+            return after
+        if kind not in b"*~%>|":
+            raise ValueError(f"no reply starts with {bytes(self._data[self._at : line_end])!r}")
+        is_extra = kind == b"|" or (kind == b">" and self._at > self._start)
+        self._wanted += max(count, 0) * (2 if kind in b"%|" else 1) - (0 if is_extra else 1)
+        return after
+
+
+class Connection:
+    """One blocking TCP connection. A wait that would never end is a TimeoutError."""
+
+    def __init__(self, port: int, timeout_s: float = TIMEOUT_S) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._framer = Framer()
+        self._replies: list[bytes] = []
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def ask(self, *words: bytes | str | int) -> bytes:
+        """Sends one command and reads one reply."""
+        self.send(command(*words))
+        return self.read()
+
+    def read(self) -> bytes:
+        return self.read_many(1)[0]
+
+    def read_many(self, count: int) -> list[bytes]:
+        """Exactly so many replies, pushes among them; EOFError if the other end closes first."""
+        while len(self._replies) < count:
+            data = self.socket.recv(RECEIVE_BYTES)
+            if not data:
+                raise EOFError(f"closed after {self._replies!r:.1000} and {self._framer.rest!r:.1000}")
+            self._replies += self._framer.feed(data)
+        replies, self._replies = self._replies[:count], self._replies[count:]
+        return replies
+
+    def read_to_end(self) -> bytes:
+        """Every byte that comes before the other end closes, whole replies or not."""
+        received = [*self._replies, self._framer.rest]
+        self._replies, self._framer = [], Framer()
+        while data := self.socket.recv(RECEIVE_BYTES):
+            received.append(data)
+        return b"".join(received)
+
+    def half_close(self) -> None:
+        """Says that no more requests come; replies can still be read."""
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self.socket.close()

@@ -1,0 +1,55 @@
+"""redis-py reduced to words and replies: no decoding, no callbacks, no retries, no command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import ResponseError
+from redis.retry import Retry
+
+Word: TypeAlias = "bytes | str | int"
+
+
+class Client:
+    """redis-py with a pool of one connection, so that pipelines and MULTI use the same one."""
+
+    def __init__(self, port: int, db: int = 0) -> None:
+        self._redis = Redis(
+            port=port,
+            db=db,
+            protocol=2,
+            max_connections=1,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=30,
+        )
+        self._redis.response_callbacks.clear()
+
+    def ask(self, *words: Word) -> Any:
+        try:
+            return self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
+        except ResponseError as error:
+            return error
+
+    def ask_many(
+        self, requests: Sequence[Sequence[Word]], *, transaction: bool = False
+    ) -> list[Any]:
+        """One write, then all the replies."""
+        pipeline = self._redis.pipeline(transaction=transaction)
+        for words in requests:
+            pipeline.execute_command(*words)  # type: ignore[no-untyped-call]
+        return list(pipeline.execute(raise_on_error=False))
+
+    def now_ms(self) -> int:
+        """Redis's own clock."""
+        seconds, microseconds = self.ask("TIME")
+        return milliseconds(seconds, microseconds)
+
+    def close(self) -> None:
+        self._redis.close()
+
+
+def milliseconds(seconds: bytes, microseconds: bytes) -> int:
+    return int(seconds) * 1000 + int(microseconds) // 1000

@@ -1,0 +1,60 @@
+"""A TCP relay that cuts replies into pieces of a given size. Knows bytes only."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+
+class Relay:
+    """Stands between a proxy and its Redis; `with Relay(port, size) as relay: ... relay.port`."""
+
+    def __init__(self, upstream_port: int, piece: int) -> None:
+        self._upstream_port = upstream_port
+        self._piece = piece
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> "Relay":
+        self._spawn(self._accept)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for each in (self._listener, *self._sockets):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for each in (self._listener, *self._sockets):
+            each.close()
+
+    def _spawn(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # the listener was shut down
+            while True:
+                client, _ = self._listener.accept()
+                upstream = socket.create_connection(("127.0.0.1", self._upstream_port))
+                self._sockets += [client, upstream]
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._spawn(self._copy, client, upstream, 1 << 16)
+                self._spawn(self._copy, upstream, client, self._piece)
+
+    def _copy(self, source: socket.socket, sink: socket.socket, piece: int) -> None:
+        with contextlib.suppress(OSError):  # the other end has gone
+            while data := source.recv(1 << 16):
+                for start in range(0, len(data), piece):
+                    sink.sendall(data[start : start + piece])
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)

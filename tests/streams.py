@@ -1,0 +1,102 @@
+"""Generated request streams: rows of native_rows in every spelling a client may send. Knows the
+request side of RESP; sends nothing."""
+
+from collections.abc import Sequence
+from random import Random
+
+from hypothesis import strategies as st
+
+from tests.native_rows import KEYS, KEYSPACE, NEVER_FLAWED, POOLS, ROWS, SUBSCRIBED
+from tests.raw import command
+
+QUIT = command("QUIT")
+SILENT = [b"\r\n", b"\n", b"*0\r\n", b"*-1\r\n", b"  \r\n"]
+BARE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:*")
+LONGEST_INLINE = 60_000  # below the 64 KiB where Redis refuses a line
+
+
+def _spelled(word: str, chance: Random) -> bytes:
+    """A command's name or option in upper, lower or mixed case; anything else as it is."""
+    if word.isupper():
+        word = chance.choice([word, word, word.lower(), word.title()])
+    return word.encode()
+
+
+def _word(word: str, chance: Random) -> bytes:
+    pool = word[1:-1]
+    if not (word.startswith("{") and pool in POOLS):
+        return _spelled(word, chance)
+    of_another_type = pool in KEYS and chance.random() < 0.1
+    return chance.choice(POOLS["any" if of_another_type else pool])
+
+
+def _row(table: str, chance: Random) -> list[bytes]:
+    """One row, now and then with its last word missing, or with one too many."""
+    template = chance.choice(table.strip().splitlines()).split()
+    words = [_word(word, chance) for word in template]
+    flaw = chance.randrange(20)
+    if template[0] in NEVER_FLAWED:
+        return words
+    if flaw == 0 and len(words) > 1:
+        return words[:-1]
+    return [*words, b"7"] if flaw == 1 else words
+
+
+def _quoted(word: bytes, quote_all: bool) -> bytes:
+    if word and not quote_all and BARE.issuperset(word):
+        return word
+    return b'"%b"' % b"".join(
+        b"%c" % byte if byte in BARE or byte == 0x20 else b"\\x%02x" % byte for byte in word
+    )
+
+
+def _request(table: str, chance: Random) -> bytes:
+    """As an array of bulks, or, one time in seven, as an inline command."""
+    words = _row(table, chance)
+    form = chance.randrange(20)
+    if form > 2 or sum(map(len, words)) * 4 > LONGEST_INLINE:
+        return command(*words)
+    line = b" ".join(_quoted(word, quote_all=form == 1) for word in words)
+    return (b" \t" if form == 1 else b"") + line + (b"\n" if form == 2 else b"\r\n")
+
+
+def _requests(table: str, most: int, chance: Random) -> bytes:
+    return b"".join(_request(table, chance) for _ in range(chance.randint(0, most)))
+
+
+def _transaction(table: str, chance: Random) -> bytes:
+    start = chance.choice([b"", b"", command("WATCH", "h1", "s1"), command("WATCH", "t1")])
+    end = chance.choice([command("EXEC"), command("exec"), command("DISCARD")])
+    return start + command("MULTI") + _requests(table, 6, chance) + end
+
+
+def _subscription(chance: Random) -> bytes:
+    start = command("SUBSCRIBE", "differential-1") + command("PSUBSCRIBE", "differential-p*")
+    end = command("UNSUBSCRIBE", "differential-1") + command("PUNSUBSCRIBE", "differential-p*")
+    return start + _requests(SUBSCRIBED, 5, chance) + end
+
+
+def _step(table: str, seed: int) -> bytes:
+    """What a seed stands for; a failing run is shrunk by leaving steps out."""
+    chance = Random(seed)
+    kind = chance.randrange(20)
+    if kind < 2:
+        return _transaction(table, chance)
+    if kind == 2:
+        return _subscription(chance)
+    if kind == 3:
+        return chance.choice(SILENT)
+    return _request(table, chance)
+
+
+def streams(keyspace: bool = True) -> st.SearchStrategy[bytes]:
+    """Pipelines of some dozen requests that end with QUIT, so that their replies end with EOF."""
+    table = ROWS.rstrip() + KEYSPACE if keyspace else ROWS
+    seeds = st.lists(st.integers(0, (1 << 32) - 1), min_size=20, max_size=90)
+    return seeds.map(lambda some: b"".join(_step(table, seed) for seed in some) + QUIT)
+
+
+def pieces(data: bytes, cuts: Sequence[float]) -> list[bytes]:
+    """The data, cut at these fractions of its length."""
+    marks = sorted({0, len(data), *(int(len(data) * cut) for cut in cuts)})
+    return [data[start:end] for start, end in zip(marks, marks[1:], strict=False)]

@@ -1,0 +1,104 @@
+"""The tables of commands: every row is tested here, its examples included."""
+
+from __future__ import annotations
+
+import shlex
+
+import hiredis
+import pytest
+
+from tests.asked import calls
+from tests.conftest import AnyServer
+from tests.raw import Connection
+from tests.servers import Proxy
+from ttlproxy.commands.rules import BLOCKING, OVERRIDES, STATEFUL, VIRTUALS, Native, Rules
+from ttlproxy.commands.spec import Virtual
+from ttlproxy.scripts import Scripts
+from ttlproxy.session import _ROLES, _STATEFUL
+
+SCRIPTS = Scripts(b"__ttl:")
+
+
+def _shown(reply: bytes) -> str:
+    """A reply as redis-cli shows it on a terminal."""
+    reader = hiredis.Reader()
+    reader.feed(reply)
+    return _lines(reader.gets())
+
+
+def _lines(value: object) -> str:
+    if isinstance(value, list):
+        return "\n".join(f"{number}) {_lines(each)}" for number, each in enumerate(value, 1))
+    return f"(integer) {value}" if isinstance(value, int) else repr(value)
+
+
+@pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)
+def test_the_example_of_a_command_answers_as_it_says(app: Connection, virtual: Virtual) -> None:
+    assert any(line.split()[0] == virtual.name for line, _ in virtual.example)
+    for line, reply in virtual.example:
+        assert _shown(app.ask(*shlex.split(line))) == reply, line
+
+
+@pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)
+def test_too_few_words_are_refused_in_redis_own_words(app: Connection, virtual: Virtual) -> None:
+    text = f"-ERR wrong number of arguments for '{virtual.name.lower()}' command\r\n".encode()
+    for count in range(virtual.min_words - 1):
+        assert app.ask(virtual.name, *["k"] * count) == text, count
+    assert app.ask("PING") == b"+PONG\r\n"
+
+
+@pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)
+def test_too_few_words_inside_a_transaction_abort_it(app: Connection, virtual: Virtual) -> None:
+    assert app.ask("MULTI") == b"+OK\r\n"
+    assert app.ask(virtual.name, "k").startswith(b"-ERR unknown command")
+    assert app.ask("EXEC").startswith(b"-EXECABORT")
+
+
+@pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)
+def test_a_command_becomes_one_script_call_and_no_more(
+    app: Connection, server: AnyServer, virtual: Virtual
+) -> None:
+    before = calls(server.port, "evalsha")
+    line, _ = virtual.example[-1]
+    app.ask(*shlex.split(line))
+    assert calls(server.port, "evalsha") == before + 1
+
+
+def test_native_writes_on_unmanaged_keys_go_on_as_they_are(
+    app: Connection, server: AnyServer
+) -> None:
+    app.ask("HEXPIREFIELD", "managed", "f", "100")
+    app.ask("SADDEX", "other", "100", "m")
+    before = calls(server.port, "evalsha")
+    for line in ("HSET plain-h f v", "SADD plain-s m", "DEL plain-h", "EXPIRE plain-s 9"):
+        assert app.ask(*line.split()) == b":1\r\n"
+    assert calls(server.port, "evalsha") == before
+
+
+def test_scripts_and_tables_name_each_other() -> None:
+    for script in SCRIPTS.values():
+        assert set(script.keys) <= set(_ROLES), script.name
+        assert script.text.count(b"-- include") == 0, script.name
+    assert set(_STATEFUL) == STATEFUL
+    assert not set(VIRTUALS) & (set(OVERRIDES) | STATEFUL | BLOCKING)
+
+
+def test_every_script_compiles(app: Connection) -> None:
+    for script in SCRIPTS.values():
+        assert app.ask("SCRIPT", "LOAD", script.text) == b"$40\r\n%b\r\n" % script.sha
+
+
+def test_a_command_the_server_has_is_ours_on_managed_keys_only() -> None:
+    native = Native("HSETEX", -6, frozenset({"write"}), 1, 1, subcommands=False)
+    rule = Rules([native]).find(b"hsetex")
+    assert rule.virtual is None
+    assert rule.override
+    assert Rules().find(b"HSetEx").virtual is VIRTUALS["HSETEX"]
+
+
+def test_names_of_commands_are_found_in_any_case() -> None:
+    rules = Rules()
+    for name in (*VIRTUALS, *OVERRIDES):
+        for spelt in (name, name.lower(), name.capitalize()):
+            assert rules.find(spelt.encode()).name == name
+    assert rules.find(b"nosuch").name == ""

@@ -1,0 +1,257 @@
+"""What a setting may be, how it may be given, and that no password shows."""
+
+from pathlib import Path
+
+import pytest
+
+from ttlproxy.cli import load
+from ttlproxy.config import Listen, Settings, Upstream
+from ttlproxy.errors import SettingsError
+
+SECRET = "geheim"
+
+
+def problems(*argv: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load(argv)
+    return caught.value.problems
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"TTLPROXY_{name.upper()}", raising=False)
+    monkeypatch.delenv("TTLPROXY_CONFIG", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "listen"),
+    [
+        ("127.0.0.1:6380", Listen("127.0.0.1", 6380)),
+        ("localhost:0", Listen("localhost", 0)),
+        ("[::1]:6380", Listen("::1", 6380)),
+        ("unix:///run/ttl%20proxy.sock", Listen(path="/run/ttl proxy.sock")),
+    ],
+)
+def test_an_address_to_listen_on_is_read_and_written_alike(text: str, listen: Listen) -> None:
+    assert Listen.parse(text) == listen
+    assert str(listen) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "6380",
+        ":6380",
+        "::1:6380",
+        "[]:1",
+        "h:",
+        "h:-1",
+        "h:65536",
+        "h:x",
+        "unix://",
+        "unix://a",
+    ],
+)
+def test_an_address_that_cannot_be_listened_on_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="unix:///path"):
+        Listen.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("url", "upstream"),
+    [
+        ("redis://h", Upstream("h")),
+        ("redis://h:1/0", Upstream("h", 1)),
+        ("redis://[::1]:1/", Upstream("::1", 1)),
+        ("redis://:p%40w@h", Upstream("h", password="p@w")),
+        ("rediss://u%3A:p@h", Upstream("h", tls=True, user="u:", password="p")),
+        ("unix:///run/a%20b.sock", Upstream(path="/run/a b.sock")),
+        ("unix://u:p@/run/redis.sock", Upstream(path="/run/redis.sock", user="u", password="p")),
+    ],
+)
+def test_an_upstream_url_is_read_as_redis_cli_reads_it(url: str, upstream: Upstream) -> None:
+    assert Upstream.parse(url) == upstream
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "h:6379",
+        "http://h",
+        "redis://",
+        "redis://h:0",
+        "redis://h:65536",
+        "redis://h/1",
+        "redis://h?db=1",
+        "unix://run/redis.sock",
+        "unix://",
+        f"redis://u:{SECRET}/@h",
+        f"redis://u:1/{SECRET}@h",
+        f"redis://u:{SECRET}#@h",
+        f"redis://u:{SECRET}@[h",
+        f"redis://u:{SECRET}@h/1",
+        f"{SECRET}://u:p@h",
+    ],
+)
+def test_an_upstream_url_that_is_wrong_is_refused_without_being_repeated(url: str) -> None:
+    [problem] = problems("--upstream", url)
+    assert problem.startswith("--upstream: ")
+    assert SECRET not in problem
+
+
+def test_another_database_than_0_is_refused_with_the_way_to_choose_one() -> None:
+    [problem] = problems("--upstream", "redis://h/5")
+    assert "SELECT" in problem
+
+
+def test_a_password_shows_in_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(["--upstream", f"redis://app:{SECRET}@h"])
+    assert settings.upstream is not None
+    assert settings.upstream.password == SECRET
+    assert settings.upstream.shown == "redis://app@h:6379"
+
+    monkeypatch.setenv("TTLPROXY_UPSTREAM_PASSWORD", SECRET)
+    by_environment = load(["--upstream", "redis://h"])
+    assert by_environment.upstream == Upstream("h", password=SECRET)
+    for shown in (settings, by_environment, settings.upstream):
+        assert SECRET not in f"{shown} {shown!r}"
+
+
+def test_a_password_file_loses_its_trailing_newline_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text(f" {SECRET} \n")
+    settings = load(["--upstream", "redis://app@h", "--upstream-password-file", str(file)])
+    assert settings.upstream == Upstream("h", user="app", password=f" {SECRET} ")
+
+
+def test_a_password_file_that_cannot_be_used_is_a_problem(tmp_path: Path) -> None:
+    empty, binary = tmp_path / "empty", tmp_path / "binary"
+    empty.write_text("\n")
+    binary.write_bytes(b"\xff")
+    for path in (empty, binary, tmp_path / "absent", tmp_path):
+        [problem] = problems("--upstream", "redis://h", "--upstream-password-file", str(path))
+        assert problem.startswith("--upstream-password-file: ")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--upstream", "redis://u:p@h", "--upstream-user", "u"],
+        ["--upstream", "redis://:p@h", "--upstream-password", "p"],
+        ["--upstream", "redis://h", "--upstream-password", "p", "--upstream-password-file", "FILE"],
+        ["--upstream", "redis://u@h"],
+        ["--upstream", "redis://h", "--upstream-user", "u"],
+        ["--upstream", "redis://h", "--upstream-tls-ca", "FILE"],
+        ["--upstream-user", "u"],
+        ["--upstream-password", "p"],
+        ["--upstream-tls-ca", "FILE"],
+    ],
+)
+def test_what_is_given_twice_or_in_vain_is_a_problem(argv: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("content")
+    [problem] = problems(*(str(file) if word == "FILE" else word for word in argv))
+    assert problem.startswith("--upstream: ")
+
+
+def test_a_ca_goes_with_a_tls_upstream(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.touch()
+    settings = load(["--upstream", "rediss://h", "--upstream-tls-ca", str(ca)])
+    assert settings.upstream == Upstream("h", tls=True, tls_ca=ca)
+
+
+def test_flags_beat_the_environment_which_beats_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ttlproxy.toml"
+    file.write_text("reap_batch = 1\nlease_ms = 1\nhold_max = 1.5\n")
+    monkeypatch.setenv("TTLPROXY_CONFIG", str(file))
+    monkeypatch.setenv("TTLPROXY_REAP_BATCH", "2")
+    monkeypatch.setenv("TTLPROXY_LEASE_MS", "2")
+    settings = load(["--reap-batch", "3"])
+    assert (settings.reap_batch, settings.lease_ms, settings.hold_max) == (3, 2, 1.5)
+
+
+def test_a_flag_names_another_file_than_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ttlproxy.toml"
+    file.write_text('listen = "[::1]:1"\n')
+    monkeypatch.setenv("TTLPROXY_CONFIG", str(tmp_path / "absent"))
+    assert load(["--config", str(file)]).listen == Listen("::1", 1)
+
+
+def test_each_problem_is_listed_and_says_where_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ttlproxy.toml"
+    file.write_text('reap_bacth = 1\n_env_file = "x"\nprefix = "a b"\nhold_max = 0\n')
+    monkeypatch.setenv("TTLPROXY_LEASE_MS", "soon")
+    found = problems("--config", str(file), "--reap-batch", "7001", "--listne=x", "--log-level", "")
+    assert [problem.partition(":")[0] for problem in found] == [
+        "--listne",
+        f"_env_file in {file}",
+        f"reap_bacth in {file}",
+        f"prefix in {file}",
+        "--reap-batch",
+        "TTLPROXY_LEASE_MS",
+        f"hold_max in {file}",
+        "--log-level",
+    ]
+
+
+@pytest.mark.parametrize("content", [b"listen = \n", b"\xff", None])
+def test_a_settings_file_that_cannot_be_read_does_not_hide_other_problems(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "ttlproxy.toml"
+    if content is not None:
+        file.write_bytes(content)
+    of_file, of_flag = problems("--config", str(file), "--reap-batch", "0")
+    assert of_file.startswith(f"{file}: ")
+    assert of_flag.startswith("--reap-batch: ")
+
+
+def test_words_beside_a_misspelt_flag_are_not_repeated() -> None:
+    [problem] = problems("--upstream-pasword", SECRET)
+    assert problem == "--upstream-pasword: there is no such flag"
+    [problem] = problems(SECRET)
+    assert SECRET not in problem
+
+
+def test_variables_that_kubernetes_injects_are_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTLPROXY_PORT", "tcp://10.0.0.1:6380")
+    monkeypatch.setenv("TTLPROXY_SERVICE_HOST", "10.0.0.1")
+    assert load([]).listen == Listen("127.0.0.1", 6380)
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTLPROXY_UPSTREAM", "")
+    assert load([]).upstream is None
+
+
+@pytest.mark.parametrize("prefix", ["", "a b", "{a}", "a\n", "}"])
+def test_a_prefix_that_would_move_keys_to_another_slot_is_refused(prefix: str) -> None:
+    [problem] = problems("--prefix", prefix)
+    assert problem.startswith("--prefix: ")
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "inf", "nan"])
+def test_a_limit_in_seconds_that_is_none_is_refused(limit: str) -> None:
+    [problem] = problems(f"--drain-max={limit}")
+    assert problem.startswith("--drain-max: ")
+
+
+def test_the_data_directory_follows_the_xdg_specification(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert load([]).data_dir == tmp_path / "state" / "ttlproxy"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert load([]).data_dir == tmp_path / ".local" / "state" / "ttlproxy"
+    assert load(["--data-dir", "~/data"]).data_dir == tmp_path / "data"

@@ -1,0 +1,247 @@
+"""Bytes through the proxy: whole, in order, whatever their size, their pieces and their number.
+Knows few commands, and no deadline."""
+
+import select
+import signal
+import socket
+import struct
+
+import pytest
+
+from tests.asked import calls, clients, until_blocked
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.loops import both_loops
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.relay import Relay
+from tests.servers import Proxy
+
+MIB = 1 << 20
+GROWTH_LIMIT = 160 * MIB  # far above any sensible buffer, far below what is on its way
+PIPELINE_TIMEOUT_S = 100.0
+LINGER_0 = (socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+VARIED = (
+    command("DEL", "h", "l", "z", "counter")
+    + command("HSET", "h", "a", "1", "b", b"\x00\r\n")
+    + b"\r\n"
+    + command("HGETALL", "h")
+    + b"INCR counter\r\n"
+    + command("RPUSH", "l", "x", "y")
+    + command("MULTI")
+    + command("LRANGE", "l", "0", "-1")
+    + b"*0\r\n"
+    + command("GET", "missing")
+    + command("EXEC")
+    + command("HEXPIREFIELD", "h", "a", "100")
+    + command("NOSUCH", "command")
+    + command("EVAL", "return {1, {2, 'three'}, false}", "0")
+)
+VARIED_REPLIES = 12
+
+
+def _bulk(value: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(value), value)
+
+
+@both_loops
+def test_a_request_split_anywhere_is_answered_whole(app: Connection) -> None:
+    app.send(VARIED * 2)
+    expected = app.read_many(2 * VARIED_REPLIES)[VARIED_REPLIES:]
+    assert expected[9] == b":1\r\n"
+    for cut in range(1, len(VARIED)):
+        app.send(command("PING") + VARIED[:cut])
+        assert app.read() == b"+PONG\r\n"  # so the first part has been looked at by now
+        app.send(VARIED[cut:])
+        assert app.read_many(VARIED_REPLIES) == expected, f"cut after {VARIED[:cut]!r}"
+
+
+@pytest.mark.parametrize("piece", [1, 2, 7])
+@both_loops
+def test_a_reply_split_anywhere_arrives_whole(
+    server: AnyServer, start_proxy: StartProxy, piece: int
+) -> None:
+    large = command("SET", "big", b"x" * 5000) + command("MGET", "big", "missing")
+    with Relay(server.port, piece) as relay:
+        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}")
+        with Connection(proxy.port) as client:
+            client.send(command("HELLO", "3") + VARIED + large)
+            answers = client.read_many(VARIED_REPLIES + 3)
+        proxy.stop()
+    assert answers[3] == b"%2\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$3\r\n\x00\r\n\r\n"
+    assert answers[9:11] == [b"*2\r\n*2\r\n$1\r\nx\r\n$1\r\ny\r\n_\r\n", b":1\r\n"]
+    assert answers[-1] == b"*2\r\n" + _bulk(b"x" * 5000) + b"_\r\n"
+
+
+@both_loops
+def test_a_client_that_half_closes_gets_every_reply_owed(app: Connection) -> None:
+    app.send(b"PING\r\nECHO hi\r\nSET a b\r\n")
+    app.half_close()
+    assert app.read_to_end() == b"+PONG\r\n$2\r\nhi\r\n+OK\r\n"
+
+
+@both_loops
+def test_64_replies_of_1_mib_reach_a_client_that_half_closed(app: Connection) -> None:
+    value = bytes(range(256)) * (MIB // 256)
+    assert app.ask("SET", "big", value) == b"+OK\r\n"
+    app.send(command("GET", "big") * 64)
+    app.half_close()
+    replies = app.read_to_end()
+    assert len(replies) == 64 * len(_bulk(value))
+    assert replies == _bulk(value) * 64
+
+
+def test_a_half_close_inside_a_request_costs_no_earlier_reply(app: Connection) -> None:
+    app.send(b"PING\r\n*2\r\n$3\r\nGET\r\n$10\r\nabc")
+    app.half_close()
+    assert app.read_to_end() == b"+PONG\r\n"
+
+
+def test_a_half_close_inside_multi_runs_nothing(app: Connection, server: AnyServer) -> None:
+    app.send(b"MULTI\r\nSET a b\r\n")
+    app.half_close()
+    assert app.read_to_end() == b"+OK\r\n+QUEUED\r\n"
+    with Connection(server.port) as direct:
+        assert direct.ask("EXISTS", "a") == b":0\r\n"
+
+
+def test_a_half_close_with_replies_off_brings_no_byte(app: Connection, server: AnyServer) -> None:
+    app.send(b"CLIENT REPLY OFF\r\nSET a b\r\n")
+    app.half_close()
+    assert app.read_to_end() == b""
+    with Connection(server.port) as direct:
+        assert direct.ask("GET", "a") == b"$1\r\nb\r\n"
+
+
+def test_a_half_closed_subscriber_gets_its_confirmation_and_the_end(app: Connection) -> None:
+    app.send(command("SUBSCRIBE", "news"))
+    confirmation = app.read()
+    app.half_close()
+    assert confirmation == b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n"
+    assert app.read_to_end() == b""
+
+
+def test_a_client_that_closes_while_blocked_takes_no_element(
+    app: Connection, server: AnyServer
+) -> None:
+    app.send(command("PING") + command("BLPOP", "queue", "0"))
+    until_blocked(server.port, 1)
+    app.half_close()
+    assert app.read_to_end() == b"+PONG\r\n"
+    with Connection(server.port) as direct:
+        assert direct.ask("RPUSH", "queue", "job") == b":1\r\n"
+        assert direct.ask("LLEN", "queue") == b":1\r\n"
+
+
+def test_after_quit_the_connection_ends_and_later_requests_are_not_run(
+    app: Connection, server: AnyServer
+) -> None:
+    app.send(command("PING") + command("QUIT") + command("SET", "late", "1"))
+    assert app.read_to_end() == b"+PONG\r\n+OK\r\n"
+    with Connection(server.port) as direct:
+        assert direct.ask("EXISTS", "late") == b":0\r\n"
+
+
+@both_loops
+def test_a_value_of_8_mib_goes_in_and_comes_out(app: Connection) -> None:
+    value = bytes(range(256)) * (8 * MIB // 256)
+    assert app.ask("SET", "large", value) == b"+OK\r\n"
+    assert app.ask("GET", "large") == _bulk(value)
+
+
+@both_loops
+def test_a_client_that_sends_200_000_requests_before_it_reads_gets_all_replies(
+    proxy: Proxy,
+) -> None:
+    count = 200_000
+    value = b"v" * 64
+    with Connection(proxy.port, PIPELINE_TIMEOUT_S) as client:
+        assert client.ask("SET", "k", value) == b"+OK\r\n"
+        client.send(command("GET", "k") * count)
+        client.send(command("QUIT"))
+        assert client.read_to_end() == _bulk(value) * count + b"+OK\r\n"
+
+
+@both_loops
+def test_replies_that_nobody_reads_do_not_pile_up_in_the_proxy(
+    proxy: Proxy, server: AnyServer
+) -> None:
+    count = 320
+    value = b"v" * MIB
+    with Connection(proxy.port) as lazy, Connection(proxy.port) as busy:
+        assert busy.ask("SET", "big", value) == b"+OK\r\n"
+        assert busy.ask("CONFIG", "RESETSTAT") == b"+OK\r\n"
+        before = proxy.rss_bytes()
+        lazy.send(command("GET", "big") * count)
+        wait_until(lambda: calls(server.port, "get") == count, "Redis has answered")
+        for _ in range(3000):  # as many turns of the proxy's loop
+            busy.ask("PING")
+        assert proxy.rss_bytes() - before < GROWTH_LIMIT
+        assert lazy.read_many(count) == [_bulk(value)] * count
+
+
+def test_requests_that_redis_does_not_read_do_not_pile_up_in_the_proxy(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    one = command("SET", "big", b"v" * MIB)
+    with Connection(proxy.port) as client:
+        assert client.ask("PING") == b"+PONG\r\n"
+        before = proxy.rss_bytes()
+        server.child.send_signal(signal.SIGSTOP)
+        try:
+            client.socket.setblocking(False)
+            accepted = 0
+            while accepted < 320 * MIB and select.select([], [client.socket], [], 1.0)[1]:
+                accepted += client.socket.send(one[accepted % len(one) :])
+            assert proxy.rss_bytes() - before < GROWTH_LIMIT
+        finally:
+            server.child.send_signal(signal.SIGCONT)
+        client.socket.settimeout(PIPELINE_TIMEOUT_S)
+        client.send(one[accepted % len(one) :] + command("QUIT"))
+        assert client.read_to_end() == b"+OK\r\n" * (accepted // len(one) + 2)
+
+
+@both_loops
+def test_300_clients_at_once_each_get_their_own_replies(proxy: Proxy, server: AnyServer) -> None:
+    before = clients(server.port)
+    crowd = [Connection(proxy.port) for _ in range(300)]
+    try:
+        for number, client in enumerate(crowd):
+            client.send(command("SET", f"k{number}", number) + command("GET", f"k{number}"))
+        for number, client in enumerate(crowd):
+            assert client.read_many(2) == [b"+OK\r\n", _bulk(b"%d" % number)]
+        assert clients(server.port) == before + 300
+    finally:
+        for client in crowd:
+            client.close()
+    wait_until(lambda: clients(server.port) == before, "their connections to Redis are gone")
+
+
+def test_a_client_that_vanishes_while_blocked_leaves_nothing_behind(
+    proxy: Proxy, server: AnyServer
+) -> None:
+    with Connection(proxy.port) as client:
+        client.send(command("BLPOP", "queue", "0"))
+        until_blocked(server.port, 1)
+        # With a reset rather than an end: that is how a killed process goes.
+        client.socket.setsockopt(*LINGER_0)
+    until_blocked(server.port, 0)
+
+
+def test_a_client_that_redis_kills_sees_its_connection_end(proxy: Proxy) -> None:
+    with Connection(proxy.port) as victim, Connection(proxy.port) as killer:
+        number = int(victim.ask("CLIENT", "ID")[1:-2])
+        assert killer.ask("CLIENT", "KILL", "ID", number) == b":1\r\n"
+        assert victim.read_to_end() == b""
+
+
+def test_a_proxy_before_a_unix_socket_serves(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(f"unix://{start_server().socket_path}")
+    with Connection(proxy.port) as client:
+        assert client.ask("SET", "a", "1") == b"+OK\r\n"
+        assert client.ask("GET", "a") == b"$1\r\n1\r\n"

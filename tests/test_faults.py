@@ -1,0 +1,166 @@
+"""Kills in the middle of work: of the proxy, of Redis, of the link's own connections."""
+
+import threading
+
+import pytest
+
+from tests.asked import clients
+from tests.conftest import StartProxy, StartServer
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy, Server
+
+AWAY = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
+
+
+def _answers(port: int) -> bool:
+    try:
+        with Connection(port) as client:
+            return client.ask("PING") == b"+PONG\r\n"
+    except (OSError, EOFError):
+        return False
+
+
+def _internal(server: Server) -> list[bytes]:
+    with Connection(server.port) as direct:
+        names = direct.ask("KEYS", "__ttl:*").split(b"\r\n")[2::2]
+    return [name for name in names if name not in (b"__ttl:lease", b"__ttl:layout")]
+
+
+def _load(port: int, stop: threading.Event, acknowledged: list[int]) -> None:
+    """HSET and HPEXPIREFIELD of ever new fields until the connection breaks."""
+    number = 0
+    try:
+        with Connection(port) as client:
+            while not stop.is_set():
+                client.send(
+                    command("HSET", f"h:{number % 20}", f"keep:{number}", "v", f"go:{number}", "v")
+                    + command("HPEXPIREFIELD", f"h:{number % 20}", f"go:{number}", 200)
+                )
+                assert client.read_many(2) == [b":2\r\n", b":1\r\n"]
+                acknowledged.append(number)
+                number += 1
+    except (EOFError, ConnectionError):
+        pass
+
+
+def test_a_proxy_that_is_killed_loses_nothing_and_leaves_nothing(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    stop, acknowledged = threading.Event(), list[int]()
+    thread = threading.Thread(target=_load, args=(proxy.port, stop, acknowledged))
+    thread.start()
+    wait_until(lambda: len(acknowledged) >= 300, "300 rounds of the load")
+    proxy.kill()
+    stop.set()
+    thread.join()
+    proxy.start()
+    wait_until(lambda: _internal(server) == [], "everything due reaped after the restart")
+    with Connection(server.port) as direct:
+        for number in acknowledged:
+            key = f"h:{number % 20}"
+            assert direct.ask("HEXISTS", key, f"keep:{number}") == b":1\r\n"
+            assert direct.ask("HEXISTS", key, f"go:{number}") == b":0\r\n"
+
+
+def test_redis_killed_and_restarted_is_found_again_without_a_restart(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server("--appendonly", "yes", "--appendfsync", "always")
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client:
+        client.ask("HSETEX", "h", "PX", "300", "FIELDS", "1", "go", "v")
+        client.ask("HSETEX", "h", "EX", "1000", "FIELDS", "1", "stay", "v")
+        server.kill()
+        assert client.read_to_end() == b"", "no made-up reply"
+    with Connection(proxy.port) as client:
+        client.send(command("PING"))
+        assert client.read_to_end() == AWAY
+    server.restart()
+    wait_until(lambda: _answers(proxy.port), "the proxy serving again")
+    with Connection(proxy.port) as client:
+        wait_until(lambda: client.ask("HLEN", "h") == b":1\r\n", "the first field gone")
+        assert client.ask("HEXPIREFIELD", "h", "stay", "0") == b":2\r\n"
+    wait_until(lambda: _internal(server) == [], "the index gone")
+
+
+def test_a_proxy_may_be_started_before_its_redis(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    server.kill()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client:
+        assert client.read_to_end() == AWAY
+    server.restart()
+    wait_until(lambda: _answers(proxy.port), "the proxy serving")
+
+
+@pytest.mark.parametrize("name", ["ttlproxy:pushes", "ttlproxy:link", "ttlproxy:reaper"])
+def test_a_connection_of_the_link_may_break_without_a_client_noticing(
+    start_server: StartServer, start_proxy: StartProxy, name: str
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client, Connection(server.port) as direct:
+        client.ask("HSETEX", "h", "PX", "500", "FIELDS", "2", "a", "1", "b", "2")
+        listed = direct.ask("CLIENT", "LIST").decode()
+        (line,) = [line for line in listed.splitlines() if f"name={name} " in line]
+        number = line.split("id=")[1].split()[0]
+        assert direct.ask("CLIENT", "KILL", "ID", number) == b":1\r\n"
+        for _ in range(50):
+            assert client.ask("HLEN", "h") in (b":2\r\n", b":0\r\n")
+        client.ask("HSETEX", "h", "PX", "1", "FIELDS", "1", "c", "3")
+        wait_until(lambda: client.ask("EXISTS", "h") == b":0\r\n", "all fields gone")
+    assert ("is away" in proxy.stderr) == (name == "ttlproxy:pushes"), "redis-py mends the others"
+
+
+def test_no_connection_to_redis_outlives_its_client(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client:
+        client.ask("PING")
+        before = clients(server.port)
+    opened = [Connection(proxy.port) for _ in range(20)]
+    for number, client in enumerate(opened):
+        if number % 2:
+            client.send(command("BLPOP", "nothing", "0"))
+        else:
+            client.ask("SUBSCRIBE", "c")
+    wait_until(lambda: clients(server.port) == before - 1 + 20, "20 clients")
+    for client in opened:
+        client.close()
+    wait_until(lambda: clients(server.port) == before - 1, "none left")
+
+
+def test_an_element_is_not_popped_for_a_client_that_left(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client:
+        client.send(command("BLPOP", "l", "0"))
+        with Connection(server.port) as direct:
+            wait_until(
+                lambda: b"blocked_clients:1" in direct.ask("INFO", "clients"), "the client blocked"
+            )
+    with Connection(server.port) as direct:
+        wait_until(lambda: b"blocked_clients:0" in direct.ask("INFO", "clients"), "the client gone")
+        assert direct.ask("RPUSH", "l", "x") == b":1\r\n"
+        assert direct.ask("LLEN", "l") == b":1\r\n"
+
+
+def test_a_newer_layout_refuses_to_start(start_server: StartServer) -> None:
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("SET", "__ttl:layout", "2")
+    proxy = Proxy(server.url, event_loop="asyncio")
+    try:
+        with pytest.raises(RuntimeError, match="layout 2"):
+            proxy.start()
+    finally:
+        proxy.remove()

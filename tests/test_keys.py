@@ -1,0 +1,60 @@
+"""The names of internal keys: their slot, and that no two data keys share one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import StartServer
+from tests.raw import Connection
+from tests.servers import Server
+from ttlproxy.keys import Keys, slot
+
+NAMES = st.text("a{}:t_", max_size=8).map(str.encode) | st.binary(max_size=12)
+ODD = [b"", b"a{b}c", b"{}x", b"a}b", b"}{", b"{a", b"{{a}}", b"{a}{b}", b"t:{a}", b"\xff\0\r\n"]
+KEYS = Keys()
+
+
+def _in_cluster_mode(start_server: StartServer) -> Server:
+    """Redis adds 10,000 to its port for the cluster's bus, which not every free port allows."""
+    for _ in range(50):
+        try:
+            return start_server("--cluster-enabled", "yes")
+        except RuntimeError as trouble:
+            if "port number too high" not in str(trouble):
+                raise
+    raise RuntimeError("no port was low enough")
+
+
+def test_redis_finds_an_index_in_the_slot_of_its_key(start_server: StartServer) -> None:
+    server = _in_cluster_mode(start_server)
+    names = [*ODD, *(b"key:%d" % number for number in range(2000))]
+    with Connection(server.port) as client:
+        for name in names:
+            announcement = KEYS.announcement_prefix + b"0:1:" + KEYS.index(name)[len(KEYS.prefix) :]
+            slots = {
+                client.ask("CLUSTER", "KEYSLOT", each)
+                for each in (name, KEYS.index(name), announcement)
+            }
+            assert slots == {b":%d\r\n" % slot(name)}, name
+
+
+@given(NAMES, NAMES)
+def test_no_two_keys_share_an_index(one: bytes, other: bytes) -> None:
+    assert (KEYS.index(one) == KEYS.index(other)) == (one == other)
+
+
+@given(NAMES)
+def test_every_index_stands_in_the_slot_of_its_key(name: bytes) -> None:
+    assert slot(KEYS.index(name)) == slot(name)
+
+
+@given(NAMES, st.integers(0, 15), st.integers(0, 2**46))
+def test_an_announcement_says_what_was_put_in(name: bytes, db: int, deadline_ms: int) -> None:
+    suffix = KEYS.index(name)[len(KEYS.prefix) :]
+    announcement = b"%b%d:%d:%b" % (KEYS.announcement_prefix, db, deadline_ms, suffix)
+    assert KEYS.announced(announcement) == (db, deadline_ms, name)
+
+
+@pytest.mark.parametrize("name", [b"", b"__ttl:schedule", b"__ttl:!x:1:t:k", b"__ttl:!0:1"])
+def test_what_is_no_announcement_says_nothing(name: bytes) -> None:
+    assert KEYS.announced(name) is None

@@ -1,0 +1,155 @@
+"""The proxy before a real Redis against the oracle: any commands, in any order, deadlines passing.
+
+Replies are compared one by one, and at each example's end all that stands in Redis. The model
+shares nothing with the proxy but SEMANTICS.md. By default this takes seconds;
+TTLPROXY_HYPOTHESIS=deep goes on for TTLPROXY_DEEP_MINUTES in all.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.command_strategies import (
+    ELEMENTS,
+    KEYS,
+    PLACES,
+    STOCK,
+    STRING,
+    Fleeting,
+    Words,
+    command,
+    fleeting,
+)
+from tests.containers import Container
+from tests.servers import Proxy, Server
+from tests.trial import DATABASES, Site, Trial
+
+DEEP = os.environ.get("TTLPROXY_HYPOTHESIS") == "deep"
+DEEP_MINUTES = float(os.environ.get("TTLPROXY_DEEP_MINUTES", "10"))
+
+_COMMON = settings(
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+    report_multiple_bugs=False,
+)
+settings.register_profile("fast", _COMMON, max_examples=25, stateful_step_count=25)
+settings.register_profile("deep", _COMMON, max_examples=200, stateful_step_count=80)
+
+CLIENT = st.integers(0, len(DATABASES) - 1)
+
+# What changes the connection rather than the data.
+ASIDES: list[Words] = [
+    *((word,) for word in (b"MULTI", b"EXEC", b"multi", b"eXeC", b"DISCARD")),
+    *((word, db) for word in (b"SELECT", b"select") for db in (b"0", b"1")),
+]
+
+
+class Conversation(RuleBasedStateMachine):
+    """Clients of one proxy. Each rule is one write by one of them."""
+
+    site: Site
+    trial: Trial
+
+    @initialize(
+        keys=st.permutations(KEYS),
+        elements=st.permutations(ELEMENTS),
+        stocked=st.booleans(),
+    )
+    def begin(self, keys: list[bytes], elements: list[bytes], stocked: bool) -> None:
+        self.trial = Trial(self.site, keys[: STRING.place + 1], elements[: len(PLACES)])
+        if stocked:
+            for client in (0, len(DATABASES) - 1):
+                self.trial.send(client, STOCK)
+
+    @rule(client=CLIENT, commands=st.lists(command("any"), min_size=1, max_size=8))
+    def one_by_one(self, client: int, commands: list[Words]) -> None:
+        for words in commands:
+            self.trial.send(client, [words])
+
+    @rule(client=CLIENT, commands=st.lists(command("any"), min_size=2, max_size=6))
+    def pipeline(self, client: int, commands: list[Words]) -> None:
+        self.trial.send(client, commands)
+
+    @rule(client=CLIENT, commands=st.lists(command("any"), min_size=1, max_size=5))
+    def transaction(self, client: int, commands: list[Words]) -> None:
+        self.trial.send(client, [(b"MULTI",), *commands, (b"EXEC",)])
+
+    @rule(client=CLIENT, words=st.sampled_from(ASIDES))
+    def speak_aside(self, client: int, words: Words) -> None:
+        self.trial.send(client, [words])
+
+    @rule(client=CLIENT)
+    def set_a_string(self, client: int) -> None:
+        """A key of another type; SET over hashes and sets is not this test's."""
+        if self.trial.sessions[client].queued is None and self.trial.holds(client, STRING) <= {
+            "string"
+        }:
+            self.trial.send(client, [(b"SET", STRING, b"text")])
+
+    @rule(client=CLIENT, later=CLIENT, fleeting=fleeting())
+    def look_just_after(self, client: int, later: int, fleeting: Fleeting) -> None:
+        """R1: nobody reaped the element, and no command sees it, nor counts it."""
+        self.trial.send(client, fleeting.first)
+        self.trial.let_pass()
+        self.trial.send(later, fleeting.then)
+
+    @rule()
+    def let_pass(self) -> None:
+        self.trial.let_pass()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "trial"):
+            return
+        try:
+            self.trial.finish()
+        finally:
+            self.trial.close()
+
+
+def _converse(site: Site, share: int) -> None:
+    """Once as the profile says; if deep, again and again for a `share`-th of the minutes."""
+
+    class Here(Conversation):
+        pass
+
+    Here.site = site
+    profile = settings.get_profile("deep" if DEEP else "fast")
+    until_s = time.monotonic() + (DEEP_MINUTES * 60 / share if DEEP else 0)
+    try:
+        run_state_machine_as_test(Here, settings=profile)
+        while time.monotonic() < until_s:
+            run_state_machine_as_test(Here, settings=profile)
+    finally:
+        site.close()
+
+
+@pytest.fixture
+def share(request: pytest.FixtureRequest) -> int:
+    """How many tests of this file divide the minutes among them."""
+    return sum(item.path == request.path for item in request.session.items)
+
+
+@pytest.mark.timeout(0 if DEEP else 120)
+def test_any_conversation_is_answered_as_the_model_answers_it(
+    proxy: Proxy, server: Server | Container, share: int
+) -> None:
+    _converse(Site(proxy.port, server.port, server.name), share)
+
+
+@pytest.mark.timeout(0 if DEEP else 120)
+def test_nobody_sees_what_is_due_while_another_proxy_that_sleeps_holds_the_lease(
+    proxy: Proxy, server: Server | Container, share: int
+) -> None:
+    _converse(Site(proxy.port, server.port, server.name, reaper=False), share)

@@ -1,0 +1,145 @@
+"""Bytes that are no proper request: Redis's own error text, or its silence, and the same end."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.containers import AnyServer
+from tests.raw import Connection, command
+from tests.servers import Proxy
+
+INLINE_LIMIT = 64 * 1024
+PING = command("PING", "before")
+
+
+@dataclass(frozen=True)
+class Abuse:
+    name: str
+    data: bytes
+    closes: bool = True  # Redis answers and closes; else it goes on
+    more: bytes = b""  # what completes it where Redis waits
+    deaf: bool = False  # Redis looks for the line's end only up to a NUL, and so never finds it
+
+
+ABUSES = [
+    Abuse("an integer where a bulk belongs", b"*1\r\n:5\r\n"),
+    Abuse("a status where a bulk belongs", b"*1\r\n+OK\r\n"),
+    Abuse("an array inside an array", b"*2\r\n*1\r\n"),
+    Abuse("a good bulk, then an integer", b"*2\r\n$3\r\nGET\r\n:5\r\n"),
+    Abuse("a word for a count", b"*abc\r\n"),
+    Abuse("no count at all", b"*\r\n"),
+    Abuse("a count with a blank", b"* 1\r\n"),
+    Abuse("a count with a plus", b"*+1\r\n"),
+    Abuse("a count of minus nought", b"*-0\r\n"),
+    Abuse("a count with a leading zero", b"*01\r\n"),
+    Abuse("a fraction for a count", b"*1.0\r\n"),
+    Abuse("a count of 2^31", b"*2147483648\r\n"),
+    Abuse("a count of 2^64", b"*18446744073709551616\r\n"),
+    Abuse("a negative bulk length", b"*1\r\n$-1\r\n"),
+    Abuse("a word for a bulk length", b"*1\r\n$abc\r\n"),
+    Abuse("no bulk length", b"*1\r\n$\r\n"),
+    Abuse("a bulk length with a leading zero", b"*1\r\n$04\r\n"),
+    Abuse("a bulk length above 512 MB", b"*1\r\n$536870913\r\n"),
+    Abuse("a bulk length of 2^64", b"*1\r\n$18446744073709551616\r\n"),
+    Abuse("a bulk's end missing, so that the next header is garbled", b"*2\r\n$3\r\nGETxx:1\r\n"),
+    Abuse("an unbalanced double quote", b'SET a "b\r\n'),
+    Abuse("an unbalanced single quote", b"SET a 'b\r\n"),
+    Abuse("a quote with a tail", b'SET a "b"c\r\n'),
+    Abuse("a line longer than 64 KiB", b"x" * (INLINE_LIMIT + 1)),
+    Abuse("a count longer than 64 KiB", b"*" + b"1" * INLINE_LIMIT),
+    Abuse("a bulk length longer than 64 KiB", b"*1\r\n$" + b"1" * INLINE_LIMIT),
+    Abuse("a status as a request", b"+OK\r\n", closes=False),
+    Abuse("a bulk as a request", b"$5\r\n", closes=False),
+    Abuse("an error as a request", b"-ERR no\r\n", closes=False),
+    Abuse("a NUL byte in a line", b"PING\x00PONG a\r\n", closes=False, deaf=True),
+    Abuse("a NUL byte as a line", b"\x00\r\n", closes=False, deaf=True),
+    Abuse("a wrong end after a bulk", b"*2\r\n$4\r\nECHOxx$3\r\nabcyy", closes=False),
+    Abuse("a line end of one byte in an array", b"*1\r\n$4\r\nPING\r\n\n", closes=False),
+    Abuse("a negative count", b"*-5\r\n", closes=False),
+    Abuse("a count of nought", b"*0\r\n*-1\r\n" * 3, closes=False),
+    Abuse("empty lines", b"\r\n\n\r\n", closes=False),
+    Abuse("a carriage return inside a line", b"PING a\rb\r\n", closes=False),
+    Abuse("escapes in a line", b'ECHO "\\x41\\n\\"\\q"\r\n', closes=False),
+    Abuse("a single-quoted escape", b"ECHO 'it\\'s'\r\n", closes=False),
+    Abuse("a name of no bytes", b"*1\r\n$0\r\n\r\n", closes=False),
+    Abuse("an HTTP request", b"GET / HTTP/1.1\r\n", closes=False),
+    Abuse("half a count", b"*", closes=False, more=b"1\r\n$4\r\nPING\r\n"),
+    Abuse("half a line", b"PIN", closes=False, more=b"G\r\n"),
+    Abuse("half a bulk", b"*1\r\n$4\r\nPI", closes=False, more=b"NG\r\n"),
+    Abuse("a bulk without its end", b"*1\r\n$4\r\nPING", closes=False, more=b"\r\n"),
+    Abuse("a line end cut in two", b"*1\r", closes=False, more=b"\n$4\r\nPING\r\n"),
+]
+
+each_abuse = pytest.mark.parametrize("abuse", ABUSES, ids=lambda abuse: abuse.name)
+
+
+def _told(port: int, abuse: Abuse) -> bytes:
+    """What is answered around the abuse, up to the end of the connection."""
+    after = b"" if abuse.closes else abuse.more + command("PING", "after") + command("QUIT")
+    with Connection(port) as client:
+        client.send(PING + abuse.data)
+        answer = b""
+        if abuse.more:
+            answer = client.read()  # the first part has been looked at by now
+        client.send(after)
+        if abuse.deaf:
+            client.half_close()
+        return answer + client.read_to_end()
+
+
+@each_abuse
+def test_what_is_no_proper_request_brings_the_same_error_and_the_same_end(
+    plain: AnyServer, proxy: Proxy, abuse: Abuse
+) -> None:
+    expected = _told(plain.port, abuse)
+    assert (b"-ERR Protocol error" in expected) == abuse.closes, "the table is wrong"
+    assert _told(proxy.port, abuse) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "answer"),
+    [
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\r\n", b"", id="a TLS hello"),
+        pytest.param(b"*1\r\n:5\r\n", b"-ERR Protocol error: expected '$', got ':'\r\n", id="RESP"),
+    ],
+)
+def test_an_error_in_the_first_bytes_of_a_connection_is_answered_alike(
+    plain: AnyServer, proxy: Proxy, first: bytes, answer: bytes
+) -> None:
+    for port in (plain.port, proxy.port):
+        with Connection(port) as client:
+            client.send(first)
+            client.half_close()
+            assert client.read_to_end() == answer
+
+
+@pytest.mark.parametrize("count", [1_048_576, 1_048_577, 2_147_483_647])
+def test_an_announced_count_is_accepted_or_refused_as_the_server_does(
+    plain: AnyServer, proxy: Proxy, count: int
+) -> None:
+    """6.2 refuses more than 2^20 words, 7.0 more than 2^31 - 1; what it accepts, it waits for."""
+    answers = []
+    for port in (plain.port, proxy.port):
+        with Connection(port) as client:
+            client.send(PING + b"*%d\r\n" % count)
+            client.half_close()
+            answers.append(client.read_to_end())
+    assert answers[1] == answers[0]
+    assert answers[0].startswith(b"$6\r\nbefore\r\n")
+
+
+def test_a_huge_announced_count_costs_the_proxy_no_memory(proxy: Proxy, server: AnyServer) -> None:
+    with Connection(proxy.port) as client:
+        client.ask("PING")
+        before = proxy.rss_bytes()
+        client.send(PING + b"*1048576\r\n" + b"$1\r\na\r\n" * 10)
+        client.read()
+        assert proxy.rss_bytes() - before < 4 << 20
+
+
+def test_a_connection_that_broke_the_protocol_disturbs_no_other(proxy: Proxy) -> None:
+    with Connection(proxy.port) as good, Connection(proxy.port) as bad:
+        assert good.ask("SET", "a", "1") == b"+OK\r\n"
+        bad.send(b"*abc\r\n")
+        assert bad.read_to_end() == b"-ERR Protocol error: invalid multibulk length\r\n"
+        assert good.ask("GET", "a") == b"$1\r\n1\r\n"

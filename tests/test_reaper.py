@@ -1,0 +1,138 @@
+"""What the reaper takes next: decided without Redis; and that it does what it decided, with one."""
+
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.asked import calls
+from tests.conftest import AnyServer, StartProxy, StartServer
+from tests.processes import wait_until
+from tests.raw import Connection
+from tests.servers import Proxy
+from ttlproxy.reaper import adapt, plan
+from ttlproxy.registry import Place
+
+
+@given(st.integers(1, 500), st.integers(1, 7000))
+def test_a_batch_is_shared_among_the_due_keys_and_none_is_left_out(due: int, batch: int) -> None:
+    queue: deque[Place] = deque((0, b"%d" % number) for number in range(due))
+    seen: list[Place] = []
+    while queue:
+        limits = plan(queue, batch)
+        assert limits
+        assert sum(limits.values()) <= max(batch, len(limits))
+        seen += limits
+    assert len(seen) == len(set(seen)) == due
+
+
+def test_one_key_alone_gets_the_whole_batch() -> None:
+    assert plan(deque([(0, b"k")]), 1000) == {(0, b"k"): 1000}
+
+
+def test_a_batch_shrinks_past_the_budget_and_grows_well_below_it() -> None:
+    assert adapt(1000, took_ms=9, budget_ms=5, largest=1000) == 500
+    assert adapt(500, took_ms=1, budget_ms=5, largest=1000) == 1000
+    assert adapt(500, took_ms=4, budget_ms=5, largest=1000) == 500
+    assert adapt(10, took_ms=9, budget_ms=5, largest=1000) == 10
+
+
+def _keys(server: AnyServer) -> set[bytes]:
+    with Connection(server.port) as direct:
+        found = direct.ask("KEYS", "*").split(b"\r\n")[2::2]
+    return {name for name in found if name not in (b"__ttl:lease", b"__ttl:layout")}
+
+
+def test_what_nobody_reads_goes_by_itself(app: Connection, server: AnyServer) -> None:
+    app.ask("HSET", "h", "a", 1, "b", 2)
+    assert app.ask("HPEXPIREFIELD", "h", "a", 30) == b":1\r\n"
+    assert app.ask("SADDEX", "s", "PX", "30", "MEMBERS", "1", "m") == b":1\r\n"
+    wait_until(lambda: _keys(server) == {b"h"}, "the field, the set and both indexes gone")
+    with Connection(server.port) as direct:
+        assert direct.ask("HGETALL", "h") == b"*2\r\n$1\r\nb\r\n$1\r\n2\r\n"
+
+
+def test_a_large_key_is_emptied_and_small_ones_with_it(app: Connection, server: AnyServer) -> None:
+    members = [b"%d" % number for number in range(20_000)]
+    app.ask("SADDEX", "large", "PX", "50", "MEMBERS", len(members), *members)
+    for number in range(300):
+        app.ask("SADDEX", f"small:{number}", "PX", "50", "MEMBERS", "2", "a", "b")
+    wait_until(lambda: _keys(server) == set(), "every element gone")
+
+
+def test_every_database_is_reaped(app: Connection, server: AnyServer) -> None:
+    for db in ("0", "3", "9"):
+        app.ask("SELECT", db)
+        app.ask("HSETEX", "h", "PX", "30", "FIELDS", "1", "f", "v")
+    with Connection(server.port) as direct:
+        for db in ("0", "3", "9"):
+            direct.ask("SELECT", db)
+            wait_until(lambda: direct.ask("EXISTS", "h") == b":0\r\n", f"h in {db} gone")
+
+
+def test_an_earlier_deadline_wakes_the_sleeping_reaper(app: Connection, server: AnyServer) -> None:
+    app.ask("HSETEX", "late", "EX", "1000", "FIELDS", "1", "f", "v")
+    app.ask("HSETEX", "soon", "PX", "20", "FIELDS", "1", "f", "v")
+    wait_until(lambda: b"soon" not in _keys(server), "the earlier one gone", timeout_s=4)
+
+
+def test_an_entry_whose_field_went_behind_the_proxys_back_is_swept(
+    app: Connection, server: AnyServer
+) -> None:
+    app.ask("HSETEX", "h", "EX", "1000", "FIELDS", "2", "a", "1", "b", "2")
+    app.ask("EVAL", "return redis.call('HDEL', KEYS[1], 'a')", "1", "h")
+    with Connection(server.port) as direct:
+        index = next(name for name in _keys(server) if name.endswith(b"}:h"))
+        wait_until(lambda: direct.ask("ZCARD", index) == b":1\r\n", "the entry of a gone")
+        assert direct.ask("ZSCORE", index, "a") in (b"$-1\r\n", b"_\r\n")
+
+
+def test_a_key_that_was_replaced_by_a_string_loses_its_index(
+    app: Connection, server: AnyServer
+) -> None:
+    app.ask("HSETEX", "h", "EX", "1000", "FIELDS", "1", "a", "1")
+    app.ask("SET", "h", "now a string")
+    wait_until(lambda: _keys(server) == {b"h"}, "index and schedule entry gone")
+
+
+@pytest.mark.parametrize("proxies", [1, 3])
+def test_several_proxies_reap_each_element_once(
+    start_server: StartServer, start_proxy: StartProxy, proxies: int
+) -> None:
+    server = start_server()
+    running = [start_proxy(server.url) for _ in range(proxies)]
+    with Connection(running[0].port) as client:
+        for number in range(200):
+            client.ask("SADDEX", f"s:{number}", "PX", "60", "MEMBERS", "2", "a", "b")
+    wait_until(lambda: _keys(server) == set(), "every set gone")
+    assert calls(server.port, "srem") == 200
+
+
+def test_when_the_reaping_proxy_is_killed_another_takes_over(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    running = [start_proxy(server.url, "--lease-ms", "300") for _ in range(2)]
+    for proxy in running:
+        with Connection(proxy.port) as client:
+            client.ask("HSETEX", "first", "PX", "20", "FIELDS", "1", "f", "v")
+        wait_until(lambda: _keys(server) == set(), "the first hash gone")
+    killed, left = running
+    killed.kill()
+    with Connection(left.port) as client:
+        client.ask("HSETEX", "second", "PX", "20", "FIELDS", "1", "f", "v")
+    wait_until(lambda: _keys(server) == set(), "the second hash gone")
+
+
+def test_a_server_with_nothing_due_is_not_written_to(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy: Proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client:
+        client.ask("SET", "k", "v")
+    assert proxy.running
+    assert _keys(server) == {b"k"}
+    with Connection(server.port) as direct:
+        assert direct.ask("DBSIZE") == b":1\r\n"

@@ -1,0 +1,103 @@
+"""What a proxy knows of managed keys, and that it never knows too little."""
+
+from ttlproxy.registry import PIN_BEATS, Registry
+
+
+def _past_all_pins(registry: Registry) -> None:
+    for _ in range(PIN_BEATS):
+        registry.beat()
+
+
+def test_an_announced_key_is_due_past_its_deadline_and_not_before() -> None:
+    registry = Registry()
+    registry.announced(0, b"k", 100)
+    assert registry.due(b"k", 100) == []
+    assert registry.due(b"k", 101) == [(0, b"k")]
+    assert registry.due(b"other", 101) == []
+
+
+def test_a_name_is_found_in_every_database_where_it_is_known() -> None:
+    registry = Registry()
+    registry.announced(0, b"k", 100)
+    registry.announced(3, b"k", 50)
+    registry.announced(5, b"x", 50)
+    assert registry.due(b"k", 60) == [(3, b"k")]
+    assert registry.places(b"k") == [(0, b"k"), (3, b"k")]
+    assert b"x" in registry.names
+    assert b"y" not in registry.names
+
+
+def test_a_reap_raises_the_bound_and_ends_it_with_the_index() -> None:
+    registry = Registry()
+    registry.announced(0, b"k", 100)
+    registry.reaped((0, b"k"), 100, 200)
+    assert registry.due(b"k", 150) == []
+    assert registry.due(b"k", 201) == [(0, b"k")]
+    registry.reaped((0, b"k"), 200, None)
+    assert b"k" not in registry.names
+    assert registry.databases() == []
+
+
+def test_a_reap_answered_before_an_announcement_does_not_undo_it() -> None:
+    registry = Registry()
+    registry.announced(0, b"k", 100)
+    before = registry.bound((0, b"k"))
+    registry.announced(0, b"k", 40)
+    registry.reaped((0, b"k"), before, 500)
+    assert registry.due(b"k", 41) == [(0, b"k")]
+    registry.reaped((0, b"k"), before, None)
+    assert registry.due(b"k", 41) == [(0, b"k")]
+
+
+def test_a_pinned_key_is_managed_at_once_and_not_yet_due() -> None:
+    registry = Registry()
+    registry.pin(0, b"k")
+    assert b"k" in registry.names
+    assert registry.due(b"k", 10**15) == []
+
+
+def test_no_answer_removes_a_key_while_a_request_that_may_manage_it_is_on_its_way() -> None:
+    registry = Registry()
+    registry.announced(0, b"k", 100)
+    registry.pin(0, b"k")
+    registry.reaped((0, b"k"), 100, None)
+    assert b"k" in registry.names
+    registry.announced(0, b"k", 300)
+    _past_all_pins(registry)
+    assert registry.due(b"k", 301) == [(0, b"k")]
+
+
+def test_a_pin_that_nothing_came_of_ends_after_some_heartbeats() -> None:
+    registry = Registry()
+    registry.pin(0, b"k")
+    for _ in range(PIN_BEATS - 1):
+        registry.beat()
+        assert b"k" in registry.names
+    registry.pin(0, b"k")
+    registry.beat()
+    assert b"k" in registry.names, "pinned anew"
+    _past_all_pins(registry)
+    assert b"k" not in registry.names
+    assert len(registry) == 0
+
+
+def test_loading_forgets_what_is_gone_and_keeps_what_came_meanwhile() -> None:
+    registry = Registry()
+    registry.announced(0, b"gone", 100)
+    registry.begin_load()
+    registry.load(0, [(b"k", 70)])
+    registry.announced(1, b"new", 80)
+    registry.announced(0, b"k", 60)
+    registry.pin(0, b"pinned")
+    assert b"gone" in registry.names, "until the new entries are whole"
+    registry.end_load()
+    assert set(registry.names) == {b"k", b"new", b"pinned"}
+    assert registry.due(b"k", 61) == [(0, b"k")]
+
+
+def test_every_announced_deadline_wakes_the_reaper() -> None:
+    woken: list[tuple[int, int]] = []
+    registry = Registry()
+    registry.on_announcement(lambda db, deadline_ms: woken.append((db, deadline_ms)))
+    registry.announced(2, b"k", 100)
+    assert woken == [(2, 100)]

@@ -1,0 +1,158 @@
+"""SIGTERM: what is owed arrives whole, and then the process ends with 0."""
+
+import signal
+import threading
+
+from tests.asked import calls, until_blocked
+from tests.conftest import StartProxy, StartServer
+from tests.loops import both_loops
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy
+
+MEGABYTE = 1 << 20
+
+
+def _refused(port: int) -> bool:
+    try:
+        Connection(port).close()
+    except OSError:
+        return True
+    return False
+
+
+def _slow_reader(port: int, count: int) -> Connection:
+    """A client that has asked for `count` values of a megabyte and has read nothing."""
+    client = Connection(port)
+    client.send(command("GETRANGE", "big", 0, -1) * count)
+    return client
+
+
+@both_loops
+def test_every_reply_owed_to_slow_readers_arrives_whole(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    value = b"x" * MEGABYTE
+    with Connection(server.port) as direct:
+        direct.ask("SET", "big", value)
+    readers = [_slow_reader(proxy.port, 16) for _ in range(8)]
+    wait_until(lambda: calls(server.port, "getrange") == 8 * 16, "all requests at Redis")
+    proxy.terminate()
+    wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
+    expected = (b"$%d\r\n" % MEGABYTE + value + b"\r\n") * 16
+    for reader in readers:
+        assert reader.read_to_end() == expected
+        reader.close()
+    assert proxy.wait() == 0
+
+
+def _talk(port: int, counts: list[int], index: int) -> None:
+    """SET and GET until the end; a reply that is cut off, or missing before the end, shows."""
+    with Connection(port) as client:
+        try:
+            while True:
+                client.send(command("SET", "k", "v") + command("GET", "k"))
+                assert client.read_many(2) == [b"+OK\r\n", b"$1\r\nv\r\n"]
+                counts[index] += 1
+        except (EOFError, ConnectionError) as end:
+            assert "closed after [] and b''" in str(end) or "+OK" in str(end) or not end.args[1:]
+
+
+@both_loops
+def test_a_proxy_under_load_ends_with_nothing_half_said(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(start_server().url)
+    counts = [0] * 8
+    threads = [
+        threading.Thread(target=_talk, args=(proxy.port, counts, index)) for index in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: min(counts) > 20, "load on every connection")
+    proxy.terminate()
+    assert proxy.wait() == 0
+    for thread in threads:
+        thread.join()
+    assert "Traceback" not in proxy.stderr
+
+
+def test_our_own_quit_is_not_answered_to_the_client(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with (
+        Connection(proxy.port) as idle,
+        Connection(proxy.port) as resp3,
+        Connection(proxy.port) as subscriber,
+        Connection(proxy.port) as silent,
+    ):
+        assert idle.ask("SET", "k", "v") == b"+OK\r\n"
+        resp3.ask("HELLO", "3")
+        subscriber.ask("SUBSCRIBE", "c")
+        silent.send(command("CLIENT", "REPLY", "OFF") + command("SET", "done", "1"))
+        with Connection(server.port) as direct:
+            wait_until(lambda: direct.ask("EXISTS", "done") == b":1\r\n", "the silent client's SET")
+        proxy.terminate()
+        for client in (idle, resp3, subscriber, silent):
+            assert client.read_to_end() == b""
+    assert proxy.wait() == 0
+
+
+def test_a_transaction_that_has_begun_may_be_finished(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(start_server().url)
+    with Connection(proxy.port) as client:
+        assert client.ask("MULTI") == b"+OK\r\n"
+        assert client.ask("INCR", "n") == b"+QUEUED\r\n"
+        proxy.terminate()
+        wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
+        assert client.ask("EXEC") == b"*1\r\n:1\r\n"
+        assert client.read_to_end() == b""
+    assert proxy.wait() == 0
+
+
+def test_a_blocked_client_gets_its_answer_first(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client, Connection(server.port) as direct:
+        client.send(command("BLPOP", "l", "0"))
+        until_blocked(server.port, 1)
+        proxy.terminate()
+        wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
+        direct.ask("RPUSH", "l", "x")
+        assert client.read_to_end() == b"*2\r\n$1\r\nl\r\n$1\r\nx\r\n"
+    assert proxy.wait() == 0
+
+
+def test_a_client_that_never_finishes_is_cut_off_at_the_limit(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, "--drain-max", "0.2")
+    with Connection(proxy.port) as client:
+        client.send(command("BLPOP", "l", "0"))
+        until_blocked(server.port, 1)
+        proxy.terminate()
+        assert proxy.wait() == 0
+    assert "cut off" in proxy.stderr
+
+
+def test_a_second_signal_ends_it_at_once(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy: Proxy = start_proxy(server.url, "--drain-max", "1000")
+    with Connection(proxy.port) as client:
+        client.send(command("BLPOP", "l", "0"))
+        until_blocked(server.port, 1)
+        proxy.terminate()
+        wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
+        proxy.child.send_signal(signal.SIGTERM)
+        assert proxy.wait() == 0

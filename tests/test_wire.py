@@ -1,0 +1,161 @@
+"""The framing of requests, against itself: however a stream is cut, the same commands come out."""
+
+import hiredis
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttlproxy.wire import Requests, encode
+from ttlproxy.wire.inline import split
+from ttlproxy.wire.requests import MAX_LINE
+
+WORDS = st.lists(st.binary(max_size=40), min_size=1, max_size=5).map(tuple)
+SILENT = st.sampled_from([b"\r\n", b"\n", b"*0\r\n", b"*-1\r\n", b"   \r\n"])
+INLINE = st.sampled_from([b"PING\r\n", b"get a\n", b"set \"a b\" 'c'\r\n", b'x "\\x41\\n"\r\n'])
+STREAMS = st.lists(st.one_of(WORDS.map(encode), SILENT, INLINE), max_size=12).map(b"".join)
+
+
+def _read(pieces: list[bytes]) -> tuple[list[list[bytes]], bytes, Requests]:
+    requests = Requests()
+    commands: list[list[bytes]] = []
+    raw = b""
+    for piece in pieces:
+        commands += requests.feed(piece)
+        raw += requests.raw
+    return commands, raw, requests
+
+
+def _cut(stream: bytes, cuts: list[int]) -> list[bytes]:
+    places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
+    return [stream[a:b] for a, b in zip(places, places[1:], strict=False)]
+
+
+@given(STREAMS, st.lists(st.integers(0, 10_000), max_size=20))
+def test_a_stream_gives_the_same_commands_however_it_is_cut(stream: bytes, cuts: list[int]) -> None:
+    whole, raw, _ = _read([stream])
+    assert raw == stream
+    pieces, raw_of_pieces, requests = _read(_cut(stream, cuts))
+    assert pieces == whole
+    assert raw_of_pieces == stream
+    assert not requests.pending
+
+
+@given(st.lists(WORDS, min_size=1, max_size=8))
+def test_commands_come_out_as_they_were_encoded(commands: list[tuple[bytes, ...]]) -> None:
+    assert _read([b"".join(map(encode, commands))])[0] == [list(words) for words in commands]
+
+
+@given(st.lists(WORDS, min_size=1, max_size=6), st.data())
+def test_only_whole_requests_are_given_on(
+    commands: list[tuple[bytes, ...]], data: st.DataObject
+) -> None:
+    last = encode(commands[-1])
+    kept = data.draw(st.integers(0, len(last) - 1))
+    head = b"".join(map(encode, commands[:-1]))
+    found, raw, requests = _read([head + last[:kept]])
+    assert found == [list(words) for words in commands[:-1]]
+    assert raw == head
+    assert requests.pending == (kept > 0)
+
+
+@given(st.lists(st.one_of(WORDS.map(encode), SILENT, INLINE), min_size=1, max_size=8))
+def test_the_exact_reader_finds_where_each_request_ends(frames: list[bytes]) -> None:
+    stream = b"".join(frames)
+    requests = Requests()
+    commands = requests.feed(stream)
+    found = requests.exact()
+    assert [words for words, _ in found] == commands
+    begin = 0
+    for words, end in found:
+        assert _read([stream[begin:end]])[0] == [words]
+        begin = end
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"*1\r\n:5\r\n",
+        b"*1\r\n*1\r\n$1\r\na\r\n",
+        b"*1\r\n$-1\r\n",
+        b"*x\r\n",
+        b"*01\r\n",
+        b"*1\r\n$05\r\n",
+        b"*1\r\n$536870913\r\n",
+        b"*1048577\r\n",
+        b'get "a\r\n',
+        b"get \0\r\n",
+        b"*" + b"1" * MAX_LINE,
+        b"x" * (MAX_LINE + 1),
+    ],
+)
+def test_what_redis_refuses_goes_on_raw_and_ends_the_reading(broken: bytes) -> None:
+    before = encode((b"PING",))
+    requests = Requests()
+    raw = b""
+    for piece in (before, broken, b"PING\r\n"):
+        requests.feed(piece)
+        found = requests.exact()
+        raw += requests.raw
+    assert raw == before + broken + b"PING\r\n"
+    assert requests.relay
+    assert found == []
+
+
+def test_a_frame_that_only_hiredis_takes_is_no_command() -> None:
+    stream = encode((b"PING",)) + b"*1\r\n+PING\r\n"
+    requests = Requests()
+    assert requests.feed(stream) == [[b"PING"], [b"PING"]]
+    assert [words for words, _ in requests.exact()] == [[b"PING"]]
+    assert requests.relay
+
+
+def test_a_request_beyond_the_limit_is_only_relayed() -> None:
+    requests = Requests(limit=100)
+    head = b"*2\r\n$3\r\nGET\r\n$200\r\n"
+    assert requests.feed(head + b"x" * 50) == []
+    assert not requests.raw
+    requests.feed(b"x" * 60)
+    assert requests.relay
+    assert requests.raw == head + b"x" * 110
+
+
+def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[bytes] = []
+
+    class Reader(hiredis.Reader):
+        def feed(self, data: bytes | str, *where: int) -> None:
+            fed.append(data if isinstance(data, bytes) else data.encode())
+            super().feed(data, *where)
+
+    monkeypatch.setattr(hiredis, "Reader", Reader)
+    requests = Requests()
+    requests.feed(encode((b"PING",)))
+    assert fed
+    fed.clear()
+    for piece in (b"*1", b"00000", b"000\r\n"):
+        requests.feed(piece)
+    assert not fed
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"", []),
+        (b" \t ", []),
+        (b"get a", [b"get", b"a"]),
+        (b"  get   a  \r", [b"get", b"a"]),
+        (b'a "b c" d', [b"a", b"b c", b"d"]),
+        (b'"\\x41\\n\\r\\t\\b\\a\\q\\\\"', [b"A\n\r\t\b\aq\\"]),
+        (b"'it\\'s'", [b"it's"]),
+        (b"'a\\n'", [b"a\\n"]),
+        (b'ab"cd"', [b"abcd"]),
+        (b'""', [b""]),
+        (b'"a"b', None),
+        (b'"a', None),
+        (b"'a", None),
+        (b'a"', None),
+        (b'"a\\"', None),
+    ],
+)
+def test_an_inline_line_is_split_as_redis_splits_it(line: bytes, words: list[bytes] | None) -> None:
+    assert split(line) == words

@@ -1,0 +1,214 @@
+"""One example of the oracle's test: clients of a proxy, the worlds they may be in, Redis's clock.
+
+Knows sockets, words and worlds; draws nothing. Time passes only while it awaits Redis's TIME.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from tests.command_strategies import FAR_MS, Element, Key, Time, Word, Words
+from tests.content import LEASE, Content, read
+from tests.model import Model, Plan, Session, Step
+from tests.model_data import OK, Error, Reply
+from tests.model_virtual import VIRTUAL
+from tests.processes import attempts
+from tests.redis_client import Client
+from tests.worlds import DisagreementError, TooManyError, Worlds, same
+
+SWEEP_TIMEOUT_S = 10.0
+LOOK_EVERY = 4  # writes: a look past the proxy costs as much as one of them
+EXPIRES = {b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT"}
+DATABASES = (0, 0, 1)  # where each client starts
+
+
+class Site:
+    """The ports of a proxy and of the server behind it, for all examples of one test.
+
+    With `reaper` False somebody else holds the lease and never reaps: what goes on time goes
+    because a request looked at it.
+    """
+
+    def __init__(
+        self, proxy_port: int, server_port: int, server_name: str, *, reaper: bool = True
+    ) -> None:
+        self.proxy_port = proxy_port
+        self.version = (6, 2) if server_name == "6.2" else (7, 0)
+        self.reaper = reaper
+        self.direct = [Client(server_port, db) for db in range(2)]
+
+    def clear(self) -> None:
+        """After an example that failed; one that did not leaves nothing."""
+        left = read(self.direct, self.version)
+        if left.faults or any(left.model.databases):
+            self.direct[0].ask("FLUSHALL")
+        if not self.reaper:
+            self.direct[0].ask("SET", LEASE, "the tests", "PX", 3_600_000)
+
+    def close(self) -> None:
+        if not self.reaper:
+            self.direct[0].ask("DEL", LEASE)
+        for client in self.direct:
+            client.close()
+
+
+class Trial:
+    def __init__(self, site: Site, keys: list[bytes], elements: list[bytes]) -> None:
+        site.clear()
+        self.site = site
+        self.keys = keys
+        self.elements = elements
+        self.worlds = Worlds(Model(site.version))
+        self.clients = [Client(site.proxy_port, db) for db in DATABASES]
+        self.sessions = [Session(db) for db in DATABASES]
+        self.start_ms = -(-self.clock() // 1000) * 1000
+        self.failed = False
+        self.sent = 0
+
+    def clock(self) -> int:
+        return self.site.direct[0].now_ms()
+
+    def send(self, client: int, requests: list[Words]) -> None:
+        """One write with all the requests; their replies are held against the model's."""
+        self.failed = True
+        before_ms = self.clock()
+        filled = [self._filled(words, before_ms) for words in requests]
+        replies = self._ask(self.clients[client], filled)
+        after_ms = self.clock()
+        steps: list[tuple[Step, Reply]] = []
+        for args, reply in zip(filled, replies, strict=True):
+            steps += self._steps(self.sessions[client], args, reply)
+        try:
+            self.worlds.follow(steps, before_ms, after_ms)
+        except TooManyError:
+            self.worlds = Worlds(read(self.site.direct, self.site.version).model)
+        self.sent += 1
+        if len(self.worlds.models) > 1 or self.sent % LOOK_EVERY == 0:
+            self._look()
+        self.failed = False
+
+    def near(self) -> list[int]:
+        """The deadlines that a test can wait for."""
+        horizon_ms = self.clock() + FAR_MS // 2
+        return [deadline for deadline in self.worlds.deadlines() if deadline < horizon_ms]
+
+    def let_pass(self) -> None:
+        """Returns when Redis's clock is past every near deadline, and no later than it must."""
+        last_ms = max(self.near(), default=0)
+        while self.clock() <= last_ms:
+            pass
+
+    def holds(self, client: int, key: Key) -> set[str]:
+        """The types `key` may have now; empty when it is surely absent."""
+        db = self.sessions[client].db
+        values = (model.databases[db].get(self.keys[key.place]) for model in self.worlds.models)
+        return {value.type for value in values if value is not None}
+
+    def finish(self) -> None:
+        """Everything that stands in Redis is what should, and DEL leaves nothing of it."""
+        if self.failed:
+            return
+        self.let_pass()
+        self._look(swept=self.site.reaper)
+        self.worlds = Worlds(Model(self.site.version))
+        for db in range(len(self.site.direct)):
+            last = Client(self.site.proxy_port, db)
+            last.ask("DEL", *self.keys)
+            last.close()
+        self._look(swept=True)
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+
+    def _ask(self, client: Client, requests: list[list[bytes]]) -> list[Reply]:
+        if len(requests) == 1:
+            return [_reply(client.ask(*requests[0]))]
+        return [_reply(each) for each in client.ask_many(requests)]
+
+    def _filled(self, words: Words, now_ms: int) -> list[bytes]:
+        args = [self._fill(word, now_ms) for word in words]
+        # EXPIRE's conditions came with 7.0; before, they are one word too many.
+        return args[:3] if self.site.version < (7, 0) and args[0].upper() in EXPIRES else args
+
+    def _fill(self, word: Word, now_ms: int) -> bytes:
+        match word:
+            case Key(place):
+                return self.keys[place]
+            case Element(place):
+                return self.elements[place]
+            case Time(ms, unit_ms, absolute, fixed):
+                base_ms = (self.start_ms if fixed else now_ms) if absolute else 0
+                return b"%d" % ((base_ms + ms) // unit_ms)
+        return word
+
+    def _steps(self, session: Session, args: list[bytes], reply: Reply) -> list[tuple[Step, Reply]]:
+        """What the model must run to judge `reply`; what needs no data is judged here."""
+        queueing = session.queued is not None
+        plan = session.plan(args)
+        if plan.is_exec and isinstance(reply, list) and len(reply) == len(plan.steps):
+            pairs = list(zip(plan.steps, reply, strict=True))
+        elif plan.steps and not plan.is_exec:
+            pairs = [(plan.steps[0], reply)]
+        else:
+            _judge(args, plan, reply, queueing=queueing)
+            return []
+        return [pair for pair in pairs if not _selects(*pair)]
+
+    def _look(self, *, swept: bool = False) -> None:
+        """Drops the worlds that what stands in Redis rules out.
+
+        `swept`: nothing may stand there that is only hidden, and no internal content without its
+        purpose; awaited, since the reaper comes when it can.
+        """
+        content, now_ms = Content(Model()), 0
+        try:
+            for _ in attempts(SWEEP_TIMEOUT_S if swept else 1.0, "what should stand in Redis"):
+                content = read(self.site.direct, self.site.version)
+                now_ms = self.clock()
+                seen = content.model.frozen() if swept else content.as_of(now_ms)
+                if self.worlds.narrow(now_ms, seen) and not (swept and content.faults):
+                    return
+        except TimeoutError:
+            expected = [_differences(content.model, model) for model in self.worlds.models]
+            raise DisagreementError(
+                f"what stands in Redis at {now_ms}, and what should:\n   {expected}\n"
+                f"   faults: {content.faults}"
+            ) from None
+
+
+def _differences(found: Model, expected: Model) -> list[str]:
+    return [
+        f"db {db} {key!r}: {there.get(key)}, expected {wanted.get(key)}"
+        for db, (there, wanted) in enumerate(zip(found.databases, expected.databases, strict=True))
+        for key in sorted({*there, *wanted})
+        if there.get(key) != wanted.get(key)
+    ]
+
+
+def _reply(found: Any) -> Reply:
+    """As the model writes it."""
+    if isinstance(found, ResponseError):
+        return Error(str(found))
+    return [_reply(each) for each in found] if isinstance(found, list) else found
+
+
+def _judge(args: list[bytes], plan: Plan, reply: Reply, *, queueing: bool) -> None:
+    """A virtual command that cannot be queued is refused by Redis, in Redis's words."""
+    refused = isinstance(plan.reply, Error) and isinstance(reply, Error)
+    if queueing and refused and args[0].decode().lower() in VIRTUAL:
+        return
+    if plan.is_exec or not same(args, plan.reply, reply):
+        expected = f"{len(plan.steps)} replies" if plan.is_exec else repr(plan.reply)
+        raise DisagreementError(f"{args}\n   answered {reply!r}\n   expected {expected}")
+
+
+def _selects(step: Step, reply: Reply) -> bool:
+    """A SELECT inside EXEC touches no data."""
+    if step.args[0].lower() != b"select":
+        return False
+    if reply != OK:
+        raise DisagreementError(f"{step.args} answered {reply!r}")
+    return True

@@ -1,0 +1,128 @@
+"""The oracle under a clock known only to lie between two readings: every model it may by now be.
+
+Knows the model and no socket. A command between two readings of Redis's clock ran at one of the
+instants between them; each is tried in each world, and a world that answers otherwise is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from tests.model import Model, Step
+from tests.model_data import Error, Reply
+
+# Beyond these the caller rather reads the truth from the server: trying on would take minutes.
+MAX_WORLDS = 500
+MAX_WINDOW_MS = 20
+
+
+class DisagreementError(AssertionError):
+    """No instant between the two readings explains the reply."""
+
+
+class TooManyError(Exception):
+    """The clock moved so far in the meantime that there is no telling the worlds apart."""
+
+
+class Worlds:
+    def __init__(self, model: Model) -> None:
+        self.models = [model]
+
+    def follow(self, steps: list[tuple[Step, Reply]], before_ms: int, after_ms: int) -> None:
+        """Runs what one write sent, each step with the server's reply, between the two readings."""
+        if after_ms - before_ms > MAX_WINDOW_MS:
+            raise TooManyError
+        # What was past before a request was sent is gone for it and for all that follow.
+        settled = [model.as_of(before_ms) for model in self.models]
+        worlds = [(each, before_ms) for each in {one.frozen(): one for one in settled}.values()]
+        for step, seen in steps:
+            worlds = _step(worlds, step, seen, before_ms, after_ms)
+        self.models = [model for model, _ in worlds]
+
+    def narrow(self, now_ms: int, seen: Hashable) -> bool:
+        """Drops the worlds whose content at `now_ms` is not `seen`; False, undone, if all are."""
+        left = [model for model in self.models if model.as_of(now_ms).frozen() == seen]
+        self.models = left or self.models
+        return bool(left)
+
+    def deadlines(self) -> Iterator[int]:
+        return (deadline for model in self.models for deadline in _deadlines(model))
+
+
+def _step(
+    worlds: list[tuple[Model, int]],
+    step: Step,
+    seen: Reply,
+    before_ms: int,
+    after_ms: int,
+) -> list[tuple[Model, int]]:
+    answers: list[Reply] = []
+    left: dict[Hashable, tuple[Model, int]] = {}
+    for model, at_ms in worlds:
+        for reaped_ms, now_ms in _instants(model, step, before_ms, at_ms, after_ms):
+            twin = model.copy()
+            answer = twin.run(step.db, step.args, now_ms, reaped_ms=reaped_ms, seen=seen)
+            if not same(step.args, answer, seen):
+                answers.append(answer)
+                continue
+            # Of two equal worlds the earlier one has all the other's futures.
+            key = twin.frozen()
+            if key not in left or now_ms < left[key][1]:
+                left[key] = twin, now_ms
+    if not left:
+        expected = " or ".join(sorted({repr(answer) for answer in answers}))
+        raise DisagreementError(
+            f"{step.args} in db {step.db} between {before_ms} and {after_ms}\n"
+            f"   answered {seen!r}\n   expected {expected}"
+        )
+    if len(left) > MAX_WORLDS:
+        raise TooManyError
+    return list(left.values())
+
+
+def _instants(
+    model: Model, step: Step, before_ms: int, at_ms: int, after_ms: int
+) -> Iterator[tuple[int, int]]:
+    """(reaped_ms, now_ms) as they may have been; one where the clock makes no difference."""
+    straddled = any(before_ms <= deadline < after_ms for deadline in _deadlines(model))
+    if not straddled and not _reads_clock(step.args):
+        yield at_ms, at_ms
+        return
+    for now_ms in range(at_ms, after_ms + 1):
+        for reaped_ms in range(before_ms if straddled else now_ms, now_ms + 1):
+            yield reaped_ms, now_ms
+
+
+def _reads_clock(args: list[bytes]) -> bool:
+    name = args[0].lower()
+    return b"expire" in name or b"ttl" in name or name in {b"hsetex", b"saddex"}
+
+
+def _deadlines(model: Model) -> Iterator[int]:
+    for database in model.databases:
+        for value in database.values():
+            yield from value.deadlines.values()
+            if value.expires_ms is not None:
+                yield value.expires_ms
+
+
+def same(args: list[bytes], expected: Reply, seen: Reply) -> bool:
+    """Equal where Redis promises it: the order of fields and members is its own affair."""
+    if isinstance(expected, Error) and isinstance(seen, Error):
+        return _bare(expected) == _bare(seen)
+    if isinstance(expected, list) and isinstance(seen, list):
+        name = args[0].lower()
+        if name == b"hgetall":
+            return _pairs(expected) == _pairs(seen)
+        if name == b"smembers":
+            return sorted(map(repr, expected)) == sorted(map(repr, seen))
+    return type(expected) is type(seen) and expected == seen
+
+
+def _bare(error: Error) -> str:
+    """Without the codes that redis-py keeps to itself."""
+    return error.text.removeprefix("ERR ").removeprefix("EXECABORT ")
+
+
+def _pairs(words: list[Reply]) -> list[tuple[str, str]]:
+    return sorted(zip(map(repr, words[::2]), map(repr, words[1::2]), strict=True))

@@ -1,0 +1,37 @@
+"""Tasks that live and end together. Knows nothing else of ttlproxy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+Task = asyncio.Task[Any]
+
+
+async def until_first(*tasks: Task) -> None:
+    """Waits for the first of the tasks to end, and raises what it raised."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+
+
+async def run_together(**coroutines: Coroutine[None, None, object]) -> None:
+    """Runs coroutines, as tasks named after their keywords, until one ends; then none is left.
+
+    Raises what that one raised. asyncio.TaskGroup would leave its own task marked as being
+    cancelled (CPython 3.11 and 3.12), and wrap what is raised.
+    """
+    tasks = [asyncio.create_task(each, name=name) for name, each in coroutines.items()]
+    try:
+        await until_first(*tasks)
+    finally:
+        await cancel(*tasks)
+
+
+async def cancel(*tasks: Task) -> None:
+    """Ends the tasks, whatever they are at; what they raise then is lost."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
