@@ -281,9 +281,12 @@ class Fleeting:
 def fleeting(draw: st.DrawFn) -> Fleeting:
     kind = draw(st.sampled_from(["hash", "set"]))
     key = draw(st.sampled_from(HASHES if kind == "hash" else SETS))
-    looks = draw(st.lists(st.one_of(command(kind), command("key")), min_size=1, max_size=3))
+    kinds = st.one_of(command(kind), command("key"))
+    between = draw(st.lists(command(kind), max_size=2))
     expire = draw(command(f"fleeting {kind}"))
-    return Fleeting([fill(key), _about(key, expire)], [_about(key, look) for look in looks])
+    then = draw(st.lists(kinds, min_size=1, max_size=3))
+    first = [fill(key), *(_about(key, words) for words in [*between, expire])]
+    return Fleeting(first, [_about(key, words) for words in then])
 
 
 def _about(key: Key, words: Words) -> Words:

@@ -133,17 +133,12 @@ class Session:
 
     def _queue(self, name: str, args: list[bytes]) -> Plan:
         arity_ok = len(args) == 2 if name == "select" else COMMANDS[name].accepts(len(args))
-        if not arity_ok or (name in VIRTUAL and self._wrong_number(args)):
+        if not arity_ok:
             self.refused = True
             return Plan(wrong_number(name))
         assert self.queued is not None
         self.queued.append(args)
         return Plan(b"QUEUED")
-
-    def _wrong_number(self, args: list[bytes]) -> bool:
-        """Whether the count of words alone condemns it, whatever the data."""
-        name = args[0].decode().lower()
-        return Model(databases=1).run(0, args, 0) == wrong_number(name)
 
     def _end(self, name: str) -> Plan:
         if self.queued is None:

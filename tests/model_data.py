@@ -120,10 +120,16 @@ Command: TypeAlias = Callable[[Call], Reply]
 
 
 class Row(NamedTuple):
-    """`arity` as in Redis's table: exact when positive, a minimum when negative, name included."""
+    """`arity` as in Redis's table: exact when positive, a minimum when negative, name included.
+
+    `gap` is a number of words above the minimum that no form of the command has.
+    """
 
     run: Command
     arity: int
+    gap: int = 0
 
     def accepts(self, words: int) -> bool:
-        return words == self.arity if self.arity > 0 else words >= -self.arity
+        if self.arity > 0:
+            return words == self.arity
+        return words >= -self.arity and words != self.gap

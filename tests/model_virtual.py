@@ -148,8 +148,6 @@ def _query(noun: Noun, answer: Callable[[Call, Value, bytes], int]) -> Row:
         return answer(call, value, element) if element in value.deadlines else -1
 
     def run(call: Call) -> Reply:
-        if len(call.words) == 4:
-            return wrong_number(call.name)
         value = call.typed(call.words[1], noun.type)
         if isinstance(value, Error):
             return value
@@ -160,7 +158,7 @@ def _query(noun: Noun, answer: Callable[[Call, Value, bytes], int]) -> Row:
             return elements
         return [one(call, value, each) for each in elements]
 
-    return Row(run, -3)
+    return Row(run, -3, gap=4)
 
 
 # --- HSETEX and SADDEX

@@ -42,9 +42,10 @@ INCRBYFLOAT {string} {float}
 SETRANGE {string} {number} {value}
 GETRANGE {string} {index} {index}
 SUBSTR {string} {index} {index}
-LCS {string} {string}
-LCS {string} {string} IDX WITHMATCHLEN
-STRALGO LCS KEYS {string} {string}
+SET {short} {value}
+LCS {short} {short}
+LCS {short} {short} IDX WITHMATCHLEN
+STRALGO LCS KEYS {short} {short}
 DUMP {string}
 RESTORE {string} 0 {value}
 HSET {hash} {field} {value}
@@ -331,6 +332,7 @@ LPUSH {list}
 
 POOLS: dict[str, list[bytes]] = {
     "string": [b"t1", b"t2", b"t3"],
+    "short": [b"u1", b"u2"],  # LCS takes the product of two lengths
     "hash": [b"h1", b"h2"],
     "set": [b"s1", b"s2", b"s3"],
     "zset": [b"z1", b"z2"],

@@ -131,6 +131,12 @@ def test_client_reply_skip_silences_one_virtual_command(app: Connection) -> None
     assert app.read_many(2) == [b":1\r\n", b":100\r\n"]
 
 
+def test_an_empty_line_uses_up_client_reply_skip(app: Connection) -> None:
+    """As in Redis, where whatever resets the client resets the flag."""
+    app.send(b"HSET h a 1\r\nCLIENT REPLY SKIP\r\n\r\nHEXPIREFIELD h a 100\r\n")
+    assert app.read_many(2) == [b":1\r\n", b":1\r\n"]
+
+
 def test_hello_switches_the_protocol_in_both_directions(app: Connection) -> None:
     pair = b"$1\r\nf\r\n$1\r\nv\r\n"
     assert app.ask("HSET", "h", "f", "v") == b":1\r\n"

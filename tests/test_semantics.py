@@ -187,6 +187,21 @@ def test_a_deadline_that_another_client_set_is_known_to_all(
         hold(one, clock, said_of(type_, "LEN k -> 1"))
 
 
+@pytest.mark.usefixtures("no_reaper")
+def test_an_earlier_deadline_behind_a_later_one_is_the_one_that_counts(both: Talk) -> None:
+    both("""
+        ADD k a b                           -> 2
+        HEXPIREFIELD k a 100                -> 1
+        HPEXPIREFIELD k a 20                -> 1
+        ADD other a b                       -> 2
+        HEXPIREFIELD other b 100            -> 1
+        HPEXPIREFIELD other a 20            -> 1
+        wait 20
+        LEN k                               -> 1
+        LEN other                           -> 1
+    """)
+
+
 def test_an_element_that_nobody_reads_is_gone_from_redis_soon_after(
     both: Talk, server: Server | Container
 ) -> None:

@@ -37,6 +37,7 @@ class Site:
         self.proxy_port = proxy_port
         self.version = (6, 2) if server_name == "6.2" else (7, 0)
         self.reaper = reaper
+        self.trials = 0
         self.direct = [Client(server_port, db) for db in range(2)]
 
     def clear(self) -> None:
@@ -57,8 +58,10 @@ class Site:
 class Trial:
     def __init__(self, site: Site, keys: list[bytes], elements: list[bytes]) -> None:
         site.clear()
+        site.trials += 1
         self.site = site
-        self.keys = keys
+        # Names of which the proxy knows nothing from earlier examples.
+        self.keys = [key + b"%d" % site.trials for key in keys]
         self.elements = elements
         self.worlds = Worlds(Model(site.version))
         self.clients = [Client(site.proxy_port, db) for db in DATABASES]

@@ -125,7 +125,6 @@ class Client(asyncio.Protocol):
     def __init__(self, server: Server) -> None:
         self._server = server
         self._link = server.link
-        self._clock = server.link.clock
         self._session: Session | None = None
         self._backend: Backend | None = None
         self._task: asyncio.Task[None] | None = None
@@ -150,23 +149,22 @@ class Client(asyncio.Protocol):
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
-        if self._finished or self.ended:
-            return  # nobody is left to answer it
-        if self._busy or self._session is None:
-            self._early += data
-            self._read()
+        if self._busy or self._finished or not self._link.serving:
+            self._wait(data)
             return
-        if not self._link.ready.is_set():
-            self._hold(self._resume(data), "wait for the link")
-            return
+        session, backend = self._session, self._backend
+        assert session is not None
+        assert backend is not None
         self._link.receive_pushes()
-        session = self._session
-        out = session.from_client(data, self._clock.now_ms())
+        out = session.from_client(data)
         if session.reap:
             self._server.metrics.held += 1
             self._hold(self._reap(out), "reap")
             return
-        self._forward(out)
+        if out:
+            backend.write(out)
+        if session.sweep or self._draining:
+            self._after(session)
 
     def eof_received(self) -> bool:
         """The client sends no more, and may still be owed replies."""
@@ -207,7 +205,7 @@ class Client(asyncio.Protocol):
         """Redis has closed: what is buffered goes out, then the client is told."""
         if self.ended:
             return
-        self.ended = True
+        self.ended = self._finished = True
         if self._task is not None:
             self._task.cancel()
         if self._transport.is_closing():
@@ -251,18 +249,20 @@ class Client(asyncio.Protocol):
             self.write(REFUSED)
             self.end()
             return
-        self._session = Session(
-            link.rules, link.caller, link.registry, self._server.settings.max_request_bytes
-        )
+        limit = self._server.settings.max_request_bytes
+        self._session = Session(link.rules, link.caller, link.registry, link.clock.now_ms, limit)
         self._go_on()
 
     async def _reap(self, out: bytes) -> None:
         """Bytes go on once what is due before them is gone."""
-        assert self._session
-        places, self._session.reap = self._session.reap, set()
+        session, backend = self._session, self._backend
+        assert session is not None
+        assert backend is not None
+        places, session.reap = session.reap, set()
         async with asyncio.timeout(self._server.settings.hold_max):
             await self._link.reaped(places)
-        self._forward(out)
+        backend.write(out)
+        self._after(session)
         self._go_on()
 
     async def _resume(self, data: bytes) -> None:
@@ -303,12 +303,18 @@ class Client(asyncio.Protocol):
             self._end_at_boundary()
         self._read()
 
-    def _forward(self, data: bytes) -> None:
-        session, backend = self._session, self._backend
-        assert session
-        assert backend
-        if data:
-            backend.write(data)
+    def _wait(self, data: bytes) -> None:
+        """What came in cannot be looked at now, or never."""
+        if self._finished:
+            return  # nobody is left to answer it
+        if self._busy:
+            self._early += data
+            self._read()
+        else:
+            self._hold(self._resume(data), "wait for the link")
+
+    def _after(self, session: Session) -> None:
+        """Requests have gone to Redis: what follows from that."""
         if session.sweep:
             keys, session.sweep = session.sweep, set()
             registry = self._link.registry

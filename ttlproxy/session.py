@@ -1,8 +1,8 @@
 """One client's conversation, without I/O: bytes in, bytes out, or "reap these first".
 
-Knows what each request may do to deadlines. Knows no socket and no clock: instants come in as ms of
-the Redis server's clock. It never sees a reply, so nothing here depends on whether a request
-succeeded.
+Knows what each request may do to deadlines. Knows no socket, and of time only what a function says
+that it is given: ms of the Redis server's clock. It never sees a reply, so nothing here depends on
+whether a request succeeded.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Session:
         "_db",
         "_in_multi",
         "_multi_keys",
+        "_now_ms",
         "_registry",
         "_relay",
         "_requests",
@@ -94,9 +95,15 @@ class Session:
     )
 
     def __init__(
-        self, rules: Rules, caller: Caller, registry: Registry, max_request_bytes: int
+        self,
+        rules: Rules,
+        caller: Caller,
+        registry: Registry,
+        now_ms: Callable[[], int],
+        max_request_bytes: int,
     ) -> None:
         self._rules = rules
+        self._now_ms = now_ms
         self._caller = caller
         self._registry = registry
         self._requests = Requests(max_request_bytes)
@@ -111,7 +118,7 @@ class Session:
         self.reap: set[Place] = set()
         self.sweep: set[bytes] = set()
 
-    def from_client(self, data: bytes, now_ms: int) -> bytes:
+    def from_client(self, data: bytes) -> bytes:
         """Takes a chunk of the client's, gives the bytes for Redis."""
         requests = self._requests
         commands = requests.feed(data)
@@ -131,7 +138,7 @@ class Session:
                     return requests.raw
             except (KeyError, IndexError, TypeError):
                 pass  # not plain, without its key, or no bulk string, which hiredis lets pass
-        return self._with_care(now_ms)
+        return self._with_care(self._now_ms())
 
     def finish(self) -> bytes:
         """No more requests will come: what lets Redis answer all that is owed, and then close."""

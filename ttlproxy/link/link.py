@@ -40,7 +40,9 @@ _PAGE = 1000
 class Link:
     """Keeps the proxy's connections to Redis, and with them what it knows of managed keys.
 
-    ready: set while scripts are loaded, announcements arrive and the registry is whole
+    serving, ready: while scripts are loaded, announcements arrive and the registry is whole; a
+      plain flag for the hot path, and the event for those who wait
+    tried: the first attempt to get there is over
     rules: of the server that the link last spoke to
     """
 
@@ -53,6 +55,7 @@ class Link:
         self.clock = ServerClock()
         self.rules = Rules()
         self.ready = asyncio.Event()
+        self.serving = False
         self.tried = asyncio.Event()
         self.upstream = upstream
         self.reap = Reap(self.caller, self.registry, self.clock, metrics)
@@ -99,7 +102,7 @@ class Link:
             await self._prepare(redis)
 
             def on_loss() -> None:
-                self.ready.clear()  # from here on announcements are missed
+                self._is_serving(False)  # from here on announcements are missed
                 lost.set()
 
             self._pushes = Pushes(self.keys, self.registry.announced, self._flushed, on_loss)
@@ -110,8 +113,8 @@ class Link:
                 self.reap, reaping, self._settings.reap_batch, lambda places: self.on_ghosts(places)
             )
             stack.callback(self._session_reaps.stop)
-            stack.callback(self.ready.clear)  # before those who wait are told to ask anew
-            self.ready.set()
+            stack.callback(self._is_serving, False)  # before those who wait are told to ask anew
+            self._is_serving(True)
             self.tried.set()
             self._failures = 0
             log.info("Redis at %s: %d keys managed", self.upstream.shown, len(self.registry))
@@ -193,6 +196,13 @@ class Link:
             redis, [(db, (b"ZCARD", self.keys.schedule)) for db in self.registry.databases()]
         )
         return len(self.registry) > 2 * sum(size for size in sizes if isinstance(size, int))
+
+    def _is_serving(self, serving: bool) -> None:
+        self.serving = serving
+        if serving:
+            self.ready.set()
+        else:
+            self.ready.clear()
 
     def _flushed(self) -> None:
         """Any key may be gone. What is known too much costs reaps until it is read anew."""

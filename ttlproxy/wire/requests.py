@@ -64,6 +64,11 @@ class Requests:
             return []
         if self._scanner.pending:
             return self._resume(data)
+        if data.endswith(b"\r\n"):
+            commands = self._parse(data)
+            if commands is not None:
+                self.raw = data
+                return commands
         return self._start(data)
 
     def exact(self) -> list[tuple[list[bytes], int]]:
@@ -87,16 +92,13 @@ class Requests:
         return self._scanner.pending
 
     def _start(self, data: bytes) -> list[list[bytes]]:
-        """A chunk that begins with a request."""
-        end = len(data) if data.endswith(b"\r\n") else data.rfind(b"\r\n*") + 2
-        whole = data if end == len(data) else data[:end]
-        commands = self._parse(whole) if end > 1 else None
+        """A chunk that begins with a request, and may end in the middle of one."""
+        end = data.rfind(b"\r\n*") + 2
+        commands = self._parse(data[:end]) if end > 1 else None
         if commands is None:
             return self._scan(data)
-        self.raw = whole
-        if end < len(data):
-            commands += self._scan(data[end:])
-            self.raw = whole + self.raw
+        commands += self._scan(data[end:])
+        self.raw = data[:end] + self.raw
         return commands
 
     def _parse(self, data: bytes) -> list[list[bytes]] | None:
@@ -106,13 +108,12 @@ class Requests:
         reader = self._reader
         commands: list[list[bytes]] = []
         try:
-            reader.feed(data)
-            reader.feed(_MARK)
+            reader.feed(data + _MARK)
             command = reader.gets()
             while command.__class__ is list and command:
                 commands.append(command)
                 command = reader.gets()
-            if command == _MARKED and reader.gets() is False:
+            if command == _MARKED and not reader.has_data():
                 return commands
         except hiredis.ProtocolError:
             pass
@@ -129,7 +130,7 @@ class Requests:
         head, rest = scanner.taken(), scanner.rest()
         commands = [command]
         if rest:
-            commands += self._start(rest)
+            commands += self.feed(rest)
             self.raw = head + self.raw
         else:
             self.raw = head

@@ -1,0 +1,81 @@
+"""The README says what tables and settings say; `python -m tests.test_readme` writes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ttlproxy.cli import _flag, _metavar
+from ttlproxy.commands.rules import VIRTUALS
+from ttlproxy.config import Settings
+from ttlproxy.scripts import Scripts
+
+README = Path(__file__).parents[1] / "README.md"
+_SECTION = "<!-- {0}: generated -->\n{1}\n<!-- end of {0} -->"
+_CALL = re.compile(rb"(?:call|try)\('([A-Z]+)'")
+
+
+def _commands() -> str:
+    lines = []
+    for group in ("hash", "set"):
+        lines += ["```"]
+        for virtual in VIRTUALS.values():
+            if virtual.group == group:
+                lines += [f"{virtual.name} {form}" for form in virtual.forms]
+        lines += ["```", "", "| command | what it does | replies |", "|---|---|---|"]
+        lines += [
+            f"| `{virtual.name}` | {virtual.summary} | {virtual.reply} |"
+            for virtual in VIRTUALS.values()
+            if virtual.group == group
+        ]
+        lines += [""]
+    return "\n".join(lines).rstrip()
+
+
+def _settings() -> str:
+    lines = ["| flag | what it is | default |", "|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default_factory or field.default is None else f"`{field.default}`"
+        what = f"{field.description}".replace("|", "\\|")
+        metavar = _metavar(name, field).replace("|", "\\|")
+        lines.append(f"| `{_flag(name)} {metavar}` | {what} | {default} |")
+    return "\n".join(lines)
+
+
+def _script_commands() -> str:
+    texts = [script.text for script in Scripts(b"").values()]
+    found = {name.decode() for text in texts for name in _CALL.findall(text)}
+    return " ".join(f"`{name}`" for name in sorted(found))
+
+
+SECTIONS: dict[str, Callable[[], str]] = {
+    "commands": _commands,
+    "settings": _settings,
+    "script commands": _script_commands,
+}
+
+
+def _generated(name: str) -> str:
+    return _SECTION.format(name, SECTIONS[name]())
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    start, end = (re.escape(part) for part in _SECTION.format(name, "\0").split("\0"))
+    return re.compile(start + ".*?" + end, re.DOTALL)
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_readme_says_what_the_tables_say(name: str) -> None:
+    found = _pattern(name).search(README.read_text("utf-8"))
+    assert found
+    assert found[0] == _generated(name), "python -m tests.test_readme writes it anew"
+
+
+if __name__ == "__main__":
+    text = README.read_text("utf-8")
+    for each in SECTIONS:
+        text = _pattern(each).sub(lambda _, each=each: _generated(each), text)
+    README.write_text(text, "utf-8")
