@@ -246,12 +246,7 @@ _OF_HASHES = _rows((3, _HASH_ROWS), (3, _FIELD_ROWS), (3, _HSETEX_ROWS))
 _OF_SETS = _rows((3, _SET_ROWS), (3, _of_sets(_FIELD_ROWS)), (3, _SADDEX_ROWS))
 _FAULTS = _rows((1, _FIELD_FAULTS), (1, _of_sets(_FIELD_FAULTS)), (1, _HSETEX_FAULTS))
 _KINDS = {
-    "hash": _OF_HASHES + _rows((1, _FIELD_FAULTS), (1, _HSETEX_FAULTS)),
-    "set": _OF_SETS + _rows((1, _of_sets(_FIELD_FAULTS))),
-    "key": _rows((1, _KEY_ROWS)),
     "any": [*_OF_HASHES, *_OF_SETS, *_rows((3, _KEY_ROWS)), *_FAULTS],
-    "fleeting hash": _rows((1, "1 HPEXPIREFIELD {hash} {near} FIELDS {counted}")),
-    "fleeting set": _rows((1, "1 SPEXPIREMEMBER {set} {near} MEMBERS {counted}")),
 }
 
 
@@ -271,7 +266,7 @@ def command(draw: st.DrawFn, kind: str) -> Words:
 
 @dataclass(frozen=True)
 class Fleeting:
-    """Elements of one key that are there, and gone before anyone can look twice."""
+    """Elements of every key that are there, and gone before anyone can look twice."""
 
     first: list[Words]
     then: list[Words]
@@ -279,20 +274,15 @@ class Fleeting:
 
 @st.composite
 def fleeting(draw: st.DrawFn) -> Fleeting:
-    kind = draw(st.sampled_from(["hash", "set"]))
-    key = draw(st.sampled_from(HASHES if kind == "hash" else SETS))
-    kinds = st.one_of(command(kind), command("key"))
-    between = draw(st.lists(command(kind), max_size=2))
-    expire = draw(command(f"fleeting {kind}"))
-    then = draw(st.lists(kinds, min_size=1, max_size=3))
-    first = [fill(key), *(_about(key, words) for words in [*between, expire])]
-    return Fleeting(first, [_about(key, words) for words in then])
-
-
-def _about(key: Key, words: Words) -> Words:
-    """The same of `key`, where it was of another one first."""
-    at = next((n for n, word in enumerate(words) if isinstance(word, Key)), len(words))
-    return (*words[:at], key, *words[at + 1 :])
+    between = draw(st.lists(command("any"), max_size=3))
+    expire = [(b"HPEXPIREFIELD", key, b"FIELDS") for key in HASHES]
+    expire += [(b"SPEXPIREMEMBER", key, b"MEMBERS") for key in SETS]
+    dated = [
+        (name, key, *draw(_SLOTS["{near}"]), word, *draw(_SLOTS["{counted}"]))
+        for name, key, word in expire
+    ]
+    first = [*map(fill, (*HASHES, *SETS)), *between, *dated]
+    return Fleeting(first, draw(st.lists(command("any"), min_size=2, max_size=8)))
 
 
 def fill(key: Key) -> Words:

@@ -8,9 +8,8 @@ import hiredis
 import pytest
 
 from tests.asked import calls
-from tests.conftest import AnyServer
+from tests.containers import AnyServer
 from tests.raw import Connection
-from tests.servers import Proxy
 from ttlproxy.commands.rules import BLOCKING, OVERRIDES, STATEFUL, VIRTUALS, Native, Rules
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.scripts import Scripts

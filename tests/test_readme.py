@@ -77,5 +77,5 @@ def test_the_readme_says_what_the_tables_say(name: str) -> None:
 if __name__ == "__main__":
     text = README.read_text("utf-8")
     for each in SECTIONS:
-        text = _pattern(each).sub(lambda _, each=each: _generated(each), text)
+        text = _pattern(each).sub(_generated(each).replace("\\", r"\\"), text)
     README.write_text(text, "utf-8")

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.asked import calls
-from tests.conftest import AnyServer, StartProxy, StartServer
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
 from tests.processes import wait_until
 from tests.raw import Connection
 from tests.servers import Proxy

@@ -1,0 +1,176 @@
+"""Ordinary use by redis-py, ioredis and redis-cli: they need not know that a proxy is there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+import redis.asyncio
+
+from tests.containers import AnyServer
+from tests.processes import wait_until
+from tests.require import absent
+from tests.servers import Proxy
+
+CLIENTS = Path(__file__).parent / "clients"
+
+
+@pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
+def client(proxy: Proxy, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
+    with redis.Redis(port=proxy.port, protocol=request.param, decode_responses=True) as connected:
+        yield connected
+
+
+def test_redis_py_in_its_ordinary_use(client: redis.Redis) -> None:
+    assert client.set("k", "v", ex=100) is True
+    assert client.get("k") == "v"
+    client.hset("h", mapping={"a": "1", "b": "2"})
+    assert client.execute_command("HEXPIREFIELD", "h", "a", 100) == 1
+    assert client.execute_command("HTTLFIELD", "h", "a") == 100
+    client.sadd("s", "m")
+    assert client.execute_command("SEXPIREMEMBER", "s", "m", 100) == 1
+    assert client.execute_command("STTLMEMBER", "s", "m") == 100
+    assert client.execute_command("SADDEX", "s", 10, "x", "y") == 2
+    assert client.execute_command("HSETEX", "h", "EX", 10, "FIELDS", 1, "f", "v") == 1
+    assert client.hgetall("h") == {"a": "1", "b": "2", "f": "v"}
+    assert client.smembers("s") == {"m", "x", "y"}
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        client.execute_command("HEXPIREFIELD", "k", "a", 1)
+
+
+def test_redis_py_pipelines_and_transactions(client: redis.Redis) -> None:
+    for transaction in (False, True):
+        client.delete("h")
+        with client.pipeline(transaction=transaction) as pipeline:
+            pipeline.hset("h", "a", "1")
+            pipeline.execute_command("HEXPIREFIELD", "h", "a", 100)
+            pipeline.execute_command("HTTLFIELD", "h", "FIELDS", 2, "a", "b")
+            pipeline.hgetall("h")
+            assert pipeline.execute() == [1, 1, [100, -2], {"a": "1"}]
+
+
+def test_redis_py_optimistic_locking_notices_a_change(client: redis.Redis) -> None:
+    client.set("k", "1")
+    with client.pipeline() as pipeline:
+        pipeline.watch("k")
+        client.set("k", "2")
+        pipeline.multi()
+        pipeline.incr("k")
+        with pytest.raises(redis.WatchError):
+            pipeline.execute()
+
+
+def test_redis_py_locks_scripts_and_subscriptions(client: redis.Redis) -> None:
+    with client.lock("lock", timeout=10) as lock:
+        assert lock.owned()
+    script = client.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+    assert script(keys=["n"], args=[7]) == 7
+    with client.pubsub() as subscription:
+        subscription.subscribe("c")
+        assert subscription.get_message(timeout=5)
+        client.publish("c", "hello")
+        message = subscription.get_message(timeout=5)
+        assert message
+        assert message["data"] == "hello"
+
+
+async def test_redis_py_with_asyncio(proxy: Proxy) -> None:
+    async with redis.asyncio.Redis(port=proxy.port, decode_responses=True) as client:
+        await client.hset("h", mapping={"a": "1"})
+        assert await client.execute_command("HEXPIREFIELD", "h", "a", 100) == 1
+        async with client.pipeline() as pipeline:
+            pipeline.execute_command("HTTLFIELD", "h", "a")
+            pipeline.hget("h", "a")
+            assert await pipeline.execute() == [100, "1"]
+
+
+def _cli(proxy: Proxy, *lines: str) -> list[str]:
+    """What redis-cli prints for lines typed into it, as on a terminal."""
+    binary = shutil.which("redis-cli")
+    if binary is None:
+        absent("redis-cli", "no redis-cli here")
+    done = subprocess.run(
+        [binary, "--no-raw", "-p", str(proxy.port)],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    return done.stdout.splitlines()
+
+
+def test_redis_cli_sees_fields_and_members_go_on_time(proxy: Proxy, server: AnyServer) -> None:
+    assert _cli(
+        proxy,
+        "HSET h a 1 b 2",
+        "HEXPIREFIELD h a 1",
+        "HTTLFIELD h a",
+        "SADDEX s 1 x",
+        "SADD s y",
+        "STTLMEMBER s x",
+    ) == ["(integer) 2", *["(integer) 1"] * 5]
+    direct = redis.Redis(port=server.port)
+    wait_until(lambda: set(direct.keys()) <= _AFTERWARDS, "the indexes gone, though nobody read")
+    direct.close()
+    assert _cli(proxy, "HGETALL h", "HLEN h", "SMEMBERS s", "SCARD s") == [
+        '1) "b"',
+        '2) "2"',
+        "(integer) 1",
+        '1) "y"',
+        "(integer) 1",
+    ]
+
+
+_AFTERWARDS = {b"h", b"s", b"__ttl:lease", b"__ttl:layout"}
+
+
+def test_redis_cli_shows_redis_own_errors_and_goes_on(proxy: Proxy) -> None:
+    assert _cli(
+        proxy,
+        "SET k v",
+        "HEXPIREFIELD k f 1",
+        "HEXPIREFIELD h f -1",
+        "HEXPIREFIELD h f soon",
+        "HEXPIREFIELD h f",
+        "PING",
+    ) == [
+        "OK",
+        "(error) WRONGTYPE Operation against a key holding the wrong kind of value",
+        "(error) ERR invalid expire time, must be >= 0",
+        "(error) ERR value is not an integer or out of range",
+        "(error) ERR wrong number of arguments for 'hexpirefield' command",
+        "PONG",
+    ]
+
+
+@pytest.fixture(scope="session")
+def ioredis(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which ioredis is installed, with the script that uses it."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        absent("ioredis", "no node and npm here")
+    folder = tmp_path_factory.mktemp("ioredis")
+    for name in ("package.json", "ordinary.mjs"):
+        shutil.copy(CLIENTS / name, folder)
+    command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefer-offline"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        absent("ioredis", f"npm cannot install ioredis: {done.stderr.strip()[-200:]}")
+    return folder
+
+
+def test_ioredis_in_its_ordinary_use(ioredis: Path, proxy: Proxy) -> None:
+    done = subprocess.run(
+        ["node", "ordinary.mjs", str(proxy.port)],
+        cwd=ioredis,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
