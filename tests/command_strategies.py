@@ -178,7 +178,9 @@ def _counted(part: Strategy, most: int = 3) -> Strategy:
     return found.map(lambda parts: (b"%d" % len(parts), *chain.from_iterable(parts)))
 
 
+_NEAR = _one_of(*(Time(ms) for ms in NEAR_MS))
 _ELEMENT = _one_of(*PLACES)
+_COUNTED = _counted(_ELEMENT)
 _VALUE = _one_of(b"1", b"2", b"-3", b"0.5", b"word", b"")
 _PAIR = st.tuples(st.sampled_from(PLACES), st.sampled_from([b"1", b"-3", b"0.5", b"word", b""]))
 
@@ -198,7 +200,7 @@ _SLOTS: dict[str, Strategy] = {
     "{key}": _one_of(*HASHES, *SETS, STRING),
     "{element}": _ELEMENT,
     "{elements}": _some(_ELEMENT, 2),
-    "{counted}": _counted(_ELEMENT),
+    "{counted}": _COUNTED,
     "{distinct}": st.permutations(PLACES).map(lambda places: (b"2", *places[:2])),
     "{member}": _one_of(*PLACES[:2]),
     "{other_member}": _one_of(*PLACES[2:]),
@@ -209,7 +211,6 @@ _SLOTS: dict[str, Strategy] = {
     "{nx}": st.sampled_from([(), (), (b"NX",), (b"XX",)]),
     "{fnx}": st.sampled_from([(), (), (b"FNX",), (b"FXX",)]),
     "{expiry}": st.sampled_from(_EXPIRIES),
-    "{near}": _one_of(*(Time(ms) for ms in NEAR_MS)),
     "{s}": _times(1000, absolute=False),
     "{ms}": _times(1, absolute=False),
     "{at_s}": _times(1000, absolute=True),
@@ -242,21 +243,20 @@ def _rows(*tables: tuple[int, str]) -> list[list[str]]:
     return found
 
 
-_OF_HASHES = _rows((3, _HASH_ROWS), (3, _FIELD_ROWS), (3, _HSETEX_ROWS))
-_OF_SETS = _rows((3, _SET_ROWS), (3, _of_sets(_FIELD_ROWS)), (3, _SADDEX_ROWS))
-_FAULTS = _rows((1, _FIELD_FAULTS), (1, _of_sets(_FIELD_FAULTS)), (1, _HSETEX_FAULTS))
-_KINDS = {
-    "any": [*_OF_HASHES, *_OF_SETS, *_rows((3, _KEY_ROWS)), *_FAULTS],
-}
+_ROWS = _rows(
+    *((3, table) for table in (_HASH_ROWS, _SET_ROWS, _KEY_ROWS, _HSETEX_ROWS, _SADDEX_ROWS)),
+    *((3, table) for table in (_FIELD_ROWS, _of_sets(_FIELD_ROWS))),
+    *((1, table) for table in (_FIELD_FAULTS, _of_sets(_FIELD_FAULTS), _HSETEX_FAULTS)),
+)
 
 
 # --- what a test draws
 
 
 @st.composite
-def command(draw: st.DrawFn, kind: str) -> Words:
-    """One command of a kind: "hash", "set", "key" or "any"."""
-    words = draw(st.sampled_from(_KINDS[kind]))
+def command(draw: st.DrawFn) -> Words:
+    """Any one of them, its own words in upper, lower or mixed case."""
+    words = draw(st.sampled_from(_ROWS))
     spelled = draw(st.sampled_from(_SPELLINGS))
     filled: list[Word] = []
     for word in words:
@@ -274,15 +274,12 @@ class Fleeting:
 
 @st.composite
 def fleeting(draw: st.DrawFn) -> Fleeting:
-    between = draw(st.lists(command("any"), max_size=3))
+    between = draw(st.lists(command(), max_size=3))
     expire = [(b"HPEXPIREFIELD", key, b"FIELDS") for key in HASHES]
     expire += [(b"SPEXPIREMEMBER", key, b"MEMBERS") for key in SETS]
-    dated = [
-        (name, key, *draw(_SLOTS["{near}"]), word, *draw(_SLOTS["{counted}"]))
-        for name, key, word in expire
-    ]
+    dated = [(name, key, *draw(_NEAR), word, *draw(_COUNTED)) for name, key, word in expire]
     first = [*map(fill, (*HASHES, *SETS)), *between, *dated]
-    return Fleeting(first, draw(st.lists(command("any"), min_size=2, max_size=8)))
+    return Fleeting(first, draw(st.lists(command(), min_size=2, max_size=8)))
 
 
 def fill(key: Key) -> Words:

@@ -121,7 +121,7 @@ def other(proxy: Proxy) -> Iterator[Connection]:
 def start_server(version: str) -> Iterator[StartServer]:
     """start_server(*config) is a Redis that this test alone uses, and may kill and restart."""
     if version in IMAGES:
-        absent(version, f"{IMAGES[version]} runs in a container, which cannot be killed and come back")
+        absent(version, f"{IMAGES[version]}: a container cannot be killed and come back")
     binary = _binary(version)
     with ExitStack() as owned:
 

@@ -106,7 +106,8 @@ class Connection:
         while len(self._replies) < count:
             data = self.socket.recv(RECEIVE_BYTES)
             if not data:
-                raise EOFError(f"closed after {self._replies!r:.1000} and {self._framer.rest!r:.1000}")
+                seen = f"{self._replies!r:.1000} and {self._framer.rest!r:.1000}"
+                raise EOFError(f"closed after {seen}")
             self._replies += self._framer.feed(data)
         replies, self._replies = self._replies[:count], self._replies[count:]
         return replies

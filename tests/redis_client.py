@@ -29,7 +29,7 @@ class Client:
 
     def ask(self, *words: Word) -> Any:
         try:
-            return self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
+            return self._redis.execute_command(*words)
         except ResponseError as error:
             return error
 
@@ -39,7 +39,7 @@ class Client:
         """One write, then all the replies."""
         pipeline = self._redis.pipeline(transaction=transaction)
         for words in requests:
-            pipeline.execute_command(*words)  # type: ignore[no-untyped-call]
+            pipeline.execute_command(*words)
         return list(pipeline.execute(raise_on_error=False))
 
     def now_ms(self) -> int:

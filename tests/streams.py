@@ -1,6 +1,7 @@
 """Generated request streams: rows of native_rows in every spelling a client may send. Knows the
 request side of RESP; sends nothing."""
 
+import itertools
 from collections.abc import Sequence
 from random import Random
 
@@ -99,4 +100,4 @@ def streams(keyspace: bool = True) -> st.SearchStrategy[bytes]:
 def pieces(data: bytes, cuts: Sequence[float]) -> list[bytes]:
     """The data, cut at these fractions of its length."""
     marks = sorted({0, len(data), *(int(len(data) * cut) for cut in cuts)})
-    return [data[start:end] for start, end in zip(marks, marks[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(marks)]

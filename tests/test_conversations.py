@@ -6,7 +6,6 @@ from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.loops import both_loops
 from tests.raw import Connection, command
-from tests.servers import Proxy
 
 OK = b"+OK\r\n"
 
@@ -187,7 +186,7 @@ def test_a_client_must_log_in_by_itself_before_a_server_with_a_password(
 def test_an_acl_user_is_the_user_redis_sees(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    server = start_server("--user", *"alice on >wonder ~a:* +@all -flushall".split())
+    server = start_server("--user", *["alice", "on", ">wonder", "~a:*", "+@all", "-flushall"])
     proxy = start_proxy(server.url)
     with Connection(proxy.port) as app:
         assert app.ask("HELLO", "3", "AUTH", "alice", "wonder").startswith(b"%7\r\n")

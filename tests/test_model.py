@@ -73,16 +73,16 @@ class Conversation(RuleBasedStateMachine):
             for client in (0, len(DATABASES) - 1):
                 self.trial.send(client, STOCK)
 
-    @rule(client=CLIENT, commands=st.lists(command("any"), min_size=1, max_size=8))
+    @rule(client=CLIENT, commands=st.lists(command(), min_size=1, max_size=8))
     def one_by_one(self, client: int, commands: list[Words]) -> None:
         for words in commands:
             self.trial.send(client, [words])
 
-    @rule(client=CLIENT, commands=st.lists(command("any"), min_size=2, max_size=6))
+    @rule(client=CLIENT, commands=st.lists(command(), min_size=2, max_size=6))
     def pipeline(self, client: int, commands: list[Words]) -> None:
         self.trial.send(client, commands)
 
-    @rule(client=CLIENT, commands=st.lists(command("any"), min_size=1, max_size=5))
+    @rule(client=CLIENT, commands=st.lists(command(), min_size=1, max_size=5))
     def transaction(self, client: int, commands: list[Words]) -> None:
         self.trial.send(client, [(b"MULTI",), *commands, (b"EXEC",)])
 

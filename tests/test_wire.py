@@ -1,5 +1,7 @@
 """The framing of requests, against itself: however a stream is cut, the same commands come out."""
 
+import itertools
+
 import hiredis
 import pytest
 from hypothesis import given
@@ -27,7 +29,7 @@ def _read(pieces: list[bytes]) -> tuple[list[list[bytes]], bytes, Requests]:
 
 def _cut(stream: bytes, cuts: list[int]) -> list[bytes]:
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
-    return [stream[a:b] for a, b in zip(places, places[1:], strict=False)]
+    return [stream[a:b] for a, b in itertools.pairwise(places)]
 
 
 @given(STREAMS, st.lists(st.integers(0, 10_000), max_size=20))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Callable, Coroutine, Sequence
@@ -43,6 +44,7 @@ async def serve(settings: Settings, started: Started) -> int:
         try:
             await _until(link.tried.wait(), vital)
             address = await server.start()
+            gc.freeze()  # what is there now stays: the collector need not look at it again
             started(str(address), upstream.shown, embedded)
             await _until(stop.wait(), vital)
             log.info("stopping: %d clients are connected", len(server.clients))

@@ -47,7 +47,7 @@ class Keys:
     share an index.
     """
 
-    __slots__ = ("_tags", "announcement_prefix", "layout", "lease", "prefix", "schedule")
+    __slots__ = ("_tags", "announcement_prefix", "channel", "layout", "lease", "prefix", "schedule")
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX) -> None:
         self.prefix = prefix
@@ -55,6 +55,7 @@ class Keys:
         self.lease = prefix + b"lease"
         self.layout = prefix + b"layout"
         self.announcement_prefix = prefix + b"!"
+        self.channel = prefix + b"!proxies"
         self._tags = _tags()
 
     def index(self, key: bytes) -> bytes:

@@ -22,7 +22,7 @@ Place = tuple[int, bytes]
 class Registry:
     """Managed keys by database, with pins for those that a request on its way may make managed."""
 
-    __slots__ = ("_dbs", "_pins", "_staged", "_wake", "names")
+    __slots__ = ("_dbs", "_pins", "_staged", "_wake", "expecting", "names")
 
     def __init__(self, wake: Callable[[int, int], None] = lambda db, deadline_ms: None) -> None:
         """`wake(db, deadline_ms)` is called for each announced deadline."""
@@ -33,6 +33,8 @@ class Registry:
         self._wake = wake
         self.names: Mapping[bytes, int] = {}
         """key -> bound, over all databases: what a session asks first."""
+        self.expecting = False
+        """Whether a request of our own clients may be about to be announced."""
 
     def __len__(self) -> int:
         return sum(map(len, self._dbs.values()))
@@ -61,6 +63,7 @@ class Registry:
         known = key in keys and all(pins.get(place, True) for pins in self._pins)
         keys.setdefault(key, NOTHING_DUE)
         self._pins[0][place] = known
+        self.expecting = True
 
     # What the link says.
 
@@ -104,6 +107,7 @@ class Registry:
                 self._dbs.get(place[0], {}).pop(place[1], None)
         for db in {place[0] for place in ended}:
             self._tidy(db)
+        self.expecting = any(self._pins)
 
     # Loading: false positives only cost a reap, so the old entries stay until the new are whole.
 
@@ -154,6 +158,6 @@ class Registry:
             self._publish()
 
     def _publish(self) -> None:
-        """One dict where one database has managed keys, which is nearly always."""
-        dbs = list(self._dbs.values())
+        """One dict where at most one database has managed keys, which is nearly always."""
+        dbs = list(self._dbs.values()) or [{}]
         self.names = dbs[0] if len(dbs) == 1 else ChainMap(*dbs)

@@ -152,9 +152,8 @@ class Client(asyncio.Protocol):
         if self._busy or self._finished or not self._link.serving:
             self._wait(data)
             return
-        session, backend = self._session, self._backend
+        session = self._session
         assert session is not None
-        assert backend is not None
         self._link.receive_pushes()
         out = session.from_client(data)
         if session.reap:
@@ -162,7 +161,7 @@ class Client(asyncio.Protocol):
             self._hold(self._reap(out), "reap")
             return
         if out:
-            backend.write(out)
+            self._to_redis(out)
         if session.sweep or self._draining:
             self._after(session)
 
@@ -198,8 +197,10 @@ class Client(asyncio.Protocol):
 
     # From Redis's side.
 
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """Gives the client bytes; bound once by those who call it often."""
+        return self._transport.write
 
     def end(self) -> None:
         """Redis has closed: what is buffered goes out, then the client is told."""
@@ -249,19 +250,19 @@ class Client(asyncio.Protocol):
             self.write(REFUSED)
             self.end()
             return
+        self._to_redis = self._backend.write
         limit = self._server.settings.max_request_bytes
         self._session = Session(link.rules, link.caller, link.registry, link.clock.now_ms, limit)
         self._go_on()
 
     async def _reap(self, out: bytes) -> None:
         """Bytes go on once what is due before them is gone."""
-        session, backend = self._session, self._backend
+        session = self._session
         assert session is not None
-        assert backend is not None
         places, session.reap = session.reap, set()
         async with asyncio.timeout(self._server.settings.hold_max):
             await self._link.reaped(places)
-        backend.write(out)
+        self._to_redis(out)
         self._after(session)
         self._go_on()
 
@@ -362,6 +363,7 @@ class Backend(asyncio.Protocol):
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._to_client = client.write
         self._finishing = False
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
 
@@ -373,11 +375,11 @@ class Backend(asyncio.Protocol):
         if self._finishing:
             data = self._held + data
             data, self._held = data[: -len(_OK)], data[-len(_OK) :]
-        self._client.write(data)
+        self._to_client(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._held and self._held != _OK:
-            self._client.write(self._held)
+            self._to_client(self._held)
         self._client.end()
 
     def pause_writing(self) -> None:
@@ -386,8 +388,10 @@ class Backend(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._client.full(False)
 
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """Gives Redis bytes; bound once by those who call it often."""
+        return self._transport.write
 
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""

@@ -68,8 +68,9 @@ class Link:
 
     def receive_pushes(self) -> None:
         """Takes what Redis has announced up to now."""
-        if self._pushes is not None:
-            self._pushes.receive()
+        pushes = self._pushes
+        if pushes is not None and (pushes.others or self.registry.expecting):
+            pushes.receive()
 
     async def reaped(self, places: Iterable[Place]) -> None:
         """Ends when what is due now at these places is gone, however long Redis is away."""
@@ -108,6 +109,7 @@ class Link:
             self._pushes = Pushes(self.keys, self.registry.announced, self._flushed, on_loss)
             stack.callback(self._pushes.close)
             await self._pushes.open(self.upstream, self._settings.connect_timeout)
+            await run(redis, [(0, (b"PUBLISH", self.keys.channel, b"hello"))])
             await self._load(redis)
             self._session_reaps = SessionReaps(
                 self.reap, reaping, self._settings.reap_batch, lambda places: self.on_ghosts(places)
@@ -121,7 +123,7 @@ class Link:
             await run_together(
                 pushes=_raise_when(lost),
                 reaps=self._session_reaps.run(),
-                heartbeat=self._beat(redis),
+                heartbeat=self._beat(redis, self._pushes),
             )
 
     async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
@@ -170,12 +172,19 @@ class Link:
         keyspace: Mapping[str, Any] = await redis.info("keyspace")
         return [int(name.removeprefix("db")) for name in keyspace if name.startswith("db")]
 
-    async def _beat(self, redis: Redis) -> None:
-        """Once a second: the clock, the scripts, what the registry holds too much."""
+    async def _beat(self, redis: Redis, pushes: Pushes) -> None:
+        """Once a second: the clock, the scripts, other proxies, what the registry has too much."""
         shas = [script.sha for script in self.scripts.values()]
         while True:
             sent = self.clock.reading()
-            now, known = await run(redis, [(0, (b"TIME",)), (0, (b"SCRIPT", b"EXISTS", *shas))])
+            now, known, subscribers = await run(
+                redis,
+                [
+                    (0, (b"TIME",)),
+                    (0, (b"SCRIPT", b"EXISTS", *shas)),
+                    (0, (b"PUBSUB", b"NUMSUB", self.keys.channel)),
+                ],
+            )
             # BUSY and the like pass by themselves, and nothing is missed meanwhile.
             if not error(now) and not error(known):
                 seconds, microseconds = valid(now)
@@ -183,6 +192,7 @@ class Link:
                 if not all(valid(known)):
                     await self._load_scripts(redis)
                 self.scripts.loaded = True
+                pushes.others = subscribers != [self.keys.channel, 1]
                 self.registry.beat()
                 if self._reload or await self._is_bloated(redis):
                     await self._load(redis)

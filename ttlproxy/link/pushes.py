@@ -4,6 +4,11 @@ A reply of its own pending would delay a push, so nothing is ever sent here once
 When a writer has its reply, the push can be read: `receive` takes what is there without waiting,
 and is called before each chunk of a client is looked at. asyncio's transports cannot do that, so
 this is a plain non-blocking socket.
+
+The look costs a system call. A proxy that is alone needs none while no request of its own clients
+is under way that could be announced: nobody else can cause a push. So the connections of all
+proxies subscribe to one channel, whose subscribers Redis counts, and a new one says hello there
+before it serves.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import select
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 
 import hiredis
 
@@ -29,7 +35,8 @@ class Pushes:
     """The push connection.
 
     on_announcement(db, key, deadline_ms) is called for each announcement, on_flush() when Redis
-    says that any key may be gone, on_loss() once when the connection ends.
+    says that any key may be gone, on_loss() once when the connection ends. others: there may be
+    other proxies.
     """
 
     def __init__(
@@ -39,6 +46,7 @@ class Pushes:
         on_flush: Callable[[], None],
         on_loss: Callable[[], None],
     ) -> None:
+        self.others = True
         self._keys = keys
         self._on_announcement = on_announcement
         self._on_flush = on_flush
@@ -83,6 +91,7 @@ class Pushes:
 
     def _take(self, message: object) -> None:
         if not isinstance(message, list) or message[:1] != [b"invalidate"]:
+            self.others = True  # a hello on the channel
             return
         if message[1] is None:
             self._on_flush()
@@ -105,11 +114,17 @@ class Pushes:
             self._ask(connection, b"CLIENT", b"SETNAME", b"ttlproxy:pushes")
             prefix = self._keys.announcement_prefix
             self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
+            self._subscribe(connection)
             connection.setblocking(False)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _subscribe(self, connection: socket.socket) -> None:
+        """A user without the right to the channel cannot know that it is alone."""
+        with suppress(UpstreamError):
+            self._ask(connection, b"SUBSCRIBE", self._keys.channel)
 
     def _ask(self, connection: socket.socket, *words: bytes) -> None:
         connection.sendall(encode(words))

@@ -62,7 +62,7 @@ class Requests:
             self.raw = data
             self._unread = True
             return []
-        if self._scanner.pending:
+        if self._scanner.buffer:
             return self._resume(data)
         if data.endswith(b"\r\n"):
             commands = self._parse(data)
@@ -89,7 +89,7 @@ class Requests:
     @property
     def pending(self) -> bool:
         """Whether part of a request is here and the rest is not."""
-        return self._scanner.pending
+        return bool(self._scanner.buffer)
 
     def _start(self, data: bytes) -> list[list[bytes]]:
         """A chunk that begins with a request, and may end in the middle of one."""
@@ -156,10 +156,10 @@ class Requests:
 class _Scanner:
     """Reads one request at a time, exactly as Redis does; keeps what is incomplete."""
 
-    __slots__ = ("_args", "_at", "_buffer", "_missing", "broken", "start")
+    __slots__ = ("_args", "_at", "_missing", "broken", "buffer", "start")
 
     def __init__(self, data: bytes = b"") -> None:
-        self._buffer = bytearray(data)
+        self.buffer = bytearray(data)
         self._args: list[bytes] = []
         self._at = 0  # how far the buffer has been read
         self._missing = 0  # elements of the present request still to come
@@ -167,28 +167,24 @@ class _Scanner:
         self.broken = False
 
     @property
-    def pending(self) -> bool:
-        return len(self._buffer) > self.start
-
-    @property
     def pending_bytes(self) -> int:
-        return len(self._buffer) - self.start
+        return len(self.buffer) - self.start
 
     def push(self, data: bytes) -> None:
-        self._buffer += data
+        self.buffer += data
 
     def taken(self) -> bytes:
         """The bytes of the requests read since the last call."""
-        taken = bytes(self._buffer[: self.start])
-        del self._buffer[: self.start]
+        taken = bytes(self.buffer[: self.start])
+        del self.buffer[: self.start]
         self._at -= self.start
         self.start = 0
         return taken
 
     def rest(self) -> bytes:
         """All that is left, given up."""
-        rest = bytes(self._buffer)
-        self._buffer.clear()
+        rest = bytes(self.buffer)
+        self.buffer.clear()
         self._at = self.start = self._missing = 0
         return rest
 
@@ -204,9 +200,9 @@ class _Scanner:
 
     def _header(self) -> bool:
         """Reads a multi-bulk header, or a whole inline command; False where it is incomplete."""
-        if self._at >= len(self._buffer):
+        if self._at >= len(self.buffer):
             return False
-        if self._buffer[self._at] != 0x2A:
+        if self.buffer[self._at] != 0x2A:
             return self._inline()
         count = self._number()
         if count is None:
@@ -221,7 +217,7 @@ class _Scanner:
 
     def _elements(self) -> bool:
         """Reads the bulk strings that are still missing; False where they are incomplete."""
-        buffer = self._buffer
+        buffer = self.buffer
         while self._missing:
             at = self._at
             if at >= len(buffer):
@@ -247,7 +243,7 @@ class _Scanner:
 
     def _number(self) -> int | None:
         """The number of a header line; None, or broken, where there is none yet, or ever."""
-        buffer, at = self._buffer, self._at
+        buffer, at = self.buffer, self._at
         end = buffer.find(b"\r", at, at + MAX_LINE)
         if end < 0:
             self.broken = len(buffer) - at >= MAX_LINE
@@ -262,7 +258,7 @@ class _Scanner:
         return int(digits)
 
     def _inline(self) -> bool:
-        buffer, at = self._buffer, self._at
+        buffer, at = self.buffer, self._at
         end = buffer.find(b"\n", at)
         if end < 0:
             self.broken = len(buffer) - at > MAX_LINE or b"\0" in buffer[at:]
