@@ -5,6 +5,8 @@ Knows sockets, words and worlds; draws nothing. Time passes only while it awaits
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -19,6 +21,7 @@ from tests.redis_client import Client
 from tests.worlds import DisagreementError, TooManyError, Worlds, same
 
 SWEEP_TIMEOUT_S = 10.0
+LAST_WORDS = 30
 LOOK_EVERY = 4  # writes: a look past the proxy costs as much as one of them
 EXPIRES = {b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT"}
 DATABASES = (0, 0, 1)  # where each client starts
@@ -38,6 +41,7 @@ class Site:
         self.version = (6, 2) if server_name == "6.2" else (7, 0)
         self.reaper = reaper
         self.trials = 0
+        self.first_fault = ""
         self.direct = [Client(server_port, db) for db in range(2)]
 
     def clear(self) -> None:
@@ -68,28 +72,41 @@ class Trial:
         self.sessions = [Session(db) for db in DATABASES]
         self.start_ms = -(-self.clock() // 1000) * 1000
         self.failed = False
-        self.sent = 0
+        self.sent: list[str] = []
 
     def clock(self) -> int:
         return self.site.direct[0].now_ms()
 
     def send(self, client: int, requests: list[Words]) -> None:
         """One write with all the requests; their replies are held against the model's."""
+        with self._faults_told():
+            before_ms = self.clock()
+            filled = [self._filled(words, before_ms) for words in requests]
+            replies = self._ask(self.clients[client], filled)
+            after_ms = self.clock()
+            self.sent.append(
+                f"client {client} from {before_ms} to {after_ms}: {filled} -> {replies}"
+            )
+            steps: list[tuple[Step, Reply]] = []
+            for args, reply in zip(filled, replies, strict=True):
+                steps += self._steps(self.sessions[client], args, reply)
+            try:
+                self.worlds.follow(steps, before_ms, after_ms)
+            except TooManyError:
+                self.worlds = Worlds(read(self.site.direct, self.site.version).model)
+            if len(self.worlds.models) > 1 or len(self.sent) % LOOK_EVERY == 0:
+                self._look()
+
+    @contextmanager
+    def _faults_told(self) -> Iterator[None]:
+        """Keeps what was said until the first fault: shrinking may find it again, or time may not."""
         self.failed = True
-        before_ms = self.clock()
-        filled = [self._filled(words, before_ms) for words in requests]
-        replies = self._ask(self.clients[client], filled)
-        after_ms = self.clock()
-        steps: list[tuple[Step, Reply]] = []
-        for args, reply in zip(filled, replies, strict=True):
-            steps += self._steps(self.sessions[client], args, reply)
         try:
-            self.worlds.follow(steps, before_ms, after_ms)
-        except TooManyError:
-            self.worlds = Worlds(read(self.site.direct, self.site.version).model)
-        self.sent += 1
-        if len(self.worlds.models) > 1 or self.sent % LOOK_EVERY == 0:
-            self._look()
+            yield
+        except Exception as fault:
+            told = "\n".join([*self.sent[-LAST_WORDS:], repr(fault)])
+            self.site.first_fault = self.site.first_fault or told
+            raise
         self.failed = False
 
     def near(self) -> list[int]:
@@ -113,14 +130,15 @@ class Trial:
         """Everything that stands in Redis is what should, and DEL leaves nothing of it."""
         if self.failed:
             return
-        self.let_pass()
-        self._look(swept=self.site.reaper)
-        self.worlds = Worlds(Model(self.site.version))
-        for db in range(len(self.site.direct)):
-            last = Client(self.site.proxy_port, db)
-            last.ask("DEL", *self.keys)
-            last.close()
-        self._look(swept=True)
+        with self._faults_told():
+            self.let_pass()
+            self._look(swept=self.site.reaper)
+            self.worlds = Worlds(Model(self.site.version))
+            for db in range(len(self.site.direct)):
+                last = Client(self.site.proxy_port, db)
+                last.ask("DEL", *self.keys)
+                last.close()
+            self._look(swept=True)
 
     def close(self) -> None:
         for client in self.clients:
