@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.processes import START_TIMEOUT_S, Process, attempts, free_port
 
 ROOT = Path(__file__).parents[1]
-FIRST_LINE = re.compile(r"ttlproxy \S+ listens on 127\.0\.0\.1:(\d+)\n")
+FIRST_LINE = re.compile(r"ttlproxy \S+ listens on (?:127\.0\.0\.1:(\d+)|unix://\S+)\n")
 VERSION_LINE = re.compile(r"(Redis|Valkey) server v=(\d+\.\d+)")
 PORT_TAKEN = re.compile(r"[Aa]ddress already in use")
 
@@ -186,7 +186,7 @@ class Proxy(Process):
         if match is None:
             self.stop()
             raise RuntimeError(f"the proxy's first line is {line!r}; it logged:\n{self.stderr}")
-        self.port = int(match[1])
+        self.port = int(match[1] or 0)
         return self
 
     def remove(self) -> None:

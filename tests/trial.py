@@ -99,7 +99,7 @@ class Trial:
 
     @contextmanager
     def _faults_told(self) -> Iterator[None]:
-        """Keeps what was said until the first fault: shrinking may find it again, or time may not."""
+        """Keeps what was said until the first fault, which may never come again in time."""
         self.failed = True
         try:
             yield

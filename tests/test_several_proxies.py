@@ -1,0 +1,127 @@
+"""Two proxies before one Redis, and what a proxy cannot know: each sees the other's deadlines."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.processes import wait_until
+from tests.raw import Connection
+from tests.redis_client import Client
+
+
+@pytest.fixture
+def three(start_server: StartServer, start_proxy: StartProxy) -> Iterator[list[Connection]]:
+    """Connections through two proxies, and to Redis itself; nobody can get the reaper's lease."""
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("SET", "__ttl:lease", "somebody else")
+        with (
+            Connection(start_proxy(server.url).port) as one,
+            Connection(start_proxy(server.url).port) as other,
+        ):
+            yield [one, other, direct]
+
+
+def _past(direct: Connection, key: str, element: str) -> None:
+    """Awaits Redis's clock until it is past the deadline of an element."""
+    (index,) = [
+        name
+        for name in direct.ask("KEYS", f"__ttl:*:{key}").split(b"\r\n")[2::2]
+        if not name.startswith(b"__ttl:!")
+    ]
+    deadline_ms = int(direct.ask("ZSCORE", index, element).split(b"\r\n")[1])
+    clock = Client(direct.socket.getpeername()[1])
+    wait_until(lambda: clock.now_ms() > deadline_ms, "the deadline")
+    clock.close()
+
+
+def test_a_write_through_the_other_proxy_clears_a_deadline_just_set(
+    three: list[Connection],
+) -> None:
+    """The plain HSET comes after the reply that told of the deadline, thousands of times."""
+    one, other, _ = three
+    for number in range(1000):
+        key = f"h:{number}"
+        one.ask("HSET", key, "f", "v")
+        assert one.ask("HEXPIREFIELD", key, "f", 1000) == b":1\r\n"
+        assert other.ask("HSET", key, "f", "w") == b":0\r\n"
+        assert one.ask("HTTLFIELD", key, "f") == b":-1\r\n", number
+        assert other.ask("SADDEX", f"s:{number}", 1000, "m") == b":1\r\n"
+        assert one.ask("SREM", f"s:{number}", "m") == b":1\r\n"
+        assert one.ask("SADD", f"s:{number}", "m") == b":1\r\n"
+        assert other.ask("STTLMEMBER", f"s:{number}", "m") == b":-1\r\n", number
+
+
+def test_an_element_past_its_deadline_is_seen_through_neither(three: list[Connection]) -> None:
+    one, other, direct = three
+    for number in range(30):
+        key = f"h:{number}"
+        one.ask("HSET", key, "a", 1, "b", 2)
+        one.ask("HPEXPIREFIELD", key, "a", 3)
+        _past(direct, key, "a")
+        assert direct.ask("HLEN", key) == b":2\r\n", "nobody has reaped it"
+        assert other.ask("HLEN", key) == b":1\r\n"
+
+
+def test_a_proxy_that_starts_later_knows_what_was_there(
+    three: list[Connection], start_proxy: StartProxy
+) -> None:
+    one, _, direct = three
+    one.ask("SADDEX", "s", "PX", "20", "MEMBERS", "1", "a")
+    one.ask("SADD", "s", "b")
+    port = direct.socket.getpeername()[1]
+    with Connection(start_proxy(f"redis://127.0.0.1:{port}").port) as late:
+        _past(direct, "s", "a")
+        assert late.ask("SCARD", "s") == b":1\r\n"
+
+
+@pytest.mark.parametrize("words", [("SELECT", "99"), ("SELECT", "x"), ("SELECT", "-1")])
+def test_a_select_that_failed_misleads_nobody(three: list[Connection], words: tuple[str]) -> None:
+    one, other, direct = three
+    assert one.ask(*words).startswith(b"-ERR")
+    one.ask("HSET", "h", "a", 1, "b", 2)
+    one.ask("HPEXPIREFIELD", "h", "a", 10)
+    _past(direct, "h", "a")
+    assert other.ask("HLEN", "h") == b":1\r\n"
+
+
+def test_a_select_inside_a_transaction_that_was_dropped_misleads_nobody(
+    three: list[Connection],
+) -> None:
+    one, other, direct = three
+    for words in (("MULTI",), ("SELECT", "5"), ("DISCARD",), ("HSET", "h", "a", "1", "b", "2")):
+        one.ask(*words)
+    one.ask("HPEXPIREFIELD", "h", "a", 10)
+    _past(direct, "h", "a")
+    assert other.ask("HLEN", "h") == b":1\r\n"
+
+
+def test_the_same_key_in_two_databases_has_two_deadlines(three: list[Connection]) -> None:
+    one, other, direct = three
+    for db in ("0", "7"):
+        one.ask("SELECT", db)
+        one.ask("HSET", "h", "a", 1, "b", 2)
+    one.ask("HPEXPIREFIELD", "h", "a", 10)
+    direct.ask("SELECT", "7")
+    _past(direct, "h", "a")
+    assert other.ask("HLEN", "h") == b":2\r\n"
+    other.ask("SELECT", "7")
+    assert other.ask("HLEN", "h") == b":1\r\n"
+
+
+def test_a_flush_of_scripts_is_not_noticed(three: list[Connection]) -> None:
+    one, _, _ = three
+    one.ask("HSET", "h", "a", 1)
+    for _ in range(20):
+        assert one.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
+        assert one.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
+
+
+def test_a_flush_of_scripts_inside_a_transaction_is_not_noticed(three: list[Connection]) -> None:
+    one, other, _ = three
+    one.ask("HSET", "h", "a", 1)
+    one.ask("MULTI")
+    one.ask("HEXPIREFIELD", "h", "a", 100)
+    other.ask("SCRIPT", "FLUSH")
+    assert one.ask("EXEC") == b"*1\r\n:1\r\n"

@@ -1,0 +1,100 @@
+"""Where Redis may be, and as whom the proxy goes there: TCP, TLS, unix sockets, passwords."""
+
+from pathlib import Path
+
+import redis
+import trustme
+
+from tests.conftest import StartProxy, StartServer
+from tests.processes import free_port, wait_until
+from tests.raw import Connection
+from tests.require import absent
+
+
+def _works(port: int, *auth: str) -> None:
+    """Deadlines, reaping and announcements: every kind of connection to Redis is used."""
+    with Connection(port) as client:
+        if auth:
+            assert client.ask("PING").startswith(b"-NOAUTH")
+            assert client.ask("AUTH", *auth) == b"+OK\r\n"
+        client.ask("HSET", "h", "a", 1, "b", 2)
+        assert client.ask("HPEXPIREFIELD", "h", "a", 20) == b":1\r\n"
+        wait_until(lambda: client.ask("HLEN", "h") == b":1\r\n", "the field gone")
+        assert client.ask("DEL", "h") == b":1\r\n"
+
+
+def test_redis_on_a_unix_socket(start_server: StartServer, start_proxy: StartProxy) -> None:
+    _works(start_proxy(f"unix://{start_server().socket_path}").port)
+
+
+def test_clients_on_a_unix_socket(
+    start_server: StartServer, tmp_path: Path, start_proxy: StartProxy
+) -> None:
+    path = tmp_path / "proxy.sock"
+    proxy = start_proxy(start_server().url, "--listen", f"unix://{path}")
+    with redis.Redis(unix_socket_path=str(path)) as client:
+        client.hset("h", mapping={"a": "1"})
+        assert client.execute_command("HEXPIREFIELD", "h", "a", 100) == 1
+    proxy.terminate()
+    assert proxy.wait() == 0
+    assert not path.exists()
+
+
+def test_redis_with_a_password(start_server: StartServer, start_proxy: StartProxy) -> None:
+    server = start_server("--requirepass", "se cret")
+    proxy = start_proxy(f"redis://:se%20cret@127.0.0.1:{server.port}")
+    _works(proxy.port, "se cret")
+    assert "se cret" not in proxy.stderr
+
+
+def test_a_user_of_its_own_with_the_password_in_a_file(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
+) -> None:
+    server = start_server("--requirepass", "app")
+    with Connection(server.port) as direct:
+        direct.ask("AUTH", "app")
+        words = "ACL SETUSER proxy on >other ~* &* +@all"
+        assert direct.ask(*words.split()) == b"+OK\r\n"
+    secret = tmp_path / "secret"
+    secret.write_text("other\n")
+    flags = ("--upstream-user", "proxy", "--upstream-password-file", str(secret))
+    _works(start_proxy(server.url, *flags).port, "app")
+
+
+def test_a_wrong_password_is_logged_and_nobody_is_served(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server("--requirepass", "right")
+    proxy = start_proxy(f"redis://:wrong@127.0.0.1:{server.port}")
+    with Connection(proxy.port) as client:
+        assert client.read_to_end().startswith(b"-ERR ttlproxy")
+    assert "is away" in proxy.stderr
+    assert "wrong" not in proxy.stderr.lower().replace("wrongpass", "")
+
+
+def test_redis_behind_tls(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost", "127.0.0.1")
+    ca, cert, key = (tmp_path / name for name in ("ca.pem", "cert.pem", "key.pem"))
+    authority.cert_pem.write_to_path(ca)
+    certificate.cert_chain_pems[0].write_to_path(cert)
+    certificate.private_key_pem.write_to_path(key)
+    port = free_port()
+    files = (
+        "--tls-cert-file",
+        str(cert),
+        "--tls-key-file",
+        str(key),
+        "--tls-ca-cert-file",
+        str(ca),
+    )
+    try:
+        start_server("--tls-port", str(port), "--tls-auth-clients", "no", *files)
+    except RuntimeError as trouble:
+        absent("tls", f"this server has no TLS: {str(trouble).splitlines()[-1]}")
+    url = f"rediss://127.0.0.1:{port}"
+    _works(start_proxy(url, "--upstream-tls-ca", str(ca)).port)
+    with Connection(start_proxy(url).port) as client:
+        assert client.read_to_end().startswith(b"-ERR ttlproxy"), "an authority nobody trusts"
