@@ -131,7 +131,7 @@ ZINTERCARD 2 {zset} {zset}
 ZUNIONSTORE {zset} 2 {zset} {zset} AGGREGATE MAX
 ZINTERSTORE {zset} 2 {zset} {zset}
 ZDIFFSTORE {zset} 2 {zset} {zset}
-ZSCAN {zset} 0
+ZSCAN {zset} 0 MATCH f1
 LPUSH {list} {value}
 RPUSH {list} {value} {value}
 LPUSHX {list} {value}

@@ -6,6 +6,7 @@ import os
 import re
 import selectors
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -167,6 +168,7 @@ class Proxy(Process):
 
     def start(self) -> "Proxy":
         """Serves when this returns; a second start takes the same port again."""
+        self._close()
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("TTLPROXY_")}
         self._child = subprocess.Popen(
             [
@@ -176,7 +178,7 @@ class Proxy(Process):
                 *self._arguments,
             ],
             cwd=ROOT,
-            env=inherited | self._env,
+            env={**inherited, "PYTHONFAULTHANDLER": "1", **self._env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -188,6 +190,18 @@ class Proxy(Process):
             raise RuntimeError(f"the proxy's first line is {line!r}; it logged:\n{self.stderr}")
         self.port = int(match[1] or 0)
         return self
+
+    def stop(self) -> None:
+        """SIGTERM, and the exit. One that hangs is made to say where, and is a RuntimeError."""
+        if self.running:
+            self.terminate()
+            try:
+                self.wait()
+            except subprocess.TimeoutExpired:
+                self.child.send_signal(signal.SIGABRT)
+                self.wait()
+                raise RuntimeError(f"the proxy ignored SIGTERM:\n{self.stderr}") from None
+        super().stop()
 
     def remove(self) -> None:
         try:

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from tests.asked import clients
-from tests.conftest import StartProxy, StartServer
+from tests.conftest import StartProxy, StartServer, in_cluster_mode
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
@@ -154,13 +154,35 @@ def test_an_element_is_not_popped_for_a_client_that_left(
         assert direct.ask("LLEN", "l") == b":1\r\n"
 
 
+def _refuses_to_start(server: Server, reason: str) -> None:
+    proxy = Proxy(server.url, event_loop="asyncio")
+    try:
+        with pytest.raises(RuntimeError, match=reason):
+            proxy.start()
+        assert proxy.wait() == 1
+    finally:
+        proxy.remove()
+
+
 def test_a_newer_layout_refuses_to_start(start_server: StartServer) -> None:
     server = start_server()
     with Connection(server.port) as direct:
         direct.ask("SET", "__ttl:layout", "2")
-    proxy = Proxy(server.url, event_loop="asyncio")
-    try:
-        with pytest.raises(RuntimeError, match="layout 2"):
-            proxy.start()
-    finally:
-        proxy.remove()
+    _refuses_to_start(server, "layout 2")
+
+
+def test_a_cluster_is_refused_before_anything_is_served(start_server: StartServer) -> None:
+    _refuses_to_start(in_cluster_mode(start_server), "Cluster is not supported")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [("--io-threads", "2"), ("--maxmemory-policy", "allkeys-lru")],
+    ids=lambda each: each[0],
+)
+def test_a_setting_under_which_a_promise_does_not_hold_is_named_at_start(
+    start_server: StartServer, start_proxy: StartProxy, setting: tuple[str, str]
+) -> None:
+    named = f"Redis has {setting[0].removeprefix('--')} {setting[1]}"
+    assert named in start_proxy(start_server(*setting).url).stderr
+    assert named not in start_proxy(start_server().url).stderr

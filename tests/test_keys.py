@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import StartServer
+from tests.conftest import StartServer, in_cluster_mode
 from tests.raw import Connection
-from tests.servers import Server
 from ttlproxy.keys import Keys, slot
 
 NAMES = st.text("a{}:t_", max_size=8).map(str.encode) | st.binary(max_size=12)
@@ -14,19 +13,8 @@ ODD = [b"", b"a{b}c", b"{}x", b"a}b", b"}{", b"{a", b"{{a}}", b"{a}{b}", b"t:{a}
 KEYS = Keys()
 
 
-def _in_cluster_mode(start_server: StartServer) -> Server:
-    """Redis adds 10,000 to its port for the cluster's bus, which not every free port allows."""
-    for _ in range(50):
-        try:
-            return start_server("--cluster-enabled", "yes")
-        except RuntimeError as trouble:
-            if "port number too high" not in str(trouble):
-                raise
-    raise RuntimeError("no port was low enough")
-
-
 def test_redis_finds_an_index_in_the_slot_of_its_key(start_server: StartServer) -> None:
-    server = _in_cluster_mode(start_server)
+    server = in_cluster_mode(start_server)
     names = [*ODD, *(b"key:%d" % number for number in range(2000))]
     with Connection(server.port) as client:
         for name in names:

@@ -5,7 +5,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── NoEmbeddedRedis    exit 2: no upstream and no server to start; says how to get one
 ├── EmbeddedError      exit 1: the embedded server does not start, or its directory is taken
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
-└── LayoutError        exit 1: a newer ttlproxy has written the internal keys
+└── UnfitUpstream      exit 1: what is there can never be served: Cluster, too old, a newer layout
 """
 
 from collections.abc import Sequence
@@ -49,8 +49,8 @@ class UpstreamError(TtlproxyError):
     """Redis is away, or refuses what the proxy cannot do without; the link tries again."""
 
 
-class LayoutError(TtlproxyError):
-    """The internal keys were written by a newer ttlproxy: nothing may be touched. Final."""
+class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
+    """The upstream is one that this ttlproxy must not, or cannot, stand before. Final."""
 
 
 # Redis's own texts, word for word, since clients match on them. Those of hash fields are Redis 8's

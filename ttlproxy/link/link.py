@@ -14,7 +14,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Native, Rules
 from ttlproxy.config import Settings, Upstream
-from ttlproxy.errors import LayoutError, UpstreamError
+from ttlproxy.errors import UnfitUpstream, UpstreamError
 from ttlproxy.keys import Keys
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
@@ -35,6 +35,19 @@ LAYOUT = 1
 _BEAT_S = 1.0
 _BACKOFF = ExponentialWithJitterBackoff(cap=2.0, base=0.05)
 _PAGE = 1000
+_OLDEST = (6, 2)
+_TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
+    (
+        "io-threads",
+        lambda value: value not in ("", "1"),
+        "a deadline set through another proxy may be seen late",
+    ),
+    (
+        "maxmemory-policy",
+        lambda value: value.startswith(("allkeys", "volatile")),
+        "it may evict deadlines and leave their elements",
+    ),
+)
 
 
 class Link:
@@ -82,7 +95,7 @@ class Link:
                 return
 
     async def run(self) -> None:
-        """Connects, stays connected, and starts anew after a loss. Raises LayoutError only."""
+        """Connects, stays connected, and starts anew after a loss. Raises UnfitUpstream only."""
         while True:
             try:
                 await self._connected()
@@ -134,18 +147,30 @@ class Link:
 
     async def _prepare(self, redis: Redis) -> None:
         """What the server can do, whether we may touch it, and the scripts."""
+        _check(await redis.info("server"), await redis.info("cluster"))
         layout = await redis.get(self.keys.layout)
         if layout is not None and int(layout) > LAYOUT:
-            raise LayoutError(
+            raise UnfitUpstream(
                 f"the keys under {self.keys.prefix.decode()} have layout {int(layout)},"
                 f" and this ttlproxy knows {LAYOUT}: upgrade it"
             )
+        await self._say_what_to_expect(redis)
         try:
             self.rules = Rules(_natives(await redis.command()))
         except ResponseError as refused:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             self.rules = Rules()
         await self._load_scripts(redis)
+
+    async def _say_what_to_expect(self, redis: Redis) -> None:
+        """Settings of the server under which a promise does not hold."""
+        for name, is_bad, why in _TROUBLESOME:
+            try:
+                value = (await redis.config_get(name)).get(name) or ""
+            except ResponseError:
+                return  # CONFIG is not for us, or not there
+            if is_bad(value):
+                log.warning("Redis has %s %s: %s", name, value, why)
 
     async def _load_scripts(self, redis: Redis) -> None:
         for script in self.scripts.values():
@@ -222,6 +247,15 @@ class Link:
 async def _raise_when(lost: asyncio.Event) -> None:
     await lost.wait()
     raise UpstreamError("the push connection was lost")
+
+
+def _check(server: Mapping[str, Any], cluster: Mapping[str, Any]) -> None:
+    """Raises UnfitUpstream for a server that scripts and announcements cannot work on."""
+    version = str(server.get("redis_version", "0"))
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+        raise UnfitUpstream(f"Redis {version} is too old: 6.2 is the oldest that is served")
+    if cluster.get("cluster_enabled"):
+        raise UnfitUpstream("Redis Cluster is not supported")
 
 
 def _natives(commands: Mapping[str, Mapping[str, Any]]) -> Iterable[Native]:
