@@ -66,11 +66,10 @@ def test_the_exact_reader_finds_where_each_request_ends(frames: list[bytes]) -> 
     requests = Requests()
     commands = requests.feed(stream)
     found = requests.exact()
-    assert [words for words, _ in found] == commands
-    begin = 0
-    for words, end in found:
+    assert [words for words, *_ in found] == commands
+    for words, begin, end in found:
         assert _read([stream[begin:end]])[0] == [words]
-        begin = end
+        assert stream[begin:end].strip(), "no empty line belongs to a command"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_a_frame_that_only_hiredis_takes_is_no_command() -> None:
     stream = encode((b"PING",)) + b"*1\r\n+PING\r\n"
     requests = Requests()
     assert requests.feed(stream) == [[b"PING"], [b"PING"]]
-    assert [words for words, _ in requests.exact()] == [[b"PING"]]
+    assert [words for words, *_ in requests.exact()] == [[b"PING"]]
     assert requests.relay
 
 

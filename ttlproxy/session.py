@@ -167,13 +167,12 @@ class Session:
         requests = self._requests
         raw = requests.raw
         out: list[bytes] = []
-        sent = begin = 0
-        for args, end in requests.exact():
+        sent = 0
+        for args, begin, end in requests.exact():
             rewritten = None if self._relay else self._decide(args, now_ms)
             if rewritten is not None:
                 out += (raw[sent:begin], rewritten)
                 sent = end
-            begin = end
         out.append(raw[sent:])
         return b"".join(out)
 

@@ -71,8 +71,11 @@ class Requests:
                 return commands
         return self._start(data)
 
-    def exact(self) -> list[tuple[list[bytes], int]]:
-        """The commands of `raw` as Redis reads them, each with the offset where it ends.
+    def exact(self) -> list[tuple[list[bytes], int, int]]:
+        """The commands of `raw` as Redis reads them, each with where it begins and ends.
+
+        Between them may stand what is no command: empty lines, `*0`. Redis takes note of those, so
+        they have to go on: they use up CLIENT REPLY SKIP.
 
         hiredis takes some frames that Redis refuses (`*1\\r\\n:5\\r\\n`, `+OK`); here they are not
         commands, and the stream is only relayed from there on.
@@ -82,7 +85,7 @@ class Requests:
         scanner = _Scanner(self.raw)
         found = []
         while (command := scanner.next()) is not None:
-            found.append((command, scanner.start))
+            found.append((command, scanner.begin, scanner.start))
         self.relay = self.relay or scanner.broken
         return found
 
@@ -156,14 +159,15 @@ class Requests:
 class _Scanner:
     """Reads one request at a time, exactly as Redis does; keeps what is incomplete."""
 
-    __slots__ = ("_args", "_at", "_missing", "broken", "buffer", "start")
+    __slots__ = ("_args", "_at", "_missing", "begin", "broken", "buffer", "start")
 
     def __init__(self, data: bytes = b"") -> None:
         self.buffer = bytearray(data)
         self._args: list[bytes] = []
         self._at = 0  # how far the buffer has been read
         self._missing = 0  # elements of the present request still to come
-        self.start = 0  # where the present request begins
+        self.start = 0  # where what has not been taken begins
+        self.begin = 0  # where the request begins that `next` gave last
         self.broken = False
 
     @property
@@ -200,6 +204,7 @@ class _Scanner:
 
     def _header(self) -> bool:
         """Reads a multi-bulk header, or a whole inline command; False where it is incomplete."""
+        self.begin = self._at
         if self._at >= len(self.buffer):
             return False
         if self.buffer[self._at] != 0x2A:

@@ -1,0 +1,184 @@
+"""A client's requests on their way to Redis, without sockets: what goes on, and as what."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttlproxy.commands import Native, Rules
+from ttlproxy.keys import Keys
+from ttlproxy.registry import Registry
+from ttlproxy.scripts import Scripts
+from ttlproxy.session import QUIT, Caller, Session
+from ttlproxy.wire import Requests, encode
+
+ONE_KEY = ("GET", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET")
+NATIVES = [
+    *(Native(name, -2, frozenset({"write"}), 1, 1, False) for name in ONE_KEY),
+    Native("PING", -1, frozenset(), 0, 0, False),
+    Native("DEL", -2, frozenset({"write"}), 1, -1, False),
+    Native("RENAME", 3, frozenset({"write"}), 1, 2, False),
+]
+NOW_MS = 1_000_000
+SCRIPTS, KEYS, RULES = Scripts(b"__ttl:"), Keys(), Rules(NATIVES)
+
+
+class World:
+    """A session and what it shares with others."""
+
+    def __init__(self) -> None:
+        self.scripts = SCRIPTS
+        self.scripts.loaded = True
+        self.registry = Registry()
+        caller = Caller(self.scripts, KEYS)
+        self.session = Session(RULES, caller, self.registry, lambda: NOW_MS, 1 << 30)
+
+    def say(self, *requests: bytes | str) -> list[list[bytes]]:
+        """What Redis reads when the client sends these in one chunk."""
+        chunk = b"".join(
+            request if isinstance(request, bytes) else encode(tuple(request.encode().split()))
+            for request in requests
+        )
+        return Requests().feed(self.session.from_client(chunk))
+
+    def names(self, *requests: str) -> list[bytes]:
+        return [words[0] for words in self.say(*requests)]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_only_the_virtual_command_of_a_chunk_is_rewritten(world: World) -> None:
+    before, after = b"\r\nget  'a b'\r\n*0\r\n", b"*2\r\n$3\r\nGET\r\n$1\r\nx\r\nPING\r\n"
+    out = world.session.from_client(before + encode((b"HTTLFIELD", b"h", b"f")) + after)
+    assert out.startswith(b"\r\nget  'a b'\r\n")
+    assert out.endswith(after)
+    sha = world.scripts["hash_ttl"].sha
+    (call,) = [words for words in Requests().feed(out) if words[0] == b"EVALSHA"]
+    assert call == [b"EVALSHA", sha, b"2", b"h", b"__ttl:{0r3}:h", b"1000", b"1", b"1", b"f"]
+
+
+def test_a_native_write_is_rewritten_on_a_managed_key_alone(world: World) -> None:
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    assert world.names("HSET h f v", "HSET other f v", "HGET h f", "DEL a h") == [
+        b"EVALSHA",
+        b"HSET",
+        b"HGET",
+        b"EVALSHA",
+    ]
+    assert not world.session.reap
+
+
+def test_a_key_is_managed_from_the_request_that_may_make_it_so(world: World) -> None:
+    assert world.names("HSET h f v", "HEXPIREFIELD h f 9", "HSET h f v") == [
+        b"HSET",
+        b"EVALSHA",
+        b"EVALSHA",
+    ]
+
+
+def test_what_is_due_is_reaped_before_any_command_that_names_it(world: World) -> None:
+    for request in ("HGET h f", "HLEN h", "HSET h f v", "DEL x h", "HTTLFIELD h f", "MYSTERY x h"):
+        world.registry.announced(0, b"h", NOW_MS - 1)
+        world.say("PING", request)
+        assert world.session.reap == {(0, b"h")}, request
+        world.session.reap.clear()
+    world.registry.announced(0, b"h", NOW_MS)
+    world.say("HLEN h")
+    assert not world.session.reap
+
+
+def test_inside_a_transaction_scripts_go_as_text_and_unknown_keys_count(world: World) -> None:
+    world.registry.announced(0, b"other", NOW_MS + 9)
+    assert world.names("MULTI", "HSET h f v", "HTTLFIELD h f", "EXEC", "HSET h f v") == [
+        b"MULTI",
+        b"EVAL",
+        b"EVAL",
+        b"EXEC",
+        b"HSET",
+    ]
+
+
+def test_what_falls_due_until_exec_is_reaped_then(world: World) -> None:
+    world.registry.announced(0, b"h", NOW_MS + 5)
+    world.say("MULTI", "HLEN h")
+    assert not world.session.reap
+    world.registry.announced(0, b"h", NOW_MS - 1)
+    world.say("EXEC")
+    assert world.session.reap == {(0, b"h")}
+
+
+def test_behind_a_blocking_command_unknown_keys_count(world: World) -> None:
+    world.registry.announced(0, b"other", NOW_MS + 9)
+    assert world.names("BLPOP l 0", "HSET h f v") == [b"BLPOP", b"EVALSHA"]
+
+
+def test_without_any_managed_key_a_transaction_passes_raw(world: World) -> None:
+    assert world.names("MULTI", "HSET h f v", "EXEC") == [b"MULTI", b"HSET", b"EXEC"]
+
+
+def test_a_write_without_an_override_is_swept_afterwards(world: World) -> None:
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    world.say("SET h v", "SET other v")
+    assert world.session.sweep == {b"h"}
+
+
+def test_after_a_flush_of_scripts_their_text_is_sent(world: World) -> None:
+    assert world.names("SCRIPT FLUSH", "HTTLFIELD h f") == [b"SCRIPT", b"EVAL"]
+
+
+def test_a_database_that_was_selected_is_only_believed(world: World) -> None:
+    (first,) = world.say("HEXPIREFIELD h f 9")
+    _, second = world.say("SELECT 3", "HEXPIREFIELD h f 9")
+    at = 3 + int(first[2])
+    assert (first[at], second[at]) == (b"0", b"?3")
+
+
+def test_a_replica_s_stream_is_only_relayed(world: World) -> None:
+    request = encode((b"HTTLFIELD", b"h", b"f"))
+    world.say("PSYNC ? -1")
+    assert world.session.from_client(request) == request
+    assert world.session.finish() == b""
+
+
+def test_a_boundary_is_where_nothing_is_half_done(world: World) -> None:
+    assert world.session.at_boundary
+    world.session.from_client(b"*2\r\n$3\r\nGET\r\n")
+    assert not world.session.at_boundary
+    world.session.from_client(b"$1\r\na\r\n")
+    assert world.session.at_boundary
+    world.say("MULTI")
+    assert not world.session.at_boundary
+    world.say("EXEC")
+    assert world.session.finish() == QUIT
+    assert world.session.finish() == b""
+
+
+_REQUESTS = st.sampled_from(
+    [
+        encode((b"GET", b"k")),
+        encode((b"HEXPIREFIELD", b"h", b"f", b"9")),
+        encode((b"HSET", b"h", b"f", b"v")),
+        encode((b"MULTI",)),
+        encode((b"EXEC",)),
+        b"PING\r\n",
+        b"\r\n",
+        b"saddex s 9 'a b'\r\n",
+    ]
+)
+
+
+@given(st.lists(_REQUESTS, max_size=8), st.lists(st.integers(0, 1000), max_size=8))
+def test_redis_reads_the_same_however_the_client_s_bytes_are_cut(
+    requests: list[bytes], cuts: list[int]
+) -> None:
+    stream = b"".join(requests)
+    places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
+    whole, pieces = World(), World()
+    sent = [pieces.session.from_client(stream[a:b]) for a, b in itertools.pairwise(places)]
+    assert b"".join(sent) == whole.session.from_client(stream)
