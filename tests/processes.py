@@ -1,5 +1,6 @@
 """A child process that is ended by its pid. Knows no Redis and no test framework."""
 
+import os
 import socket
 import subprocess
 import time
@@ -85,6 +86,10 @@ class Process:
         with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
             sizes = [line.split()[1] for line in status if line.startswith("VmRSS:")]
         return int(sizes[0]) * 1024
+
+    def open_files(self) -> int:
+        """Descriptors in use, from /proc: Linux only."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def _close(self) -> None:
         if self._child is not None and self._child.stdout is not None:

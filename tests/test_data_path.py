@@ -230,6 +230,28 @@ def test_a_client_that_vanishes_while_blocked_leaves_nothing_behind(
     until_blocked(server.port, 0)
 
 
+@both_loops
+def test_a_client_that_goes_without_reading_does_not_keep_the_proxy_from_ending(
+    server: AnyServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(server.url, "--drain-max", "600")
+    for _ in range(50):
+        with Connection(proxy.port) as client:
+            client.send(command("PING"))
+            client.half_close()
+    proxy.terminate()
+    assert proxy.wait() == 0
+
+
+@both_loops
+def test_clients_that_have_gone_hold_no_sockets_of_the_proxy(proxy: Proxy) -> None:
+    before = proxy.open_files()
+    for _ in range(200):
+        with Connection(proxy.port) as client:
+            assert client.ask("PING") == b"+PONG\r\n"
+    assert proxy.open_files() - before < 100
+
+
 def test_a_client_that_redis_kills_sees_its_connection_end(proxy: Proxy) -> None:
     with Connection(proxy.port) as victim, Connection(proxy.port) as killer:
         number = int(victim.ask("CLIENT", "ID")[1:-2])

@@ -16,6 +16,8 @@ from tests.streams import pieces, streams
 EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
 CUTS = st.lists(st.floats(0, 1), max_size=12)
 CLIENT_ID = re.compile(rb"(\$2\r\nid\r\n):\d+\r\n")
+# A rewritten command that Redis refuses to a RESP2 subscriber is refused under the script's name.
+REFUSED_NAME = re.compile(rb"(Can't execute )'\w+'")
 FAR_MS = 4_102_444_800_000
 PROTOCOLS = {"RESP2": b"", "RESP3": command("HELLO", "3")}
 
@@ -41,12 +43,14 @@ def _everything(port: int, parts: list[bytes]) -> bytes:
         return CLIENT_ID.sub(rb"\1:ID\r\n", client.read_to_end())
 
 
-def _alike(plain: AnyServer, proxy: Proxy, parts: list[bytes]) -> None:
-    expected = Framer()
-    got = Framer()
-    wanted = [*expected.feed(_everything(plain.port, parts)), expected.rest]
-    replies = [*got.feed(_everything(proxy.port, parts)), got.rest]
-    assert replies == wanted
+def _alike(plain: AnyServer, proxy: Proxy, parts: list[bytes], rewritten: bool = False) -> None:
+    expected, got = (_everything(port, parts) for port in (plain.port, proxy.port))
+    if rewritten:
+        expected, got = (REFUSED_NAME.sub(rb"\1", each) for each in (expected, got))
+    if got != expected:  # cut into replies, for a difference one can read
+        framers = Framer(), Framer()
+        replies = [framer.feed(each) for framer, each in zip(framers, (got, expected), strict=True)]
+        assert [*replies[0], framers[0].rest] == [*replies[1], framers[1].rest]
 
 
 def _empty(*servers: AnyServer) -> None:
@@ -83,7 +87,7 @@ def test_any_native_command_answers_alike_while_another_key_is_managed(
 ) -> None:
     _empty(plain, server)
     _manage(proxy, "elsewhere-hash", "elsewhere-set")
-    _alike(plain, proxy, pieces(hello + stream, cuts))
+    _alike(plain, proxy, pieces(hello + stream, cuts), rewritten=True)
 
 
 @both_protocols
@@ -104,7 +108,7 @@ def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
             client.read_many(4)
     _manage(proxy, "h1", "s1")
     _manage(proxy, "h2", "s2")
-    _alike(plain, proxy, pieces(hello + stream, cuts))
+    _alike(plain, proxy, pieces(hello + stream, cuts), rewritten=True)
 
 
 def _filled(hash_key: str, set_key: str) -> bytes:

@@ -8,6 +8,11 @@ def _past_all_pins(registry: Registry) -> None:
         registry.beat()
 
 
+def _reaped(registry: Registry, first_ms: int | None) -> None:
+    registry.reaping((0, b"k"))
+    registry.reaped((0, b"k"), first_ms)
+
+
 def test_an_announced_key_is_due_past_its_deadline_and_not_before() -> None:
     registry = Registry()
     registry.announced(0, b"k", 100)
@@ -30,23 +35,35 @@ def test_a_name_is_found_in_every_database_where_it_is_known() -> None:
 def test_a_reap_raises_the_bound_and_ends_it_with_the_index() -> None:
     registry = Registry()
     registry.announced(0, b"k", 100)
-    registry.reaped((0, b"k"), 100, 200)
+    _reaped(registry, 200)
     assert registry.due(b"k", 150) == []
     assert registry.due(b"k", 201) == [(0, b"k")]
-    registry.reaped((0, b"k"), 200, None)
+    _reaped(registry, None)
     assert b"k" not in registry.names
     assert registry.databases() == []
 
 
 def test_a_reap_answered_before_an_announcement_does_not_undo_it() -> None:
-    registry = Registry()
-    registry.announced(0, b"k", 100)
-    before = registry.bound((0, b"k"))
-    registry.announced(0, b"k", 40)
-    registry.reaped((0, b"k"), before, 500)
-    assert registry.due(b"k", 41) == [(0, b"k")]
-    registry.reaped((0, b"k"), before, None)
-    assert registry.due(b"k", 41) == [(0, b"k")]
+    for deadline_ms, first_ms in ((40, 500), (40, None), (300, None)):
+        registry = Registry()
+        registry.announced(0, b"k", 100)
+        registry.reaping((0, b"k"))
+        registry.announced(0, b"k", deadline_ms)
+        registry.reaping((0, b"k"))
+        registry.reaped((0, b"k"), first_ms)
+        registry.reaped((0, b"k"), first_ms)
+        assert registry.due(b"k", 301) == [(0, b"k")]
+
+
+def test_of_announcements_in_any_order_the_earliest_counts() -> None:
+    for first_ms, second_ms in ((100, 40), (40, 100)):
+        registry = Registry()
+        registry.begin_load()
+        registry.announced(0, b"k", first_ms)
+        registry.announced(0, b"k", second_ms)
+        assert registry.due(b"k", 41) == [(0, b"k")]
+        registry.end_load()
+        assert registry.due(b"k", 41) == [(0, b"k")]
 
 
 def test_a_pinned_key_is_managed_at_once_and_not_yet_due() -> None:
@@ -60,7 +77,7 @@ def test_no_answer_removes_a_key_while_a_request_that_may_manage_it_is_on_its_wa
     registry = Registry()
     registry.announced(0, b"k", 100)
     registry.pin(0, b"k")
-    registry.reaped((0, b"k"), 100, None)
+    _reaped(registry, None)
     assert b"k" in registry.names
     registry.announced(0, b"k", 300)
     _past_all_pins(registry)

@@ -15,7 +15,7 @@ from ttlproxy.scripts import Scripts
 from ttlproxy.session import QUIT, Caller, Session
 from ttlproxy.wire import Requests, encode
 
-ONE_KEY = ("GET", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET")
+ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET")
 NATIVES = [
     *(Native(name, -2, frozenset({"write"}), 1, 1, False) for name in ONE_KEY),
     Native("PING", -1, frozenset(), 0, 0, False),
@@ -126,6 +126,9 @@ def test_a_write_without_an_override_is_swept_afterwards(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
     world.say("SET h v", "SET other v")
     assert world.session.sweep == {b"h"}
+    world.session.sweep.clear()
+    world.say("HINCRBY h n 1")
+    assert not world.session.sweep
 
 
 def test_after_a_flush_of_scripts_their_text_is_sent(world: World) -> None:
@@ -136,7 +139,29 @@ def test_a_database_that_was_selected_is_only_believed(world: World) -> None:
     (first,) = world.say("HEXPIREFIELD h f 9")
     _, second = world.say("SELECT 3", "HEXPIREFIELD h f 9")
     at = 3 + int(first[2])
-    assert (first[at], second[at]) == (b"0", b"?3")
+    assert (first[at], second[at]) == (b"0 hexpirefield", b"?3 hexpirefield")
+
+
+def test_a_command_on_one_element_stays_within_the_words_of_who_has_not_logged_in(
+    world: World,
+) -> None:
+    """Redis 7 takes no more than ten words then (src/networking.c, processMultibulkBuffer)."""
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    for request in (
+        "HPEXPIREFIELD h f 9 NX",
+        "HTTLFIELD h f",
+        "HPERSISTFIELD h f",
+        "HSETEX h FNX EX 9 FIELDS 1 f v",
+        "SADDEX h 9 m",
+        "HSET h f v",
+        "EXPIRE h 9 NX",
+        "RENAME h other",
+        "HEXPIREFIELD h f",
+        "HEXPIREFIELD h f x",
+    ):
+        (call,) = world.say(request)
+        assert call[0] == b"EVALSHA"
+        assert len(call) <= 10, request
 
 
 def test_a_replica_s_stream_is_only_relayed(world: World) -> None:

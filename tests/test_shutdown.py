@@ -1,6 +1,8 @@
 """SIGTERM: what is owed arrives whole, and then the process ends with 0."""
 
 import signal
+import socket
+import struct
 import threading
 from contextlib import suppress
 
@@ -84,6 +86,23 @@ def test_a_proxy_under_load_ends_with_nothing_half_said(
     assert proxy.wait() == 0
     for thread in threads:
         thread.join()
+    assert "Traceback" not in proxy.stderr
+
+
+@both_loops
+def test_clients_that_reset_their_connections_do_not_hold_it_up(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    reset = struct.pack("ii", 1, 0)
+    for _ in range(200):
+        client = Connection(proxy.port)
+        client.send(command("PING") * 10 + command("QUIT"))
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        client.close()
+    proxy.terminate()
+    assert proxy.wait() == 0
     assert "Traceback" not in proxy.stderr
 
 

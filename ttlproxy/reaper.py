@@ -98,7 +98,7 @@ class Reaper:
         """A request that was forwarded may leave index entries whose element is gone."""
         due_ms = self._link.clock.now_ms() + _SWEEP_AFTER_MS
         for place in places:
-            self._sweeps[place] = due_ms
+            self._sweeps.setdefault(place, due_ms)
         self._at_the_latest(due_ms)
 
     async def drop_lease(self) -> None:

@@ -22,7 +22,7 @@ Place = tuple[int, bytes]
 class Registry:
     """Managed keys by database, with pins for those that a request on its way may make managed."""
 
-    __slots__ = ("_dbs", "_pins", "_staged", "_wake", "expecting", "names")
+    __slots__ = ("_dbs", "_pins", "_reaping", "_staged", "_wake", "expecting", "names")
 
     def __init__(self, wake: Callable[[int, int], None] = lambda db, deadline_ms: None) -> None:
         """`wake(db, deadline_ms)` is called for each announced deadline."""
@@ -30,6 +30,8 @@ class Registry:
         # (db, key) -> whether Redis is known to have an index for it. One dict for each beat.
         self._pins: list[dict[Place, bool]] = [{} for _ in range(PIN_BEATS)]
         self._staged: dict[int, dict[bytes, int]] | None = None
+        # Places of reaps that are out -> whether an announcement came meanwhile.
+        self._reaping: dict[Place, bool] = {}
         self._wake = wake
         self.names: Mapping[bytes, int] = {}
         """key -> bound, over all databases: what a session asks first."""
@@ -68,27 +70,37 @@ class Registry:
     # What the link says.
 
     def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
-        """Redis says that the first deadline of `key` is now `deadline_ms`."""
-        self._keys(db)[key] = deadline_ms
-        if self._staged is not None:
-            self._staged.setdefault(db, {})[key] = deadline_ms
-        self._confirm((db, key), True)
+        """Redis says that the first deadline of `key` is `deadline_ms`, or was in between.
+
+        Announcements of one moment come in no particular order, so the earliest counts.
+        """
+        for dbs in (self._dbs, self._staged):
+            if dbs is not None:
+                keys = self._keys(db) if dbs is self._dbs else dbs.setdefault(db, {})
+                keys[key] = min(deadline_ms, keys.get(key, deadline_ms))
+        place = (db, key)
+        if place in self._reaping:
+            self._reaping[place] = True
+        self._confirm(place, True)
         self._wake(db, deadline_ms)
 
-    def bound(self, place: Place) -> int | None:
-        """The bound as it stands, to be handed to `reaped` when the answer is there."""
-        db, key = place
-        return self._dbs.get(db, {}).get(key)
+    def reaping(self, place: Place) -> None:
+        """A reap is about to be sent; `reaped` or `not_reaped` will follow."""
+        self._reaping.setdefault(place, False)
 
-    def reaped(self, place: Place, before_ms: int | None, first_ms: int | None) -> None:
+    def not_reaped(self, place: Place) -> None:
+        """There is no answer to a reap."""
+        self._reaping.pop(place, None)
+
+    def reaped(self, place: Place, first_ms: int | None) -> None:
         """A reap found `first_ms` as the first deadline left, or None: no index.
 
-        `before_ms` is the bound when the reap was sent: where it has changed since, an announcement
-        came in between, which the answer may be older than.
+        Nothing is learnt from it where an announcement came since the reap was sent, for the
+        answer may be older than that; nor from the second answer of two.
         """
         db, key = place
         keys = self._dbs.get(db, {})
-        if keys.get(key) != before_ms or before_ms is None:
+        if self._reaping.pop(place, True) or key not in keys:
             return
         if first_ms is not None:
             keys[key] = first_ms

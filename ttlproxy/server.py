@@ -119,6 +119,19 @@ def _remove(socket_path: str) -> None:
     Path(socket_path).unlink(missing_ok=True)
 
 
+def _half_close(transport: asyncio.Transport) -> bool:
+    """Says that no more is written, and reads on; False where that cannot be, and it is closed."""
+    if not transport.can_write_eof():  # TLS
+        transport.close()
+        return False
+    try:
+        transport.write_eof()
+    except OSError:  # the other end has reset the connection, which asyncio does not know yet
+        transport.abort()
+        return False
+    return True
+
+
 class Client(asyncio.Protocol):
     """A client's socket. Reads while nothing is held and Redis keeps up."""
 
@@ -211,14 +224,11 @@ class Client(asyncio.Protocol):
             self._task.cancel()
         if self._transport.is_closing():
             return
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
+        if _half_close(self._transport):
             # To close with unread input would be a reset, which may take replies with it.
             self._busy = self._full = False
             self._read()
             self._close_later()
-        else:
-            self._transport.close()
 
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or does again."""
@@ -400,10 +410,7 @@ class Backend(asyncio.Protocol):
 
     def cut(self) -> None:
         """The client is gone: Redis is to know at once."""
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-        else:
-            self._transport.close()
+        _half_close(self._transport)
 
     def pause(self, is_full: bool) -> None:
         """The client does not keep up, or does again."""

@@ -34,7 +34,11 @@ class Caller:
         script = self._scripts[call.script]
         keys = self.key_names(script, call.keys)
         head = (b"EVAL", script.text) if by_text else (b"EVALSHA", script.sha)
-        argv = (db, *call.argv) if script.argv[:1] == ("db",) else call.argv
+        argv: Sequence[bytes] = call.argv
+        if script.argv[:1] == ("db",):
+            argv = (db, *argv)
+        elif script.argv[:1] == ("origin",):
+            argv = (b"%s %s" % (db, argv[0]), *argv[1:])
         return (*head, b"%d" % len(keys), *keys, *argv)
 
     def key_names(self, script: Script, data: Sequence[bytes]) -> list[bytes]:
@@ -223,7 +227,7 @@ class Session:
             return
         keys = [word for word in args[1:] if word in names]
         self._reap(keys, now_ms)
-        if rule.writes:
+        if rule.sweeps:
             self.sweep.update(keys)
 
     def _reap(self, keys: Iterable[bytes], now_ms: int) -> None:

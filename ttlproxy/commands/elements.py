@@ -146,6 +146,12 @@ def _persist(noun: Noun, name: str, examples: _Examples) -> Virtual:
     )
 
 
+def packed(flag: bytes, condition: bytes, time: Time) -> bytes:
+    """What the scripts that set deadlines take as `how`: see scripts/lib/words.lua."""
+    sign = b"+" if time.base == b"1" else b""
+    return flag + condition + sign + time.amount_ms
+
+
 def refuse(noun: Noun, name: str, key: bytes, text: bytes, time: Time | None) -> Call:
     """The error of a malformed command, after WRONGTYPE and after a time beyond all limits."""
     amount, base = time or NO_TIME
@@ -159,7 +165,7 @@ def _plan_set(noun: Noun, name: str, unit_ms: int, base: bytes, args: Args) -> C
         if len(args) <= 5:
             time = grammar.time(args[3], unit_ms, base, name)
             condition = args[4].upper() if len(args) == 5 else b""
-            if condition and condition not in grammar.CONDITIONS:
+            if len(args) == 5 and condition not in grammar.CONDITIONS:
                 raise Refused(errors.unsupported_option(args[4]))
             single, found = b"1", args[2:3]
         else:
@@ -169,7 +175,7 @@ def _plan_set(noun: Noun, name: str, unit_ms: int, base: bytes, args: Args) -> C
             single, found = b"0", grammar.elements(noun, args, at, bad)
     except Refused as refused:
         return refuse(noun, name, key, refused.text, time)
-    argv = (name.lower().encode(), *time, condition, single, *found)
+    argv = (name.lower().encode(), packed(single, condition, time), *found)
     return Call(f"{noun.type}_expire", (key,), argv)
 
 

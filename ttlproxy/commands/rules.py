@@ -14,6 +14,8 @@ OVERRIDES: Final = {
     row.name: row for row in (*hashes.OVERRIDES, *sets.OVERRIDES, *keyspace.OVERRIDES)
 }
 
+HARMLESS: Final = frozenset(hashes.HARMLESS)
+
 # Where a command's keys stand.
 NO_KEY: Final = 0
 ONE_KEY: Final = 1  # its first argument
@@ -66,13 +68,14 @@ class Native:
 class Rule:
     """All there is to know of a command when a request of it comes.
 
+    sweeps: where it goes on as it came, it may leave index entries whose element is gone;
     override: also the virtual command's call where the server has a command of that name itself.
     """
 
     name: str
     key_kind: int = ANY_KEY
     arity: int = -1
-    writes: bool = True
+    sweeps: bool = True
     blocks: bool = False
     stateful: bool = False
     virtual: Virtual | None = None
@@ -131,7 +134,7 @@ def _rule(name: str, native: Native | None) -> Rule:
         name,
         key_kind=native.key_kind,
         arity=native.arity,
-        writes="write" in native.flags or "movablekeys" in native.flags,
+        sweeps=name not in HARMLESS and bool(native.flags & {"write", "movablekeys"}),
         blocks=name in BLOCKING or "blocking" in native.flags,
         stateful=name in STATEFUL,
         override=override,

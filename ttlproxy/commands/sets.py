@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ttlproxy import errors
 from ttlproxy.commands import grammar
-from ttlproxy.commands.elements import family
+from ttlproxy.commands.elements import family, packed
 from ttlproxy.commands.grammar import Noun, Options, Refused
 from ttlproxy.commands.overrides import on_key, on_two_keys, rest
 from ttlproxy.commands.spec import Call, Virtual
@@ -36,7 +36,7 @@ def _plan_addex(args: Sequence[bytes]) -> Call:
     except Refused as refused:
         return untyped_refusal("SADDEX", refused)
     keep = b"1" if options.keep else b"0"
-    argv = (b"saddex", *options.time, keep, options.condition, *options.rest)
+    argv = (b"saddex", packed(keep, options.condition, options.time), *options.rest)
     return Call("set_addex", (args[1],), argv)
 
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 class Call(NamedTuple):
     """A script call that a request becomes: which script, on which data keys, with which words.
 
-    A script whose header names `db` first gets it from the session; `argv` begins after it.
+    A script whose header names `db` first gets it from the session, and `argv` begins after it; one
+    that names `origin` gets the database put before the first of `argv`.
     """
 
     script: str

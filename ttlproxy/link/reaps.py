@@ -42,10 +42,21 @@ class Reap:
         element. Raises redis-py's exceptions.
         """
         sent = self._clock.reading()
-        before = {place: self._registry.bound(place) for place in limits}
-        replies = await run(
-            redis, ((place[0], self._words(place[1], limit)) for place, limit in limits.items())
-        )
+        for place in limits:
+            self._registry.reaping(place)
+        try:
+            replies = await run(
+                redis, ((place[0], self._words(place[1], limit)) for place, limit in limits.items())
+            )
+            return self._learn(limits, replies, sent)
+        finally:
+            for place in limits:
+                self._registry.not_reaped(place)
+
+    def _learn(
+        self, limits: dict[Place, int], replies: list[object], sent: float
+    ) -> tuple[set[Place], set[Place]]:
+        """Writes the answers down; gives what `__call__` does."""
         more, ghosts = set(), set()
         for (place, limit), reply in zip(limits.items(), replies, strict=True):
             if isinstance(reply, NoScriptError):
@@ -57,7 +68,7 @@ class Reap:
             assert isinstance(reply, list)
             now_ms, removed, first_ms, has_ghosts, kind = reply
             self._clock.learn(now_ms, sent)
-            self._registry.reaped(place, before[place], first_ms if first_ms >= 0 else None)
+            self._registry.reaped(place, first_ms if first_ms >= 0 else None)
             self._metrics.reaped(kind.decode(), removed)
             if removed >= limit:
                 more.add(place)

@@ -1,4 +1,4 @@
--- HSETNX, HINCRBY, HINCRBYFLOAT: a field that is there keeps its deadline, a new one has none.
+-- HSETNX, HINCRBYFLOAT: a field that is there keeps its deadline, a new one has none.
 -- KEYS: data index schedule
 -- ARGV: command field value
 -- RESULT: the command's

@@ -1,7 +1,8 @@
 -- HSETEX: writes hash fields and their deadline in one step.
 -- KEYS: data index schedule
--- ARGV: db name amount base keep condition pair...
+-- ARGV: origin how pair...
 -- RESULT: 1 written, 0 condition not met
+-- include words
 -- include try
 -- include clock
 -- include deadline
@@ -17,7 +18,7 @@ for i = first_pair, #ARGV, 2 do
   end
   fields[#fields + 1] = field
 end
-if write_deadlines(fields, keep == '1') and not failure then
+if write_deadlines(fields, flag == '1') and not failure then
   batches(first_pair, #ARGV, function(from, to)
     try('HSET', data, unpack(ARGV, from, to))
   end)

@@ -1,7 +1,7 @@
 -- EXPIRE and its family: the index gets the expiry of its data. It carries the same one before, so a
 -- condition decides alike for both.
 -- KEYS: data index schedule
--- ARGV: command unit base argument...
+-- ARGV: command argument...
 -- RESULT: the command's
 -- include try
 -- include clock
@@ -9,6 +9,8 @@
 local arguments = { unpack(ARGV, first_argument) }
 local number = arguments[1]
 local at
+local unit = string.find(command, '^P') and 1 or 1000
+local base = string.find(command, 'AT$') and 0 or 1
 -- A plain number becomes one instant for both keys. Another one is Redis's to take or to refuse.
 if number == '0' or string.find(number, '^%-?[1-9]%d*$') and #number <= 13 then
   at = number * unit + base * now

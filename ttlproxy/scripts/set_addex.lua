@@ -1,7 +1,8 @@
 -- SADDEX: adds members to a set and gives them their deadline in one step.
 -- KEYS: data index schedule
--- ARGV: db name amount base keep condition member...
+-- ARGV: origin how member...
 -- RESULT: how many members are new
+-- include words
 -- include try
 -- include clock
 -- include deadline
@@ -21,7 +22,7 @@ for i = first_member, #ARGV do
     end
   end
 end
-if write_deadlines(members, keep == '1') and not failure then
+if write_deadlines(members, flag == '1') and not failure then
   batches(1, #members, function(from, to)
     try('SADD', data, unpack(members, from, to))
   end)

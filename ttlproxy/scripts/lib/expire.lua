@@ -43,4 +43,4 @@ if set then
   index_was_set(db, prefix, data, index, schedule, now, before, at)
 end
 index_was_cleared(data, index, schedule, cleared)
-return failure or (single == '1' and replies[1] or replies)
+return failure or (flag == '1' and replies[1] or replies)
