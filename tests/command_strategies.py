@@ -285,7 +285,8 @@ def fleeting(draw: st.DrawFn) -> Fleeting:
 def fill(key: Key) -> Words:
     """Every element that commands may be about."""
     if key in HASHES:
-        return (b"HSET", key, *chain.from_iterable((place, b"1") for place in PLACES))
+        pairs: list[Word] = [word for place in PLACES for word in (place, b"1")]
+        return (b"HSET", key, *pairs)
     return (b"SADD", key, *PLACES)
 
 

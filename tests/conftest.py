@@ -101,6 +101,7 @@ def plain(shared_plain: AnyServer) -> AnyServer:
 def proxy(shared_proxy: Proxy, server: AnyServer) -> Proxy:
     """The proxy before `server`; shared by the session: do not end it."""
     if not shared_proxy.running:  # an earlier test has failed with it, and should be the only one
+        print(f"the proxy had ended with {shared_proxy.child.returncode}:\n{shared_proxy.stderr}")
         shared_proxy.start()
     return shared_proxy
 
