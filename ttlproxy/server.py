@@ -144,7 +144,7 @@ class Client(asyncio.Protocol):
         self._linger: asyncio.TimerHandle | None = None
         self._busy = True  # connecting, or holding: what comes in waits
         self._early = b""  # it, for uvloop reads on where `connection_made` has paused reading
-        self._early_end = False
+        self._has_ended = False  # the client sends no more
         self._full = False  # Redis does not keep up
         self._draining = False
         self._finished = False  # no more requests go to Redis
@@ -180,11 +180,11 @@ class Client(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client sends no more, and may still be owed replies."""
+        self._has_ended = True
         if self.ended:
             return False
         if self._busy or self._session is None or self._backend is None:
-            self._early_end = True
-            return True
+            return True  # it is dealt with after what came in before
         if self._session.behind_blocking or self._session.relays:
             self._backend.cut()  # as Redis would find it: a blocked client is gone at once
         else:
@@ -224,7 +224,9 @@ class Client(asyncio.Protocol):
             self._task.cancel()
         if self._transport.is_closing():
             return
-        if _half_close(self._transport):
+        if self._has_ended:
+            self._transport.close()
+        elif _half_close(self._transport):
             # To close with unread input would be a reset, which may take replies with it.
             self._busy = self._full = False
             self._read()
@@ -307,8 +309,7 @@ class Client(asyncio.Protocol):
         if self._early:
             early, self._early = self._early, b""
             self.data_received(early)
-        if self._early_end and not self._busy:
-            self._early_end = False
+        if self._has_ended and not self._busy:
             self.eof_received()
         if self._draining:
             self._end_at_boundary()
