@@ -47,6 +47,8 @@ _COMMON = settings(
 settings.register_profile("fast", _COMMON, max_examples=35, stateful_step_count=25)
 settings.register_profile("deep", _COMMON, max_examples=200, stateful_step_count=80)
 
+TIMEOUT_S = 0 if DEEP else 600  # Hypothesis gives shrinking 300 s
+
 CLIENT = st.integers(0, len(DATABASES) - 1)
 
 # What changes the connection rather than the data.
@@ -146,14 +148,14 @@ def share(request: pytest.FixtureRequest) -> int:
     return max(1, sum(f"[redis-{name}]" in item for item in mine for name in names))
 
 
-@pytest.mark.timeout(0 if DEEP else 120)
+@pytest.mark.timeout(TIMEOUT_S)
 def test_any_conversation_is_answered_as_the_model_answers_it(
     proxy: Proxy, server: Server | Container, share: int
 ) -> None:
     _converse(Site(proxy.port, server.port, server.name), share)
 
 
-@pytest.mark.timeout(0 if DEEP else 120)
+@pytest.mark.timeout(TIMEOUT_S)
 def test_nobody_sees_what_is_due_while_another_proxy_that_sleeps_holds_the_lease(
     proxy: Proxy, server: Server | Container, share: int
 ) -> None:

@@ -130,7 +130,7 @@ def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(hiredis, "Reader", Reader)
     requests = Requests()
-    requests.feed(encode((b"PING",)))
+    requests.feed(encode((b"PING",)) * 2)
     assert fed
     fed.clear()
     for piece in (b"*1", b"00000", b"000\r\n"):

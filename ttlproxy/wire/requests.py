@@ -30,6 +30,22 @@ _MARK, _MARKED = b":7\r\n", 7
 # An integer as Redis's own parser takes it (src/util.c, string2ll).
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
+# One short request, which is what a client that does not pipeline sends: to split it into lines
+# takes half the time that hiredis takes. Header -> lines of such a request, the last one empty.
+_SHORT = 512
+_LINES = {b"*%d" % count: 2 * count + 2 for count in range(1, 17)}
+_BULK = [b"$%d" % length for length in range(_SHORT)]
+
+
+def _is_whole(lines: list[bytes]) -> bool:
+    """Whether the lines after the header are pairs of a length and as many bytes, and no more."""
+    at = 1
+    for word in lines[2::2]:
+        if lines[at] != _BULK[len(word)]:
+            return False
+        at += 2
+    return not lines[at]
+
 
 def encode(words: tuple[bytes, ...]) -> bytes:
     """A request as bytes: an array of bulk strings."""
@@ -64,6 +80,11 @@ class Requests:
             return []
         if self._scanner.buffer:
             return self._resume(data)
+        if len(data) < _SHORT:
+            lines = data.split(b"\r\n")
+            if len(lines) == _LINES.get(lines[0]) and _is_whole(lines):
+                self.raw = data
+                return [lines[2::2]]
         if data.endswith(b"\r\n"):
             commands = self._parse(data)
             if commands is not None:
