@@ -233,21 +233,24 @@ _SPELLINGS: list[Callable[[bytes], bytes]] = [
 ]
 
 
-def _rows(*tables: tuple[int, str]) -> list[list[str]]:
+def _rows(*tables: tuple[int, str]) -> list[tuple[str, ...]]:
     """Each row as often as its weight and its table's say."""
     found = []
     for times, table in tables:
         for line in table.strip().splitlines():
             weight, *words = line.split()
-            found += [words] * int(weight) * times
+            found += [tuple(words)] * int(weight) * times
     return found
 
 
-_ROWS = _rows(
-    *((3, table) for table in (_HASH_ROWS, _SET_ROWS, _KEY_ROWS, _HSETEX_ROWS, _SADDEX_ROWS)),
-    *((3, table) for table in (_FIELD_ROWS, _of_sets(_FIELD_ROWS))),
-    *((1, table) for table in (_FIELD_FAULTS, _of_sets(_FIELD_FAULTS), _HSETEX_FAULTS)),
+_ROW = st.sampled_from(
+    _rows(
+        *((3, table) for table in (_HASH_ROWS, _SET_ROWS, _KEY_ROWS, _HSETEX_ROWS, _SADDEX_ROWS)),
+        *((3, table) for table in (_FIELD_ROWS, _of_sets(_FIELD_ROWS))),
+        *((1, table) for table in (_FIELD_FAULTS, _of_sets(_FIELD_FAULTS), _HSETEX_FAULTS)),
+    )
 )
+_SPELLING = st.sampled_from(_SPELLINGS)
 
 
 # --- what a test draws
@@ -256,8 +259,8 @@ _ROWS = _rows(
 @st.composite
 def command(draw: st.DrawFn) -> Words:
     """Any one of them, its own words in upper, lower or mixed case."""
-    words = draw(st.sampled_from(_ROWS))
-    spelled = draw(st.sampled_from(_SPELLINGS))
+    words = draw(_ROW)
+    spelled = draw(_SPELLING)
     filled: list[Word] = []
     for word in words:
         filled += draw(_SLOTS[word]) if word in _SLOTS else [spelled(word.encode())]

@@ -44,7 +44,7 @@ _COMMON = settings(
     print_blob=True,
     report_multiple_bugs=False,
 )
-settings.register_profile("fast", _COMMON, max_examples=35, stateful_step_count=25)
+settings.register_profile("fast", _COMMON, max_examples=25, stateful_step_count=25)
 settings.register_profile("deep", _COMMON, max_examples=200, stateful_step_count=80)
 
 TIMEOUT_S = 0 if DEEP else 600  # Hypothesis gives shrinking 300 s
