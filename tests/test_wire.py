@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ttlproxy.wire import Requests, encode
 from ttlproxy.wire.inline import split
 from ttlproxy.wire.requests import MAX_LINE
+from ttlproxy.wire.whole import Parser
 
 WORDS = st.lists(st.binary(max_size=40), min_size=1, max_size=5).map(tuple)
 SILENT = st.sampled_from([b"\r\n", b"\n", b"*0\r\n", b"*-1\r\n", b"   \r\n"])
@@ -129,13 +130,30 @@ def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.Mo
             super().feed(data, *where)
 
     monkeypatch.setattr(hiredis, "Reader", Reader)
-    requests = Requests()
-    requests.feed(encode((b"PING",)) * 2)
+    parser = Parser()
+    ping = encode((b"PING",))
+    assert parser.whole(ping * 2) == [[b"PING"]] * 2
     assert fed
     fed.clear()
-    for piece in (b"*1", b"00000", b"000\r\n"):
-        requests.feed(piece)
+    for large in (b"*100000000\r\n", ping + b"*100000000\r\n", b"*1\r\n*100000000\r\n"):
+        assert parser.whole(large) is None
     assert not fed
+
+
+@given(st.lists(WORDS, min_size=1, max_size=6), st.data())
+def test_a_chunk_is_whole_only_if_it_ends_with_a_request(
+    commands: list[tuple[bytes, ...]], data: st.DataObject
+) -> None:
+    parser = Parser()
+    stream = b"".join(map(encode, commands))
+    ends = list(itertools.accumulate(len(encode(words)) for words in commands))
+    end = data.draw(st.integers(1, len(stream)))
+    found = parser.whole(stream[:end])
+    if end in ends:
+        assert found == [list(words) for words in commands[: ends.index(end) + 1]]
+    else:
+        assert found is None
+    assert parser.whole(encode(commands[0])) == [list(commands[0])], "nothing is kept"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ Place = tuple[int, bytes]
 class Registry:
     """Managed keys by database, with pins for those that a request on its way may make managed."""
 
-    __slots__ = ("_dbs", "_pins", "_reaping", "_staged", "_wake", "expecting", "names")
+    __slots__ = ("_dbs", "_others", "_pins", "_reaping", "_staged", "_wake", "expecting", "names")
 
     def __init__(self, wake: Callable[[int, int], None] = lambda db, deadline_ms: None) -> None:
         """`wake(db, deadline_ms)` is called for each announced deadline."""
@@ -35,8 +35,9 @@ class Registry:
         self._wake = wake
         self.names: Mapping[bytes, int] = {}
         """key -> bound, over all databases: what a session asks first."""
-        self.expecting = False
-        """Whether a request of our own clients may be about to be announced."""
+        self.expecting = True
+        """Whether anything may be announced: by others, or by a request of our own clients."""
+        self._others = True
 
     def __len__(self) -> int:
         return sum(map(len, self._dbs.values()))
@@ -119,7 +120,12 @@ class Registry:
                 self._dbs.get(place[0], {}).pop(place[1], None)
         for db in {place[0] for place in ended}:
             self._tidy(db)
-        self.expecting = any(self._pins)
+        self.others(self._others)
+
+    def others(self, may_be: bool) -> None:
+        """Whether another proxy may announce something."""
+        self._others = may_be
+        self.expecting = may_be or any(self._pins)
 
     # Loading: false positives only cost a reap, so the old entries stay until the new are whole.
 

@@ -138,6 +138,7 @@ class Client(asyncio.Protocol):
     def __init__(self, server: Server) -> None:
         self._server = server
         self._link = server.link
+        self._registry = server.link.registry
         self._session: Session | None = None
         self._backend: Backend | None = None
         self._task: asyncio.Task[None] | None = None
@@ -165,18 +166,12 @@ class Client(asyncio.Protocol):
         if self._busy or self._finished or not self._link.serving:
             self._wait(data)
             return
-        session = self._session
-        assert session is not None
-        self._link.receive_pushes()
-        out = session.from_client(data)
-        if session.reap:
-            self._server.metrics.held += 1
-            self._hold(self._reap(out), "reap")
-            return
-        if out:
-            self._to_redis(out)
-        if session.sweep or self._draining:
-            self._after(session)
+        if self._registry.expecting:
+            self._link.receive_pushes()
+        if self._passes(data):
+            self._to_redis(data)
+        else:
+            self._attend(data)
 
     def eof_received(self) -> bool:
         """The client sends no more, and may still be owed replies."""
@@ -265,7 +260,21 @@ class Client(asyncio.Protocol):
         self._to_redis = self._backend.write
         limit = self._server.settings.max_request_bytes
         self._session = Session(link.rules, link.caller, link.registry, link.clock.now_ms, limit)
+        self._passes = self._session.passes
         self._go_on()
+
+    def _attend(self, data: bytes) -> None:
+        """A chunk that does not just pass."""
+        session = self._session
+        assert session is not None
+        out = session.from_client(data)
+        if session.reap:
+            self._server.metrics.held += 1
+            self._hold(self._reap(out), "reap")
+            return
+        if out:
+            self._to_redis(out)
+        self._after(session)
 
     async def _reap(self, out: bytes) -> None:
         """Bytes go on once what is due before them is gone."""
@@ -329,8 +338,8 @@ class Client(asyncio.Protocol):
         """Requests have gone to Redis: what follows from that."""
         if session.sweep:
             keys, session.sweep = session.sweep, set()
-            registry = self._link.registry
-            self._server.sweep(place for key in keys for place in registry.places(key))
+            places = self._registry.places
+            self._server.sweep(place for key in keys for place in places(key))
         if self._draining:
             self._end_at_boundary()
 
@@ -370,23 +379,21 @@ class Client(asyncio.Protocol):
 
 
 class Backend(asyncio.Protocol):
-    """A client's own connection to Redis: copies what Redis sends."""
+    """A client's own connection to Redis: copies what Redis sends.
+
+    `data_received` is the client's `write` itself, so that between the two sockets no Python runs.
+    """
+
+    data_received: Callable[[bytes], None]  # type: ignore[assignment]
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._to_client = client.write
-        self._finishing = False
+        self._to_client = self.data_received = client.write
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(_HIGH, _LOW)
-
-    def data_received(self, data: bytes) -> None:
-        if self._finishing:
-            data = self._held + data
-            data, self._held = data[: -len(_OK)], data[-len(_OK) :]
-        self._to_client(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._held and self._held != _OK:
@@ -406,8 +413,15 @@ class Backend(asyncio.Protocol):
 
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""
-        self._finishing = True
+        self.data_received = self._hold_back
+        self._transport.set_protocol(self)  # uvloop remembers which `data_received` it was
         self._transport.write(request)
+
+    def _hold_back(self, data: bytes) -> None:
+        data = self._held + data
+        data, self._held = data[: -len(_OK)], data[-len(_OK) :]
+        if data:
+            self._to_client(data)
 
     def cut(self) -> None:
         """The client is gone: Redis is to know at once."""

@@ -15,7 +15,7 @@ from ttlproxy.commands import NO_KEY, ONE_KEY, Call, Rule, Rules
 from ttlproxy.keys import Keys
 from ttlproxy.registry import Place, Registry
 from ttlproxy.scripts import Script, Scripts
-from ttlproxy.wire import Requests, encode
+from ttlproxy.wire import PARSER, Requests, encode
 
 QUIT: Final = encode((b"QUIT",))
 
@@ -84,9 +84,11 @@ class Session:
     __slots__ = (
         "_caller",
         "_db",
+        "_heedful",
         "_in_multi",
         "_multi_keys",
         "_now_ms",
+        "_plain",
         "_registry",
         "_relay",
         "_requests",
@@ -107,6 +109,7 @@ class Session:
         max_request_bytes: int,
     ) -> None:
         self._rules = rules
+        self._plain = rules.plain
         self._now_ms = now_ms
         self._caller = caller
         self._registry = registry
@@ -116,33 +119,37 @@ class Session:
         self._in_multi = False
         self._multi_keys: set[bytes] = set()
         self._relay = False
+        # In the middle of something, so that the next chunk is not a common one.
+        self._heedful = False
         self.behind_blocking = False
         self.quit = False
         self.silent = False
         self.reap: set[Place] = set()
         self.sweep: set[bytes] = set()
 
+    def passes(self, data: bytes) -> bool:
+        """Whether a chunk of the client's goes to Redis as it is, and nothing follows from it.
+
+        The common case, and all that is done for it. If the answer is no, `from_client` takes the
+        chunk.
+        """
+        if self._heedful:
+            return False
+        requests = PARSER.whole(data)
+        return requests is not None and self._are_plain(requests)
+
     def from_client(self, data: bytes) -> bytes:
-        """Takes a chunk of the client's, gives the bytes for Redis."""
+        """Takes any chunk of the client's, gives the bytes for Redis."""
         requests = self._requests
         commands = requests.feed(data)
-        if not (self._in_multi or self.behind_blocking or requests.relay):
-            names = self._registry.names
-            plain = self._rules.plain
-            try:
-                for args in commands:
-                    kind = plain[args[0]]
-                    if names and kind != NO_KEY:
-                        if kind == ONE_KEY:
-                            if args[1] in names:
-                                break
-                        elif not names.keys().isdisjoint(args):
-                            break
-                else:
-                    return requests.raw
-            except (KeyError, IndexError, TypeError):
-                pass  # not plain, without its key, or no bulk string, which hiredis lets pass
-        return self._with_care(self._now_ms())
+        heedful = self._in_multi or self.behind_blocking or requests.relay
+        if not heedful and self._are_plain(commands):
+            out = requests.raw
+        else:
+            out = self._with_care(self._now_ms())
+            heedful = self._in_multi or self.behind_blocking or requests.relay
+        self._heedful = heedful or requests.pending
+        return out
 
     def finish(self) -> bytes:
         """No more requests will come: what lets Redis answer all that is owed, and then close."""
@@ -165,6 +172,22 @@ class Session:
     def db(self) -> int:
         """The logical database that the client is believed to be in."""
         return int(self._db.lstrip(b"?"))
+
+    def _are_plain(self, requests: list[list[bytes]]) -> bool:
+        """Whether these need no more than their names, and names of no managed key among them."""
+        plain, names = self._plain, self._registry.names
+        try:
+            for args in requests:
+                kind = plain[args[0]]
+                if names and kind != NO_KEY:
+                    if kind == ONE_KEY:
+                        if args[1] in names:
+                            return False
+                    elif not names.keys().isdisjoint(args):
+                        return False
+        except (KeyError, IndexError, TypeError):
+            return False  # not plain, without its key, or no bulk string, which hiredis lets pass
+        return True
 
     def _with_care(self, now_ms: int) -> bytes:
         """The chunk command by command; runs that are not rewritten stay as they were sent."""

@@ -81,9 +81,8 @@ class Link:
 
     def receive_pushes(self) -> None:
         """Takes what Redis has announced up to now."""
-        pushes = self._pushes
-        if pushes is not None and (pushes.others or self.registry.expecting):
-            pushes.receive()
+        if self._pushes is not None:
+            self._pushes.receive()
 
     async def reaped(self, places: Iterable[Place]) -> None:
         """Ends when what is due now at these places is gone, however long Redis is away."""
@@ -119,7 +118,9 @@ class Link:
                 self._is_serving(False)  # from here on announcements are missed
                 lost.set()
 
-            self._pushes = Pushes(self.keys, self.registry.announced, self._flushed, on_loss)
+            self._pushes = Pushes(
+                self.keys, self.registry.announced, self._flushed, self._greeted, on_loss
+            )
             stack.callback(self._pushes.close)
             await self._pushes.open(self.upstream, self._settings.connect_timeout)
             await run(redis, [(0, (b"PUBLISH", self.keys.channel, b"hello"))])
@@ -136,7 +137,7 @@ class Link:
             await run_together(
                 pushes=_raise_when(lost),
                 reaps=self._session_reaps.run(),
-                heartbeat=self._beat(redis, self._pushes),
+                heartbeat=self._beat(redis),
             )
 
     async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
@@ -197,7 +198,7 @@ class Link:
         keyspace: Mapping[str, Any] = await redis.info("keyspace")
         return [int(name.removeprefix("db")) for name in keyspace if name.startswith("db")]
 
-    async def _beat(self, redis: Redis, pushes: Pushes) -> None:
+    async def _beat(self, redis: Redis) -> None:
         """Once a second: the clock, the scripts, other proxies, what the registry has too much."""
         shas = [script.sha for script in self.scripts.values()]
         while True:
@@ -217,7 +218,7 @@ class Link:
                 if not all(valid(known)):
                     await self._load_scripts(redis)
                 self.scripts.loaded = True
-                pushes.others = subscribers != [self.keys.channel, 1]
+                self.registry.others(subscribers != [self.keys.channel, 1])
                 self.registry.beat()
                 if self._reload or await self._is_bloated(redis):
                     await self._load(redis)
@@ -238,6 +239,10 @@ class Link:
             self.ready.set()
         else:
             self.ready.clear()
+
+    def _greeted(self) -> None:
+        """Another proxy is about to serve."""
+        self.registry.others(True)
 
     def _flushed(self) -> None:
         """Any key may be gone. What is known too much costs reaps until it is read anew."""

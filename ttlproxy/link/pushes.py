@@ -35,8 +35,8 @@ class Pushes:
     """The push connection.
 
     on_announcement(db, key, deadline_ms) is called for each announcement, on_flush() when Redis
-    says that any key may be gone, on_loss() once when the connection ends. others: there may be
-    other proxies.
+    says that any key may be gone, on_hello() when another proxy is about to serve, on_loss() once
+    when the connection ends.
     """
 
     def __init__(
@@ -44,12 +44,13 @@ class Pushes:
         keys: Keys,
         on_announcement: Callable[[int, bytes, int], None],
         on_flush: Callable[[], None],
+        on_hello: Callable[[], None],
         on_loss: Callable[[], None],
     ) -> None:
-        self.others = True
         self._keys = keys
         self._on_announcement = on_announcement
         self._on_flush = on_flush
+        self._on_hello = on_hello
         self._on_loss = on_loss
         self._reader = hiredis.Reader()
         self._poll = select.poll()
@@ -91,7 +92,7 @@ class Pushes:
 
     def _take(self, message: object) -> None:
         if not isinstance(message, list) or message[:1] != [b"invalidate"]:
-            self.others = True  # a hello on the channel
+            self._on_hello()
             return
         if message[1] is None:
             self._on_flush()

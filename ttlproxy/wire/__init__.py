@@ -1,5 +1,6 @@
 """RESP as bytes. Knows framing; knows no command, no clock and no socket."""
 
 from ttlproxy.wire.requests import Requests, encode
+from ttlproxy.wire.whole import PARSER
 
-__all__ = ["Requests", "encode"]
+__all__ = ["PARSER", "Requests", "encode"]

@@ -1,10 +1,10 @@
 """Requests: a byte stream cut into commands, its bytes kept as they were sent.
 
-The common case, a chunk of whole multi-bulk requests, is read by hiredis. What it cannot do is done
-by `_Scanner`, which reads a request exactly as Redis does (src/networking.c, processInlineBuffer
-and processMultibulkBuffer): inline commands, empty lines, requests cut anywhere, and the frames
-that Redis refuses. After one of those, or one larger than any limit of
-Redis, the stream is only relayed: the error is Redis's to send.
+What is whole is read by hiredis (`whole`). What that cannot do is done by `_Scanner`, which reads a
+request exactly as Redis does (src/networking.c, processInlineBuffer and processMultibulkBuffer):
+inline commands, empty lines, requests cut anywhere, and the frames that Redis refuses. After one of
+those, or one larger than any limit of Redis, the stream is only relayed: the error is Redis's to
+send.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import hiredis
 
 from ttlproxy.wire.inline import split
+from ttlproxy.wire.whole import PARSER
 
 # Redis: PROTO_INLINE_MAX_SIZE, for a line without its end.
 MAX_LINE = 64 * 1024
@@ -22,29 +23,8 @@ MAX_ELEMENTS = 1024 * 1024
 # Redis: proto-max-bulk-len, its default.
 MAX_BULK = 512 * 1024 * 1024
 
-# What must not be fed to hiredis, which reserves memory for as much as a header announces.
-_LARGE_ARRAY = re.compile(rb"\*[0-9]{5}")
-# Fed after a chunk: it comes out by itself only if the chunk has ended with a request. `has_data`
-# does not tell that: it is false in the middle of an array, too, where a bulk has just ended.
-_MARK, _MARKED = b":7\r\n", 7
 # An integer as Redis's own parser takes it (src/util.c, string2ll).
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
-
-# One short request, which is what a client that does not pipeline sends: to split it into lines
-# takes half the time that hiredis takes. Header -> lines of such a request, the last one empty.
-_SHORT = 512
-_LINES = {b"*%d" % count: 2 * count + 2 for count in range(1, 17)}
-_BULK = [b"$%d" % length for length in range(_SHORT)]
-
-
-def _is_whole(lines: list[bytes]) -> bool:
-    """Whether the lines after the header are pairs of a length and as many bytes, and no more."""
-    at = 1
-    for word in lines[2::2]:
-        if lines[at] != _BULK[len(word)]:
-            return False
-        at += 2
-    return not lines[at]
 
 
 def encode(words: tuple[bytes, ...]) -> bytes:
@@ -61,12 +41,11 @@ class Requests:
       relay: no request will be recognised from here on; `raw` is all there was
     """
 
-    __slots__ = ("_limit", "_reader", "_scanner", "_unread", "raw", "relay")
+    __slots__ = ("_limit", "_scanner", "_unread", "raw", "relay")
 
     def __init__(self, limit: int = 1 << 30) -> None:
         """`limit`: bytes of an incomplete request to keep (Redis: client-query-buffer-limit)."""
         self._limit = limit
-        self._reader = hiredis.Reader()
         self._scanner = _Scanner()
         self._unread = False  # `raw` came after the stream was given up
         self.raw = b""
@@ -80,17 +59,11 @@ class Requests:
             return []
         if self._scanner.buffer:
             return self._resume(data)
-        if len(data) < _SHORT:
-            lines = data.split(b"\r\n")
-            if len(lines) == _LINES.get(lines[0]) and _is_whole(lines):
-                self.raw = data
-                return [lines[2::2]]
-        if data.endswith(b"\r\n"):
-            commands = self._parse(data)
-            if commands is not None:
-                self.raw = data
-                return commands
-        return self._start(data)
+        commands = PARSER.whole(data)
+        if commands is None:
+            return self._start(data)
+        self.raw = data
+        return commands
 
     def exact(self) -> list[tuple[list[bytes], int, int]]:
         """The commands of `raw` as Redis reads them, each with where it begins and ends.
@@ -118,31 +91,12 @@ class Requests:
     def _start(self, data: bytes) -> list[list[bytes]]:
         """A chunk that begins with a request, and may end in the middle of one."""
         end = data.rfind(b"\r\n*") + 2
-        commands = self._parse(data[:end]) if end > 1 else None
+        commands = PARSER.whole(data[:end]) if end > 1 else None
         if commands is None:
             return self._scan(data)
         commands += self._scan(data[end:])
         self.raw = data[:end] + self.raw
         return commands
-
-    def _parse(self, data: bytes) -> list[list[bytes]] | None:
-        """The commands of `data`, if hiredis finds whole multi-bulk requests there and no more."""
-        if data[:1] != b"*" or _LARGE_ARRAY.search(data):
-            return None
-        reader = self._reader
-        commands: list[list[bytes]] = []
-        try:
-            reader.feed(data + _MARK)
-            command = reader.gets()
-            while command.__class__ is list and command:
-                commands.append(command)
-                command = reader.gets()
-            if command == _MARKED and not reader.has_data():
-                return commands
-        except hiredis.ProtocolError:
-            pass
-        self._reader = hiredis.Reader()
-        return None
 
     def _resume(self, data: bytes) -> list[list[bytes]]:
         """A chunk that goes on with a request that has begun: finish that, then as usual."""
