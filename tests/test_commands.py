@@ -10,7 +10,9 @@ import pytest
 from tests.asked import calls
 from tests.containers import AnyServer
 from tests.raw import Connection
-from ttlproxy.commands.rules import BLOCKING, OVERRIDES, STATEFUL, VIRTUALS, Native, Rules
+from ttlproxy.commands import Native, Rules
+from ttlproxy.commands.positions import FIRST
+from ttlproxy.commands.rules import BLOCKING, OVERRIDES, STATEFUL, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.scripts import Scripts
 from ttlproxy.session import _ROLES, _STATEFUL
@@ -88,7 +90,7 @@ def test_every_script_compiles(app: Connection) -> None:
 
 
 def test_a_command_the_server_has_is_ours_on_managed_keys_only() -> None:
-    native = Native("HSETEX", -6, frozenset({"write"}), 1, 1, subcommands=False)
+    native = Native("HSETEX", -6, frozenset({"write"}), (FIRST,))
     rule = Rules([native]).find(b"hsetex")
     assert rule.virtual is None
     assert rule.override

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttlproxy.commands import Native, Rules
+from ttlproxy.commands import KeySpec, Native, Rules
 from ttlproxy.keys import Keys
 from ttlproxy.registry import Registry
 from ttlproxy.scripts import Scripts
@@ -17,10 +17,10 @@ from ttlproxy.wire import Requests, encode
 
 ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET")
 NATIVES = [
-    *(Native(name, -2, frozenset({"write"}), 1, 1, False) for name in ONE_KEY),
-    Native("PING", -1, frozenset(), 0, 0, False),
-    Native("DEL", -2, frozenset({"write"}), 1, -1, False),
-    Native("RENAME", 3, frozenset({"write"}), 1, 2, False),
+    *(Native(name, -2, frozenset({"write"}), (KeySpec("RW"),)) for name in ONE_KEY),
+    Native("PING", -1, frozenset()),
+    Native("DEL", -2, frozenset({"write"}), (KeySpec("RM", last=-1),)),
+    Native("RENAME", 3, frozenset({"write"}), (KeySpec("RW", last=1),)),
 ]
 NOW_MS = 1_000_000
 SCRIPTS, KEYS, RULES = Scripts(b"__ttl:"), Keys(), Rules(NATIVES)
@@ -119,6 +119,20 @@ def test_what_falls_due_until_exec_is_reaped_then(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say("EXEC")
     assert world.session.reap == {(0, b"h")}
+
+
+def test_a_key_that_becomes_managed_before_exec_is_reaped_then(world: World) -> None:
+    world.say("MULTI", "HLEN h")
+    world.registry.announced(0, b"h", NOW_MS - 1)
+    world.say("EXEC")
+    assert world.session.reap == {(0, b"h")}
+
+
+def test_a_word_that_is_no_key_is_neither_reaped_nor_swept(world: World) -> None:
+    world.registry.announced(0, b"h", NOW_MS - 1)
+    world.say("HGET other h", "HINCRBY other h 1", "PING h")
+    assert not world.session.reap
+    assert not world.session.sweep
 
 
 def test_behind_a_blocking_command_unknown_keys_count(world: World) -> None:

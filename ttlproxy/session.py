@@ -242,16 +242,14 @@ class Session:
         return self._call(override.plan(args))
 
     def _native(self, rule: Rule, args: list[bytes], now_ms: int) -> None:
-        """A request that goes on as it came: a word that is a managed key's name counts as key."""
+        """A request that goes on as it came."""
         if rule.blocks:
             self.behind_blocking = True
         names = self._registry.names
-        if not names:
-            return
-        keys = [word for word in args[1:] if word in names]
-        self._reap(keys, now_ms)
-        if rule.sweeps:
-            self.sweep.update(keys)
+        if names or self._in_multi:
+            self._reap(rule.keys(args), now_ms)
+        if names:
+            self.sweep.update(key for key in rule.written(args) if key in names)
 
     def _reap(self, keys: Iterable[bytes], now_ms: int) -> None:
         for key in keys:

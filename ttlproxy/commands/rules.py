@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ttlproxy.commands import hashes, keyspace, sets
+from ttlproxy.commands.native import Native
+from ttlproxy.commands.positions import FIRST, WRITTEN, Positions
 from ttlproxy.commands.spec import Override, Virtual
 
 VIRTUALS: Final = {spec.name: spec for spec in (*hashes.VIRTUALS, *sets.VIRTUALS)}
@@ -45,35 +47,17 @@ BLOCKING: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
-    """A row of the server's own COMMAND reply: name, arity as Redis counts it, flags, key range."""
-
-    name: str
-    arity: int
-    flags: frozenset[str]
-    first_key: int
-    last_key: int
-    subcommands: bool
-
-    @property
-    def key_kind(self) -> int:
-        if "movablekeys" in self.flags or self.subcommands:
-            return ANY_KEY
-        if self.first_key == 0:
-            return NO_KEY
-        return ONE_KEY if self.first_key == self.last_key == 1 else ANY_KEY
-
-
-@dataclass(frozen=True, slots=True)
 class Rule:
     """All there is to know of a command when a request of it comes.
 
-    sweeps: where it goes on as it came, it may leave index entries whose element is gone;
-    override: also the virtual command's call where the server has a command of that name itself.
+    positions: of its keys, `subcommands` those of its subcommands; sweeps: where it goes on as it
+    came, it may leave index entries whose element is gone; override: also the virtual command's
+    call where the server has a command of that name itself.
     """
 
     name: str
-    key_kind: int = ANY_KEY
+    positions: Positions = None
+    subcommands: Mapping[bytes, Positions] = field(default_factory=dict)
     arity: int = -1
     sweeps: bool = True
     blocks: bool = False
@@ -84,6 +68,36 @@ class Rule:
     def fits(self, words: int) -> bool:
         """Whether Redis takes so many words, the name counted."""
         return words == self.arity if self.arity >= 0 else words >= -self.arity
+
+    @property
+    def key_kind(self) -> int:
+        """How closely a request has to be looked at for its keys: NO_KEY, ONE_KEY or ANY_KEY."""
+        positions = self.positions
+        if positions is None or any(each != () for each in self.subcommands.values()):
+            return ANY_KEY
+        if not positions:
+            return NO_KEY
+        is_first = len(positions) == 1 and replace(positions[0], access=FIRST.access) == FIRST
+        return ONE_KEY if is_first else ANY_KEY
+
+    def keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The words of a request that are keys; all that may be, where it cannot be told."""
+        positions = self._positions(args)
+        if positions is None:
+            return args[1:]
+        return [key for spec in positions for key in spec.words(args)]
+
+    def written(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """Those of its keys that it may change in a way that no script of ours follows."""
+        positions = self._positions(args) if self.sweeps else ()
+        if positions is None:
+            return args[1:]
+        return [key for spec in positions if spec.access in WRITTEN for key in spec.words(args)]
+
+    def _positions(self, args: Sequence[bytes]) -> Positions:
+        if self.subcommands and len(args) > 1:
+            return self.subcommands.get(args[1].upper(), self.positions)
+        return self.positions
 
 
 # What a command is that neither the tables nor the server know, such as one of a module.
@@ -125,6 +139,7 @@ def _rule(name: str, native: Native | None) -> Rule:
     if native is None:
         return Rule(
             name,
+            positions=(FIRST,) if virtual else None,
             stateful=name in STATEFUL,
             blocks=name in BLOCKING,
             virtual=virtual,
@@ -132,9 +147,10 @@ def _rule(name: str, native: Native | None) -> Rule:
         )
     return Rule(
         name,
-        key_kind=native.key_kind,
+        positions=native.positions,
+        subcommands={word: each.positions for word, each in native.subcommands.items()},
         arity=native.arity,
-        sweeps=name not in HARMLESS and bool(native.flags & {"write", "movablekeys"}),
+        sweeps=name not in HARMLESS and "readonly" not in native.flags,
         blocks=name in BLOCKING or "blocking" in native.flags,
         stateful=name in STATEFUL,
         override=override,

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import RedisError, ResponseError
 
-from ttlproxy.commands import Native, Rules
+from ttlproxy.commands import Rules, natives
 from ttlproxy.config import Settings, Upstream
 from ttlproxy.errors import UnfitUpstream, UpstreamError
 from ttlproxy.keys import Keys
@@ -157,7 +157,8 @@ class Link:
             )
         await self._say_what_to_expect(redis)
         try:
-            self.rules = Rules(_natives(await redis.command()))
+            (commands,) = await run(redis, [(0, (b"COMMAND",))])
+            self.rules = Rules(natives(valid(commands)))
         except ResponseError as refused:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             self.rules = Rules()
@@ -261,18 +262,3 @@ def _check(server: Mapping[str, Any], cluster: Mapping[str, Any]) -> None:
         raise UnfitUpstream(f"Redis {version} is too old: 6.2 is the oldest that is served")
     if cluster.get("cluster_enabled"):
         raise UnfitUpstream("Redis Cluster is not supported")
-
-
-def _natives(commands: Mapping[str, Mapping[str, Any]]) -> Iterable[Native]:
-    """The rows of redis-py's COMMAND reply."""
-    for name, row in commands.items():
-        yield Native(
-            name=name.upper(),
-            arity=row["arity"],
-            flags=frozenset(
-                flag.decode() if isinstance(flag, bytes) else flag for flag in row["flags"]
-            ),
-            first_key=row["first_key_pos"],
-            last_key=row["last_key_pos"],
-            subcommands=bool(row.get("subcommands")),
-        )
