@@ -176,18 +176,24 @@ class Options(NamedTuple):
 def _options(
     call: Call, noun: Noun, conditions: tuple[bytes, bytes], width: int
 ) -> Options | Error:
-    """Reads as Redis 8's hsetexParseArgs does, word by word, first fault first."""
+    """Reads as Redis 8 does, word by word, first fault first; HSETEX takes options after FIELDS."""
     condition: bytes | None = None
     deadline: int | None = None
     keep = False
+    fields: list[bytes] = []
     words = call.words[2:]
     while words:
         word = words.pop(0).upper()
         if word == noun.word:
+            if fields:
+                return Error("ERR FIELDS keyword specified multiple times")
             rest = _counted(call, noun, words, width)
             if isinstance(rest, Error):
                 return rest
-            return Options(condition, deadline, keep, rest)
+            if noun is not _FIELD:
+                return Options(condition, deadline, keep, rest)
+            fields, words = rest, words[1 + len(rest) :]
+            continue
         if word in conditions:
             if condition is not None:
                 first, second = sorted((each.decode() for each in conditions), reverse=True)
@@ -211,19 +217,23 @@ def _options(
         else:
             said = call.words[len(call.words) - len(words) - 1]
             return Error(f"ERR unknown argument: {said.decode(errors='surrogateescape')}")
-    return wrong_number(call.name)
+    if fields:
+        return Options(condition, deadline, keep, fields)
+    return Error("ERR missing FIELDS argument") if noun is _FIELD else wrong_number(call.name)
 
 
 def _counted(call: Call, noun: Noun, words: list[bytes], width: int) -> list[bytes] | Error:
-    """`n` and n times `width` words."""
-    if len(words) < 1 + width:
+    """`n` and n times `width` words; of a hash, more may follow."""
+    if len(words) < (1 if noun is _FIELD else 1 + width):
         return wrong_number(call.name)
     count = integer(words[0])
     if count is None or not 1 <= count < 2**31:
         return Error(f"ERR invalid number of {noun.singular}s")
-    if count * width != len(words) - 1:
+    if noun is _FIELD and count * width > len(words) - 1:
+        return Error("ERR wrong number of arguments")
+    if noun is not _FIELD and count * width != len(words) - 1:
         return wrong_number(call.name)
-    return words[1:]
+    return words[1 : 1 + count * width]
 
 
 def _hsetex(call: Call) -> Reply:

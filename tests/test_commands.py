@@ -30,7 +30,9 @@ def _shown(reply: bytes) -> str:
 def _lines(value: object) -> str:
     if isinstance(value, list):
         return "\n".join(f"{number}) {_lines(each)}" for number, each in enumerate(value, 1))
-    return f"(integer) {value}" if isinstance(value, int) else repr(value)
+    if isinstance(value, bytes):
+        return f'"{value.decode()}"'
+    return "(nil)" if value is None else f"(integer) {value}"
 
 
 @pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,24 @@ def _commands() -> str:
     for group in ("hash", "set"):
         lines += ["```"]
         for virtual in VIRTUALS.values():
-            if virtual.group == group:
+            if virtual.group == group and not virtual.dialect:
                 lines += [f"{virtual.name} {form}" for form in virtual.forms]
         lines += ["```", "", "| command | what it does | replies |", "|---|---|---|"]
         lines += [
             f"| `{virtual.name}` | {virtual.summary} | {virtual.reply} |"
             for virtual in VIRTUALS.values()
-            if virtual.group == group
+            if virtual.group == group and not virtual.dialect
         ]
         lines += [""]
     return "\n".join(lines).rstrip()
+
+
+def _dialect(server: str) -> str:
+    rows = [virtual for virtual in VIRTUALS.values() if virtual.dialect == server]
+    forms = [f"{virtual.name} {form}" for virtual in rows for form in virtual.forms]
+    table = [f"| `{virtual.name}` | {virtual.summary} | {virtual.reply} |" for virtual in rows]
+    head = ["| command | what it does | replies |", "|---|---|---|"]
+    return "\n".join(["```", *forms, "```", "", *head, *table])
 
 
 def _settings() -> str:
@@ -53,6 +62,7 @@ def _script_commands() -> str:
 
 SECTIONS: dict[str, Callable[[], str]] = {
     "commands": _commands,
+    "Redis 8's commands": partial(_dialect, "Redis 8"),
     "settings": _settings,
     "script commands": _script_commands,
 }

@@ -122,9 +122,17 @@ def test_hsetex_has_redis_8s_errors(talk_outside_multi: Talk) -> None:
         HSETEX                                  -> {arity}
         HSETEX h                                -> {arity}
         HSETEX h FIELDS 1 a                     -> {arity}
-        HSETEX h FIELDS 2 a 1                   -> {arity}
-        HSETEX h FIELDS 1 a 1 b                 -> {arity}
-        HSETEX h EX 100 FIELDS 1 a 1 b 2        -> {arity}
+        HSETEX h EX 1 FNX FIELDS                -> {arity}
+        HSETEX h FIELDS 2 a 1                   -> ERR wrong number of arguments
+        HSETEX h EX 100 FIELDS 1 a              -> ERR wrong number of arguments
+        HSETEX h FIELDS 1 a 1 b                 -> ERR unknown argument: b
+        HSETEX h EX 100 FIELDS 1 a 1 b 2        -> ERR unknown argument: b
+        HSETEX h FIELDS 1 a 1 FIELDS 1 b 2 -> ERR FIELDS keyword specified multiple times
+        HSETEX h FNX EX 100 KEEPTTL             -> {ONE_EXPIRY}
+        HSETEX h FNX EX 1 FXX                   -> ERR Only one of FXX or FNX arguments can be*
+        HSETEX h FNX EX 100 EX                  -> {ONE_EXPIRY}
+        HSETEX h FNX PXAT 9999999999999 FIELD   -> ERR unknown argument: FIELD
+        HSETEX h KEEPTTL FNX fxx EX             -> ERR Only one of FXX or FNX arguments can be*
         HSETEX h FIELDS 0 a 1                   -> ERR invalid number of fields
         HSETEX h FIELDS x a 1                   -> ERR invalid number of fields
         HSETEX h FIELDS -1 a 1                  -> ERR invalid number of fields
@@ -143,6 +151,16 @@ def test_hsetex_has_redis_8s_errors(talk_outside_multi: Talk) -> None:
         hsetex h EX 70368744177 FIELDS 1 a 1    -> {invalid}
         HSETEX h PXAT 70368744177663 FIELDS 1 a 1 -> 1
         HPEXPIRETIMEFIELD h a                   -> 70368744177663
+    """)
+
+
+def test_options_of_hsetex_may_follow_its_fields(talk: Talk) -> None:
+    talk("""
+        HSETEX h FIELDS 2 a 1 b 2 EX 100        -> 1
+        HTTLFIELD h FIELDS 2 a b                -> [100, 100]
+        HSETEX h FIELDS 1 a 3 FNX               -> 0
+        HSETEX h FXX FIELDS 1 a 3 KEEPTTL       -> 1
+        HTTLFIELD h a                           -> 100
     """)
 
 

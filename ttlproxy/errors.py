@@ -60,7 +60,11 @@ REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 NEGATIVE_EXPIRE = b"ERR invalid expire time, must be >= 0"
 MISSING_EXPIRE = b"ERR missing expire time"
-ONE_EXPIRY = b"ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified"
+MISSING_FIELDS = b"ERR missing FIELDS argument"
+FIELDS_TWICE = b"ERR FIELDS keyword specified multiple times"
+FIELDS_CUT = b"ERR FIELDS requires at least numfields and one field argument"
+CONDITIONS = b"ERR Multiple condition flags specified"
+WRONG_NUMBER = b"ERR wrong number of arguments"
 
 
 def wrong_arity(command: str) -> bytes:
@@ -91,7 +95,11 @@ def invalid_count(many: str) -> bytes:
     return f"ERR invalid number of {many}".encode()
 
 
-def one_condition(conditions: tuple[bytes, bytes]) -> bytes:
+def one_expiry(other: str) -> bytes:
+    return f"ERR Only one of EX, PX, EXAT, PXAT or {other} arguments can be specified".encode()
+
+
+def one_condition(conditions: tuple[bytes, ...]) -> bytes:
     return b"ERR Only one of %s or %s arguments can be specified" % (conditions[1], conditions[0])
 
 

@@ -13,19 +13,19 @@ from ttlproxy.commands.spec import Call, Virtual
 Args = Sequence[bytes]
 
 # word -> (unit in ms, counts from now)
-_SETTERS = {
+SETTERS = {
     "EXPIRE": (1000, True),
     "PEXPIRE": (1, True),
     "EXPIREAT": (1000, False),
     "PEXPIREAT": (1, False),
 }
-_GETTERS = {
+GETTERS = {
     "TTL": (1000, True),
     "PTTL": (1, True),
     "EXPIRETIME": (1000, False),
     "PEXPIRETIME": (1, False),
 }
-_UNITS = {1000: "seconds", 1: "milliseconds"}
+UNITS = {1000: "seconds", 1: "milliseconds"}
 
 
 def family(noun: Noun, fill: str, key: str, elements: tuple[str, str]) -> tuple[Virtual, ...]:
@@ -37,8 +37,8 @@ def family(noun: Noun, fill: str, key: str, elements: tuple[str, str]) -> tuple[
     name = f"{noun.prefix}{{}}{suffix}".format
     examples = _Examples(noun, fill, key, elements)
     return (
-        *(_setter(noun, name(word), *how, examples) for word, how in _SETTERS.items()),
-        *(_getter(noun, name(word), *how, examples) for word, how in _GETTERS.items()),
+        *(_setter(noun, name(word), *how, examples) for word, how in SETTERS.items()),
+        *(_getter(noun, name(word), *how, examples) for word, how in GETTERS.items()),
         _persist(noun, name("PERSIST"), examples),
     )
 
@@ -96,11 +96,11 @@ def _long_tail(noun: Noun) -> str:
 
 
 def _setter(noun: Noun, name: str, unit_ms: int, relative: bool, examples: _Examples) -> Virtual:
-    unit = _UNITS[unit_ms] if relative else f"unix-time-{_UNITS[unit_ms]}"
+    unit = UNITS[unit_ms] if relative else f"unix-time-{UNITS[unit_ms]}"
     how = "to live" if relative else "of expiry"
     return Virtual(
         name=name,
-        summary=f"Sets the time {how} of {noun.type} {noun.many}, in {_UNITS[unit_ms]}.",
+        summary=f"Sets the time {how} of {noun.type} {noun.many}, in {UNITS[unit_ms]}.",
         group=noun.type,
         forms=(
             f"key {noun.one} {unit} [NX|XX|GT|LT]",
@@ -119,7 +119,7 @@ def _getter(noun: Noun, name: str, unit_ms: int, relative: bool, examples: _Exam
     what = "time left to" if relative else "time of expiry of"
     return Virtual(
         name=name,
-        summary=f"Gives the {what} {noun.type} {noun.many}, in {_UNITS[unit_ms]}.",
+        summary=f"Gives the {what} {noun.type} {noun.many}, in {UNITS[unit_ms]}.",
         group=noun.type,
         forms=(f"key {noun.one}", f"key {_long_tail(noun)}"),
         no_form_has=4,

@@ -92,12 +92,19 @@ class Options(NamedTuple):
 
 
 # word -> (unit in ms, base)
-_EXPIRIES = {
+EXPIRIES = {
     b"EX": (1000, b"1"),
     b"PX": (1, b"1"),
     b"EXAT": (1000, b"0"),
     b"PXAT": (1, b"0"),
 }
+
+
+def expiry(args: Sequence[bytes], at: int, word: bytes, command: str) -> Time:
+    """The time that stands at `at`, after `word`."""
+    if at >= len(args):
+        raise Refused(errors.MISSING_EXPIRE)
+    return time(args[at], *EXPIRIES[word], command)
 
 
 def write_options(
@@ -115,16 +122,14 @@ def write_options(
             word = args[at].upper()
             if word == noun.keyword:
                 return Options(found, keep, condition, _counted(noun, args, at, command, width))
-            if word in _EXPIRIES or word == b"KEEPTTL":
+            if word in EXPIRIES or word == b"KEEPTTL":
                 if keep or found is not NO_TIME:
-                    raise Refused(errors.ONE_EXPIRY)
+                    raise Refused(errors.one_expiry("KEEPTTL"))
                 if word == b"KEEPTTL":
                     keep = True
                 else:
                     at += 1
-                    if at >= len(args):
-                        raise Refused(errors.MISSING_EXPIRE)
-                    found = time(args[at], *_EXPIRIES[word], command)
+                    found = expiry(args, at, word, command)
             elif word in conditions:
                 if condition:
                     raise Refused(errors.one_condition(conditions))

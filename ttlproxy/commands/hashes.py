@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttlproxy.commands import grammar
+from ttlproxy.commands import hash_forms, hash_grammar
 from ttlproxy.commands.elements import family, packed
-from ttlproxy.commands.grammar import Noun, Refused
+from ttlproxy.commands.grammar import Refused
+from ttlproxy.commands.hash_grammar import NOUN, Form
 from ttlproxy.commands.overrides import named, on_key, rest
 from ttlproxy.commands.spec import Call, Virtual
 from ttlproxy.commands.writes import untyped_refusal
 
-NOUN = Noun(type="hash", prefix="H", one="field", many="fields")
+_HSETEX = Form("HSETEX", width=2, keep=b"KEEPTTL", conditions=(b"FNX", b"FXX"))
 
 
 def _plan_setex(args: Sequence[bytes]) -> Call:
     try:
-        options = grammar.write_options(NOUN, args, "HSETEX", (b"FNX", b"FXX"), 2)
+        options = hash_grammar.options(_HSETEX, args)
     except Refused as refused:
         return untyped_refusal("HSETEX", refused)
     keep = b"1" if options.keep else b"0"
@@ -25,6 +26,7 @@ def _plan_setex(args: Sequence[bytes]) -> Call:
 
 
 VIRTUALS = (
+    *hash_forms.VIRTUALS,
     *family(NOUN, fill="HSET h a 1 b 2", key="h", elements=("a", "b")),
     Virtual(
         name="HSETEX",

@@ -163,4 +163,5 @@ def _overriding(virtual: Virtual) -> Override:
     def first(args: Sequence[bytes]) -> Sequence[bytes]:
         return args[1:2]
 
-    return Override(name=virtual.name, plan=virtual.plan, keys=first, targets=first)
+    targets = first if virtual.sets_deadlines else lambda args: ()
+    return Override(name=virtual.name, plan=virtual.plan, keys=first, targets=targets)

@@ -28,7 +28,7 @@ class Virtual:
     makes the call of a request whose arity is right; no_form_has: a number of words between the
     forms, which is wrong; example: lines typed in
     redis-cli one after the other on an empty database, each with its reply; sets_deadlines: it may
-    make its key managed.
+    make its key managed; dialect: the server whose command it is, if it is not our own.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Virtual:
     example: tuple[tuple[str, str], ...]
     sets_deadlines: bool = False
     no_form_has: int = 0
+    dialect: str = ""
 
     @cached_property
     def min_words(self) -> int:

@@ -1,0 +1,271 @@
+"""Redis 8's hash-field commands before servers that lack them, answered as Redis 8.10 does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from tests.containers import AnyServer
+from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.raw import Connection
+from tests.servers import Proxy
+
+talk = said_in(WAYS)
+talk_outside_multi = said_in(OUTSIDE_MULTI)
+
+WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+NOT_AN_INTEGER = "ERR value is not an integer or out of range"
+SETTERS = ["HEXPIRE", "HPEXPIRE", "HEXPIREAT", "HPEXPIREAT"]
+QUERIES = ["HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME", "HPERSIST", "HGETDEL"]
+
+
+def test_deadlines_are_set_asked_for_and_taken_away(talk: Talk) -> None:
+    talk("""
+        HSET h a 1 b 2 c 3                          -> 3
+        HEXPIRE h 100 FIELDS 3 a b zz               -> [1, 1, -2]
+        HTTL h FIELDS 4 a b c zz                    -> [100, 100, -1, -2]
+        HPEXPIREAT h @+200001ms FIELDS 1 a          -> [1]
+        HPEXPIRETIME h FIELDS 2 a c                 -> [@+200001ms, -1]
+        HEXPIRETIME h FIELDS 1 a                    -> [@+201s]
+        HPEXPIRE h 300000 FIELDS 1 b                -> [1]
+        HTTL h FIELDS 1 b                           -> [300]
+        HEXPIREAT h @+400s FIELDS 1 b               -> [1]
+        HEXPIRETIME h FIELDS 1 b                    -> [@+400s]
+        HPERSIST h FIELDS 4 a a c zz                -> [1, -1, -1, -2]
+        HTTL h FIELDS 2 a b                         -> [-1, *
+        HTTLFIELD h a                               -> -1
+    """)
+
+
+def test_of_a_key_that_is_not_there_nothing_is_there(talk: Talk) -> None:
+    talk("""
+        HEXPIRE no 100 FIELDS 2 a b                 -> [-2, -2]
+        HEXPIRE no 0 FIELDS 1 a                     -> [-2]
+        HTTL no FIELDS 2 a b                        -> [-2, -2]
+        HPEXPIRETIME no FIELDS 1 a                  -> [-2]
+        HPERSIST no FIELDS 1 a                      -> [-2]
+        HGETEX no EX 100 FIELDS 2 a b               -> [nil, nil]
+        HGETDEL no FIELDS 2 a b                     -> [nil, nil]
+        EXISTS no                                   -> 0
+    """)
+
+
+def test_conditions_may_stand_on_either_side_of_the_fields_and_twice(talk: Talk) -> None:
+    talk("""
+        HSET h a 1 b 2                              -> 2
+        HEXPIREAT h @+100s XX FIELDS 1 a            -> [0]
+        HEXPIREAT h @+100s FIELDS 1 a nx            -> [1]
+        HEXPIREAT h @+100s NX FIELDS 2 a b NX       -> [0, 1]
+        HEXPIREAT h @+100s GT FIELDS 1 a            -> [0]
+        HEXPIREAT h @+200s GT FIELDS 1 a            -> [1]
+        HEXPIREAT h @+300s LT FIELDS 1 a            -> [0]
+        HEXPIREAT h @-9s GT FIELDS 1 a              -> [0]
+        HEXPIREAT h @-9s lt FIELDS 1 a              -> [2]
+        HGETALL h                                   -> ["b", "2"]
+    """)
+
+
+def test_a_deadline_already_past_deletes_and_the_key_goes_with_its_last_field(talk: Talk) -> None:
+    talk("""
+        HSET h a 1 b 2                              -> 2
+        HEXPIRE h 0 FIELDS 3 a a zz                 -> [2, -2, -2]
+        HPEXPIREAT h 1 FIELDS 1 b                   -> [2]
+        EXISTS h                                    -> 0
+    """)
+
+
+def test_setters_find_mistakes_in_redis_8s_order(talk: Talk) -> None:
+    for name in SETTERS:
+        late = f"ERR invalid expire time in '{name.lower()}' command"
+        talk(f"""
+            SET s text                              -> OK
+            {name} s x WORD 1 a b c                 -> {WRONGTYPE}
+            {name} h x FIELDS 0 a                   -> {NOT_AN_INTEGER}
+            {name} h -1 FIELDS 0 a                  -> ERR invalid expire time, must be >= 0
+            {name} h 70368744177664 FIELDS 0 a      -> {late}
+            {name} h 9 FIELDS 0 a                   -> ERR Parameter `numFields` should be greater*
+            {name} h 9 FIELDS x a                   -> ERR Parameter `numFields` should be greater*
+            {name} h 9 FIELDS 2147483648 a          -> ERR Parameter `numFields` should be greater*
+            {name} h 9 FIELDS 2 a                   -> ERR wrong number of arguments
+            {name} h 9 FIELDS 1 a b                 -> ERR unknown argument: b
+            {name} h 9 WORD FIELDS 1 a              -> ERR unknown argument: WORD
+            {name} h 9 NX XX GT                     -> ERR missing FIELDS argument
+            {name} h 9 NX NX FIELDS a               -> ERR FIELDS requires at least numfields and*
+            {name} h 9 FIELDS 1 a FIELDS 1 b        -> ERR FIELDS keyword specified multiple times
+            {name} h 9 NX FIELDS 1 a GT             -> ERR Multiple condition flags specified
+            {name} h 9 XX GT FIELDS 1 a             -> ERR Multiple condition flags specified
+            EXISTS h                                -> 0
+            DEL s                                   -> 1
+        """)
+
+
+def test_queries_find_mistakes_in_redis_8s_order(talk: Talk) -> None:
+    word = "ERR Mandatory argument FIELDS is missing or not at the right position"
+    positive = "ERR Number of fields must be a positive integer"
+    match = "ERR The `numfields` parameter must match the number of arguments"
+    for name in QUERIES:
+        talk(f"""
+            SET s text                              -> OK
+            {name} s WORD 0 a                       -> {WRONGTYPE}
+            {name} h WORD 0 a                       -> {word}
+            {name} h FIELDS 0 a                     -> {positive}
+            {name} h FIELDS x a                     -> {positive}
+            {name} h FIELDS 2 a                     -> {match}
+            {name} h FIELDS 1 a b                   -> {match}
+            {name} h fields 1 a                     -> [*
+            DEL s                                   -> 1
+        """)
+
+
+def test_too_few_words_are_refused(talk_outside_multi: Talk) -> None:
+    short = [f"{name} h 9 FIELDS 1" for name in SETTERS] + [
+        f"{name} h FIELDS 1" for name in QUERIES
+    ]
+    for request in [*short, "HGETEX h FIELDS 1", "HGETEX", "HTTL h"]:
+        name = request.split()[0].lower()
+        talk_outside_multi(f"{request} -> ERR wrong number of arguments for '{name}' command")
+
+
+# --- HGETEX and HGETDEL
+
+
+@pytest.mark.parametrize(
+    "expiry", ["EX 100", "PX 100000", "EXAT @+100s", "PXAT @+100000ms", "ex 100"]
+)
+def test_hgetex_gives_values_and_dates_what_is_there(talk: Talk, expiry: str) -> None:
+    talk(f"""
+        HSET h a 1 b 2 c 3                          -> 3
+        HGETEX h {expiry} FIELDS 3 a zz b           -> ["1", nil, "2"]
+        HTTL h FIELDS 4 a b c zz                    -> [100, 100, -1, -2]
+        HGETEX h FIELDS 2 c a                       -> ["3", "1"]
+        HTTL h FIELDS 2 a c                         -> [100, -1]
+        HGETEX h FIELDS 2 a c PERSIST               -> ["1", "3"]
+        HTTL h FIELDS 2 a b                         -> [-1, 100]
+    """)
+
+
+def test_hgetex_with_a_time_already_past_gives_the_value_and_deletes(talk: Talk) -> None:
+    talk("""
+        HSET h a 1 b 2                              -> 2
+        HEXPIRE h 100 FIELDS 2 a b                  -> [1, 1]
+        HGETEX h EX 0 FIELDS 2 a a                  -> ["1", nil]
+        HLEN h                                      -> 1
+        HGETEX h PXAT 1 FIELDS 1 b                  -> ["2"]
+        EXISTS h                                    -> 0
+        HSET h a 1                                  -> 1
+        HTTL h FIELDS 1 a                           -> [-1]
+    """)
+
+
+def test_hgetex_finds_mistakes_in_redis_8s_order(talk: Talk) -> None:
+    one = "ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified"
+    late = "ERR invalid expire time in 'hgetex' command"
+    talk(f"""
+        SET s text                                  -> OK
+        HGETEX s WORD FIELDS 0 a                    -> {WRONGTYPE}
+        HGETEX h WORD FIELDS 0 a                    -> ERR unknown argument: WORD
+        HGETEX h KEEPTTL FIELDS 0 a                 -> ERR unknown argument: KEEPTTL
+        HGETEX h EX x FIELDS 0 a                    -> {NOT_AN_INTEGER}
+        HGETEX h EX -1 FIELDS 0 a                   -> ERR invalid expire time, must be >= 0
+        HGETEX h PXAT 70368744177664 FIELDS 0 a     -> {late}
+        HGETEX h EX 1 PERSIST FIELDS 1 a            -> {one}
+        HGETEX h PERSIST PERSIST FIELDS 1 a         -> {one}
+        HGETEX h PX 70368744177663 FIELDS 0 a       -> {late}
+        HGETEX h EX 1 FIELDS 0 a                    -> ERR invalid number of fields
+        HGETEX h FIELDS x a                         -> ERR invalid number of fields
+        HGETEX h FIELDS 2 a                         -> ERR wrong number of arguments
+        HGETEX h FIELDS 1 a b                       -> ERR unknown argument: b
+        HGETEX h FIELDS 1 a FIELDS 1 b              -> ERR FIELDS keyword specified multiple times
+        HGETEX h FIELDS 1 a EX                      -> ERR missing expire time
+        HGETEX h EX 100 PX 100                      -> {one}
+        HGETEX h EXAT 100 EXAT                      -> {one}
+        HGETEX h EX 1 PERSIST EX                    -> {one}
+        EXISTS h                                    -> 0
+    """)
+
+
+def test_hgetdel_gives_values_and_deletes_with_their_deadlines(talk: Talk) -> None:
+    talk("""
+        HSET h a 1 b 2 c 3                          -> 3
+        HEXPIRE h 100 FIELDS 2 a b                  -> [1, 1]
+        HGETDEL h FIELDS 3 a zz a                   -> ["1", nil, nil]
+        HLEN h                                      -> 2
+        HSET h a 4                                  -> 1
+        HTTL h FIELDS 3 a b c                       -> [-1, 100, -1]
+        HGETDEL h FIELDS 3 a b c                    -> ["4", "2", "3"]
+        EXISTS h                                    -> 0
+        HSET h b 1                                  -> 1
+        HTTL h FIELDS 1 b                           -> [-1]
+    """)
+
+
+def test_what_is_past_its_deadline_is_absent(talk: Talk) -> None:
+    talk("""
+        HSET h a 1 b 2 c 3 d 4                      -> 4
+        HPEXPIRE h 20 FIELDS 3 a b c                -> [1, 1, 1]
+        wait 20
+        HTTL h FIELDS 1 a                           -> [-2]
+        HGETEX h EX 100 FIELDS 2 a d                -> [nil, "4"]
+        HGETDEL h FIELDS 2 b d                      -> [nil, "4"]
+        HPERSIST h FIELDS 1 c                       -> [-2]
+        EXISTS h                                    -> 0
+    """)
+
+
+def test_null_replies_have_the_shape_of_the_clients_protocol(app: Connection) -> None:
+    app.ask("HSET", "h", "a", "1")
+    for name in ("HGETEX", "HGETDEL"):
+        app.ask("HELLO", "2")
+        assert app.ask(name, "h", "FIELDS", "2", "zz", "y") == b"*2\r\n$-1\r\n$-1\r\n"
+        app.ask("HELLO", "3")
+        assert app.ask(name, "h", "FIELDS", "2", "zz", "y") == b"*2\r\n_\r\n_\r\n"
+
+
+# --- redis-py's own methods
+
+
+@pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
+def client(proxy: Proxy, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
+    with redis.Redis(port=proxy.port, protocol=request.param, decode_responses=True) as connected:
+        yield connected
+
+
+def test_an_application_that_uses_redis_py_for_redis_8_runs_unchanged(client: redis.Redis) -> None:
+    client.hset("h", mapping={"a": "1", "b": "2", "c": "3"})
+    assert client.hexpire("h", 100, "a", "b", "zz") == [1, 1, -2]
+    assert client.hexpire("h", 200, "a", nx=True) == [0]
+    assert client.hpexpire("h", 300_000, "a", gt=True) == [1]
+    assert client.httl("h", "a", "b", "c", "zz") == [300, 100, -1, -2]
+    assert client.hexpireat("h", 4102444800, "a") == [1]
+    assert client.hexpiretime("h", "a", "c") == [4102444800, -1]
+    assert client.hpexpireat("h", 4102444800123, "a", xx=True) == [1]
+    assert client.hpexpiretime("h", "a") == [4102444800123]
+    assert client.hpersist("h", "a", "c", "zz") == [1, -1, -2]
+    assert client.hpttl("h", "a", "zz") == [-1, -2]
+    assert client.hgetex("h", "a", "zz", ex=100) == ["1", None]
+    assert client.hgetex("h", "a", persist=True) == ["1"]
+    assert client.hsetex("h", mapping={"a": "9", "d": "4"}, px=100_000) == 1
+    assert client.httl("h", "a", "d") == [100, 100]
+    assert client.hgetdel("h", "a", "zz") == ["9", None]
+    assert client.hexpire("h", 0, "b") == [2]
+    assert client.hgetall("h") == {"c": "3", "d": "4"}
+    with pytest.raises(redis.ResponseError, match="must be >= 0"):
+        client.hexpire("h", -1, "c")
+    with client.pipeline(transaction=True) as pipeline:
+        pipeline.hexpire("h", 100, "c")
+        pipeline.httl("h", "c")
+        pipeline.hgetdel("h", "c", "d")
+        assert pipeline.execute() == [[1], [100], ["3", "4"]]
+    assert not client.exists("h")
+
+
+def test_nothing_of_it_is_left_inside(client: redis.Redis, server: AnyServer) -> None:
+    client.hsetex("h", mapping={"a": "1", "b": "2", "c": "3"}, ex=100)
+    client.hgetex("h", "a", persist=True)
+    client.hgetex("h", "b", pxat=1)
+    client.hgetdel("h", "c")
+    with redis.Redis(port=server.port, decode_responses=True) as direct:
+        inside = set(direct.keys()) - {"__ttl:lease", "__ttl:layout"}
+        assert inside == {"h"}

@@ -1,0 +1,45 @@
+-- HGETEX: the values of hash fields, whose deadline is set (to `amount`), taken away (flag 1), or left.
+-- KEYS: data index schedule
+-- ARGV: origin how field...
+-- RESULT: for each field its value, nil where there is none
+-- include words
+-- include try
+-- include clock
+-- include index
+-- include hash
+-- include typed
+-- include deadline
+local before = index_first(index)
+local set, cleared = false, 0
+
+local function change(field)
+  if flag == '1' then
+    cleared = cleared + (tonumber(index_clear(index, field)) or 0)
+  elseif at and at <= now then
+    cleared = cleared + (tonumber(index_clear(index, field)) or 0)
+    remove(field)
+  elseif at then
+    index_set(index, field, at)
+    set = true
+  end
+end
+
+local values = {}
+for i = first_field, #ARGV do
+  local value = redis.pcall('HGET', data, ARGV[i])
+  if type(value) == 'table' then
+    return value
+  end
+  if value then
+    change(ARGV[i])
+  end
+  if failure then
+    return failure
+  end
+  values[#values + 1] = value
+end
+if set then
+  index_was_set(db, prefix, data, index, schedule, now, before, at)
+end
+index_was_cleared(data, index, schedule, cleared)
+return failure or values
