@@ -83,8 +83,9 @@ class _Reader:
         requests: list[list[bytes | str | int]] = []
         for key, type_ in zip(keys, types, strict=True):
             index = indexes.get(key, NOTHING)
+            words = _READERS.get(type_, ["DUMP"])
             requests += [
-                [_READERS.get(type_, "DUMP"), key],
+                [words[0], key, *words[1:]],
                 ["PTTL", key],
                 ["ZRANGE", index, 0, -1, "WITHSCORES"],
                 ["PTTL", index],
@@ -158,8 +159,14 @@ def _string(word: bytes) -> dict[bytes, bytes]:
 
 
 # Any other type is taken whole, as none of its elements can have a deadline.
-_READERS = {"hash": "HGETALL", "set": "SMEMBERS", "string": "GET"}
+_READERS = {
+    "hash": ["HGETALL"],
+    "set": ["SMEMBERS"],
+    "zset": ["ZRANGE", "0", "-1", "WITHSCORES"],
+    "string": ["GET"],
+}
 _ELEMENTS: dict[str, Callable[[Any], dict[bytes, bytes]]] = {
     "hash": _pairs,
     "set": _members,
+    "zset": _pairs,
 }

@@ -3,7 +3,7 @@
 Words and expected bulks may be quoted, with escapes: `"\\x00"`. In both, `@+100s` and `@-5ms` are
 absolute times from the conversation's start. A line `wait 20` awaits 20 ms of Redis's clock.
 Replies are written as `3`, `OK`, `"bulk"`, `nil`, `[1, "a"]`, and errors word for word; a last `*`
-stands for any ending. RESP3's maps and sets are written as RESP2's arrays.
+stands for any ending. RESP3's maps and sets are written as RESP2's arrays, its doubles as bulks.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class _Replies:
 
     def one(self, *, unordered: bool = False) -> str:
         kind, head = self.line()
-        if kind in b"+-:,#(":
+        if kind == b",":
+            return quoted(head)
+        if kind in b"+-:#(":
             return head.decode(errors="backslashreplace")
         if kind == b"_" or head == b"-1":
             return "nil"

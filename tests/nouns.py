@@ -1,11 +1,12 @@
-"""One conversation for both types: it is written for hashes, and said to sets in their words.
+"""One conversation for all types: it is written for hashes, and said to the others in their words.
 
-`ADD k a b` adds elements, `REM` removes them, `LEN` and `HAS` ask, `ODD k a` makes a key of the
-other type; the rest is the FIELD family, which sets call MEMBER.
+`ADD k a b` adds elements, `REM` removes them, `LEN` and `HAS` ask, `ODD k a` makes a key of
+another type; the rest is the FIELD family, which others call MEMBER.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import product
 
 import pytest
@@ -14,31 +15,50 @@ from tests.containers import Container
 from tests.conversation import WORD, Talk, Way, talking
 from tests.servers import Proxy, Server
 
-TYPES = ["hash", "set"]
-both_types = pytest.mark.parametrize("type_", TYPES)
 
-_OWN_WORDS = {
-    "hash": {"REM": "HDEL", "LEN": "HLEN", "HAS": "HEXISTS"},
-    "set": {"REM": "SREM", "LEN": "SCARD", "HAS": "SISMEMBER"},
+@dataclass(frozen=True)
+class _Words:
+    """A type's own words. `{}` in `element` and `question` is an element; `odd` is another type."""
+
+    prefix: str
+    noun: str
+    add: str
+    element: str
+    remove: str
+    length: str
+    has: str
+    odd: str
+    question: str = "{}"
+
+
+_TYPES = {
+    "hash": _Words("H", "FIELD", "HSET", "{} 1", "HDEL", "HLEN", "HEXISTS", odd="set"),
+    "set": _Words("S", "MEMBER", "SADD", "{}", "SREM", "SCARD", "SISMEMBER", odd="zset"),
+    "zset": _Words(
+        *("Z", "MEMBER", "ZADD", "0 {}", "ZREM", "ZCARD", "ZLEXCOUNT"),
+        odd="hash",
+        question="[{0} [{0}",  # equal scores: members lie between themselves
+    ),
 }
-_FAMILY = re.compile(r"\bH(P?(?:EXPIRE(?:AT|TIME)?|TTL|PERSIST))FIELD\b", re.IGNORECASE)
-_NOUNS = {"FIELDS": "MEMBERS", "fields": "members", "Fields": "Members"}
+every_type = pytest.mark.parametrize("type_", _TYPES)
+
+_FAMILY = re.compile(r"\b(H)(P?(?:EXPIRE(?:AT|TIME)?|TTL|PERSIST))FIELD\b", re.IGNORECASE)
 
 
-def said_to_both(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
-    """A fixture with which a test says its text to both types, once in each of the ways."""
+def said_to_all(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
+    """A fixture with which a test says its text to all types, once in each of the ways."""
 
     @pytest.fixture(
-        params=product(TYPES, ways), ids=lambda param: f"{param[0]}-{param[1].__name__}"
+        params=product(_TYPES, ways), ids=lambda param: f"{param[0]}-{param[1].__name__}"
     )
-    def both(
+    def every(
         request: pytest.FixtureRequest, proxy: Proxy, server: Server | Container
     ) -> Iterator[Talk]:
         type_, way = request.param
         with talking(proxy, server, way) as say:
             yield lambda text: say(said_of(type_, text))
 
-    return both
+    return every
 
 
 def said_of(type_: str, text: str) -> str:
@@ -47,27 +67,32 @@ def said_of(type_: str, text: str) -> str:
 
 
 def _line(type_: str, line: str) -> str:
+    words = _TYPES[type_]
     verb, _, rest = line.partition(" ")
-    if verb in {"ADD", "ODD"}:
-        said, arrow, expected = rest.partition("->")
-        key, *elements = WORD.findall(said)
-        is_set = (type_ == "set") is (verb == "ADD")
-        words = elements if is_set else [word for each in elements for word in (each, "1")]
-        line = f"{'SADD' if is_set else 'HSET'} {key} {' '.join(words)} {arrow}{expected}"
-        return _for_sets(line) if type_ == "set" else line
-    line = f"{_OWN_WORDS[type_].get(verb, verb)} {rest}"
-    return _for_sets(line) if type_ == "set" else line
+    said, arrow, expected = rest.partition("->")
+    if verb == "ADD":
+        line = f"{_added(words, said)} {arrow}{expected}"
+    elif verb == "ODD":
+        line = f"{_added(_TYPES[words.odd], said)} {arrow}{expected}"
+    elif verb == "HAS":
+        key, element = said.split()
+        line = f"{words.has} {key} {words.question.format(element)} {arrow}{expected}"
+    elif verb in ("REM", "LEN"):
+        line = f"{words.remove if verb == 'REM' else words.length} {rest}"
+    return line if type_ == "hash" else _in_own_nouns(words, line)
 
 
-def _for_sets(line: str) -> str:
-    line = _FAMILY.sub(
-        lambda found: (
-            ("S" if found[0][0] == "H" else "s")
-            + found[1]
-            + ("MEMBER" if found[0][0] == "H" else "member")
-        ),
-        line,
-    )
-    for ours, theirs in _NOUNS.items():
-        line = line.replace(ours, theirs)
+def _added(words: _Words, said: str) -> str:
+    key, *elements = WORD.findall(said)
+    return " ".join([words.add, key, *map(words.element.format, elements)])
+
+
+def _in_own_nouns(words: _Words, line: str) -> str:
+    def command(found: re.Match[str]) -> str:
+        name = f"{words.prefix}{found[2].upper()}{words.noun}"
+        return name if found[1] == "H" else name.lower()
+
+    line = _FAMILY.sub(command, line)
+    for cased in (str.upper, str.capitalize, str.lower):
+        line = line.replace(cased("fields"), cased(f"{words.noun}s"))
     return line

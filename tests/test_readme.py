@@ -21,7 +21,7 @@ _CALL = re.compile(rb"(?:call|try)\('([A-Z]+)'")
 
 def _commands() -> str:
     lines = []
-    for group in ("hash", "set"):
+    for group in dict.fromkeys(virtual.group for virtual in VIRTUALS.values()):
         lines += ["```"]
         for virtual in VIRTUALS.values():
             if virtual.group == group and not virtual.dialect:

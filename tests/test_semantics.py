@@ -1,7 +1,7 @@
 """What each native command does to deadlines: the rows of SEMANTICS.md's first table, and R1 to R6.
 
-Hashes, sets and whole keys. What the virtual commands say stands in test_semantics_virtual.py and
-test_semantics_write.py.
+Hashes, sets, whole keys, and what all types have in common. What the virtual commands say stands in
+test_semantics_virtual.py and test_semantics_write.py.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import pytest
 from tests.containers import Container
 from tests.content import LEASE, read
 from tests.conversation import WAYS, Talk, hold, let_pass, said_in
-from tests.nouns import both_types, said_of, said_to_both
+from tests.nouns import every_type, said_of, said_to_all
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import Client
 from tests.servers import Proxy, Server
 
 talk = said_in(WAYS)
-both = said_to_both(WAYS)
+every = said_to_all(WAYS)
 
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
@@ -120,7 +120,7 @@ def test_the_first_look_after_the_deadline_does_not_see_the_member(talk: Talk) -
 
 
 @pytest.mark.usefixtures("no_reaper")
-def test_a_key_whose_elements_are_all_past_their_deadlines_is_not_there(both: Talk) -> None:
+def test_a_key_whose_elements_are_all_past_their_deadlines_is_not_there(every: Talk) -> None:
     looks = _looks("""
         EXISTS k                            -> 0
         EXISTS k nokey k                    -> 0
@@ -147,8 +147,10 @@ def test_a_key_whose_elements_are_all_past_their_deadlines_is_not_there(both: Ta
         APPEND k text                       -> 4
         LPUSH k a                           -> 1
     """)
-    both(_each("ADD k a b -> 2", looks) + _each("HPEXPIREFIELD k 40 FIELDS 2 a b -> [1, 1]", looks))
-    both("wait 40\n" + "".join(looks))
+    every(
+        _each("ADD k a b -> 2", looks) + _each("HPEXPIREFIELD k 40 FIELDS 2 a b -> [1, 1]", looks)
+    )
+    every("wait 40\n" + "".join(looks))
 
 
 def _looks(text: str) -> list[str]:
@@ -162,7 +164,7 @@ def _each(line: str, looks: list[str]) -> str:
     return "".join(re.sub(r"\bk\b", f"k{n}", line) + "\n" for n in range(len(looks)))
 
 
-@both_types
+@every_type
 @pytest.mark.usefixtures("no_reaper")
 def test_a_transaction_is_as_fresh_as_its_exec(proxy: Proxy, clock: Client, type_: str) -> None:
     with Connection(proxy.port) as one, Connection(proxy.port) as other:
@@ -175,7 +177,7 @@ def test_a_transaction_is_as_fresh_as_its_exec(proxy: Proxy, clock: Client, type
         assert one.ask("EXEC") == b"*2\r\n:1\r\n:0\r\n"
 
 
-@both_types
+@every_type
 @pytest.mark.usefixtures("no_reaper")
 def test_a_deadline_that_another_client_set_is_known_to_all(
     proxy: Proxy, clock: Client, type_: str
@@ -188,8 +190,8 @@ def test_a_deadline_that_another_client_set_is_known_to_all(
 
 
 @pytest.mark.usefixtures("no_reaper")
-def test_an_earlier_deadline_behind_a_later_one_is_the_one_that_counts(both: Talk) -> None:
-    both("""
+def test_an_earlier_deadline_behind_a_later_one_is_the_one_that_counts(every: Talk) -> None:
+    every("""
         ADD k a b                           -> 2
         HEXPIREFIELD k a 100                -> 1
         HPEXPIREFIELD k a 20                -> 1
@@ -203,9 +205,9 @@ def test_an_earlier_deadline_behind_a_later_one_is_the_one_that_counts(both: Tal
 
 
 def test_an_element_that_nobody_reads_is_gone_from_redis_soon_after(
-    both: Talk, server: Server | Container
+    every: Talk, server: Server | Container
 ) -> None:
-    both("""
+    every("""
         ADD k a b                               -> 2
         ADD gone a                              -> 1
         HPEXPIREFIELD k a 20                    -> 1
@@ -356,8 +358,8 @@ def test_a_refused_write_of_a_set_leaves_its_deadlines(talk: Talk) -> None:
 # --- R3: removing an element removes its deadline
 
 
-def test_an_element_removed_and_added_again_has_no_deadline(both: Talk) -> None:
-    both("""
+def test_an_element_removed_and_added_again_has_no_deadline(every: Talk) -> None:
+    every("""
         ADD k a b                       -> 2
         HPEXPIREFIELD k a 20            -> 1
         HEXPIREFIELD k b 100            -> 1
@@ -369,8 +371,8 @@ def test_an_element_removed_and_added_again_has_no_deadline(both: Talk) -> None:
     """)
 
 
-def test_removing_what_expired_counts_nothing(both: Talk) -> None:
-    both("""
+def test_removing_what_expired_counts_nothing(every: Talk) -> None:
+    every("""
         ADD k a b c                     -> 3
         HPEXPIREFIELD k a 20            -> 1
         wait 20
@@ -380,8 +382,8 @@ def test_removing_what_expired_counts_nothing(both: Talk) -> None:
     """)
 
 
-def test_the_last_element_takes_its_key_and_all_that_belongs_to_it(both: Talk) -> None:
-    both("""
+def test_the_last_element_takes_its_key_and_all_that_belongs_to_it(every: Talk) -> None:
+    every("""
         ADD k a b                       -> 2
         HEXPIREFIELD k 100 FIELDS 2 a b -> [1, 1]
         REM k a b                       -> 2
@@ -544,8 +546,8 @@ def test_moving_into_an_expiring_set_keeps_that_keys_expiry(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize(("rename", "done"), [("RENAME", "OK"), ("RENAMENX", "1")])
-def test_a_renamed_key_takes_its_deadlines_along(both: Talk, rename: str, done: str) -> None:
-    both(f"""
+def test_a_renamed_key_takes_its_deadlines_along(every: Talk, rename: str, done: str) -> None:
+    every(f"""
         ADD k a b                       -> 2
         HEXPIREFIELD k a 100            -> 1
         EXPIRE k 200                    -> 1
@@ -557,8 +559,8 @@ def test_a_renamed_key_takes_its_deadlines_along(both: Talk, rename: str, done: 
     """)
 
 
-def test_deadlines_pass_under_the_new_name(both: Talk) -> None:
-    both("""
+def test_deadlines_pass_under_the_new_name(every: Talk) -> None:
+    every("""
         ADD k a b                       -> 2
         HPEXPIREFIELD k a 20            -> 1
         RENAME k new                    -> OK
@@ -568,8 +570,8 @@ def test_deadlines_pass_under_the_new_name(both: Talk) -> None:
     """)
 
 
-def test_the_destinations_old_deadlines_go_when_a_key_is_renamed_onto_it(both: Talk) -> None:
-    both("""
+def test_the_destinations_old_deadlines_go_when_a_key_is_renamed_onto_it(every: Talk) -> None:
+    every("""
         ADD plain a b                   -> 2
         ADD k a c                       -> 2
         HEXPIREFIELD k 100 FIELDS 2 a c -> [1, 1]
@@ -588,9 +590,9 @@ def test_the_destinations_old_deadlines_go_when_a_key_is_renamed_onto_it(both: T
 
 
 def test_renaming_a_managed_key_onto_a_managed_one_leaves_only_its_own_deadlines(
-    both: Talk,
+    every: Talk,
 ) -> None:
-    both("""
+    every("""
         ADD k a b                       -> 2
         HEXPIREFIELD k a 100            -> 1
         ADD other a b                   -> 2
@@ -602,8 +604,8 @@ def test_renaming_a_managed_key_onto_a_managed_one_leaves_only_its_own_deadlines
     """)
 
 
-def test_an_all_expired_destination_does_not_block_renamenx(both: Talk) -> None:
-    both("""
+def test_an_all_expired_destination_does_not_block_renamenx(every: Talk) -> None:
+    every("""
         ADD k a                         -> 1
         HEXPIREFIELD k a 100            -> 1
         ADD other a b                   -> 2
@@ -615,8 +617,8 @@ def test_an_all_expired_destination_does_not_block_renamenx(both: Talk) -> None:
     """)
 
 
-def test_renaming_a_key_to_its_own_name_changes_nothing(both: Talk) -> None:
-    both("""
+def test_renaming_a_key_to_its_own_name_changes_nothing(every: Talk) -> None:
+    every("""
         ADD k a                         -> 1
         HEXPIREFIELD k a 100            -> 1
         RENAME k k                      -> OK
@@ -630,8 +632,8 @@ def test_renaming_a_key_to_its_own_name_changes_nothing(both: Talk) -> None:
 
 
 @pytest.mark.parametrize("delete", ["DEL", "UNLINK"])
-def test_a_deleted_key_starts_clean(both: Talk, delete: str) -> None:
-    both(f"""
+def test_a_deleted_key_starts_clean(every: Talk, delete: str) -> None:
+    every(f"""
         ADD k a b                       -> 2
         HPEXPIREFIELD k a 20            -> 1
         HEXPIREFIELD k b 100            -> 1
@@ -644,8 +646,8 @@ def test_a_deleted_key_starts_clean(both: Talk, delete: str) -> None:
 
 
 @pytest.mark.parametrize("expire", ["PEXPIRE k 20", "PEXPIREAT k @-1ms", "EXPIRE k 0"])
-def test_a_key_that_expired_as_a_whole_starts_clean(both: Talk, expire: str) -> None:
-    both(f"""
+def test_a_key_that_expired_as_a_whole_starts_clean(every: Talk, expire: str) -> None:
+    every(f"""
         ADD k a b                       -> 2
         HPEXPIREFIELD k a 40            -> 1
         HEXPIREFIELD k b 100            -> 1
@@ -662,9 +664,9 @@ def test_a_key_that_expired_as_a_whole_starts_clean(both: Talk, expire: str) -> 
 @pytest.mark.parametrize("expire", ["EXPIRE k 200", "PEXPIRE k 200000", "EXPIREAT k @+200s",
                                     "PEXPIREAT k @+200000ms"])  # fmt: skip
 def test_the_keys_own_expiry_leaves_deadlines_alone_and_persist_does_too(
-    both: Talk, expire: str
+    every: Talk, expire: str
 ) -> None:
-    both(f"""
+    every(f"""
         ADD k a b                       -> 2
         HEXPIREFIELD k a 100            -> 1
         {expire}                        -> 1
@@ -677,9 +679,9 @@ def test_the_keys_own_expiry_leaves_deadlines_alone_and_persist_does_too(
     """)
 
 
-def test_deadlines_that_come_back_follow_the_keys_expiry_again(both: Talk) -> None:
+def test_deadlines_that_come_back_follow_the_keys_expiry_again(every: Talk) -> None:
     """The index was emptied in between, and with it went its expiry."""
-    both("""
+    every("""
         ADD k a                         -> 1
         HEXPIREFIELD k a 100            -> 1
         PEXPIRE k 20                    -> 1
@@ -692,11 +694,11 @@ def test_deadlines_that_come_back_follow_the_keys_expiry_again(both: Talk) -> No
 
 
 def test_conditions_of_expire_hold_for_deadlines_too(
-    both: Talk, server: Server | Container
+    every: Talk, server: Server | Container
 ) -> None:
     if server.name == "6.2":
         pytest.skip("EXPIRE takes conditions from Redis 7.0 on")
-    both("""
+    every("""
         ADD k a b                       -> 2
         HEXPIREFIELD k a 100            -> 1
         EXPIRE k 10 XX                  -> 0
@@ -711,8 +713,8 @@ def test_conditions_of_expire_hold_for_deadlines_too(
     """)
 
 
-def test_the_same_key_in_another_database_is_another_key(both: Talk) -> None:
-    both("""
+def test_the_same_key_in_another_database_is_another_key(every: Talk) -> None:
+    every("""
         SELECT 1                        -> OK
         ADD k a b                       -> 2
         HPEXPIREFIELD k a 20            -> 1
@@ -732,7 +734,7 @@ def test_the_same_key_in_another_database_is_another_key(both: Talk) -> None:
 # --- transactions
 
 
-@both_types
+@every_type
 @pytest.mark.parametrize(
     "refused", ["HEXPIREFIELD k a", "HEXPIREFIELD", "HTTLFIELD k", "HTTLFIELD k FIELDS 1",
                 "HPERSISTFIELD k a b", "HSETEX h FIELDS 1 a", "SADDEX s 100"],
@@ -751,7 +753,7 @@ def test_a_virtual_command_of_too_few_words_aborts_the_transaction(
     hold(app, clock, said_of(type_, conversation))
 
 
-@both_types
+@every_type
 def test_a_discarded_transaction_sets_no_deadline(
     app: Connection, clock: Client, type_: str
 ) -> None:

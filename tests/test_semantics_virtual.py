@@ -1,6 +1,6 @@
 """What HEXPIREFIELD and its kin answer, word for word: SEMANTICS.md's table of virtual commands.
 
-Everything here is said of a hash and of a set, in a pipeline, inline, under RESP3 and in MULTI.
+Everything here is said of every type, in a pipeline, inline, under RESP3 and in MULTI.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from tests.conversation import OUTSIDE_MULTI, WAYS, Talk
-from tests.nouns import said_to_both
+from tests.nouns import said_to_all
 
-both = said_to_both(WAYS)
-both_outside_multi = said_to_both(OUTSIDE_MULTI)
+every = said_to_all(WAYS)
+every_outside_multi = said_to_all(OUTSIDE_MULTI)
 
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
@@ -24,8 +24,8 @@ QUERIES = ["HTTLFIELD", "HPTTLFIELD", "HEXPIRETIMEFIELD", "HPEXPIRETIMEFIELD", "
 # --- what the numbers mean
 
 
-def test_a_deadline_set_answers_1_and_the_seconds_left_are_rounded_up(both: Talk) -> None:
-    both("""
+def test_a_deadline_set_answers_1_and_the_seconds_left_are_rounded_up(every: Talk) -> None:
+    every("""
         ADD k a b c                    -> 3
         HEXPIREFIELD k a 100           -> 1
         HTTLFIELD k a                  -> 100
@@ -35,8 +35,8 @@ def test_a_deadline_set_answers_1_and_the_seconds_left_are_rounded_up(both: Talk
     """)
 
 
-def test_there_is_no_time_left_of_what_is_not_there(both: Talk) -> None:
-    both("""
+def test_there_is_no_time_left_of_what_is_not_there(every: Talk) -> None:
+    every("""
         ADD k a                        -> 1
         HTTLFIELD k zz                 -> -2
         HPTTLFIELD nokey a             -> -2
@@ -52,8 +52,8 @@ def test_there_is_no_time_left_of_what_is_not_there(both: Talk) -> None:
     """)
 
 
-def test_absolute_deadlines_come_back_as_they_went_and_seconds_round_up(both: Talk) -> None:
-    both("""
+def test_absolute_deadlines_come_back_as_they_went_and_seconds_round_up(every: Talk) -> None:
+    every("""
         ADD k a b                      -> 2
         HPEXPIREATFIELD k a @+100001ms -> 1
         HPEXPIRETIMEFIELD k a          -> @+100001ms
@@ -64,8 +64,8 @@ def test_absolute_deadlines_come_back_as_they_went_and_seconds_round_up(both: Ta
     """)
 
 
-def test_persisting_answers_1_then_minus_1_and_the_deadline_is_gone(both: Talk) -> None:
-    both("""
+def test_persisting_answers_1_then_minus_1_and_the_deadline_is_gone(every: Talk) -> None:
+    every("""
         ADD k a b                      -> 2
         HEXPIREFIELD k a 100           -> 1
         HPERSISTFIELD k a              -> 1
@@ -79,8 +79,8 @@ def test_persisting_answers_1_then_minus_1_and_the_deadline_is_gone(both: Talk) 
     "past", ["HEXPIREFIELD k a 0", "HPEXPIREFIELD k a 0", "HEXPIREATFIELD k a @-1s",
              "HPEXPIREATFIELD k a @-1ms", "HEXPIREATFIELD k a 0"],
 )  # fmt: skip
-def test_a_deadline_already_past_deletes_and_answers_2(both: Talk, past: str) -> None:
-    both(f"""
+def test_a_deadline_already_past_deletes_and_answers_2(every: Talk, past: str) -> None:
+    every(f"""
         ADD k a b                      -> 2
         {past}                         -> 2
         HAS k a                        -> 0
@@ -91,8 +91,8 @@ def test_a_deadline_already_past_deletes_and_answers_2(both: Talk, past: str) ->
     """)
 
 
-def test_the_key_goes_with_its_last_element(both: Talk) -> None:
-    both("""
+def test_the_key_goes_with_its_last_element(every: Talk) -> None:
+    every("""
         ADD k a b                       -> 2
         EXPIRE k 100                    -> 1
         HEXPIREFIELD k b 100            -> 1
@@ -105,8 +105,8 @@ def test_the_key_goes_with_its_last_element(both: Talk) -> None:
     """)
 
 
-def test_repeated_elements_are_taken_left_to_right(both: Talk) -> None:
-    both("""
+def test_repeated_elements_are_taken_left_to_right(every: Talk) -> None:
+    every("""
         ADD k a b                          -> 2
         HEXPIREFIELD k 100 NX FIELDS 2 a a -> [1, 0]
         HPERSISTFIELD k FIELDS 2 a a       -> [1, -1]
@@ -115,8 +115,8 @@ def test_repeated_elements_are_taken_left_to_right(both: Talk) -> None:
     """)
 
 
-def test_long_forms_answer_one_number_for_each_element(both: Talk) -> None:
-    both("""
+def test_long_forms_answer_one_number_for_each_element(every: Talk) -> None:
+    every("""
         ADD k a b                                -> 2
         HEXPIREFIELD k 100 FIELDS 3 a zz b       -> [1, -2, 1]
         HTTLFIELD k FIELDS 3 a zz b              -> [100, -2, 100]
@@ -132,8 +132,8 @@ def test_long_forms_answer_one_number_for_each_element(both: Talk) -> None:
 # --- conditions
 
 
-def test_nx_sets_only_where_there_is_none_and_xx_only_where_there_is_one(both: Talk) -> None:
-    both("""
+def test_nx_sets_only_where_there_is_none_and_xx_only_where_there_is_one(every: Talk) -> None:
+    every("""
         ADD k a                        -> 1
         HEXPIREFIELD k a 100 XX        -> 0
         HTTLFIELD k a                  -> -1
@@ -145,8 +145,8 @@ def test_nx_sets_only_where_there_is_none_and_xx_only_where_there_is_one(both: T
     """)
 
 
-def test_gt_and_lt_take_no_deadline_as_infinite_and_an_equal_one_as_unchanged(both: Talk) -> None:
-    both("""
+def test_gt_and_lt_take_no_deadline_as_infinite_and_an_equal_one_as_unchanged(every: Talk) -> None:
+    every("""
         ADD k a b                            -> 2
         HEXPIREATFIELD k a @+100s GT         -> 0
         HTTLFIELD k a                        -> -1
@@ -163,8 +163,8 @@ def test_gt_and_lt_take_no_deadline_as_infinite_and_an_equal_one_as_unchanged(bo
     """)
 
 
-def test_conditions_are_checked_before_a_past_deadline_deletes(both: Talk) -> None:
-    both("""
+def test_conditions_are_checked_before_a_past_deadline_deletes(every: Talk) -> None:
+    every("""
         ADD k a b                            -> 2
         HEXPIREFIELD k a 0 XX                -> 0
         HEXPIREATFIELD k a @-9s GT           -> 0
@@ -180,8 +180,8 @@ def test_conditions_are_checked_before_a_past_deadline_deletes(both: Talk) -> No
 # --- errors, and which comes first
 
 
-def test_the_wrong_type_is_said_before_anything_is_said_of_the_time(both: Talk) -> None:
-    both(f"""
+def test_the_wrong_type_is_said_before_anything_is_said_of_the_time(every: Talk) -> None:
+    every(f"""
         SET s text                      -> OK
         HEXPIREFIELD s a x              -> {WRONGTYPE}
         HPEXPIREFIELD s a -1 ZZ         -> {WRONGTYPE}
@@ -194,8 +194,8 @@ def test_the_wrong_type_is_said_before_anything_is_said_of_the_time(both: Talk) 
     """)
 
 
-def test_hashes_and_sets_are_not_each_other(both: Talk) -> None:
-    both(f"""
+def test_one_type_is_not_another(every: Talk) -> None:
+    every(f"""
         ODD k a                         -> 1
         HEXPIREFIELD k a 100            -> {WRONGTYPE}
         HTTLFIELD k a                   -> {WRONGTYPE}
@@ -203,23 +203,23 @@ def test_hashes_and_sets_are_not_each_other(both: Talk) -> None:
     """)
 
 
-def test_a_word_for_a_number_is_refused_as_redis_parses_numbers(both: Talk) -> None:
+def test_a_word_for_a_number_is_refused_as_redis_parses_numbers(every: Talk) -> None:
     times = ["x", '""', "+1", "01", '" 1"', '"1 "', "1.5", "-0", "0x10",
              "9223372036854775808", "-9223372036854775809"]  # fmt: skip
-    both("ADD k a -> 1")
+    every("ADD k a -> 1")
     for time in times:
-        both(f"""
+        every(f"""
             HEXPIREFIELD k a {time}              -> {NOT_AN_INTEGER}
             HPEXPIREATFIELD k {time} FIELDS 1 a  -> {NOT_AN_INTEGER}
             HEXPIREFIELD nokey a {time}          -> {NOT_AN_INTEGER}
             HEXPIREFIELD k a {time} ZZ           -> {NOT_AN_INTEGER}
             HPEXPIREFIELD k {time} WORDS 0 a     -> {NOT_AN_INTEGER}
         """)
-    both("HTTLFIELD k a -> -1")
+    every("HTTLFIELD k a -> -1")
 
 
-def test_a_negative_time_is_refused(both: Talk) -> None:
-    both("""
+def test_a_negative_time_is_refused(every: Talk) -> None:
+    every("""
         ADD k a                              -> 1
         HEXPIREFIELD k a -1         -> ERR invalid expire time, must be >= 0
         HPEXPIREFIELD k -1 FIELDS 1 a -> ERR invalid expire time, must be >= 0
@@ -229,8 +229,8 @@ def test_a_negative_time_is_refused(both: Talk) -> None:
     """)
 
 
-def test_a_deadline_beyond_46_bits_is_refused_and_the_last_one_is_not(both: Talk) -> None:
-    both("""
+def test_a_deadline_beyond_46_bits_is_refused_and_the_last_one_is_not(every: Talk) -> None:
+    every("""
         ADD k a                                          -> 1
         HPEXPIREATFIELD k a 70368744177664  -> ERR invalid expire time in 'hpexpireatfield' command
         HEXPIREATFIELD k a 70368744178      -> ERR invalid expire time in 'hexpireatfield' command
@@ -246,8 +246,8 @@ def test_a_deadline_beyond_46_bits_is_refused_and_the_last_one_is_not(both: Talk
     """)
 
 
-def test_an_unknown_condition_is_named_as_it_was_spelled(both: Talk) -> None:
-    both("""
+def test_an_unknown_condition_is_named_as_it_was_spelled(every: Talk) -> None:
+    every("""
         ADD k a                         -> 1
         HEXPIREFIELD k a 100 zZ         -> ERR Unsupported option zZ
         HEXPIREFIELD nokey a 100 FIELDS -> ERR Unsupported option FIELDS
@@ -256,11 +256,11 @@ def test_an_unknown_condition_is_named_as_it_was_spelled(both: Talk) -> None:
     """)
 
 
-def test_the_setters_long_form_has_redis_8s_errors_in_redis_8s_order(both: Talk) -> None:
+def test_the_setters_long_form_has_redis_8s_errors_in_redis_8s_order(every: Talk) -> None:
     word = "ERR Mandatory argument FIELDS is missing or not at the right position"
     positive = "ERR Parameter `numFields` should be greater than 0"
     match = "ERR The `numfields` parameter must match the number of arguments"
-    both(f"""
+    every(f"""
         ADD k a b                            -> 2
         HEXPIREFIELD k 100 WORDS 0 a         -> {word}
         HEXPIREFIELD k 100 ZZ FIELDS 1 a     -> {word}
@@ -278,13 +278,13 @@ def test_the_setters_long_form_has_redis_8s_errors_in_redis_8s_order(both: Talk)
     """)
 
 
-def test_the_queries_long_form_has_redis_8s_errors_in_redis_8s_order(both: Talk) -> None:
+def test_the_queries_long_form_has_redis_8s_errors_in_redis_8s_order(every: Talk) -> None:
     word = "ERR Mandatory argument FIELDS is missing or not at the right position"
     positive = "ERR Number of fields must be a positive integer"
     match = "ERR The `numfields` parameter must match the number of arguments"
-    both("ADD k a b -> 2")
+    every("ADD k a b -> 2")
     for query in QUERIES:
-        both(f"""
+        every(f"""
             {query} k WORDS 0 a           -> {word}
             {query} k 1 FIELDS a          -> {word}
             {query} k FIELDS 0 a          -> {positive}
@@ -295,22 +295,22 @@ def test_the_queries_long_form_has_redis_8s_errors_in_redis_8s_order(both: Talk)
 
 
 def test_a_wrong_number_of_words_is_refused_and_the_connection_lives(
-    both_outside_multi: Talk,
+    every_outside_multi: Talk,
 ) -> None:
     setters = [f"{name} {words}" for name in SETTERS for words in ("", "k", "k a")]
     queries = [f"{name} {words}" for name in QUERIES for words in ("", "k", "k FIELDS 1")]
     for request in [*setters, *queries, "hPexpireField k a", "hTTLfield k"]:
         name = request.split()[0].lower()
-        both_outside_multi(f"{request} -> ERR wrong number of arguments for '{name}' command")
-    both_outside_multi("HTTLFIELD k a -> -2")
+        every_outside_multi(f"{request} -> ERR wrong number of arguments for '{name}' command")
+    every_outside_multi("HTTLFIELD k a -> -2")
 
 
 # --- names
 
 
-def test_an_element_named_like_a_word_of_the_grammar_is_an_element(both: Talk) -> None:
+def test_an_element_named_like_a_word_of_the_grammar_is_an_element(every: Talk) -> None:
     for name in ["FIELDS", "WORDS", "fields", "NX", "gt", "KEEPTTL", "1", "-1", '""']:
-        both(f"""
+        every(f"""
             ADD k {name} z                       -> 2
             HEXPIREFIELD k {name} 100            -> 1
             HEXPIREFIELD k {name} 100 NX         -> 0
@@ -327,17 +327,17 @@ NAMES = ["a{b}c", "{}x", "a}b", "}{", "{{a}}", "{a", "a}:b", "t:k", r"\x00\r\n\x
          "schedule", r"\"", "x" * 300]  # fmt: skip
 
 
-def test_any_bytes_are_a_key_and_any_bytes_are_an_element(both: Talk) -> None:
+def test_any_bytes_are_a_key_and_any_bytes_are_an_element(every: Talk) -> None:
     for name in NAMES:
-        both(f"""
+        every(f"""
             ADD "{name}" "{name}" b c             -> 3
             HEXPIREFIELD "{name}" "{name}" 100    -> 1
             HTTLFIELD "{name}" "{name}"           -> 100
             HPEXPIREFIELD "{name}" 40 FIELDS 2 "{name}" b -> [1, 1]
         """)
-    both("wait 40")
+    every("wait 40")
     for name in NAMES:
-        both(f"""
+        every(f"""
             LEN "{name}"                          -> 1
             HTTLFIELD "{name}" "{name}"           -> -2
             RENAME "{name}" other                 -> OK
@@ -347,8 +347,8 @@ def test_any_bytes_are_a_key_and_any_bytes_are_an_element(both: Talk) -> None:
         """)
 
 
-def test_names_of_commands_may_be_written_in_any_case(both: Talk) -> None:
-    both("""
+def test_names_of_commands_may_be_written_in_any_case(every: Talk) -> None:
+    every("""
         ADD k a                         -> 1
         hexpirefield k a 100 nX         -> 1
         hTTLfield k fields 1 a          -> [100]

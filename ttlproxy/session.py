@@ -210,7 +210,7 @@ class Session:
             _STATEFUL[rule.name](self, args, now_ms)
         if rule.virtual:
             return self._virtual(rule, args, now_ms)
-        if rule.override and rule.fits(len(args)):
+        if rule.override and rule.fits(len(args)) and rule.override.takes(args):
             return self._override(rule, args, now_ms)
         self._native(rule, args, now_ms)
         return None

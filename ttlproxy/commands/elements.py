@@ -100,8 +100,8 @@ def _setter(noun: Noun, name: str, unit_ms: int, relative: bool, examples: _Exam
     how = "to live" if relative else "of expiry"
     return Virtual(
         name=name,
-        summary=f"Sets the time {how} of {noun.type} {noun.many}, in {UNITS[unit_ms]}.",
-        group=noun.type,
+        summary=f"Sets the time {how} of {noun.group} {noun.many}, in {UNITS[unit_ms]}.",
+        group=noun.group,
         forms=(
             f"key {noun.one} {unit} [NX|XX|GT|LT]",
             f"key {unit} [NX|XX|GT|LT] {_long_tail(noun)}",
@@ -119,8 +119,8 @@ def _getter(noun: Noun, name: str, unit_ms: int, relative: bool, examples: _Exam
     what = "time left to" if relative else "time of expiry of"
     return Virtual(
         name=name,
-        summary=f"Gives the {what} {noun.type} {noun.many}, in {UNITS[unit_ms]}.",
-        group=noun.type,
+        summary=f"Gives the {what} {noun.group} {noun.many}, in {UNITS[unit_ms]}.",
+        group=noun.group,
         forms=(f"key {noun.one}", f"key {_long_tail(noun)}"),
         no_form_has=4,
         reply=f"the time, -1 no deadline, -2 no such key or {noun.one}",
@@ -134,8 +134,8 @@ def _getter(noun: Noun, name: str, unit_ms: int, relative: bool, examples: _Exam
 def _persist(noun: Noun, name: str, examples: _Examples) -> Virtual:
     return Virtual(
         name=name,
-        summary=f"Takes the deadline from {noun.type} {noun.many}.",
-        group=noun.type,
+        summary=f"Takes the deadline from {noun.group} {noun.many}.",
+        group=noun.group,
         forms=(f"key {noun.one}", f"key {_long_tail(noun)}"),
         no_form_has=4,
         reply=f"1 removed, -1 had none, -2 no such key or {noun.one}",

@@ -48,6 +48,11 @@ class Noun:
     many: str
 
     @property
+    def group(self) -> str:
+        """What Redis calls the commands of the type."""
+        return "sorted-set" if self.type == "zset" else self.type
+
+    @property
     def keyword(self) -> bytes:
         return self.many.upper().encode()
 

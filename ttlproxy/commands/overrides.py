@@ -19,12 +19,18 @@ def named(args: Args) -> Args:
     return (args[0].upper(), *args[2:])
 
 
-def on_key(name: str, script: str, argv: Callable[[Args], Args]) -> Override:
+def on_key(
+    name: str,
+    script: str,
+    argv: Callable[[Args], Args],
+    takes: Callable[[Args], bool] = lambda args: True,
+) -> Override:
     """A command with one key, its first argument."""
     return Override(
         name=name,
         plan=lambda args: Call(script, (args[1],), argv(args)),
         keys=lambda args: args[1:2],
+        takes=takes,
     )
 
 

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ttlproxy.commands import hashes, keyspace, sets
+from ttlproxy.commands import hashes, keyspace, sets, sorted_sets
 from ttlproxy.commands.native import Native
 from ttlproxy.commands.positions import FIRST, WRITTEN, Positions
 from ttlproxy.commands.spec import Override, Virtual
 
-VIRTUALS: Final = {spec.name: spec for spec in (*hashes.VIRTUALS, *sets.VIRTUALS)}
-OVERRIDES: Final = {
-    row.name: row for row in (*hashes.OVERRIDES, *sets.OVERRIDES, *keyspace.OVERRIDES)
-}
+_TABLES: Final = (hashes, sets, sorted_sets)
+VIRTUALS: Final = {row.name: row for table in _TABLES for row in table.VIRTUALS}
+OVERRIDES: Final = {row.name: row for table in (*_TABLES, keyspace) for row in table.OVERRIDES}
 
 HARMLESS: Final = frozenset(hashes.HARMLESS)
 

@@ -59,13 +59,15 @@ class Override:
     """A command of Redis that has to do more where a key of it is managed.
 
     plan: makes the call, of a request whose arity is right; keys: its data keys; targets: those of
-    them that may become managed by it.
+    them that may become managed by it; takes: whether a script can carry the request: another is
+    reaped, goes on as it came, and is swept.
     """
 
     name: str
     plan: Callable[[Sequence[bytes]], Call]
     keys: Callable[[Sequence[bytes]], Sequence[bytes]]
     targets: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
+    takes: Callable[[Sequence[bytes]], bool] = lambda args: True
 
 
 def _least_words(form: str) -> int:

@@ -6,8 +6,8 @@
 -- include try
 -- include clock
 -- include index
-local removers = { hash = 'HDEL', set = 'SREM' }
-local lengths = { hash = 'HLEN', set = 'SCARD' }
+local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM' }
+local lengths = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD' }
 local kind = redis.call('TYPE', data).ok
 if not removers[kind] then
   index_drop(data, index, schedule)

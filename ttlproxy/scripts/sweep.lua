@@ -4,7 +4,7 @@
 -- RESULT: [the next cursor, 0 at the end; dropped]
 -- include try
 -- include index
-local finders = { hash = 'HEXISTS', set = 'SISMEMBER' }
+local finders = { hash = 'HEXISTS', set = 'SISMEMBER', zset = 'ZSCORE' }
 local find = finders[redis.call('TYPE', data).ok]
 if not find then
   index_drop(data, index, schedule)
@@ -14,7 +14,8 @@ local page = redis.call('ZSCAN', index, cursor, 'COUNT', count)
 local dropped = 0
 for i = 1, #page[2], 2 do
   local element = page[2][i]
-  if redis.call(find, data, element) == 0 then
+  local found = redis.call(find, data, element)
+  if not found or found == 0 then
     dropped = dropped + redis.call('ZREM', index, element)
   end
 end

@@ -36,6 +36,11 @@ local function index_guard(index)
   try('ZADD', index, 'XX', 'GT', 0, '')
 end
 
+-- The name of a key that never exists, in the slot of the index.
+local function index_nowhere(index, prefix)
+  return prefix .. '!' .. string.sub(index, #prefix + 1)
+end
+
 -- The database that this connection is in. A session that has sent SELECT cannot know whether it
 -- was accepted, and says "?n" for what it believes; MOVE answers an error to the same database.
 local function actual_db(db, prefix)

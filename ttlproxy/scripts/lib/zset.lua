@@ -1,0 +1,13 @@
+-- What the element commands mean for a sorted set: 1 or 0, or Redis's error. Asked under RESP2 only,
+-- where a score is a string.
+local function has(element)
+  local score = redis.pcall('ZSCORE', data, element)
+  if type(score) == 'table' then
+    return score
+  end
+  return score and 1 or 0
+end
+
+local function remove(...)
+  return try('ZREM', data, ...)
+end

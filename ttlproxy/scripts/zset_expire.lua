@@ -1,0 +1,12 @@
+-- Sets the deadline of sorted-set members.
+-- KEYS: data index schedule
+-- ARGV: origin how element...
+-- RESULT: for each member 1 set, 0 condition not met, 2 already past: deleted, -2 no such member
+-- include words
+-- include try
+-- include clock
+-- include index
+-- include zset
+-- include typed
+-- include deadline
+-- include expire

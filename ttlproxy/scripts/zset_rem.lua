@@ -1,0 +1,9 @@
+-- ZREM: the deadlines of the members go with them.
+-- KEYS: data index schedule
+-- ARGV: element...
+-- RESULT: the command's
+-- include try
+-- include index
+-- include zset
+-- include typed
+-- include remove

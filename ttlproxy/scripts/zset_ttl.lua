@@ -1,0 +1,10 @@
+-- The time that sorted-set members have left, or their deadline.
+-- KEYS: data index
+-- ARGV: unit base single element...
+-- RESULT: for each member the time in units of so many ms, -1 no deadline, -2 no such member
+-- include try
+-- include clock
+-- include index
+-- include zset
+-- include typed
+-- include ttl
