@@ -374,11 +374,16 @@ NEVER_FLAWED = frozenset(
      "UNSUBSCRIBE", "PUNSUBSCRIBE", "SPOP", "TTL", "PTTL", "PERSIST"}
 )  # fmt: skip
 
-# These see keys that the proxy keeps for itself, or count them.
+# These see the whole keyspace, of which the proxy hides its own keys.
 KEYSPACE = """
 DBSIZE
 KEYS t*1
+KEYS *ttl*
 SCAN 0 COUNT 1000 MATCH t1
+SCAN 0 COUNT 1000 MATCH __ttl*
+SCAN x
+SCAN 0 COUNT {bad}
+SCAN 0 COUNT 1000 TYPE nosuch
 """
 
 SUBSCRIBED = """

@@ -90,9 +90,9 @@ def _step(table: str, seed: int) -> bytes:
     return _request(table, chance)
 
 
-def streams(keyspace: bool = True) -> st.SearchStrategy[bytes]:
+def streams() -> st.SearchStrategy[bytes]:
     """Pipelines of some dozen requests that end with QUIT, so that their replies end with EOF."""
-    table = ROWS.rstrip() + KEYSPACE if keyspace else ROWS
+    table = ROWS.rstrip() + KEYSPACE
     seeds = st.lists(st.integers(0, (1 << 32) - 1), min_size=20, max_size=90)
     return seeds.map(lambda some: b"".join(_step(table, seed) for seed in some) + QUIT)
 

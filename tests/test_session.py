@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ttlproxy.commands import KeySpec, Native, Rules
 from ttlproxy.keys import Keys
 from ttlproxy.registry import Registry
+from ttlproxy.rights import Rights
 from ttlproxy.scripts import Scripts
 from ttlproxy.session import QUIT, Caller, Session
 from ttlproxy.wire import Requests, encode
@@ -34,7 +35,7 @@ class World:
         self.scripts.loaded = True
         self.registry = Registry()
         caller = Caller(self.scripts, KEYS)
-        self.session = Session(RULES, caller, self.registry, lambda: NOW_MS, 1 << 30)
+        self.session = Session(RULES, caller, self.registry, Rights(), lambda: NOW_MS, 1 << 30)
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
         """What Redis reads when the client sends these in one chunk."""

@@ -225,6 +225,9 @@ class Settings(BaseSettings):
     prefix: Annotated[str, AfterValidator(_prefix)] = Field(
         "__ttl:", description="what the names of the proxy's own keys in Redis start with"
     )
+    show_internal_keys: Literal["no", "yes"] = Field(
+        "no", description="whether clients may see and name the proxy's own keys, for debugging"
+    )
     reap_batch: int = Field(
         1000, ge=1, le=UNPACK_MAX, description="elements that one reap removes at most"
     )

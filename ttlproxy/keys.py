@@ -47,13 +47,24 @@ class Keys:
     share an index.
     """
 
-    __slots__ = ("_tags", "announcement_prefix", "channel", "layout", "lease", "prefix", "schedule")
+    __slots__ = (
+        "_tags",
+        "announcement_prefix",
+        "channel",
+        "fixed",
+        "layout",
+        "lease",
+        "prefix",
+        "schedule",
+    )
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX) -> None:
         self.prefix = prefix
         self.schedule = prefix + b"schedule"
         self.lease = prefix + b"lease"
         self.layout = prefix + b"layout"
+        # All that may exist beside indexes and schedules, in database 0 alone.
+        self.fixed = (self.lease, self.layout)
         self.announcement_prefix = prefix + b"!"
         self.channel = prefix + b"!proxies"
         self._tags = _tags()

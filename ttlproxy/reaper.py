@@ -26,8 +26,7 @@ from ttlproxy.registry import Place
 log = logging.getLogger(__name__)
 
 _BACKOFF = ExponentialWithJitterBackoff(cap=2.0, base=0.05)
-# Due keys that are looked up at a time; and the longest sleep, for what no announcement told.
-_PAGE = 4096
+# The longest sleep, for what no announcement told.
 _LONGEST_SLEEP_MS = 5000
 # Elements that a call may remove of each key where many keys share a batch, and what a call for one
 # more key costs, in elements (a call is about 15 us, a deletion 1.5 us).
@@ -155,11 +154,8 @@ class Reaper:
         self._wake.clear()
 
     async def _due(self, redis: Redis, databases: Iterable[int]) -> list[Place]:
-        """Keys that need attention, the earliest of each database first."""
-        schedule, now = self._link.keys.schedule, b"(%d" % self._link.clock.now_ms()
-        words = (b"ZRANGEBYSCORE", schedule, b"-inf", now, b"LIMIT", 0, _PAGE)
-        pages = await self._ask(redis, databases, words)
-        return [(db, key) for db, keys in pages for key in keys]
+        """Keys that need attention now."""
+        return await self._link.due(redis, databases, self._link.clock.now_ms())
 
     async def _plan_next(self, redis: Redis, databases: Iterable[int]) -> None:
         words = (b"ZRANGE", self._link.keys.schedule, 0, 0, b"WITHSCORES")

@@ -259,7 +259,9 @@ class Client(asyncio.Protocol):
             return
         self._to_redis = self._backend.write
         limit = self._server.settings.max_request_bytes
-        self._session = Session(link.rules, link.caller, link.registry, link.clock.now_ms, limit)
+        self._session = Session(
+            link.rules, link.caller, link.registry, link.rights, link.clock.now_ms, limit
+        )
         self._passes = self._session.passes
         self._go_on()
 
@@ -268,7 +270,7 @@ class Client(asyncio.Protocol):
         session = self._session
         assert session is not None
         out = session.from_client(data)
-        if session.reap:
+        if session.reap or session.reap_in:
             self._server.metrics.held += 1
             self._hold(self._reap(out), "reap")
             return
@@ -281,8 +283,9 @@ class Client(asyncio.Protocol):
         session = self._session
         assert session is not None
         places, session.reap = session.reap, set()
+        databases, session.reap_in = session.reap_in, set()
         async with asyncio.timeout(self._server.settings.hold_max):
-            await self._link.reaped(places)
+            await self._link.reaped(places, databases)
         self._to_redis(out)
         self._after(session)
         self._go_on()

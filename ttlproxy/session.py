@@ -8,16 +8,20 @@ whether a request succeeded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.commands import NO_KEY, ONE_KEY, Call, Rule, Rules
+from ttlproxy.commands import NO_KEY, ONE_KEY, Call, Rule, Rules, Survey
 from ttlproxy.keys import Keys
 from ttlproxy.registry import Place, Registry
+from ttlproxy.rights import Rights
 from ttlproxy.scripts import Script, Scripts
 from ttlproxy.wire import PARSER, Requests, encode
 
 QUIT: Final = encode((b"QUIT",))
+# Users that one client tries to log in as, before those it tried first are forgotten.
+_USERS_MAX: Final = 8
 
 
 class Caller:
@@ -67,6 +71,7 @@ _ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
     "key...": lambda keys, data: (*data, *map(keys.index, data)),
     "lease": lambda keys, data: (keys.lease,),
     "layout": lambda keys, data: (keys.layout,),
+    "fixed...": lambda keys, data: keys.fixed,
 }
 
 
@@ -75,6 +80,7 @@ class Session:
 
     After `from_client`:
       reap: places whose due elements must be gone before the bytes it gave go on
+      reap_in: databases all of whose due elements must be
       sweep: keys that a forwarded request may have changed without their index
       quit: a QUIT is on its way, the client's or ours
       silent: CLIENT REPLY has passed, so a request may have no reply
@@ -86,16 +92,20 @@ class Session:
         "_db",
         "_heedful",
         "_in_multi",
+        "_multi_databases",
         "_multi_keys",
         "_now_ms",
         "_plain",
         "_registry",
         "_relay",
         "_requests",
+        "_rights",
         "_rules",
+        "_users",
         "behind_blocking",
         "quit",
         "reap",
+        "reap_in",
         "silent",
         "sweep",
     )
@@ -105,6 +115,7 @@ class Session:
         rules: Rules,
         caller: Caller,
         registry: Registry,
+        rights: Rights,
         now_ms: Callable[[], int],
         max_request_bytes: int,
     ) -> None:
@@ -113,11 +124,15 @@ class Session:
         self._now_ms = now_ms
         self._caller = caller
         self._registry = registry
+        self._rights = rights
         self._requests = Requests(max_request_bytes)
         # The database as a script gets it; "?n" once a SELECT has passed, which may have failed.
         self._db = b"0"
         self._in_multi = False
         self._multi_keys: set[bytes] = set()
+        self._multi_databases: set[int] = set()
+        # All that the client may be logged in as: what it tried may have failed.
+        self._users = {b"default"}
         self._relay = False
         # In the middle of something, so that the next chunk is not a common one.
         self._heedful = False
@@ -125,6 +140,7 @@ class Session:
         self.quit = False
         self.silent = False
         self.reap: set[Place] = set()
+        self.reap_in: set[int] = set()
         self.sweep: set[bytes] = set()
 
     def passes(self, data: bytes) -> bool:
@@ -212,6 +228,8 @@ class Session:
             return self._virtual(rule, args, now_ms)
         if rule.override and rule.fits(len(args)) and rule.override.takes(args):
             return self._override(rule, args, now_ms)
+        if rule.survey and rule.fits(len(args)):
+            return self._survey(rule.survey, args)
         self._native(rule, args, now_ms)
         return None
 
@@ -241,6 +259,16 @@ class Session:
             self._registry.pin(self.db, target)
         return self._call(override.plan(args))
 
+    def _survey(self, survey: Survey, args: list[bytes]) -> bytes | None:
+        if survey.of_keys:
+            self._reap_all()
+        if survey.of_keys and self._rights.shows_internal:
+            return None
+        plan = survey.plan(args)
+        if isinstance(plan, Call):
+            return self._call(plan) if self._rights.may_script(self._users) else None
+        return None if plan is None else encode(plan)
+
     def _native(self, rule: Rule, args: list[bytes], now_ms: int) -> None:
         """A request that goes on as it came."""
         if rule.blocks:
@@ -257,6 +285,13 @@ class Session:
         if self._in_multi:
             self._multi_keys.update(keys)
 
+    def _reap_all(self) -> None:
+        """A SELECT may have failed, so in all databases where anything may be due."""
+        databases = self._registry.databases()
+        self.reap_in.update(databases)
+        if self._in_multi:
+            self._multi_databases.update(databases)
+
     def _call(self, call: Call) -> bytes:
         # A NOSCRIPT inside EXEC could be neither retried nor undone.
         by_text = self._in_multi or not self._caller.loaded
@@ -271,10 +306,13 @@ class Session:
         self._in_multi = False
         self._reap(self._multi_keys, now_ms)
         self._multi_keys = set()
+        self.reap_in.update(self._multi_databases)
+        self._multi_databases = set()
 
     def _discard(self, args: list[bytes], now_ms: int) -> None:
         self._in_multi = False
         self._multi_keys = set()
+        self._multi_databases = set()
 
     def _select(self, args: list[bytes], now_ms: int) -> None:
         if len(args) == 2 and args[1].isdigit() and len(args[1]) < 10:
@@ -291,6 +329,20 @@ class Session:
     def _script(self, args: list[bytes], now_ms: int) -> None:
         if len(args) > 1 and args[1].upper() == b"FLUSH":
             self._caller.flushed()
+
+    def _auth(self, args: list[bytes], now_ms: int) -> None:
+        if len(args) == 3:
+            self._may_be(args[1])
+
+    def _hello(self, args: list[bytes], now_ms: int) -> None:
+        for word, user in pairwise(args[2:]):
+            if word.upper() == b"AUTH":
+                self._may_be(user)
+
+    def _may_be(self, user: bytes) -> None:
+        if len(self._users) >= _USERS_MAX:
+            self._users.clear()
+        self._users.add(user)
 
     def _quit(self, args: list[bytes], now_ms: int) -> None:
         self.quit = True
@@ -311,4 +363,6 @@ _STATEFUL: Final[dict[str, Callable[[Session, list[bytes], int], None]]] = {
     "QUIT": Session._quit,
     "PSYNC": Session._to_replica,
     "SYNC": Session._to_replica,
+    "AUTH": Session._auth,
+    "HELLO": Session._hello,
 }

@@ -8,7 +8,7 @@ tables over the server's. Knows no Redis and no clock.
 from ttlproxy.commands.native import Native, natives
 from ttlproxy.commands.positions import KeySpec
 from ttlproxy.commands.rules import ANY_KEY, NO_KEY, ONE_KEY, Rule, Rules
-from ttlproxy.commands.spec import Call, Override, Virtual
+from ttlproxy.commands.spec import Call, Override, Survey, Virtual
 
 __all__ = [
     "ANY_KEY",
@@ -20,6 +20,7 @@ __all__ = [
     "Override",
     "Rule",
     "Rules",
+    "Survey",
     "Virtual",
     "natives",
 ]

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ttlproxy.commands import hashes, keyspace, sets, sorted_sets
+from ttlproxy.commands import hashes, keyspace, sets, sorted_sets, surveys
 from ttlproxy.commands.native import Native
 from ttlproxy.commands.positions import FIRST, WRITTEN, Positions
-from ttlproxy.commands.spec import Override, Virtual
+from ttlproxy.commands.spec import Override, Survey, Virtual
 
 _TABLES: Final = (hashes, sets, sorted_sets)
 VIRTUALS: Final = {row.name: row for table in _TABLES for row in table.VIRTUALS}
 OVERRIDES: Final = {row.name: row for table in (*_TABLES, keyspace) for row in table.OVERRIDES}
+SURVEYS: Final = {row.name: row for row in surveys.SURVEYS}
 
 HARMLESS: Final = frozenset(hashes.HARMLESS)
 
@@ -24,7 +25,20 @@ ANY_KEY: Final = 2  # anywhere: each argument may be one
 
 # Commands that change what later requests mean: see Session.
 STATEFUL: Final = frozenset(
-    ["MULTI", "EXEC", "DISCARD", "SELECT", "RESET", "CLIENT", "SCRIPT", "QUIT", "PSYNC", "SYNC"]
+    [
+        "MULTI",
+        "EXEC",
+        "DISCARD",
+        "SELECT",
+        "RESET",
+        "CLIENT",
+        "SCRIPT",
+        "QUIT",
+        "PSYNC",
+        "SYNC",
+        "AUTH",
+        "HELLO",
+    ]
 )
 # Redis tells since 7.0 which commands block. WAIT and WAITAOF hold up what stands behind as well.
 BLOCKING: Final = frozenset(
@@ -51,7 +65,7 @@ class Rule:
 
     positions: of its keys, `subcommands` those of its subcommands; sweeps: where it goes on as it
     came, it may leave index entries whose element is gone; override: also the virtual command's
-    call where the server has a command of that name itself.
+    call where the server has a command of that name itself; survey: of a server's command only.
     """
 
     name: str
@@ -63,6 +77,7 @@ class Rule:
     stateful: bool = False
     virtual: Virtual | None = None
     override: Override | None = None
+    survey: Survey | None = None
 
     def fits(self, words: int) -> bool:
         """Whether Redis takes so many words, the name counted."""
@@ -126,7 +141,7 @@ class Rules:
     def _add(self, rule: Rule) -> None:
         for name in (rule.name.encode(), rule.name.lower().encode()):
             self._rules[name] = rule
-            if not (rule.virtual or rule.stateful or rule.blocks):
+            if not (rule.virtual or rule.stateful or rule.blocks or rule.survey):
                 self.plain[name] = rule.key_kind
 
 
@@ -153,6 +168,7 @@ def _rule(name: str, native: Native | None) -> Rule:
         blocks=name in BLOCKING or "blocking" in native.flags,
         stateful=name in STATEFUL,
         override=override,
+        survey=SURVEYS.get(name),
     )
 
 

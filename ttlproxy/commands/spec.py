@@ -70,6 +70,19 @@ class Override:
     takes: Callable[[Sequence[bytes]], bool] = lambda args: True
 
 
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """A command of Redis that looks over all keys, or over the commands or the server as a whole.
+
+    plan: makes the call of a request whose arity is right, or other words to be sent in its place;
+    None where it goes on as it came; of_keys: it sees keys, so all that is due has to be gone.
+    """
+
+    name: str
+    plan: Callable[[Sequence[bytes]], Call | tuple[bytes, ...] | None]
+    of_keys: bool = False
+
+
 def _least_words(form: str) -> int:
     """Words of a form without what stands in brackets."""
     words = depth = 0

@@ -23,6 +23,7 @@ from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.reaps import Reap, SessionReaps
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
+from ttlproxy.rights import Rights
 from ttlproxy.scripts import Scripts
 from ttlproxy.session import Caller
 from ttlproxy.tasks import run_together
@@ -35,6 +36,8 @@ LAYOUT = 1
 _BEAT_S = 1.0
 _BACKOFF = ExponentialWithJitterBackoff(cap=2.0, base=0.05)
 _PAGE = 1000
+# Due keys that are looked up at a time.
+_DUE = 4096
 _OLDEST = (6, 2)
 _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     (
@@ -65,6 +68,7 @@ class Link:
         self.scripts = Scripts(prefix)
         self.caller = Caller(self.scripts, self.keys)
         self.registry = Registry()
+        self.rights = Rights(shows_internal=settings.show_internal_keys == "yes")
         self.clock = ServerClock()
         self.rules = Rules()
         self.ready = asyncio.Event()
@@ -84,14 +88,24 @@ class Link:
         if self._pushes is not None:
             self._pushes.receive()
 
-    async def reaped(self, places: Iterable[Place]) -> None:
-        """Ends when what is due now at these places is gone, however long Redis is away."""
+    async def reaped(self, places: Iterable[Place], databases: Iterable[int]) -> None:
+        """Ends when what is due now at these places, and in all of these databases, is gone.
+
+        However long Redis is away.
+        """
         while True:
             await self.ready.wait()
             assert self._session_reaps
             with suppress(UpstreamError):  # the link was lost: ask in its next life
-                await asyncio.shield(self._session_reaps.ask(places))
+                await asyncio.shield(self._session_reaps.ask(places, databases))
                 return
+
+    async def due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[Place]:
+        """Keys that need attention, the earliest of each database first; not all, where many do."""
+        words = (b"ZRANGEBYSCORE", self.keys.schedule, b"-inf", b"(%d" % now_ms, b"LIMIT", 0, _DUE)
+        asked = list(databases)
+        pages = await run(redis, [(db, words) for db in asked])
+        return [(db, key) for db, page in zip(asked, pages, strict=True) for key in valid(page)]
 
     async def run(self) -> None:
         """Connects, stays connected, and starts anew after a loss. Raises UnfitUpstream only."""
@@ -125,8 +139,14 @@ class Link:
             await self._pushes.open(self.upstream, self._settings.connect_timeout)
             await run(redis, [(0, (b"PUBLISH", self.keys.channel, b"hello"))])
             await self._load(redis)
+            await self._refresh(redis)
             self._session_reaps = SessionReaps(
-                self.reap, reaping, self._settings.reap_batch, lambda places: self.on_ghosts(places)
+                self.reap,
+                self.due,
+                self.clock,
+                reaping,
+                self._settings.reap_batch,
+                lambda places: self.on_ghosts(places),
             )
             stack.callback(self._session_reaps.stop)
             stack.callback(self._is_serving, False)  # before those who wait are told to ask anew
@@ -201,29 +221,36 @@ class Link:
 
     async def _beat(self, redis: Redis) -> None:
         """Once a second: the clock, the scripts, other proxies, what the registry has too much."""
-        shas = [script.sha for script in self.scripts.values()]
         while True:
-            sent = self.clock.reading()
-            now, known, subscribers = await run(
-                redis,
-                [
-                    (0, (b"TIME",)),
-                    (0, (b"SCRIPT", b"EXISTS", *shas)),
-                    (0, (b"PUBSUB", b"NUMSUB", self.keys.channel)),
-                ],
-            )
-            # BUSY and the like pass by themselves, and nothing is missed meanwhile.
-            if not error(now) and not error(known):
-                seconds, microseconds = valid(now)
-                self.clock.learn(int(seconds) * 1000 + int(microseconds) // 1000, sent)
-                if not all(valid(known)):
-                    await self._load_scripts(redis)
-                self.scripts.loaded = True
-                self.registry.others(subscribers != [self.keys.channel, 1])
-                self.registry.beat()
-                if self._reload or await self._is_bloated(redis):
-                    await self._load(redis)
+            await self._refresh(redis)
             await asyncio.sleep(_BEAT_S)
+
+    async def _refresh(self, redis: Redis) -> None:
+        """What may have changed of what no push tells."""
+        shas = [script.sha for script in self.scripts.values()]
+        sent = self.clock.reading()
+        now, known, subscribers, users = await run(
+            redis,
+            [
+                (0, (b"TIME",)),
+                (0, (b"SCRIPT", b"EXISTS", *shas)),
+                (0, (b"PUBSUB", b"NUMSUB", self.keys.channel)),
+                (0, (b"ACL", b"LIST")),
+            ],
+        )
+        self.rights.running = not error(known)
+        self.rights.learn([] if error(users) else valid(users))
+        # BUSY and the like pass by themselves, and nothing is missed meanwhile.
+        if not error(now) and not error(known):
+            seconds, microseconds = valid(now)
+            self.clock.learn(int(seconds) * 1000 + int(microseconds) // 1000, sent)
+            if not all(valid(known)):
+                await self._load_scripts(redis)
+            self.scripts.loaded = True
+            self.registry.others(subscribers != [self.keys.channel, 1])
+            self.registry.beat()
+            if self._reload or await self._is_bloated(redis):
+                await self._load(redis)
 
     async def _is_bloated(self, redis: Redis) -> bool:
         """Whether most of what the registry holds has been reaped by others."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeAlias
 
 from redis.asyncio import Redis
 from redis.backoff import ExponentialWithJitterBackoff
@@ -20,6 +21,10 @@ from ttlproxy.session import Caller
 # Elements that a key may always lose in one call, however many keys share the batch.
 _LEAST = 16
 _BACKOFF = ExponentialWithJitterBackoff(cap=0.5, base=0.01)
+
+
+Due: TypeAlias = Callable[[Redis, Iterable[int], int], Awaitable[list[Place]]]
+"""Some of the keys in these databases that need attention at an instant: see Link.due."""
 
 
 class Reap:
@@ -85,19 +90,29 @@ class SessionReaps:
     """Gathers what sessions want reaped; one round trip at a time."""
 
     def __init__(
-        self, reap: Reap, redis: Redis, batch: int, on_ghosts: Callable[[Iterable[Place]], None]
+        self,
+        reap: Reap,
+        due: Due,
+        clock: ServerClock,
+        redis: Redis,
+        batch: int,
+        on_ghosts: Callable[[Iterable[Place]], None],
     ) -> None:
         self._reap = reap
+        self._due = due
+        self._clock = clock
         self._redis = redis
         self._batch = batch
         self._on_ghosts = on_ghosts
         self._wanted: set[Place] = set()
+        self._databases: set[int] = set()
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked = asyncio.Event()
 
-    def ask(self, places: Iterable[Place]) -> asyncio.Future[None]:
-        """Done when what was due at these places, at the time of asking, is gone."""
+    def ask(self, places: Iterable[Place], databases: Iterable[int]) -> asyncio.Future[None]:
+        """Done when what was due, at the time of asking, is gone: there, and in those databases."""
         self._wanted.update(places)
+        self._databases.update(databases)
         self._asked.set()
         return self._done
 
@@ -105,11 +120,12 @@ class SessionReaps:
         """Serves until cancelled; a failure ends it, and those who wait get an UpstreamError."""
         while True:
             await self._asked.wait()
-            wanted, done = self._wanted, self._done
-            self._wanted, self._done = set(), asyncio.get_running_loop().create_future()
+            wanted, databases, done = self._wanted, self._databases, self._done
+            self._wanted, self._databases = set(), set()
+            self._done = asyncio.get_running_loop().create_future()
             self._asked.clear()
             try:
-                await self._serve(wanted)
+                await self._serve(wanted, databases)
             except BaseException:
                 _fail(done)
                 raise
@@ -119,11 +135,18 @@ class SessionReaps:
         """Sessions that still wait have to ask anew."""
         _fail(self._done)
 
-    async def _serve(self, places: set[Place]) -> None:
-        failures = 0
-        while places:
-            limit = max(self._batch // len(places), _LEAST)
+    async def _serve(self, places: set[Place], databases: set[int]) -> None:
+        now_ms, failures = self._clock.now_ms(), 0
+        met: set[Place] = set()
+        while True:
             try:
+                if databases and not places:
+                    # Once for each: what is due by the clock here may not yet be by the server's.
+                    places = set(await self._due(self._redis, databases, now_ms)) - met
+                    met |= places
+                if not places:
+                    return
+                limit = max(self._batch // len(places), _LEAST)
                 places, ghosts = await self._reap(self._redis, dict.fromkeys(places, limit))
             except ReadOnlyError:
                 return  # before a replica nothing can be reaped: reads pass

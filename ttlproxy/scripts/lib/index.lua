@@ -16,6 +16,11 @@ local function index_first(index)
   return head[2] and tonumber(head[2])
 end
 
+-- How many indexes there are in the database of the schedule.
+local function index_count(schedule)
+  return redis.call('ZCARD', schedule)
+end
+
 -- Elements past their deadline: `deadline < now`, as Redis's keys and hash fields.
 local function index_due(index, now, limit)
   return redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', 0, limit)

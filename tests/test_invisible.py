@@ -1,0 +1,161 @@
+"""Nobody can tell from the keyspace that the proxy keeps keys of its own there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.content import LEASE
+from tests.conversation import WAYS, Talk, let_pass, said_in
+from tests.processes import wait_until
+from tests.raw import Connection
+from tests.redis_client import Client
+from tests.servers import Proxy
+
+talk = said_in(WAYS)
+
+
+@pytest.fixture
+def direct(server: AnyServer) -> Iterator[Client]:
+    """A connection past the proxy."""
+    client = Client(server.port)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def no_reaper(direct: Client) -> Iterator[None]:
+    """Somebody else holds the lease and never reaps: what goes, goes because a request looked."""
+    direct.ask("SET", LEASE, "a test", "PX", 60_000)
+    yield
+    direct.ask("DEL", LEASE)
+
+
+def test_internal_keys_are_not_among_the_keys(talk: Talk) -> None:
+    talk("""
+        HSET h a 1                          -> 1
+        HEXPIREFIELD h a 100                -> 1
+        KEYS *                              -> ["h"]
+        KEYS __ttl*                         -> []
+        SCAN 0 COUNT 1000                   -> ["0", ["h"]]
+        SCAN 0 MATCH *schedule COUNT 1000   -> ["0", []]
+        SCAN 0 COUNT 1000 TYPE zset         -> ["0", []]
+        SCAN 0 COUNT 1000 TYPE hash         -> ["0", ["h"]]
+        DBSIZE                              -> 1
+        RANDOMKEY                           -> "h"
+        SELECT 1                            -> OK
+        DBSIZE                              -> 0
+        KEYS *                              -> []
+        RANDOMKEY                           -> nil
+        SADDEX s 100 a                      -> 1
+        KEYS *                              -> ["s"]
+        SCAN 0 COUNT 1000                   -> ["0", ["s"]]
+        DBSIZE                              -> 1
+        RANDOMKEY                           -> "s"
+        DEL s                               -> 1
+        DBSIZE                              -> 0
+        RANDOMKEY                           -> nil
+    """)
+
+
+def test_errors_of_the_keyspace_are_redis_own(talk: Talk) -> None:
+    talk("""
+        SADDEX s 100 a                      -> 1
+        SCAN x                              -> ERR invalid cursor
+        SCAN 0 COUNT 0                      -> ERR syntax error
+        SCAN 0 COUNT x                      -> ERR value is not an integer or out of range
+        SCAN 0 MATCH                        -> ERR syntax error
+        SCAN 0 NOSUCH x                     -> ERR syntax error
+    """)
+
+
+@pytest.mark.usefixtures("no_reaper")
+@pytest.mark.parametrize(
+    "look",
+    ["DBSIZE -> 1", 'KEYS * -> ["kept"]', 'SCAN 0 -> ["0", ["kept"]]', 'RANDOMKEY -> "kept"'],
+    ids=lambda look: look.split()[0],
+)
+def test_keys_that_are_past_are_not_seen(talk: Talk, look: str) -> None:
+    talk(f"""
+        SADD kept a                         -> 1
+        HSET gone a 1 b 1                   -> 2
+        HPEXPIREFIELD gone 40 FIELDS 2 a b  -> [1, 1]
+        SADDEX gone2 100 a                  -> 1
+        SPEXPIREMEMBER gone2 a 40           -> 1
+        wait 40
+        {look}
+    """)
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_a_transaction_counts_as_of_its_exec(proxy: Proxy, direct: Client) -> None:
+    with Connection(proxy.port) as one, Connection(proxy.port) as other:
+        other.ask("HSET", "h", "a", 1)
+        other.ask("HEXPIREFIELD", "h", "a", 100)
+        assert one.ask("MULTI") == b"+OK\r\n"
+        assert one.ask("DBSIZE") == b"+QUEUED\r\n"
+        assert other.ask("HPEXPIREFIELD", "h", "a", 20) == b":1\r\n"
+        let_pass(direct, 20)
+        assert one.ask("EXEC") == b"*1\r\n:0\r\n"
+
+
+def test_a_scan_to_its_end_gives_every_key_and_no_internal_one(proxy: Proxy) -> None:
+    wanted = {b"k%d" % number for number in range(500)}
+    app = Client(proxy.port)
+    app.ask_many([["SADDEX", key, 100, "a"] for key in wanted])
+    cursor, found = b"0", list[bytes]()
+    while True:
+        cursor, page = app.ask("SCAN", cursor)
+        found += page
+        if cursor == b"0":
+            break
+    assert set(found) == wanted
+    assert app.ask("DBSIZE") == 500
+    app.close()
+
+
+def test_a_key_is_found_at_random_where_nearly_all_are_internal(
+    proxy: Proxy, direct: Client
+) -> None:
+    direct.ask_many([["SET", f"__ttl:t:left{number}", "x"] for number in range(3000)])
+    app = Client(proxy.port)
+    assert app.ask("RANDOMKEY") is None
+    app.ask("SET", "alone", "1")
+    assert app.ask("RANDOMKEY") == b"alone"
+    app.close()
+    direct.ask("FLUSHALL")
+
+
+def test_every_key_can_be_picked_at_random(proxy: Proxy) -> None:
+    app = Client(proxy.port)
+    app.ask_many([["SADDEX", f"k{number}", 100, "a"] for number in range(4)])
+    for wanted in (b"k0", b"k1", b"k2", b"k3"):
+        wait_until(lambda: app.ask("RANDOMKEY") == wanted, f"{wanted!r} picked")  # noqa: B023
+    app.close()
+
+
+def test_a_setting_shows_internal_keys(start_server: StartServer, start_proxy: StartProxy) -> None:
+    proxy = start_proxy(start_server().url, "--show-internal-keys", "yes")
+    app = Client(proxy.port)
+    app.ask("SADDEX", "s", 100, "a")
+    assert b"__ttl:schedule" in app.ask("KEYS", "*")
+    assert app.ask("TYPE", "__ttl:schedule") == b"zset"
+    app.close()
+
+
+def test_who_may_run_no_script_sees_what_there_is(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    direct = Client(server.port)
+    direct.ask("ACL", "SETUSER", "watcher", "on", ">word", "~*", "+@all", "-@scripting")
+    app = Client(start_proxy(server.url).port)
+    assert app.ask("SADDEX", "s", 100, "a") == 1
+    assert app.ask("DBSIZE") == 1
+    assert app.ask("AUTH", "watcher", "word") == b"OK"
+    assert app.ask("DBSIZE") > 1
+    app.close()
+    direct.close()

@@ -1,0 +1,41 @@
+"""Who may run scripts, as ACL LIST tells it."""
+
+import pytest
+
+from ttlproxy.rights import Rights
+
+
+@pytest.mark.parametrize(
+    ("rules", "may"),
+    [
+        ("on nopass ~* &* +@all", True),
+        ("on #af ~* &* -@all +@scripting", True),
+        ("on #af ~* &* -@all +eval +evalsha +get", True),
+        ("on #af ~* &* -@all +eval", False),
+        ("on #af ~* &* -@all +@read +@write", False),
+        ("on #af ~* &* +@all -@scripting", False),
+        ("on #af ~* &* +@all -@slow", False),
+        ("on #af ~* &* +@all -evalsha", False),
+        ("on #af ~* &* +@all -eval_ro", True),
+        ("on #af ~* resetchannels -@all +get (~x -@all +eval +evalsha)", True),
+        ("on #af ~* resetchannels -@all +get (~x -@all +eval) (~y -@all +set)", False),
+        ("off ~* &* -@all", False),
+    ],
+)
+def test_a_user_may_run_scripts_where_its_rules_allow_both_calls(rules: str, may: bool) -> None:
+    rights = Rights()
+    rights.learn([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
+    assert rights.may_script([b"default", b"app"]) is may
+    assert rights.may_script([b"default", b"nobody"])
+
+
+def test_who_has_not_logged_in_is_told_so_by_redis() -> None:
+    rights = Rights()
+    rights.learn([b"user default off ~* &* -@all", b"user app on #af ~* &* +@all"])
+    assert rights.may_script([b"default", b"app"])
+
+
+def test_nobody_runs_scripts_while_redis_runs_none() -> None:
+    rights = Rights()
+    rights.running = False
+    assert not rights.may_script([b"default"])

@@ -1,0 +1,13 @@
+-- KEYS and SCAN without internal keys.
+-- KEYS:
+-- ARGV: command...
+-- RESULT: the command's; of SCAN the cursor is as it was, and a page may have fewer names
+-- include visible
+local reply = redis.pcall(unpack(ARGV))
+if reply.err then
+  return reply
+end
+if type(reply[2]) == 'table' then
+  return { reply[1], visible(reply[2]) }
+end
+return visible(reply)

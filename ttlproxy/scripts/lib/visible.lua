@@ -1,0 +1,15 @@
+-- Internal keys are for nobody to see.
+local function is_internal(name)
+  return string.sub(name, 1, #prefix) == prefix
+end
+
+-- Those of the names that are not internal, in their order.
+local function visible(names)
+  local found = {}
+  for _, name in ipairs(names) do
+    if not is_internal(name) then
+      found[#found + 1] = name
+    end
+  end
+  return found
+end
