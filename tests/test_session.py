@@ -16,7 +16,7 @@ from ttlproxy.scripts import Scripts
 from ttlproxy.session import QUIT, Caller, Session
 from ttlproxy.wire import Requests, encode
 
-ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET")
+ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET", "APPEND")
 NATIVES = [
     *(Native(name, -2, frozenset({"write"}), (KeySpec("RW"),)) for name in ONE_KEY),
     Native("PING", -1, frozenset()),
@@ -147,7 +147,7 @@ def test_without_any_managed_key_a_transaction_passes_raw(world: World) -> None:
 
 def test_a_write_without_an_override_is_swept_afterwards(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
-    world.say("SET h v", "SET other v")
+    world.say("APPEND h v", "APPEND other v")
     assert world.session.sweep == {b"h"}
     world.session.sweep.clear()
     world.say("HINCRBY h n 1")
@@ -185,6 +185,30 @@ def test_a_command_on_one_element_stays_within_the_words_of_who_has_not_logged_i
         (call,) = world.say(request)
         assert call[0] == b"EVALSHA"
         assert len(call) <= 10, request
+
+
+def test_what_replaces_a_key_is_rewritten_where_that_key_is_managed(world: World) -> None:
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    assert world.names("SET h v", "SET other v", "SORT h", "SORT h STORE x", "SORT x STORE h") == [
+        b"EVALSHA",
+        b"SET",
+        b"SORT",
+        b"SORT",
+        b"EVALSHA",
+    ]
+    long = "SUNIONSTORE h" + " s" * 8000
+    assert world.names(long) == [b"SUNIONSTORE"]
+
+
+def test_a_string_written_in_a_transaction_goes_as_it_came_and_is_swept_after_exec(
+    world: World,
+) -> None:
+    world.registry.announced(0, b"other", NOW_MS + 9)
+    assert world.names("MULTI", "SET h v", "SET other v") == [b"MULTI", b"SET", b"EVAL"]
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    assert not world.session.sweep
+    world.say("EXEC")
+    assert world.session.sweep == {b"h"}
 
 
 def test_a_replica_s_stream_is_only_relayed(world: World) -> None:

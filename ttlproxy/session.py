@@ -94,6 +94,7 @@ class Session:
         "_in_multi",
         "_multi_databases",
         "_multi_keys",
+        "_multi_written",
         "_now_ms",
         "_plain",
         "_registry",
@@ -133,6 +134,7 @@ class Session:
         self._multi_databases: set[int] = set()
         # All that the client may be logged in as: what it tried may have failed.
         self._users = {b"default"}
+        self._multi_written: set[bytes] = set()
         self._relay = False
         # In the middle of something, so that the next chunk is not a common one.
         self._heedful = False
@@ -251,12 +253,14 @@ class Session:
         assert override
         names = self._registry.names
         keys = override.keys(args)
-        later = self._in_multi or self.behind_blocking
-        if not names or not (later or any(key in names for key in keys)):
+        later = override.late and (self._in_multi or self.behind_blocking)
+        if not (names and keys and (later or any(key in names for key in keys))):
+            self._native(rule, args, now_ms)
             return None
-        self._reap(keys, now_ms)
+        self._reap(rule.keys(args), now_ms)
+        target_db = override.target_db(args)
         for target in override.targets(args):
-            self._registry.pin(self.db, target)
+            self._registry.pin(self.db if target_db is None else target_db, target)
         return self._call(override.plan(args))
 
     def _survey(self, survey: Survey, args: list[bytes]) -> bytes | None:
@@ -276,8 +280,7 @@ class Session:
         names = self._registry.names
         if names or self._in_multi:
             self._reap(rule.keys(args), now_ms)
-        if names:
-            self.sweep.update(key for key in rule.written(args) if key in names)
+            self._sweep(rule.written(args))
 
     def _reap(self, keys: Iterable[bytes], now_ms: int) -> None:
         for key in keys:
@@ -292,6 +295,13 @@ class Session:
         if self._in_multi:
             self._multi_databases.update(databases)
 
+    def _sweep(self, keys: Iterable[bytes]) -> None:
+        if self._in_multi:
+            self._multi_written.update(keys)
+        else:
+            names = self._registry.names
+            self.sweep.update(key for key in keys if key in names)
+
     def _call(self, call: Call) -> bytes:
         # A NOSCRIPT inside EXEC could be neither retried nor undone.
         by_text = self._in_multi or not self._caller.loaded
@@ -305,14 +315,16 @@ class Session:
     def _exec(self, args: list[bytes], now_ms: int) -> None:
         self._in_multi = False
         self._reap(self._multi_keys, now_ms)
-        self._multi_keys = set()
+        self._sweep(self._multi_written)
         self.reap_in.update(self._multi_databases)
-        self._multi_databases = set()
+        self._forget_multi()
 
     def _discard(self, args: list[bytes], now_ms: int) -> None:
         self._in_multi = False
-        self._multi_keys = set()
-        self._multi_databases = set()
+        self._forget_multi()
+
+    def _forget_multi(self) -> None:
+        self._multi_keys, self._multi_written, self._multi_databases = set(), set(), set()
 
     def _select(self, args: list[bytes], now_ms: int) -> None:
         if len(args) == 2 and args[1].isdigit() and len(args[1]) < 10:

@@ -78,6 +78,8 @@ def _described(spec: Mapping[bytes, Any]) -> Positions:
     if "incomplete" in flags or b"unknown" in (begin_type, find_type):
         return None
     access = next((access for access in _ACCESSES if access in flags), CHANGED)
+    if access == REPLACED and "insert" in flags:
+        access = CHANGED  # it writes where nothing was: SETNX
     begins = dict(zip(begin[::2], begin[1::2], strict=True))
     finds = dict(zip(find[::2], find[1::2], strict=True))
     found = KeySpec(

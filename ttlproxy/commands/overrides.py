@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
+from ttlproxy.commands.positions import REPLACED, KeySpec
 from ttlproxy.commands.spec import Call, Override
 
 Args = Sequence[bytes]
+
+# What Lua can hand on to a command in one call (it fails at 8,000 values).
+_MOST_WORDS = 7900
 
 
 def rest(args: Args) -> Args:
@@ -50,4 +55,32 @@ def on_all_keys(name: str, script: str) -> Override:
         name=name,
         plan=lambda args: Call(script, args[1:], (args[0].upper(),)),
         keys=lambda args: args[1:],
+    )
+
+
+def replacing(name: str, positions: Sequence[KeySpec], *, late: bool = True) -> Override:
+    """A command that replaces the keys that `positions` call REPLACED, and reads the others.
+
+    One that is too long for Lua goes on as it came, and is swept.
+    """
+
+    def replaced(args: Args) -> Args:
+        found = (spec.words(args) for spec in positions if spec.access == REPLACED)
+        return list(dict.fromkeys(chain.from_iterable(found)))
+
+    def plan(args: Args) -> Call:
+        keys = replaced(args)
+        read = {key: None for spec in positions for key in spec.words(args)}
+        return Call(
+            "key_replace",
+            (*keys, *(key for key in read if key not in keys)),
+            (b"%d" % len(keys), *args),
+        )
+
+    return Override(
+        name=name,
+        plan=plan,
+        keys=replaced,
+        takes=lambda args: len(args) <= _MOST_WORDS,
+        late=late,
     )

@@ -8,7 +8,8 @@ from typing import Final
 
 from ttlproxy.commands import hashes, keyspace, sets, sorted_sets, surveys
 from ttlproxy.commands.native import Native
-from ttlproxy.commands.positions import FIRST, WRITTEN, Positions
+from ttlproxy.commands.overrides import replacing
+from ttlproxy.commands.positions import FIRST, REPLACED, WRITTEN, Positions
 from ttlproxy.commands.spec import Override, Survey, Virtual
 
 _TABLES: Final = (hashes, sets, sorted_sets)
@@ -167,9 +168,17 @@ def _rule(name: str, native: Native | None) -> Rule:
         sweeps=name not in HARMLESS and "readonly" not in native.flags,
         blocks=name in BLOCKING or "blocking" in native.flags,
         stateful=name in STATEFUL,
-        override=override,
+        override=override or _replacing(native),
         survey=SURVEYS.get(name),
     )
+
+
+def _replacing(native: Native) -> Override | None:
+    """The safe rule for what the tables do not know: keys it may replace lose their index then."""
+    positions = native.positions or ()
+    if any(spec.access == REPLACED for spec in positions):
+        return replacing(native.name, positions)
+    return None
 
 
 def _overriding(virtual: Virtual) -> Override:

@@ -58,16 +58,20 @@ class Virtual:
 class Override:
     """A command of Redis that has to do more where a key of it is managed.
 
-    plan: makes the call, of a request whose arity is right; keys: its data keys; targets: those of
-    them that may become managed by it; takes: whether a script can carry the request: another is
-    reaped, goes on as it came, and is swept.
+    plan: makes the call, of a request whose arity is right; keys: the data keys that call for it if
+    one of them is managed, none where it is to go on as it came; targets: keys that may become
+    managed by it, in `target_db`, or the client's own where that is None; takes: whether a script
+    can carry the request: another is reaped, goes on as it came, and is swept; late: it is also
+    needed where a key may become managed before the request is carried out.
     """
 
     name: str
     plan: Callable[[Sequence[bytes]], Call]
     keys: Callable[[Sequence[bytes]], Sequence[bytes]]
     targets: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
+    target_db: Callable[[Sequence[bytes]], int | None] = lambda args: None
     takes: Callable[[Sequence[bytes]], bool] = lambda args: True
+    late: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,35 @@
+-- Any command that can replace whole keys: where it did, their indexes go.
+-- KEYS: schedule key...
+-- ARGV: count word...
+-- RESULT: the command's
+-- The keys are the `count` that may be replaced, then those that are only read, then all indexes.
+-- include try
+-- include index
+redis.setresp(3)
+local all = (#KEYS - 1) / 2
+local last = first_key + count - 1
+local function kind(key)
+  return redis.call('TYPE', key).ok
+end
+
+local before = {}
+for i = first_key, last do
+  index_guard(KEYS[i + all])
+  before[i] = kind(KEYS[i])
+end
+if failure then
+  return failure
+end
+local reply = redis.pcall(unpack(ARGV, first_word))
+if type(reply) == 'table' and reply.err then
+  return reply
+end
+-- A key that has its type still was replaced, unless the reply says that nothing was done: SET NX.
+local done = reply and reply ~= 0
+for i = first_key, last do
+  local after = kind(KEYS[i])
+  if done or after ~= before[i] or after == 'none' then
+    index_drop(KEYS[i], KEYS[i + all], schedule)
+  end
+end
+return failure or reply
