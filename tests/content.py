@@ -163,10 +163,12 @@ _READERS = {
     "hash": ["HGETALL"],
     "set": ["SMEMBERS"],
     "zset": ["ZRANGE", "0", "-1", "WITHSCORES"],
+    "list": ["LRANGE", "0", "-1"],
     "string": ["GET"],
 }
 _ELEMENTS: dict[str, Callable[[Any], dict[bytes, bytes]]] = {
     "hash": _pairs,
     "set": _members,
     "zset": _pairs,
+    "list": _members,
 }

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ttlproxy.commands import hashes, keyspace, sets, sorted_sets, surveys
+from ttlproxy.commands import hashes, keyspace, lists, sets, sorted_sets, surveys
 from ttlproxy.commands.native import Native
 from ttlproxy.commands.overrides import replacing
 from ttlproxy.commands.positions import FIRST, REPLACED, WRITTEN, Positions
 from ttlproxy.commands.spec import Override, Survey, Virtual
 
-_TABLES: Final = (hashes, sets, sorted_sets)
+_TABLES: Final = (hashes, sets, sorted_sets, lists)
 VIRTUALS: Final = {row.name: row for table in _TABLES for row in table.VIRTUALS}
 OVERRIDES: Final = {row.name: row for table in (*_TABLES, keyspace) for row in table.OVERRIDES}
 SURVEYS: Final = {row.name: row for row in surveys.SURVEYS}

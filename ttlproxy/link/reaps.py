@@ -63,7 +63,7 @@ class Reap:
     ) -> tuple[set[Place], set[Place]]:
         """Writes the answers down; gives what `__call__` does."""
         more, ghosts = set(), set()
-        for (place, limit), reply in zip(limits.items(), replies, strict=True):
+        for place, reply in zip(limits, replies, strict=True):
             if isinstance(reply, NoScriptError):
                 self._caller.flushed()
                 more.add(place)
@@ -75,7 +75,7 @@ class Reap:
             self._clock.learn(now_ms, sent)
             self._registry.reaped(place, first_ms if first_ms >= 0 else None)
             self._metrics.reaped(kind.decode(), removed)
-            if removed >= limit:
+            if 0 <= first_ms < now_ms:
                 more.add(place)
             elif has_ghosts:
                 ghosts.add(place)

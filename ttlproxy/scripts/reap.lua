@@ -1,23 +1,40 @@
--- Removes elements past their deadline, at most `limit`. The only script that deletes for being due,
--- whoever asks for it.
+-- Removes elements past their deadline, at most `limit`; of a long list more, which costs no more. The
+-- only script that deletes for being due, whoever asks for it.
 -- KEYS: data index schedule
 -- ARGV: limit
 -- RESULT: [now in ms, removed, first deadline left in ms or -1, entries without an element: 1 or 0, type]
 -- include try
 -- include clock
 -- include index
-local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM' }
-local lengths = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD' }
+-- include list
+-- include list_reap
+local function by(command)
+  return function(...)
+    return redis.call(command, data, ...)
+  end
+end
+
+local removers = {
+  hash = by('HDEL'),
+  set = by('SREM'),
+  zset = by('ZREM'),
+  list = remove_from_list,
+}
+local lengths = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN' }
 local kind = redis.call('TYPE', data).ok
 if not removers[kind] then
   index_drop(data, index, schedule)
   return failure or { now, 0, -1, 0, kind }
 end
+if kind == 'list' then
+  limit = math.max(limit, math.floor(redis.call('LLEN', data) / 16))
+end
 local due = index_due(index, now, limit)
 local removed = 0
+-- The index first: LSET, with which a list is reaped, is refused by a full server as a first write.
 batches(1, #due, function(from, to)
-  removed = removed + redis.call(removers[kind], data, unpack(due, from, to))
   redis.call('ZREM', index, unpack(due, from, to))
+  removed = removed + removers[kind](unpack(due, from, to))
 end)
 local first = index_reschedule(data, index, schedule, now)
 local ghosts = redis.call('ZCARD', index) > redis.call(lengths[kind], data)

@@ -4,17 +4,34 @@
 -- RESULT: [the next cursor, 0 at the end; dropped]
 -- include try
 -- include index
-local finders = { hash = 'HEXISTS', set = 'SISMEMBER', zset = 'ZSCORE' }
-local find = finders[redis.call('TYPE', data).ok]
+-- include list
+local function by(command)
+  return function(element)
+    return redis.call(command, data, element)
+  end
+end
+
+local finders = { hash = by('HEXISTS'), set = by('SISMEMBER'), zset = by('ZSCORE'), list = has }
+local kind = redis.call('TYPE', data).ok
+local find = finders[kind]
 if not find then
   index_drop(data, index, schedule)
   return failure or { '0', 0 }
 end
+if kind == 'list' then
+  count = math.max(count, math.floor(redis.call('LLEN', data) / 4))
+end
 local page = redis.call('ZSCAN', index, cursor, 'COUNT', count)
-local dropped = 0
+local elements = {}
 for i = 1, #page[2], 2 do
-  local element = page[2][i]
-  local found = redis.call(find, data, element)
+  elements[#elements + 1] = page[2][i]
+end
+if kind == 'list' then
+  look_for(elements, 1)
+end
+local dropped = 0
+for _, element in ipairs(elements) do
+  local found = find(element)
   if not found or found == 0 then
     dropped = dropped + redis.call('ZREM', index, element)
   end

@@ -26,6 +26,15 @@ local function index_due(index, now, limit)
   return redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', 0, limit)
 end
 
+-- All elements that have a deadline, and how many those are.
+local function index_elements(index)
+  return redis.call('ZRANGE', index, 0, -1)
+end
+
+local function index_size(index)
+  return redis.call('ZCARD', index)
+end
+
 local function index_set(index, element, deadline)
   return try('ZADD', index, ms(deadline), element)
 end

@@ -1,0 +1,16 @@
+-- Clears the deadlines of those of the values, from `first` on, that the list does not have.
+local function clear_absent(values, first)
+  local dated, cleared = {}, 0
+  for i = first, #values do
+    if index_get(index, values[i]) then
+      dated[#dated + 1] = values[i]
+    end
+  end
+  look_for(dated, 1)
+  for _, value in ipairs(dated) do
+    if has(value) == 0 then
+      cleared = cleared + (tonumber(index_clear(index, value)) or 0)
+    end
+  end
+  index_was_cleared(data, index, schedule, cleared)
+end

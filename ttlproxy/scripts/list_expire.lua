@@ -1,0 +1,13 @@
+-- Sets the deadline of list elements.
+-- KEYS: data index schedule
+-- ARGV: origin how element...
+-- RESULT: for each element 1 set, 0 condition not met, 2 already past: deleted, -2 no such element
+-- include words
+-- include try
+-- include clock
+-- include index
+-- include list
+-- include list_length
+-- include deadline
+look_for(ARGV, first_element)
+-- include expire

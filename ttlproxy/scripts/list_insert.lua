@@ -1,0 +1,14 @@
+-- LINSERT: a value that is in the list keeps its deadline, which then holds for the new copy too; a
+-- value that is not has none.
+-- KEYS: data index schedule
+-- ARGV: where pivot element
+-- RESULT: the command's
+-- include try
+-- include index
+-- include list
+-- include list_clear
+index_guard(index)
+if not failure then
+  clear_absent({ element }, 1)
+end
+return failure or redis.pcall('LINSERT', data, where, pivot, element)

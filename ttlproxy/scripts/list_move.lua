@@ -1,0 +1,44 @@
+-- LMOVE, RPOPLPUSH: the deadline travels; an equal value at the target keeps its own. The deadline in
+-- the source goes with the last copy there.
+-- KEYS: data target index target_index schedule
+-- ARGV: db command end...
+-- RESULT: the command's
+-- include try
+-- include clock
+-- include index
+-- include list
+-- include list_clear
+local ends = { LEFT = 0, RIGHT = -1 }
+local words = command == 'LMOVE' and { unpack(ARGV, first_end) } or { 'RIGHT', 'LEFT' }
+local from, to = ends[string.upper(words[1])], ends[string.upper(words[2])]
+
+local function move()
+  return redis.pcall(command, data, target, unpack(ARGV, first_end))
+end
+
+local value = from and to and redis.pcall('LINDEX', data, from)
+if data == target or type(value) ~= 'string' then
+  return move()
+end
+local there = redis.pcall('LPOS', target, value)
+if type(there) == 'table' then
+  return move()
+end
+index_guard(target_index)
+local deadline = index_get(index, value)
+if not failure and not there then
+  if deadline then
+    local before = index_first(target_index)
+    index_set(target_index, value, deadline)
+    if not failure then
+      index_was_set(db, prefix, target, target_index, schedule, now, before, deadline)
+    end
+  else
+    index_was_cleared(target, target_index, schedule, index_clear(target_index, value))
+  end
+end
+local moved = failure or move()
+if type(moved) == 'string' then
+  clear_absent({ value }, 1)
+end
+return moved

@@ -1,0 +1,10 @@
+-- Takes the deadline from list elements.
+-- KEYS: data index schedule
+-- ARGV: single element...
+-- RESULT: for each element 1 removed, -1 had none, -2 no such element
+-- include try
+-- include index
+-- include list
+-- include list_length
+look_for(ARGV, first_element)
+-- include persist

@@ -1,0 +1,21 @@
+-- LPUSH, RPUSH, LPUSHX, RPUSHX: a value that is in the list keeps its deadline, which then holds for
+-- the new copy too; a value that is not has none.
+-- KEYS: data index schedule
+-- ARGV: command element...
+-- RESULT: the command's
+-- include try
+-- include index
+-- include list
+-- include list_clear
+-- include list_length
+index_guard(index)
+if not failure then
+  clear_absent(ARGV, first_element)
+end
+if failure then
+  return failure
+end
+batches(first_element, #ARGV, function(from, to)
+  length = try(command, data, unpack(ARGV, from, to))
+end)
+return failure or length

@@ -1,0 +1,14 @@
+-- LREM: the deadline of the value goes with its last copy. An entry that stayed behind would do no
+-- harm: it is cleared when its value comes back, and reaped when it falls due.
+-- KEYS: data index schedule
+-- ARGV: count element
+-- RESULT: the command's
+-- include try
+-- include index
+-- include list
+-- include list_clear
+local removed = redis.pcall('LREM', data, count, element)
+if type(removed) == 'number' and removed > 0 then
+  clear_absent({ element }, 1)
+end
+return removed

@@ -1,0 +1,25 @@
+-- LSET: the deadline of the old value goes with its last copy; the new value has none, unless it is
+-- there already with one. An entry that stayed behind would do no harm: it is cleared when its value
+-- comes back, and reaped when it falls due.
+-- KEYS: data index schedule
+-- ARGV: at element
+-- RESULT: the command's
+-- include try
+-- include index
+-- include list
+-- include list_clear
+local function set()
+  return redis.pcall('LSET', data, at, element)
+end
+
+local old = redis.pcall('LINDEX', data, at)
+if type(old) ~= 'string' or old == element then
+  return set()
+end
+index_guard(index)
+if not failure then
+  clear_absent({ element }, 1)
+end
+local reply = failure or set()
+clear_absent({ old }, 1)
+return reply

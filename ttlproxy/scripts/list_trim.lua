@@ -1,0 +1,42 @@
+-- LTRIM: deadlines go with the last copies of their values. An entry that stayed behind would do no
+-- harm: it is cleared when its value comes back, and reaped when it falls due.
+-- KEYS: data index schedule
+-- ARGV: start stop
+-- RESULT: the command's
+-- include try
+-- include index
+-- include list
+-- include list_clear
+local length = redis.pcall('LLEN', data)
+
+-- Values that may lose their last copy: those outside of what is kept, or all that have deadlines,
+-- whichever are fewer.
+local function candidates()
+  local from, to = tonumber(start), tonumber(stop)
+  if type(length) == 'table' or not (from and to) then
+    return {} -- the error is Redis's
+  end
+  from = math.min(from < 0 and math.max(length + from, 0) or from, length)
+  to = math.max(math.min(to < 0 and length + to or to, length - 1), from - 1)
+  if length - (to - from + 1) >= index_size(index) then
+    return index_elements(index)
+  end
+  local found = {}
+  local function note(value)
+    found[#found + 1] = value
+  end
+  walk(0, from - 1, note)
+  walk(to + 1, length - 1, note)
+  return found
+end
+
+local values = candidates()
+local reply = redis.pcall('LTRIM', data, start, stop)
+if reply.ok then
+  if redis.call('EXISTS', data) == 0 then
+    index_drop(data, index, schedule)
+  else
+    clear_absent(values, 1)
+  end
+end
+return reply
