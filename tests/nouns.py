@@ -5,8 +5,8 @@ another type; the rest is the FIELD family, which others call MEMBER.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import product
 
 import pytest
@@ -18,7 +18,11 @@ from tests.servers import Proxy, Server
 
 @dataclass(frozen=True)
 class _Words:
-    """A type's own words. `{}` in `element` and `question` is an element; `odd` is another type."""
+    """A type's own words. `{}` in `element`, `removed` and `question` is an element; `odd` is
+    another type; `answers` are its own for those of HAS.
+
+    counts: whether ADD and REM answer how many elements; where not, REM takes one at a time.
+    """
 
     prefix: str
     noun: str
@@ -29,6 +33,9 @@ class _Words:
     has: str
     odd: str
     question: str = "{}"
+    removed: str = "{}"
+    counts: bool = True
+    answers: Mapping[str, str] = field(default_factory=dict)
 
 
 _TYPES = {
@@ -38,6 +45,14 @@ _TYPES = {
         *("Z", "MEMBER", "ZADD", "0 {}", "ZREM", "ZCARD", "ZLEXCOUNT"),
         odd="hash",
         question="[{0} [{0}",  # equal scores: members lie between themselves
+    ),
+    "list": _Words(
+        *("L", "ELEMENT", "RPUSH", "{}", "LREM", "LLEN", "LPOS"),
+        odd="set",
+        question="{} COUNT 1",
+        removed="0 {}",
+        counts=False,
+        answers={"0": "[]", "1": "[0]"},
     ),
 }
 every_type = pytest.mark.parametrize("type_", _TYPES)
@@ -71,20 +86,35 @@ def _line(type_: str, line: str) -> str:
     verb, _, rest = line.partition(" ")
     said, arrow, expected = rest.partition("->")
     if verb == "ADD":
-        line = f"{_added(words, said)} {arrow}{expected}"
+        line = f"{_added(words, said)} {arrow}{_count(words, expected)}"
     elif verb == "ODD":
         line = f"{_added(_TYPES[words.odd], said)} {arrow}{expected}"
     elif verb == "HAS":
         key, element = said.split()
-        line = f"{words.has} {key} {words.question.format(element)} {arrow}{expected}"
-    elif verb in ("REM", "LEN"):
-        line = f"{words.remove if verb == 'REM' else words.length} {rest}"
+        answer = words.answers.get(expected.strip(), expected)
+        line = f"{words.has} {key} {words.question.format(element)} {arrow}{answer}"
+    elif verb == "REM":
+        line = "\n".join(
+            f"{removal} {arrow}{_count(words, expected)}" for removal in _removals(words, said)
+        )
+    elif verb == "LEN":
+        line = f"{words.length} {rest}"
     return line if type_ == "hash" else _in_own_nouns(words, line)
 
 
 def _added(words: _Words, said: str) -> str:
     key, *elements = WORD.findall(said)
     return " ".join([words.add, key, *map(words.element.format, elements)])
+
+
+def _removals(words: _Words, said: str) -> Iterator[str]:
+    key, *elements = WORD.findall(said)
+    for some in [elements] if words.counts else [[element] for element in elements]:
+        yield " ".join([words.remove, key, *map(words.removed.format, some)])
+
+
+def _count(words: _Words, expected: str) -> str:
+    return expected if words.counts or not expected.strip().isdigit() else "*"
 
 
 def _in_own_nouns(words: _Words, line: str) -> str:

@@ -6,12 +6,15 @@ other types stands in test_semantics.py.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.asked import until_blocked
 from tests.containers import AnyServer
 from tests.conversation import WAYS, Talk, said_in
 from tests.processes import wait_until
-from tests.raw import Connection
+from tests.raw import Connection, command
 from ttlproxy.keys import Keys
 
 talk = said_in(WAYS)
@@ -368,6 +371,79 @@ def test_what_is_popped_with_a_count_comes_back_without_its_deadline(talk: Talk,
         LTTLELEMENT l ELEMENTS 2 a b            -> [100, -1]
         LPOP l x                                -> ERR value is out of range, must be positive
     """)
+
+
+@pytest.mark.parametrize("pop", ["LMPOP 2 nokey l LEFT", "BLMPOP 0 2 nokey l LEFT"])
+def test_what_is_popped_from_several_lists_comes_back_without_its_deadline(
+    talk: Talk, server: AnyServer, pop: str
+) -> None:
+    if server.name == "6.2":
+        pytest.skip("LMPOP and BLMPOP are there from Redis 7.0 on")
+    talk(f"""
+        RPUSH l a b a                           -> 3
+        LEXPIREELEMENT l 100 ELEMENTS 2 a b     -> [1, 1]
+        {pop} COUNT 2                           -> ["l", ["a", "b"]]
+        RPUSH l b                               -> 2
+        LTTLELEMENT l ELEMENTS 2 a b            -> [100, -1]
+    """)
+
+
+@pytest.mark.parametrize("pop", ["BLPOP", "BRPOP"])
+def test_what_a_blocking_command_pops_comes_back_without_its_deadline(talk: Talk, pop: str) -> None:
+    talk(f"""
+        RPUSH l a                               -> 1
+        LEXPIREELEMENT l a 100                  -> 1
+        {pop} nokey l 0                         -> ["l", "a"]
+        EXISTS l                                -> 0
+        RPUSH l a                               -> 1
+        LTTLELEMENT l a                         -> -1
+    """)
+
+
+def test_what_a_waiting_client_was_given_comes_back_without_its_deadline(
+    app: Connection, other: Connection, server: AnyServer
+) -> None:
+    app.send(command("BLPOP", "l", 0))
+    until_blocked(server.port, 1)
+    for words in ("MULTI", "RPUSH l a", "LEXPIREELEMENT l a 100", "EXEC"):
+        other.ask(*words.split())
+    assert app.read() == b"*2\r\n$1\r\nl\r\n$1\r\na\r\n"
+    assert other.ask("RPUSH", "l", "a") == b":1\r\n"
+    assert app.ask("LTTLELEMENT", "l", "a") == b":-1\r\n"
+
+
+# --- replies, byte for byte
+
+
+REQUESTS = """
+    LPUSH l x a | RPUSH l y | LPUSHX nokey a | RPUSHX l a | LINSERT l BEFORE a z
+    LINSERT l AFTER q q | LINSERT nokey BEFORE a a | LSET l 0 b | LSET l 99 b | LSET l x b
+    LREM l 1 a | LREM l x a | LTRIM l 0 4 | LTRIM l x 0 | LPOP l | RPOP l | LPOP l 2 | RPOP l 0
+    LPOP l -1 | LPOP nokey | RPOP nokey | LPOP nokey 1 | LMOVE l to LEFT RIGHT
+    LMOVE nokey to LEFT RIGHT | LMOVE l to UP LEFT | RPOPLPUSH l to | RPOPLPUSH nokey l
+    RPOPLPUSH l string | LPOP string | LPUSH string a | LSET string 0 a | LTRIM string 0 0
+    LREM string 0 a | LINSERT string BEFORE a a | RPOP l | RPOP l | LPOP l
+    LMOVE l to LEFT LEFT | BLPOP l 0.01 | BLMOVE l to LEFT LEFT 0.01 | LRANGE to 0 -1
+"""
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("wrapped", [False, True], ids=["alone", "in MULTI"])
+def test_replies_about_managed_lists_are_redis_own(
+    app: Connection, plain: AnyServer, protocol: int, wrapped: bool
+) -> None:
+    with Connection(plain.port) as direct:
+        for client in (app, direct):
+            client.ask("RPUSH", "l", "a", "b", "c", "d", "e", "a")
+            client.ask("SET", "string", "x")
+        app.ask("LEXPIREELEMENT", "l", 100, "ELEMENTS", 3, "a", "b", "e")
+        requests = [words.split() for words in re.split(r"[|\n]", REQUESTS) if words.strip()]
+        if wrapped:
+            requests = [["MULTI"], *requests, ["EXEC"]]
+        for client in (app, direct):
+            client.ask("HELLO", protocol)
+        for words in requests:
+            assert app.ask(*words) == direct.ask(*words), words
 
 
 # --- LMOVE, RPOPLPUSH
