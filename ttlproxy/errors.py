@@ -61,10 +61,17 @@ NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 NEGATIVE_EXPIRE = b"ERR invalid expire time, must be >= 0"
 MISSING_EXPIRE = b"ERR missing expire time"
 MISSING_FIELDS = b"ERR missing FIELDS argument"
-FIELDS_TWICE = b"ERR FIELDS keyword specified multiple times"
 FIELDS_CUT = b"ERR FIELDS requires at least numfields and one field argument"
 CONDITIONS = b"ERR Multiple condition flags specified"
 WRONG_NUMBER = b"ERR wrong number of arguments"
+SYNTAX = b"ERR syntax error"
+NX_AND_XX = b"ERR XX and NX options at the same time are not compatible"
+NX_GT_LT = b"ERR GT, LT, and/or NX options at the same time are not compatible"
+NEGATIVE_MAXLEN = b"ERR The MAXLEN argument must be >= 0."
+
+
+def twice(keyword: bytes) -> bytes:
+    return b"ERR %s keyword specified multiple times" % keyword
 
 
 def wrong_arity(command: str) -> bytes:

@@ -7,7 +7,7 @@ hsetexParseArgs); what Redis compares with its clock, the scripts do.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -87,13 +87,44 @@ def elements(noun: Noun, args: Sequence[bytes], at: int, bad_count: bytes) -> Se
     return found
 
 
+class Conditions(NamedTuple):
+    """Words that say which elements a command writes; `refusal` is the error of those given."""
+
+    words: tuple[bytes, ...] = ()
+    refusal: Callable[[Sequence[bytes]], bytes | None] = lambda given: None
+
+
+def one_of(*words: bytes) -> Conditions:
+    """Conditions of which a request may have one."""
+    text = errors.one_condition(words)
+    return Conditions(words, lambda given: text if len(given) > 1 else None)
+
+
+class Form(NamedTuple):
+    """What a command that writes and sets deadlines takes before its elements.
+
+    width: words of an element; keep: the word for no new deadline; capped: whether it takes MAXLEN
+    """
+
+    command: str
+    noun: Noun
+    width: int = 1
+    keep: bytes = b"KEEPTTL"
+    conditions: Conditions = Conditions()
+    capped: bool = False
+
+
 class Options(NamedTuple):
-    """What stands before FIELDS in a command that writes and sets deadlines."""
+    """What stands before FIELDS in a command that writes and sets deadlines.
+
+    cap: as scripts take it, see scripts/lib/words.lua
+    """
 
     time: Time
     keep: bool
     condition: bytes
     rest: Sequence[bytes]
+    cap: bytes = b""
 
 
 # word -> (unit in ms, base)
@@ -105,57 +136,95 @@ EXPIRIES = {
 }
 
 
-def expiry(args: Sequence[bytes], at: int, word: bytes, command: str) -> Time:
-    """The time that stands at `at`, after `word`."""
-    if at >= len(args):
-        raise Refused(errors.MISSING_EXPIRE)
-    return time(args[at], *EXPIRIES[word], command)
+class Reading:
+    """The options of a request that have been read so far."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._keep, self._cap = False, b""
+        self._conditions: list[bytes] = []
+        self.time = NO_TIME
+
+    def take(self, args: Sequence[bytes], at: int) -> int:
+        """Takes the option at `at`; gives the place behind it."""
+        word = args[at].upper()
+        if word in EXPIRIES or word == self._form.keep:
+            return self._take_expiry(args, at, word)
+        if word == b"MAXLEN" and self._form.capped:
+            return self._take_cap(args, at)
+        if word not in self._form.conditions.words:
+            raise Refused(errors.unknown_argument(args[at]))
+        self._conditions.append(word)
+        refusal = self._form.conditions.refusal(self._conditions)
+        if refusal:
+            raise Refused(refusal)
+        return at + 1
+
+    def options(self, elements: Sequence[bytes]) -> Options:
+        """All that was read, and the elements."""
+        condition = b"".join(dict.fromkeys(self._conditions))
+        return Options(self.time, self._keep, condition, elements, self._cap)
+
+    def _take_expiry(self, args: Sequence[bytes], at: int, word: bytes) -> int:
+        if self._keep or self.time is not NO_TIME:
+            raise Refused(errors.one_expiry(self._form.keep.decode()))
+        self._keep = word == self._form.keep
+        if self._keep:
+            return at + 1
+        if at + 1 >= len(args):
+            raise Refused(errors.MISSING_EXPIRE)
+        self.time = time(args[at + 1], *EXPIRIES[word], self._form.command)
+        return at + 2
+
+    def _take_cap(self, args: Sequence[bytes], at: int) -> int:
+        """`MAXLEN n [EVICT]`, refused in the words of XADD."""
+        if self._cap:
+            raise Refused(errors.twice(b"MAXLEN"))
+        if at + 1 >= len(args):
+            raise Refused(errors.SYNTAX)
+        if not is_integer(args[at + 1]):
+            raise Refused(errors.NOT_AN_INTEGER)
+        if int(args[at + 1]) < 0:
+            raise Refused(errors.NEGATIVE_MAXLEN)
+        evict = at + 2 < len(args) and args[at + 2].upper() == b"EVICT"
+        self._cap = b"/%d%s" % (int(args[at + 1]), b"E" if evict else b"")
+        return at + 3 if evict else at + 2
 
 
-def write_options(
-    noun: Noun,
-    args: Sequence[bytes],
-    command: str,
-    conditions: tuple[bytes, bytes],
-    width: int,
-) -> Options:
-    """`[condition] [expiry] FIELDS n ...`, the elements of `width` words each, from args[2] on."""
-    found, keep, condition = NO_TIME, False, b""
-    at = 2
+def write_options(form: Form, args: Sequence[bytes]) -> Options:
+    """`[condition] [MAXLEN n [EVICT]] [expiry] MEMBERS n member ...`, from args[2] on."""
+    reading = Reading(form)
     try:
+        at = 2
         while at < len(args):
-            word = args[at].upper()
-            if word == noun.keyword:
-                return Options(found, keep, condition, _counted(noun, args, at, command, width))
-            if word in EXPIRIES or word == b"KEEPTTL":
-                if keep or found is not NO_TIME:
-                    raise Refused(errors.one_expiry("KEEPTTL"))
-                if word == b"KEEPTTL":
-                    keep = True
-                else:
-                    at += 1
-                    found = expiry(args, at, word, command)
-            elif word in conditions:
-                if condition:
-                    raise Refused(errors.one_condition(conditions))
-                condition = word
-            else:
-                raise Refused(errors.unknown_argument(args[at]))
-            at += 1
-        raise Refused(errors.wrong_arity(command))
+            if args[at].upper() == form.noun.keyword:
+                return reading.options(_counted(form, args, at))
+            at = reading.take(args, at)
+        raise Refused(errors.wrong_arity(form.command))
     except Refused as refused:
-        raise Refused(refused.text, refused.time or found) from None
+        raise Refused(refused.text, refused.time or reading.time) from None
 
 
-def _counted(
-    noun: Noun, args: Sequence[bytes], at: int, command: str, width: int
-) -> Sequence[bytes]:
-    """The words after `FIELDS n`, n elements of `width` words each."""
-    if at + 1 + width >= len(args):
-        raise Refused(errors.wrong_arity(command))
+def short_form(form: Form, args: Sequence[bytes]) -> Options | None:
+    """`key [KEEPTTL] seconds member ...`, known by the integer; None for the long form."""
+    keep = args[2].upper() == b"KEEPTTL"
+    at = 3 if keep else 2
+    if not is_integer(args[at]):
+        return None
+    found = time(args[at], 1000, b"1", form.command)
+    members = args[at + 1 :]
+    if not members or len(members) % form.width:
+        raise Refused(errors.wrong_arity(form.command), found)
+    return Options(found, keep, b"", members)
+
+
+def _counted(form: Form, args: Sequence[bytes], at: int) -> Sequence[bytes]:
+    """The words after `MEMBERS n`, n elements."""
+    if at + 1 + form.width >= len(args):
+        raise Refused(errors.wrong_arity(form.command))
     count, found = args[at + 1], args[at + 2 :]
     if not is_integer(count) or not 1 <= int(count) < 2**31:
-        raise Refused(errors.invalid_count(noun.many))
-    if int(count) * width != len(found):
-        raise Refused(errors.wrong_arity(command))
+        raise Refused(errors.invalid_count(form.noun.many))
+    if int(count) * form.width != len(found):
+        raise Refused(errors.wrong_arity(form.command))
     return found

@@ -11,15 +11,15 @@ from functools import partial
 from ttlproxy import errors
 from ttlproxy.commands import grammar, hash_grammar
 from ttlproxy.commands.elements import GETTERS, SETTERS, UNITS, packed, refuse
-from ttlproxy.commands.grammar import Refused
-from ttlproxy.commands.hash_grammar import NOUN, Form
+from ttlproxy.commands.grammar import Form, Refused
+from ttlproxy.commands.hash_grammar import NOUN
 from ttlproxy.commands.spec import Call, Virtual
 
 Args = Sequence[bytes]
 
 REDIS = "Redis 8"
 
-_HGETEX = Form("HGETEX", width=1, keep=b"PERSIST")
+_HGETEX = Form("HGETEX", NOUN, keep=b"PERSIST")
 _FIELDS = "FIELDS numfields field [field ...]"
 _FILL = ("HSET h a 1 b 2", "(integer) 2")
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttlproxy.commands import hash_forms, hash_grammar
-from ttlproxy.commands.elements import family, packed
-from ttlproxy.commands.grammar import Refused
-from ttlproxy.commands.hash_grammar import NOUN, Form
+from ttlproxy.commands import hash_forms, hash_grammar, writes
+from ttlproxy.commands.elements import family
+from ttlproxy.commands.grammar import Form, Refused, one_of
+from ttlproxy.commands.hash_grammar import NOUN
 from ttlproxy.commands.overrides import named, on_key, rest
 from ttlproxy.commands.spec import Call, Virtual
-from ttlproxy.commands.writes import untyped_refusal
 
-_HSETEX = Form("HSETEX", width=2, keep=b"KEEPTTL", conditions=(b"FNX", b"FXX"))
+_HSETEX = Form("HSETEX", NOUN, width=2, conditions=one_of(b"FNX", b"FXX"), capped=True)
 
 
 def _plan_setex(args: Sequence[bytes]) -> Call:
     try:
         options = hash_grammar.options(_HSETEX, args)
     except Refused as refused:
-        return untyped_refusal("HSETEX", refused)
-    keep = b"1" if options.keep else b"0"
-    argv = (b"hsetex", packed(keep, options.condition, options.time), *options.rest)
-    return Call("hash_setex", (args[1],), argv)
+        return writes.untyped_refusal("HSETEX", refused)
+    return writes.call(_HSETEX, "hash_setex", args[1], options)
 
 
 VIRTUALS = (
@@ -32,11 +29,8 @@ VIRTUALS = (
         name="HSETEX",
         summary="Sets hash fields and their time to live in one step.",
         group="hash",
-        forms=(
-            "key [FNX|FXX] [EX seconds|PX milliseconds|EXAT unix-time-seconds"
-            "|PXAT unix-time-milliseconds|KEEPTTL] FIELDS numfields field value [field value ...]",
-        ),
-        reply="1 the fields were written, 0 condition not met",
+        forms=(f"key [FNX|FXX] {writes.OPTIONS} FIELDS numfields field value [field value ...]",),
+        reply="1 the fields were written, 0 condition not met or too many fields",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
         plan=_plan_setex,
@@ -45,6 +39,7 @@ VIRTUALS = (
             ("HSETEX h FNX EX 100 FIELDS 1 a 3", "(integer) 0"),
             ("HSETEX h KEEPTTL FIELDS 1 a 4", "(integer) 1"),
             ("HTTLFIELD h a", "(integer) 100"),
+            ("HSETEX h MAXLEN 2 EX 100 FIELDS 1 c 5", "(integer) 0"),
         ),
         sets_deadlines=True,
     ),

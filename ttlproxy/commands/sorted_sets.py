@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import takewhile
 
+from ttlproxy import errors
+from ttlproxy.commands import writes
 from ttlproxy.commands.elements import family
-from ttlproxy.commands.grammar import Noun
+from ttlproxy.commands.grammar import Conditions, Form, Noun
 from ttlproxy.commands.overrides import named, on_key, rest
-from ttlproxy.commands.spec import Call, Override
+from ttlproxy.commands.spec import Call, Override, Virtual
 
 Args = Sequence[bytes]
 
@@ -20,12 +23,27 @@ _OPTIONS = {
     "GEOADD": frozenset({b"NX", b"XX", b"CH"}),
 }
 _WIDTHS = {"ZADD": 2, "GEOADD": 3}
-_AT_ODDS = ({b"NX", b"XX"}, {b"NX", b"GT"}, {b"NX", b"LT"}, {b"GT", b"LT"})
+# What ZADD does not take together, in the order that it looks.
+_AT_ODDS = (
+    ({b"NX", b"XX"}, errors.NX_AND_XX),
+    ({b"NX", b"GT"}, errors.NX_GT_LT),
+    ({b"NX", b"LT"}, errors.NX_GT_LT),
+    ({b"GT", b"LT"}, errors.NX_GT_LT),
+)
 
 
-def at_odds(options: Sequence[bytes]) -> bool:
-    """Whether ZADD refuses these options together."""
-    return any(pair.issubset(options) for pair in _AT_ODDS)
+def _refusal(options: Sequence[bytes]) -> bytes | None:
+    """ZADD's error where it does not take these options together."""
+    return next((text for pair, text in _AT_ODDS if pair.issubset(options)), None)
+
+
+_ZADDEX = Form(
+    "ZADDEX",
+    NOUN,
+    width=2,
+    conditions=Conditions((b"NX", b"XX", b"GT", b"LT", b"CH"), _refusal),
+    capped=True,
+)
 
 
 def _parted(name: str, args: Args) -> tuple[Args, Args]:
@@ -41,7 +59,7 @@ def _adding(name: str) -> Override:
         options, tuples = _parted(name, args)
         members, left = divmod(len(tuples), _WIDTHS[name])
         most = 1 if b"INCR" in options else len(tuples)
-        return left == 0 and 0 < members <= most and not at_odds(options)
+        return left == 0 and 0 < members <= most and not _refusal(options)
 
     def plan(args: Args) -> Call:
         options, tuples = _parted(name, args)
@@ -56,7 +74,31 @@ def _popping(name: str) -> Override:
     return on_key(name, "zset_pop", named, takes=lambda args: len(args) == 2)
 
 
-VIRTUALS = (*family(NOUN, fill="ZADD z 1 a 2 b", key="z", elements=("a", "b")),)
+VIRTUALS = (
+    *family(NOUN, fill="ZADD z 1 a 2 b", key="z", elements=("a", "b")),
+    Virtual(
+        name="ZADDEX",
+        summary="Adds members to a sorted set and sets their time to live in one step.",
+        group="sorted-set",
+        forms=(
+            "key [KEEPTTL] seconds score member [score member ...]",
+            f"key [NX|XX] [GT|LT] [CH] {writes.OPTIONS}"
+            " MEMBERS nummembers score member [score member ...]",
+        ),
+        reply="how many members are new, with CH how many are new or changed, -1 too many members",
+        complexity="O(N*log(M)), N members named, M in the set",
+        since="0.1.0",
+        plan=partial(writes.plan, _ZADDEX, "zset_addex"),
+        example=(
+            ("ZADDEX z 100 1 a 2 b", "(integer) 2"),
+            ("ZADDEX z GT CH EX 200 MEMBERS 2 1 a 3 b", "(integer) 1"),
+            ("ZTTLMEMBER z MEMBERS 2 a b", "1) (integer) 100\n2) (integer) 200"),
+            ("ZADDEX z MAXLEN 2 EX 300 MEMBERS 1 4 c", "(integer) -1"),
+            ("ZADDEX z MAXLEN 2 EVICT EX 300 MEMBERS 1 4 c", "(integer) 1"),
+        ),
+        sets_deadlines=True,
+    ),
+)
 
 OVERRIDES = (
     _adding("ZADD"),

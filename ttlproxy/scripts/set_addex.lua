@@ -1,7 +1,7 @@
 -- SADDEX: adds members to a set and gives them their deadline in one step.
 -- KEYS: data index schedule
 -- ARGV: origin how member...
--- RESULT: how many members are new
+-- RESULT: how many members are new, -1 where they are too many
 -- include words
 -- include try
 -- include clock
@@ -10,6 +10,8 @@
 -- include set
 -- include typed
 -- include timed_write
+-- include set_cap
+-- include cap
 local members, met, added = {}, {}, 0
 for i = first_member, #ARGV do
   local member = ARGV[i]
@@ -21,6 +23,9 @@ for i = first_member, #ARGV do
       added = added + 1 - there
     end
   end
+end
+if not has_room(members, added) then
+  return -1
 end
 if write_deadlines(members, flag == '1') and not failure then
   batches(1, #members, function(from, to)

@@ -26,11 +26,12 @@ local function index_due(index, now, limit)
   return redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', 0, limit)
 end
 
--- All elements that have a deadline, and how many those are.
-local function index_elements(index)
-  return redis.call('ZRANGE', index, 0, -1)
+-- Elements in the order of their deadlines: all, or those from one place to another.
+local function index_elements(index, from, to)
+  return redis.call('ZRANGE', index, from or 0, to or -1)
 end
 
+-- How many elements have a deadline.
 local function index_size(index)
   return redis.call('ZCARD', index)
 end

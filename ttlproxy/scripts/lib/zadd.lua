@@ -9,24 +9,31 @@ local function judge()
   end)
 end
 
--- The members whose score ZADD will write, decided as it does (zsetAdd in Redis's t_zset.c): an equal
--- score is written, unless GT or LT asks for another one. HSET of an equal value clears the deadline
--- as well (Redis 8). A member may be named again, and is compared with what was written before.
+-- The members whose score ZADD will write, how many of them are new, and how many changes it counts,
+-- decided as it does (zsetAdd in Redis's t_zset.c): an equal score is written, unless GT or LT asks for
+-- another one. HSET of an equal value clears the deadline as well (Redis 8). A member that is named
+-- again is compared with what was written before.
 local function written_members()
-  local members, scores = {}, {}
+  local members, scores, added, updated = {}, {}, 0, 0
+
+  local function write(member, score, old)
+    members[#members + 1] = member
+    scores[member] = score
+    if not old then
+      added = added + 1
+    elseif score ~= old then
+      updated = updated + 1
+    end
+  end
+
   for i = first_tuple, #ARGV, width do
     local member, score = ARGV[i + width - 1], tonumber(ARGV[i])
     local old = scores[member] or tonumber(redis.call('ZSCORE', data, member))
-    local writes
-    if old then
-      writes = not (options.NX or options.GT and score <= old or options.LT and score >= old)
-    else
-      writes = not options.XX
-    end
-    if writes then
-      members[#members + 1] = member
-      scores[member] = score
+    if not old and not options.XX then
+      write(member, score)
+    elseif old and not (options.NX or options.GT and score <= old or options.LT and score >= old) then
+      write(member, score, old)
     end
   end
-  return members
+  return members, added, added + updated
 end

@@ -1,0 +1,340 @@
+"""MAXLEN and EVICT of the commands that write and set deadlines: a cap on live elements.
+
+Said of every type that has such a command: `PUT k [MAXLEN 2 EX 100] a b -> 2` is its long form, and
+the reply is how many elements are new, or -1; HSETEX says 1 and 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import pytest
+
+from tests.containers import AnyServer
+from tests.content import read
+from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, Way, talking
+from tests.nouns import said_of
+from tests.processes import wait_until
+from tests.raw import Connection
+from tests.redis_client import Client
+from tests.servers import Proxy
+from ttlproxy.keys import Keys
+
+FORMS = {
+    "hash": ("HSETEX", "FIELDS", "{} 1"),
+    "set": ("SADDEX", "MEMBERS", "{}"),
+    "zset": ("ZADDEX", "MEMBERS", "0 {}"),
+}
+every_capped = pytest.mark.parametrize("type_", FORMS)
+
+_PUT = re.compile(r"\s*PUT (\S+) \[(.*)\](.*)->(.*)")
+
+
+def _long_form(type_: str, key: str, options: str, elements: list[str]) -> str:
+    name, keyword, element = FORMS[type_]
+    words = " ".join(map(element.format, elements))
+    return f"{name} {key} {options} {keyword} {len(elements)} {words}"
+
+
+def _said_of(type_: str, text: str) -> str:
+    lines = []
+    for line in text.splitlines():
+        put = _PUT.fullmatch(line)
+        if put:
+            key, options, elements, expected = put.groups()
+            if type_ == "hash" and expected.strip().lstrip("-").isdigit():
+                expected = "0" if int(expected) < 0 else "1"
+            line = f"{_long_form(type_, key, options, elements.split())} -> {expected}"
+        lines.append(line)
+    return said_of(type_, "\n".join(lines))
+
+
+def _said_to_all(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
+    @pytest.fixture(
+        params=product(FORMS, ways), ids=lambda param: f"{param[0]}-{param[1].__name__}"
+    )
+    def every(request: pytest.FixtureRequest, proxy: Proxy, server: AnyServer) -> Iterator[Talk]:
+        type_, way = request.param
+        with talking(proxy, server, way) as say:
+            yield lambda text: say(_said_of(type_, text))
+
+    return every
+
+
+every = _said_to_all(WAYS)
+every_outside_multi = _said_to_all(OUTSIDE_MULTI)
+
+
+# --- a full key
+
+
+def test_a_write_beyond_the_cap_is_refused_whole(every: Talk) -> None:
+    every("""
+        PUT k [MAXLEN 2 EX 100] a b             -> 2
+        PUT k [MAXLEN 2 EX 200] c               -> -1
+        PUT k [MAXLEN 2 EX 200] a c             -> -1
+        PUT k [EX 200 MAXLEN 3] a c d           -> -1
+        LEN k                                   -> 2
+        HTTLFIELD k FIELDS 3 a b c              -> [100, 100, -2]
+        PUT k [MAXLEN 3 EX 200] a c             -> 1
+        PUT new [MAXLEN 2 EX 100] a b c         -> -1
+        EXISTS new                              -> 0
+        PUT k [EX 100] d                        -> 1
+    """)
+
+
+def test_elements_that_are_there_are_refreshed_and_never_refused(every: Talk) -> None:
+    every("""
+        PUT k [EX 100] a b c d                  -> 4
+        PUT k [MAXLEN 2 EX 200] a b c           -> 0
+        PUT k [maxlen 0 EX 200] d d             -> 0
+        HTTLFIELD k FIELDS 4 a b c d            -> [200, 200, 200, 200]
+        PUT k [MAXLEN 1] a                      -> 0
+        HTTLFIELD k a                           -> -1
+        PUT k [MAXLEN 4 EX 300] a e             -> -1
+        LEN k                                   -> 4
+    """)
+
+
+def test_a_repeated_element_needs_room_once(every: Talk) -> None:
+    every("""
+        PUT k [MAXLEN 2 EX 100] a a b a         -> 2
+        LEN k                                   -> 2
+    """)
+
+
+def test_elements_without_a_deadline_count_as_well(every: Talk) -> None:
+    every("""
+        ADD k a b                               -> 2
+        PUT k [MAXLEN 2] c                      -> -1
+        PUT k [MAXLEN 3] c                      -> 1
+        PUT k [MAXLEN 3 KEEPTTL] a d            -> -1
+        HTTLFIELD k FIELDS 4 a b c d            -> [-1, -1, -1, -2]
+    """)
+
+
+def test_expired_elements_need_no_room(every: Talk) -> None:
+    every("""
+        PUT k [MAXLEN 2 PX 20] a                -> 1
+        PUT k [MAXLEN 2 EX 100] b               -> 1
+        wait 20
+        PUT k [MAXLEN 2 EX 100] c               -> 1
+        PUT k [MAXLEN 2 EX 100] a               -> -1
+        LEN k                                   -> 2
+    """)
+
+
+def test_a_deadline_already_past_needs_no_room(every: Talk) -> None:
+    every("""
+        ADD k a b                               -> 2
+        PUT k [MAXLEN 2 EX 0] c                 -> 1
+        PUT k [MAXLEN 0 EX 0] a                 -> 0
+        LEN k                                   -> 1
+        HTTLFIELD k FIELDS 2 a b                -> [-2, -1]
+    """)
+
+
+# --- EVICT
+
+
+def test_the_earliest_deadlines_make_room_and_those_without_one_last(
+    every_outside_multi: Talk,
+) -> None:
+    every_outside_multi("""
+        PUT k [] never1 never2                  -> 2
+        PUT k [EX 300] late                     -> 1
+        PUT k [EX 100] soon                     -> 1
+        PUT k [MAXLEN 4 EVICT EX 200] a         -> 1
+        wait 1
+        HTTLFIELD k FIELDS 5 never1 never2 late soon a -> [-1, -1, 300, -2, 200]
+        PUT k [maxlen 3 evict EX 400] b c       -> 2
+        wait 1
+        HTTLFIELD k FIELDS 4 late a b c         -> [-2, -2, 400, 400]
+        LEN k                                   -> 3
+        PUT k [MAXLEN 1 EVICT EX 100] b         -> 0
+        wait 1
+        LEN k                                   -> 1
+        HTTLFIELD k b                           -> 100
+    """)
+
+
+def test_what_was_evicted_has_made_room_at_once(every: Talk) -> None:
+    every("""
+        PUT k [EX 100] a b                      -> 2
+        PUT k [MAXLEN 2 EVICT EX 300] c d       -> 2
+        PUT k [MAXLEN 2 EX 300] e               -> -1
+        PUT k [MAXLEN 3 EX 300] e               -> 1
+        PUT k [MAXLEN 3 EX 400] f               -> -1
+        PUT k [MAXLEN 3 EVICT EX 400] f         -> 1
+        wait 1
+        LEN k                                   -> 3
+        HTTLFIELD k f                           -> 400
+    """)
+
+
+def test_what_is_written_is_not_evicted_for_itself(every_outside_multi: Talk) -> None:
+    every_outside_multi("""
+        PUT k [EX 100] a                        -> 1
+        PUT k [EX 200] b c                      -> 2
+        PUT k [MAXLEN 3 EVICT EX 300] a d       -> 1
+        wait 1
+        LEN k                                   -> 3
+        HTTLFIELD k FIELDS 2 a d                -> [300, 300]
+    """)
+
+
+def test_more_than_the_cap_at_once_is_refused_though_others_could_go(every: Talk) -> None:
+    every("""
+        PUT k [EX 100] a b                      -> 2
+        PUT k [MAXLEN 2 EVICT EX 300] c d e     -> -1
+        PUT k [MAXLEN 2 EVICT EX 300] a c d     -> -1
+        PUT k [MAXLEN 0 EVICT EX 300] c         -> -1
+        HTTLFIELD k FIELDS 3 a b c              -> [100, 100, -2]
+        LEN k                                   -> 2
+    """)
+
+
+def test_a_refresh_evicts_down_to_the_cap_but_nothing_it_refreshes(
+    every_outside_multi: Talk,
+) -> None:
+    every_outside_multi("""
+        PUT k [EX 100] a b c d                  -> 4
+        PUT k [MAXLEN 2 EVICT EX 300] a b c     -> 0
+        wait 1
+        LEN k                                   -> 3
+        HTTLFIELD k FIELDS 4 a b c d            -> [300, 300, 300, -2]
+    """)
+
+
+def test_an_evicted_element_may_come_back(every_outside_multi: Talk) -> None:
+    every_outside_multi("""
+        PUT k [EX 100] a                        -> 1
+        PUT k [MAXLEN 1 EVICT EX 200] b         -> 1
+        wait 1
+        PUT k [MAXLEN 1 EVICT EX 300] a         -> 1
+        wait 1
+        LEN k                                   -> 1
+        HTTLFIELD k FIELDS 2 a b                -> [300, -2]
+        ADD k b                                 -> 1
+        HTTLFIELD k b                           -> -1
+    """)
+
+
+def test_many_make_room_for_many(every_outside_multi: Talk) -> None:
+    for key, options in (("dated", "EX 100"), ("undated", "")):
+        old = " ".join(f"old{n}" for n in range(150))
+        new = " ".join(f"new{n}" for n in range(120))
+        every_outside_multi(f"""
+            PUT {key} [{options}] {old}         -> 150
+            PUT {key} [MAXLEN 160 EVICT EX 200] {new} -> 120
+            wait 1
+            LEN {key}                           -> 160
+            HTTLFIELD {key} new119              -> 200
+        """)
+
+
+def test_the_members_with_the_lowest_scores_go_first_where_none_has_a_deadline(
+    proxy: Proxy, server: AnyServer
+) -> None:
+    with talking(proxy, server, OUTSIDE_MULTI[0]) as talk:
+        talk("""
+            ZADD z 3 c 1 a 2 b                  -> 3
+            ZADDEX z MAXLEN 2 EVICT EX 100 MEMBERS 1 0 d -> 1
+            wait 1
+            ZRANGE z 0 -1                       -> ["d", "c"]
+        """)
+
+
+# --- the other words
+
+
+def test_conditions_come_before_the_cap(proxy: Proxy, server: AnyServer) -> None:
+    with talking(proxy, server, OUTSIDE_MULTI[0]) as talk:
+        talk("""
+            HSETEX h MAXLEN 1 FXX EX 100 FIELDS 1 a 1   -> 0
+            HSETEX h MAXLEN 1 FNX EX 100 FIELDS 1 a 1   -> 1
+            HSETEX h FIELDS 1 a 2 FXX MAXLEN 1 EVICT EX 100 -> 1
+            SADDEX s EX 100 MEMBERS 2 a b               -> 2
+            SADDEX s NX MAXLEN 2 EX 200 MEMBERS 2 a b   -> 0
+            SADDEX s XX MAXLEN 1 EX 200 MEMBERS 2 a c   -> 0
+            SADDEX s XX MAXLEN 1 EVICT EX 200 MEMBERS 1 c -> 0
+            SADDEX s NX MAXLEN 2 EX 200 MEMBERS 2 a c   -> -1
+            STTLMEMBER s MEMBERS 3 a b c                -> [200, 100, -2]
+            ZADDEX z 100 1 a 2 b                        -> 2
+            ZADDEX z GT CH MAXLEN 2 EX 200 MEMBERS 2 5 a 1 b -> 1
+            ZADDEX z GT CH MAXLEN 2 EX 200 MEMBERS 2 6 a 1 c -> -1
+            ZADDEX z XX MAXLEN 2 EX 200 MEMBERS 2 6 a 1 c -> 0
+            ZMSCORE z a b c                             -> ["6", "2", nil]
+        """)
+
+
+def test_a_cap_that_is_no_number_is_refused_in_redis_words(every_outside_multi: Talk) -> None:
+    every_outside_multi("""
+        PUT k [MAXLEN x EX 1] a -> ERR value is not an integer or out of range
+        PUT k [MAXLEN 01 EX 1] a -> ERR value is not an integer or out of range
+        PUT k [MAXLEN EVICT 1 EX 1] a -> ERR value is not an integer or out of range
+        PUT k [MAXLEN 9223372036854775808] a -> ERR value is not an integer or out of range
+        PUT k [MAXLEN -1 EX 1] a -> ERR The MAXLEN argument must be >= 0.
+        PUT k [MAXLEN 1 MAXLEN 2] a -> ERR MAXLEN keyword specified multiple times
+        PUT k [EVICT] a -> ERR unknown argument: EVICT
+        PUT k [MAXLEN 1 EX 1 EVICT] a -> ERR unknown argument: EVICT
+        PUT k [MAXLEN 1 EVICT EVICT] a -> ERR unknown argument: EVICT
+        EXISTS k -> 0
+        PUT k [MAXLEN 9223372036854775807] a -> 1
+    """)
+
+
+def test_hsetex_with_nothing_behind_maxlen(proxy: Proxy, server: AnyServer) -> None:
+    with talking(proxy, server, OUTSIDE_MULTI[0]) as talk:
+        talk("HSETEX h FIELDS 1 a 1 MAXLEN -> ERR syntax error")
+
+
+# --- many at once
+
+ADDERS, TURNS, CAP = 40, 25, 25
+
+# How many elements of a key are live: KEYS[1] is the key, KEYS[2] its index, ARGV[1] asks its size.
+LIVE = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local past = redis.call('ZCOUNT', KEYS[2], '-inf', '(' .. string.format('%.0f', now))
+return redis.call(ARGV[1], KEYS[1]) - past
+"""
+LENGTHS = {"hash": "HLEN", "set": "SCARD", "zset": "ZCARD"}
+
+
+@every_capped
+@pytest.mark.parametrize("evict", ["", "EVICT"])
+def test_forty_adders_never_pass_the_cap(
+    proxy: Proxy, server: AnyServer, type_: str, evict: str
+) -> None:
+    def add(adder: int) -> list[bytes]:
+        with Connection(proxy.port) as app:
+            return [app.ask(*_turn(type_, evict, adder, turn).split()) for turn in range(TURNS)]
+
+    def watch() -> list[int]:
+        seen = []
+        while not all(adding.done() for adding in adders):
+            seen.append(redis.ask("EVAL", LIVE, 2, "k", Keys().index(b"k"), LENGTHS[type_]))
+        return seen
+
+    redis = Client(server.port)
+    with ThreadPoolExecutor(ADDERS + 1) as threads:
+        adders = [threads.submit(add, adder) for adder in range(ADDERS)]
+        watching = threads.submit(watch)
+        replies = [reply for adding in adders for reply in adding.result()]
+        seen = watching.result()
+    done, refused = (b":1\r\n", b":0\r\n" if type_ == "hash" else b":-1\r\n")
+    assert replies.count(done) == (ADDERS * TURNS if evict else CAP)
+    assert replies.count(done) + replies.count(refused) == ADDERS * TURNS
+    assert max(seen) == CAP
+    wait_until(lambda: len(read([redis], (7, 0)).model.databases[0][b"k"].elements) == CAP, "CAP")
+    redis.close()
+
+
+def _turn(type_: str, evict: str, adder: int, turn: int) -> str:
+    options = f"MAXLEN {CAP} {evict} EX {100 + turn}"
+    return _long_form(type_, "k", options, [f"a{adder}-{turn}"])

@@ -1,0 +1,75 @@
+-- MAXLEN: at most `cap` elements are live after a write, those past their deadline not counted, though
+-- nobody has reaped them yet. With `evict` others make room: their deadline becomes now, and the link
+-- reaps them. A type says size(), copies(element), how many of those are this one, and some(place).
+
+-- Lets elements that make `over` go, those with the earliest deadlines first, those without one last.
+-- `spared` is not touched; the first `past` entries of the index have gone already.
+local function let_go(over, spared, past)
+  local before, chosen = index_first(index), {}
+
+  local function choose(elements, dated)
+    for _, element in ipairs(elements) do
+      local there = copies(element)
+      if over > 0 and there > 0 and not spared[element] and (dated or not index_get(index, element)) then
+        spared[element] = true
+        chosen[#chosen + 1] = element
+        over = over - there
+      end
+    end
+  end
+
+  local place = past
+  repeat
+    local dated = index_elements(index, place, place + 99)
+    choose(dated, true)
+    place = place + 100
+  until over <= 0 or #dated < 100
+  local left
+  while over > 0 and left ~= false do
+    local elements
+    elements, left = some(left)
+    choose(elements, false)
+  end
+  for _, element in ipairs(chosen) do
+    index_set(index, element, now - 1)
+  end
+  if chosen[1] then
+    index_was_set(db, prefix, data, index, schedule, now, before, now - 1)
+  end
+end
+
+-- Before `elements` are written, `added` of which are not there yet: whether there is room for them,
+-- which may have had to be made. Where none of them is new there always is.
+local function has_room(elements, added)
+  if cap == '' or #elements == 0 then
+    return true
+  end
+  local limit, expired = tonumber(cap), at and at <= now
+  local live, gone = size(), {}
+  local due = index_due(index, now, -1)
+  for _, element in ipairs(due) do
+    gone[element] = true
+    live = live - copies(element)
+  end
+  -- Of the elements that are there: those that are live, and those that come back.
+  local written, kept, revived = {}, 0, 0
+  for _, element in ipairs(elements) do
+    if not written[element] then
+      written[element] = true
+      if not gone[element] then
+        kept = kept + copies(element)
+      elseif flag ~= '1' then
+        revived = revived + copies(element)
+      end
+    end
+  end
+  local grows = expired and 0 or added + revived
+  local over = live + grows - (expired and kept or 0) - limit
+  if grows > 0 and over > 0 and (evict == '' or kept + grows > limit) then
+    return false
+  end
+  if over > 0 and evict ~= '' then
+    let_go(over, written, #due)
+  end
+  return true
+end

@@ -1,0 +1,33 @@
+-- ZADDEX: adds members to a sorted set and gives them their deadline in one step.
+-- KEYS: data index schedule
+-- ARGV: origin how tuple...
+-- RESULT: as ZADD's, -1 where the members are too many
+-- include words
+-- include try
+-- include clock
+-- include deadline
+-- include index
+-- include zset
+how = 'ZADD ' .. string.gsub(condition, '%a%a', '%0 ')
+-- include options
+-- include zadd
+judge()
+if failure then
+  return failure
+end
+-- include typed
+-- include timed_write
+-- include zset_cap
+-- include cap
+local members, added, changed = written_members()
+if not has_room(members, added) then
+  return -1
+end
+if write_deadlines(members, flag == '1') then
+  batches(first_tuple, #ARGV, function(from, to)
+    if not failure then
+      try(called(data, from, to))
+    end
+  end)
+end
+return failure or (options.CH and changed or added)
