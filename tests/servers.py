@@ -30,6 +30,11 @@ class Binary:
     path: str
 
 
+def release(name: str) -> tuple[int, ...]:
+    """A server's version as a number to compare with; Valkey left Redis at 7.2."""
+    return (7, 2) if name.startswith("valkey") else tuple(map(int, name.split(".")))
+
+
 def _version(path: str) -> str | None:
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)

@@ -7,9 +7,11 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from tests.native_rows import KEYS, KEYSPACE, NEVER_FLAWED, POOLS, ROWS, SUBSCRIBED
+from tests.native_rows import BEFORE_REDIS_8, KEYS, NEVER_FLAWED, POOLS, ROWS, SUBSCRIBED
 from tests.raw import command
+from tests.servers import release
 
+SEEDS = st.lists(st.integers(0, (1 << 32) - 1), min_size=20, max_size=90)
 QUIT = command("QUIT")
 SILENT = [b"\r\n", b"\n", b"*0\r\n", b"*-1\r\n", b"  \r\n"]
 BARE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:*")
@@ -31,9 +33,13 @@ def _word(word: str, chance: Random) -> bytes:
     return chance.choice(POOLS["any" if of_another_type else pool])
 
 
-def _row(table: str, chance: Random) -> list[bytes]:
+def _lines(*tables: str) -> list[str]:
+    return [line for table in tables for line in table.strip().splitlines()]
+
+
+def _row(rows: list[str], chance: Random) -> list[bytes]:
     """One row, now and then with its last word missing, or with one too many."""
-    template = chance.choice(table.strip().splitlines()).split()
+    template = chance.choice(rows).split()
     words = [_word(word, chance) for word in template]
     flaw = chance.randrange(20)
     if template[0] in NEVER_FLAWED:
@@ -51,9 +57,9 @@ def _quoted(word: bytes, quote_all: bool) -> bytes:
     )
 
 
-def _request(table: str, chance: Random) -> bytes:
+def _request(rows: list[str], chance: Random) -> bytes:
     """As an array of bulks, or, one time in seven, as an inline command."""
-    words = _row(table, chance)
+    words = _row(rows, chance)
     form = chance.randrange(20)
     if form > 2 or sum(map(len, words)) * 4 > LONGEST_INLINE:
         return command(*words)
@@ -61,40 +67,40 @@ def _request(table: str, chance: Random) -> bytes:
     return (b" \t" if form == 1 else b"") + line + (b"\n" if form == 2 else b"\r\n")
 
 
-def _requests(table: str, most: int, chance: Random) -> bytes:
-    return b"".join(_request(table, chance) for _ in range(chance.randint(0, most)))
+def _requests(rows: list[str], most: int, chance: Random) -> bytes:
+    return b"".join(_request(rows, chance) for _ in range(chance.randint(0, most)))
 
 
-def _transaction(table: str, chance: Random) -> bytes:
+def _transaction(rows: list[str], chance: Random) -> bytes:
     start = chance.choice([b"", b"", command("WATCH", "h1", "s1"), command("WATCH", "t1")])
     end = chance.choice([command("EXEC"), command("exec"), command("DISCARD")])
-    return start + command("MULTI") + _requests(table, 6, chance) + end
+    return start + command("MULTI") + _requests(rows, 6, chance) + end
 
 
 def _subscription(chance: Random) -> bytes:
     start = command("SUBSCRIBE", "differential-1") + command("PSUBSCRIBE", "differential-p*")
     end = command("UNSUBSCRIBE", "differential-1") + command("PUNSUBSCRIBE", "differential-p*")
-    return start + _requests(SUBSCRIBED, 5, chance) + end
+    return start + _requests(_lines(SUBSCRIBED), 5, chance) + end
 
 
-def _step(table: str, seed: int) -> bytes:
+def _step(rows: list[str], seed: int) -> bytes:
     """What a seed stands for; a failing run is shrunk by leaving steps out."""
     chance = Random(seed)
     kind = chance.randrange(20)
     if kind < 2:
-        return _transaction(table, chance)
+        return _transaction(rows, chance)
     if kind == 2:
         return _subscription(chance)
     if kind == 3:
         return chance.choice(SILENT)
-    return _request(table, chance)
+    return _request(rows, chance)
 
 
-def streams() -> st.SearchStrategy[bytes]:
-    """Pipelines of some dozen requests that end with QUIT, so that their replies end with EOF."""
-    table = ROWS.rstrip() + KEYSPACE
-    seeds = st.lists(st.integers(0, (1 << 32) - 1), min_size=20, max_size=90)
-    return seeds.map(lambda some: b"".join(_step(table, seed) for seed in some) + QUIT)
+def pipeline(server: str, seeds: Sequence[int]) -> bytes:
+    """Some dozen requests that a server of that version answers, in the order of their seeds. They
+    end with QUIT, so that their replies end with EOF."""
+    rows = _lines(ROWS, *[BEFORE_REDIS_8] * (release(server) < (8,)))
+    return b"".join(_step(rows, seed) for seed in seeds) + QUIT
 
 
 def pieces(data: bytes, cuts: Sequence[float]) -> list[bytes]:

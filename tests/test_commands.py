@@ -53,7 +53,8 @@ def test_too_few_words_are_refused_in_redis_own_words(app: Connection, virtual: 
 @pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)
 def test_too_few_words_inside_a_transaction_abort_it(app: Connection, virtual: Virtual) -> None:
     assert app.ask("MULTI") == b"+OK\r\n"
-    assert app.ask(virtual.name, "k").startswith(b"-ERR unknown command")
+    refused = (b"-ERR unknown command", b"-ERR wrong number of arguments")  # the server's own
+    assert app.ask(virtual.name, "k").startswith(refused)
     assert app.ask("EXEC").startswith(b"-EXECABORT")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.containers import AnyServer
 from tests.raw import Connection, Framer, command
 from tests.servers import Proxy
-from tests.streams import pieces, streams
+from tests.streams import SEEDS, pieces, pipeline
 
 EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
 CUTS = st.lists(st.floats(0, 1), max_size=12)
@@ -61,66 +61,60 @@ def _empty(*servers: AnyServer) -> None:
 
 @both_protocols
 @generated
-@given(stream=streams(), cuts=CUTS)
+@given(seeds=SEEDS, cuts=CUTS)
 def test_any_native_command_answers_as_without_the_proxy(
     plain: AnyServer,
     server: AnyServer,
     proxy: Proxy,
     hello: bytes,
-    stream: bytes,
+    seeds: list[int],
     cuts: list[float],
 ) -> None:
     _empty(plain, server)
-    _alike(plain, proxy, pieces(hello + stream, cuts))
+    _alike(plain, proxy, pieces(hello + pipeline(server.name, seeds), cuts))
 
 
 @both_protocols
 @generated
-@given(stream=streams(), cuts=CUTS)
+@given(seeds=SEEDS, cuts=CUTS)
 def test_any_native_command_answers_alike_while_another_key_is_managed(
     plain: AnyServer,
     server: AnyServer,
     proxy: Proxy,
     hello: bytes,
-    stream: bytes,
+    seeds: list[int],
     cuts: list[float],
 ) -> None:
     _empty(plain, server)
-    _fill(plain, "elsewhere-hash", "elsewhere-set")
     _manage(proxy, "elsewhere-hash", "elsewhere-set")
-    _alike(plain, proxy, pieces(hello + stream, cuts))
+    _alike(plain, proxy, pieces(hello + pipeline(server.name, seeds), cuts))
 
 
 @both_protocols
 @generated
-@given(stream=streams(), cuts=CUTS)
+@given(seeds=SEEDS, cuts=CUTS)
 def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
     plain: AnyServer,
     server: AnyServer,
     proxy: Proxy,
     hello: bytes,
-    stream: bytes,
+    seeds: list[int],
     cuts: list[float],
 ) -> None:
     _empty(plain, server)
-    for each in (plain, proxy):
-        _fill(each, "h1", "s1")
-        _fill(each, "h2", "s2")
+    for port in (plain.port, proxy.port):
+        with Connection(port) as client:
+            client.send(_filled("h1", "s1") + _filled("h2", "s2"))
+            client.read_many(4)
     _manage(proxy, "h1", "s1")
     _manage(proxy, "h2", "s2")
-    _alike(plain, proxy, pieces(hello + stream, cuts))
+    _alike(plain, proxy, pieces(hello + pipeline(server.name, seeds), cuts))
 
 
 def _filled(hash_key: str, set_key: str) -> bytes:
     return command("HSET", hash_key, "f1", "1", "f2", "2.5", "f3", "three") + command(
         "SADD", set_key, 1, 2, 3
     )
-
-
-def _fill(there: AnyServer | Proxy, hash_key: str, set_key: str) -> None:
-    with Connection(there.port) as client:
-        client.send(_filled(hash_key, set_key))
-        client.read_many(2)
 
 
 def _manage(proxy: Proxy, hash_key: str, set_key: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.containers import AnyServer
 from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.servers import Proxy, release
 
 INLINE_LIMIT = 64 * 1024
 PING = command("PING", "before")
@@ -19,6 +19,7 @@ class Abuse:
     closes: bool = True  # Redis answers and closes; else it goes on
     more: bytes = b""  # what completes it where Redis waits
     deaf: bool = False  # Redis looks for the line's end only up to a NUL, and so never finds it
+    until: tuple[int, ...] = (99,)  # from this release on Redis waits for more
 
 
 ABUSES = [
@@ -47,7 +48,7 @@ ABUSES = [
     Abuse("a quote with a tail", b'SET a "b"c\r\n'),
     Abuse("a line longer than 64 KiB", b"x" * (INLINE_LIMIT + 1)),
     Abuse("a count longer than 64 KiB", b"*" + b"1" * INLINE_LIMIT),
-    Abuse("a bulk length longer than 64 KiB", b"*1\r\n$" + b"1" * INLINE_LIMIT),
+    Abuse("a bulk length longer than 64 KiB", b"*1\r\n$" + b"1" * INLINE_LIMIT, until=(8,)),
     Abuse("a status as a request", b"+OK\r\n", closes=False),
     Abuse("a bulk as a request", b"$5\r\n", closes=False),
     Abuse("an error as a request", b"-ERR no\r\n", closes=False),
@@ -91,6 +92,8 @@ def _told(port: int, abuse: Abuse) -> bytes:
 def test_what_is_no_proper_request_brings_the_same_error_and_the_same_end(
     plain: AnyServer, proxy: Proxy, abuse: Abuse
 ) -> None:
+    if release(plain.name) >= abuse.until:
+        pytest.skip("this release waits for more")
     expected = _told(plain.port, abuse)
     assert (b"-ERR Protocol error" in expected) == abuse.closes, "the table is wrong"
     assert _told(proxy.port, abuse) == expected
