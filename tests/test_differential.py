@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.containers import AnyServer
+from tests.native_rows import KEYS, POOLS
 from tests.raw import Connection, Framer, command
 from tests.servers import Proxy
-from tests.streams import SEEDS, pieces, pipeline
+from tests.streams import QUIT, SEEDS, pieces, pipeline
 
 EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
 CUTS = st.lists(st.floats(0, 1), max_size=12)
@@ -86,43 +87,86 @@ def test_any_native_command_answers_alike_while_another_key_is_managed(
     cuts: list[float],
 ) -> None:
     _empty(plain, server)
-    _manage(proxy, "elsewhere-hash", "elsewhere-set")
+    elsewhere = command("SADD", "elsewhere", 1, 2) + QUIT
+    _alike(plain, proxy, [elsewhere])
+    with Connection(proxy.port) as client:
+        assert client.ask("SPEXPIREATMEMBER", "elsewhere", 1, FAR_MS) == b":1\r\n"
     _alike(plain, proxy, pieces(hello + pipeline(server.name, seeds), cuts))
 
 
 @both_protocols
 @generated
-@given(seeds=SEEDS, cuts=CUTS)
+@given(before=SEEDS, seeds=SEEDS, cuts=CUTS)
 def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
     plain: AnyServer,
     server: AnyServer,
     proxy: Proxy,
     hello: bytes,
+    before: list[int],
     seeds: list[int],
     cuts: list[float],
 ) -> None:
+    """The same stream before Redis and before the proxy; half of what it left gets deadlines, only
+    there; and the next stream finds no difference, nor does a look at everything."""
     _empty(plain, server)
-    for port in (plain.port, proxy.port):
-        with Connection(port) as client:
-            client.send(_filled("h1", "s1") + _filled("h2", "s2"))
-            client.read_many(4)
-    _manage(proxy, "h1", "s1")
-    _manage(proxy, "h2", "s2")
+    _alike(plain, proxy, [pipeline(server.name, before)])
+    _alike(plain, proxy, [FILL])
+    _give_deadlines(proxy)
     _alike(plain, proxy, pieces(hello + pipeline(server.name, seeds), cuts))
+    _alike(plain, proxy, [LOOK])
 
 
-def _filled(hash_key: str, set_key: str) -> bytes:
-    return command("HSET", hash_key, "f1", "1", "f2", "2.5", "f3", "three") + command(
-        "SADD", set_key, 1, 2, 3
-    )
-
-
-def _manage(proxy: Proxy, hash_key: str, set_key: str) -> None:
-    """Every second element of these two keys gets a deadline in the year 2100."""
-    with Connection(proxy.port) as client:
-        client.send(
-            _filled(hash_key, set_key)
-            + command("HPEXPIREATFIELD", hash_key, FAR_MS, "FIELDS", 2, "f1", "f3")
-            + command("SPEXPIREATMEMBER", set_key, FAR_MS, "MEMBERS", 2, 1, 3)
+# Command of a type's deadlines, its keyword, its keys, its elements.
+DATED = [
+    ("HPEXPIREATFIELD", "FIELDS", "hash", "field"),
+    ("SPEXPIREATMEMBER", "MEMBERS", "set", "number"),
+    ("ZPEXPIREATMEMBER", "MEMBERS", "zset", "field"),
+    ("ZPEXPIREATMEMBER", "MEMBERS", "geo", "field"),
+    ("LPEXPIREATELEMENT", "ELEMENTS", "list", "value"),
+]
+FILL = (
+    command("DEL", "h1", "s1", "z1", "l1")
+    + command("HSET", "h1", "f1", "1", "f2", "2.5", "f3", "three")
+    + command("SADD", "s1", 0, 1, 2, 3)
+    + command("ZADD", "z1", 1, "f1", "1.5", "f2", "inf", "f3")
+    + command("RPUSH", "l1", "", "a", "value", "10", "a")
+    + QUIT
+)
+LOOK = (
+    b"".join(
+        command("SELECT", db)
+        + command("DBSIZE")
+        + b"".join(
+            command(*words)
+            for key in sorted({*POOLS["any"], *(key for pool in KEYS for key in POOLS[pool])})
+            for words in [
+                ("TYPE", key),
+                ("PEXPIRETIME", key),
+                ("HGETALL", key),
+                ("SMEMBERS", key),
+                ("ZRANGE", key, 0, -1, "WITHSCORES"),
+                ("LRANGE", key, 0, -1),
+                ("GET", key),
+            ]
         )
-        assert client.read_many(4)[2:] == [b"*2\r\n:1\r\n:1\r\n"] * 2
+        for db in POOLS["db"]
+    )
+    + QUIT
+)
+
+
+def _give_deadlines(proxy: Proxy) -> None:
+    """Every second element of what there is, in every database, is to go in the year 2100."""
+    requests: list[tuple[bytes | str | int, ...]] = [
+        (name, key, FAR_MS, keyword, len(POOLS[elements][::2]), *POOLS[elements][::2])
+        for name, keyword, keys, elements in DATED
+        for key in POOLS[keys]
+    ]
+    for db in POOLS["db"]:
+        with Connection(proxy.port) as client:
+            asked = [("SELECT", db), *requests]
+            client.send(b"".join(command(*words) for words in asked))
+            replies = dict(zip(asked, client.read_many(len(asked)), strict=True))
+        if db == b"0":
+            dated = {words[1] for words in requests if b":1\r\n" in replies[words]}
+            assert dated >= {b"h1", b"s1", b"l1"}, replies

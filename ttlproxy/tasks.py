@@ -8,6 +8,8 @@ from typing import Any
 
 Task = asyncio.Task[Any]
 
+_AGAIN_S = 1.0
+
 
 async def until_first(*tasks: Task) -> None:
     """Waits for the first of the tasks to end, and raises what it raised."""
@@ -30,8 +32,13 @@ async def run_together(**coroutines: Coroutine[None, None, object]) -> None:
 
 
 async def cancel(*tasks: Task) -> None:
-    """Ends the tasks, whatever they are at; what they raise then is lost."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
+    """Ends the tasks, whatever they are at; what they raise then is lost.
+
+    One that goes on is told again: CPython 3.11's `wait_for`, by which redis-py writes, loses a
+    cancellation that comes in the moment when the write is done.
+    """
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=_AGAIN_S)
