@@ -11,7 +11,7 @@ from tests.containers import AnyServer
 from tests.content import LEASE
 from tests.conversation import WAYS, Talk, let_pass, said_in
 from tests.processes import wait_until
-from tests.raw import Connection
+from tests.raw import Connection, command
 from tests.redis_client import Client
 from tests.servers import Proxy
 
@@ -159,3 +159,53 @@ def test_who_may_run_no_script_sees_what_there_is(
     assert app.ask("DBSIZE") > 1
     app.close()
     direct.close()
+
+
+INTERNAL = "ERR the key belongs to ttlproxy; its setting show_internal_keys lets clients name it"
+
+
+def test_no_client_names_an_internal_key(talk: Talk) -> None:
+    talk(f"""
+        SADDEX s 100 a                      -> 1
+        GET __ttl:schedule                  -> {INTERNAL}
+        ZRANGE __ttl:schedule 0 -1          -> {INTERNAL}
+        DEL a b __ttl:lease                 -> {INTERNAL}
+        MSET a 1 __ttl:x 2                  -> {INTERNAL}
+        SADD __ttl:s a                      -> {INTERNAL}
+        HEXPIREFIELD __ttl:s a 1            -> {INTERNAL}
+        RENAME s __ttl:s                    -> {INTERNAL}
+        SUNIONSTORE __ttl:s s               -> {INTERNAL}
+        ZUNIONSTORE to 2 s __ttl:s          -> {INTERNAL}
+        BLPOP other __ttl:s 0               -> {INTERNAL}
+        EVAL "return 1" 1 __ttl:s           -> {INTERNAL}
+        OBJECT ENCODING __ttl:s             -> {INTERNAL}
+        STTLMEMBER s a                      -> 100
+        DBSIZE                              -> 1
+    """)
+
+
+def test_what_only_looks_like_an_internal_key_s_name_is_none(talk: Talk) -> None:
+    talk("""
+        SET k __ttl:schedule                -> OK
+        GET k                               -> "__ttl:schedule"
+        SET my__ttl:schedule 1              -> OK
+        MSET a __ttl:x b __ttl:y            -> OK
+        SADD __ttl __ttl:x                  -> 1
+        HSET h __ttl:f __ttl:v              -> 1
+        HEXPIREFIELD h __ttl:f 100          -> 1
+        HTTLFIELD h __ttl:f                 -> 100
+        HGET h __ttl:f                      -> "__ttl:v"
+        SADDEX s 100 __ttl:m                -> 1
+        PUBLISH __ttl:c __ttl:m             -> 0
+        ECHO __ttl:schedule                 -> "__ttl:schedule"
+        EVAL "return ARGV[1]" 0 __ttl:x     -> "__ttl:x"
+    """)
+
+
+def test_an_internal_key_s_name_that_comes_in_pieces_is_one(app: Connection) -> None:
+    request = command("GET", "__ttl:schedule")
+    for cut in range(1, len(request)):
+        app.send(request[:cut])
+        app.send(request[cut:])
+        assert app.read() == f"-{INTERNAL}\r\n".encode()
+    assert app.ask("PING") == b"+PONG\r\n"

@@ -254,3 +254,13 @@ def test_redis_reads_the_same_however_the_client_s_bytes_are_cut(
     whole, pieces = World(), World()
     sent = [pieces.take(stream[a:b]) for a, b in itertools.pairwise(places)]
     assert b"".join(sent) == whole.session.from_client(stream)
+
+
+@pytest.mark.parametrize("request_", ["GET __ttl:x", "DEL a __ttl:x", "HLEN __ttl:x"])
+def test_an_internal_key_s_name_is_found_however_the_client_s_bytes_are_cut(request_: str) -> None:
+    request = encode(tuple(request_.encode().split()))
+    for cut in range(len(request)):
+        world = World()
+        sent = b"".join(world.take(piece) for piece in (request[:cut], request[cut:]) if piece)
+        ((name, sha, *_),) = Requests().feed(sent)
+        assert (name, sha) == (b"EVALSHA", world.scripts["refuse"].sha), cut

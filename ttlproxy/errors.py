@@ -59,6 +59,9 @@ class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
 REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 NEGATIVE_EXPIRE = b"ERR invalid expire time, must be >= 0"
+INTERNAL_KEY = (
+    b"ERR the key belongs to ttlproxy; its setting show_internal_keys lets clients name it"
+)
 MISSING_EXPIRE = b"ERR missing expire time"
 MISSING_FIELDS = b"ERR missing FIELDS argument"
 FIELDS_CUT = b"ERR FIELDS requires at least numfields and one field argument"

@@ -57,6 +57,11 @@ class Caller:
         """Whether Redis is believed to know the scripts by their SHA."""
         return self._scripts.loaded
 
+    @property
+    def prefix(self) -> bytes:
+        """What the names of internal keys start with."""
+        return self._keys.prefix
+
     def flushed(self) -> None:
         """A SCRIPT FLUSH is on its way."""
         self._scripts.loaded = False
@@ -91,6 +96,8 @@ class Session:
         "_caller",
         "_db",
         "_heedful",
+        "_hidden",
+        "_hidden_begin",
         "_in_multi",
         "_multi_databases",
         "_multi_keys",
@@ -136,6 +143,10 @@ class Session:
         self._users = {b"default"}
         self._multi_written: set[bytes] = set()
         self._relay = False
+        # What no client may name: the prefix of internal keys. Its first byte, an int, is found, or
+        # not, in a tenth of the time.
+        self._hidden = caller.prefix
+        self._hidden_begin = caller.prefix[0]
         # In the middle of something, so that the next chunk is not a common one.
         self._heedful = False
         self.behind_blocking = False
@@ -151,7 +162,7 @@ class Session:
         The common case, and all that is done for it. If the answer is no, `from_client` takes the
         chunk.
         """
-        if self._heedful:
+        if self._heedful or (self._hidden_begin in data and data.find(self._hidden) >= 0):
             return False
         requests = PARSER.whole(data)
         return requests is not None and self._are_plain(requests)
@@ -161,7 +172,7 @@ class Session:
         requests = self._requests
         commands = requests.feed(data)
         heedful = self._in_multi or self.behind_blocking or requests.relay
-        if not heedful and self._are_plain(commands):
+        if not (heedful or self._may_name_hidden(requests.raw)) and self._are_plain(commands):
             out = requests.raw
         else:
             out = self._with_care(self._now_ms())
@@ -211,15 +222,28 @@ class Session:
         """The chunk command by command; runs that are not rewritten stay as they were sent."""
         requests = self._requests
         raw = requests.raw
+        decide = self._suspect if self._may_name_hidden(raw) else self._decide
         out: list[bytes] = []
         sent = 0
         for args, begin, end in requests.exact():
-            rewritten = None if self._relay else self._decide(args, now_ms)
+            rewritten = None if self._relay else decide(args, now_ms)
             if rewritten is not None:
                 out += (raw[sent:begin], rewritten)
                 sent = end
         out.append(raw[sent:])
         return b"".join(out)
+
+    def _may_name_hidden(self, raw: bytes) -> bool:
+        """Whether an internal key's name may stand in these bytes; inline, it may be escaped."""
+        return self._hidden in raw or b"\\x" in raw
+
+    def _suspect(self, args: list[bytes], now_ms: int) -> bytes | None:
+        """What goes to Redis in place of a request that may name an internal key."""
+        rule = self._rules.find(args[0])
+        named = any(key.startswith(self._hidden) for key in rule.certain_keys(args))
+        if named and not self._rights.shows_internal:
+            return self._refuse(rule, errors.INTERNAL_KEY)
+        return self._decide(args, now_ms)
 
     def _decide(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request; None for the request as it came."""
@@ -241,12 +265,14 @@ class Session:
         if not virtual.fits(len(args)):
             if self._in_multi:
                 return None  # Redis refuses it, and EXEC aborts
-            name = rule.name.lower().encode()
-            return self._call(Call("refuse", (), (name, b"", b"0", errors.wrong_arity(rule.name))))
+            return self._refuse(rule, errors.wrong_arity(rule.name))
         self._reap(args[1:2], now_ms)
         if virtual.sets_deadlines:
             self._registry.pin(self.db, args[1])
         return self._call(virtual.plan(args))
+
+    def _refuse(self, rule: Rule, text: bytes) -> bytes:
+        return self._call(Call("refuse", (), (rule.name.lower().encode(), b"", b"0", text)))
 
     def _override(self, rule: Rule, args: list[bytes], now_ms: int) -> bytes | None:
         override = rule.override

@@ -97,10 +97,11 @@ class Rule:
 
     def keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
         """The words of a request that are keys; all that may be, where it cannot be told."""
-        positions = self._positions(args)
-        if positions is None:
-            return args[1:]
-        return [key for spec in positions for key in spec.words(args)]
+        return args[1:] if self._positions(args) is None else self.certain_keys(args)
+
+    def certain_keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The words of a request that are keys; none, where it cannot be told."""
+        return [key for spec in self._positions(args) or () for key in spec.words(args)]
 
     def written(self, args: Sequence[bytes]) -> Sequence[bytes]:
         """Those of its keys that it may change in a way that no script of ours follows."""
