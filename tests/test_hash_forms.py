@@ -8,8 +8,9 @@ import pytest
 import redis
 
 from tests.containers import AnyServer
-from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
 from tests.raw import Connection
+from tests.redis_client import Client
 from tests.servers import Proxy
 
 talk = said_in(WAYS)
@@ -204,6 +205,7 @@ def test_hgetdel_gives_values_and_deletes_with_their_deadlines(talk: Talk) -> No
 def test_what_is_past_its_deadline_is_absent(talk: Talk) -> None:
     talk("""
         HSET h a 1 b 2 c 3 d 4                      -> 4
+        HEXPIREFIELD h d 100                        -> 1
         HPEXPIRE h 20 FIELDS 3 a b c                -> [1, 1, 1]
         wait 20
         HTTL h FIELDS 1 a                           -> [-2]
@@ -221,6 +223,49 @@ def test_null_replies_have_the_shape_of_the_clients_protocol(app: Connection) ->
         assert app.ask(name, "h", "FIELDS", "2", "zz", "y") == b"*2\r\n$-1\r\n$-1\r\n"
         app.ask("HELLO", "3")
         assert app.ask(name, "h", "FIELDS", "2", "zz", "y") == b"*2\r\n_\r\n_\r\n"
+
+
+# --- where the server has these commands itself
+
+
+@pytest.fixture
+def native(server: AnyServer) -> Iterator[Client]:
+    """A connection past the proxy."""
+    client = Client(server.port)
+    yield client
+    client.close()
+
+
+def test_of_two_deadlines_the_earlier_counts_and_ours_takes_the_servers_place(
+    app: Connection, native: Client
+) -> None:
+    native.ask("HSET", "h", "a", "1", "b", "2")
+    hold(app, native, "HEXPIREFIELD h b 100 -> 1")
+    if native.ask("HEXPIRE", "h", 50, "FIELDS", 1, "a") != [1]:
+        pytest.skip("this server has no deadlines for hash fields")
+    hold(app, native, """
+        HTTL h FIELDS 2 a b                         -> [50, 100]
+        HTTLFIELD h a                               -> 50
+        HEXPIRE h 40 GT FIELDS 1 a                  -> [0]
+        HEXPIREFIELD h a 60 GT                      -> 1
+        HTTL h FIELDS 1 a                           -> [60]
+    """)  # fmt: skip
+    assert native.ask("HTTL", "h", "FIELDS", 1, "a") == [-1]
+    native.ask("HEXPIRE", "h", 50, "FIELDS", 1, "a")
+    hold(app, native, """
+        HSETEX h KEEPTTL FIELDS 2 a 3 b 3           -> 1
+        HTTL h FIELDS 2 a b                         -> [50, 100]
+        HPERSIST h FIELDS 1 a                       -> [1]
+        HTTL h FIELDS 1 a                           -> [-1]
+    """)  # fmt: skip
+    assert native.ask("HTTL", "h", "FIELDS", 1, "a") == [-1]
+    native.ask("HEXPIRE", "h", 50, "FIELDS", 1, "a")
+    hold(app, native, """
+        HGETEX h EX 80 FIELDS 1 a                   -> ["3"]
+        HTTL h FIELDS 1 a                           -> [80]
+        HGETEX h PERSIST FIELDS 1 a                 -> ["3"]
+        HPERSISTFIELD h a                           -> -1
+    """)  # fmt: skip
 
 
 # --- redis-py's own methods

@@ -66,6 +66,10 @@ class Caller:
         """A SCRIPT FLUSH is on its way."""
         self._scripts.loaded = False
 
+    def notifying(self, flags: str) -> None:
+        """A CONFIG SET of the keyspace events is on its way; the link sees whether it is taken."""
+        self._scripts.suit(self._scripts.traits.notifying(flags))
+
 
 _ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
     "data": lambda keys, data: (data[0],),
@@ -364,6 +368,12 @@ class Session:
         if len(args) > 1 and args[1].upper() == b"REPLY":
             self.silent = True
 
+    def _config(self, args: list[bytes], now_ms: int) -> None:
+        if len(args) > 3 and args[1].upper() == b"SET":
+            for name, value in zip(args[2::2], args[3::2], strict=False):
+                if name.lower() == b"notify-keyspace-events":
+                    self._caller.notifying(value.decode(errors="replace"))
+
     def _script(self, args: list[bytes], now_ms: int) -> None:
         if len(args) > 1 and args[1].upper() == b"FLUSH":
             self._caller.flushed()
@@ -397,6 +407,7 @@ _STATEFUL: Final[dict[str, Callable[[Session, list[bytes], int], None]]] = {
     "SELECT": Session._select,
     "RESET": Session._reset,
     "CLIENT": Session._client,
+    "CONFIG": Session._config,
     "SCRIPT": Session._script,
     "QUIT": Session._quit,
     "PSYNC": Session._to_replica,

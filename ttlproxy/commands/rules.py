@@ -33,6 +33,7 @@ STATEFUL: Final = frozenset(
         "SELECT",
         "RESET",
         "CLIENT",
+        "CONFIG",
         "SCRIPT",
         "QUIT",
         "PSYNC",

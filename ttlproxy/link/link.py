@@ -24,7 +24,7 @@ from ttlproxy.link.reaps import Reap, SessionReaps
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
-from ttlproxy.scripts import Scripts
+from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.session import Caller
 from ttlproxy.tasks import run_together
 
@@ -39,6 +39,9 @@ _PAGE = 1000
 # Due keys that are looked up at a time.
 _DUE = 4096
 _OLDEST = (6, 2)
+_SUBKEY_EVENTS = (8, 8)
+_HASH_DEADLINES = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
+_EVENTS = (b"CONFIG", b"GET", b"notify-keyspace-events")
 _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     (
         "io-threads",
@@ -168,7 +171,8 @@ class Link:
 
     async def _prepare(self, redis: Redis) -> None:
         """What the server can do, whether we may touch it, and the scripts."""
-        _check(await redis.info("server"), await redis.info("cluster"))
+        server = await redis.info("server")
+        _check(server, await redis.info("cluster"))
         layout = await redis.get(self.keys.layout)
         if layout is not None and int(layout) > LAYOUT:
             raise UnfitUpstream(
@@ -178,10 +182,15 @@ class Link:
         await self._say_what_to_expect(redis)
         try:
             (commands,) = await run(redis, [(0, (b"COMMAND",))])
-            self.rules = Rules(natives(valid(commands)))
+            found = list(natives(valid(commands)))
         except ResponseError as refused:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
-            self.rules = Rules()
+            found = []
+        self.rules = Rules(found)
+        (events,) = await run(redis, [(0, _EVENTS)])
+        names = {native.name for native in found}
+        traits = Traits(names >= _HASH_DEADLINES, _version(server) >= _SUBKEY_EVENTS)
+        self.scripts.suit(traits.notifying(_setting(events)))
         await self._load_scripts(redis)
 
     async def _say_what_to_expect(self, redis: Redis) -> None:
@@ -195,9 +204,11 @@ class Link:
                 log.warning("Redis has %s %s: %s", name, value, why)
 
     async def _load_scripts(self, redis: Redis) -> None:
-        for script in self.scripts.values():
-            await redis.script_load(script.text)
-        self.scripts.loaded = True
+        traits = self.scripts.traits
+        loads = [(0, (b"SCRIPT", b"LOAD", script.text)) for script in self.scripts.values()]
+        for reply in await run(redis, loads):
+            valid(reply)
+        self.scripts.loaded = self.scripts.traits == traits
 
     async def _load(self, redis: Redis) -> None:
         """Reads all schedules into the registry, while announcements go on arriving."""
@@ -227,15 +238,17 @@ class Link:
 
     async def _refresh(self, redis: Redis) -> None:
         """What may have changed of what no push tells."""
+        traits = self.scripts.traits
         shas = [script.sha for script in self.scripts.values()]
         sent = self.clock.reading()
-        now, known, subscribers, users = await run(
+        now, known, subscribers, users, events = await run(
             redis,
             [
                 (0, (b"TIME",)),
                 (0, (b"SCRIPT", b"EXISTS", *shas)),
                 (0, (b"PUBSUB", b"NUMSUB", self.keys.channel)),
                 (0, (b"ACL", b"LIST")),
+                (0, _EVENTS),
             ],
         )
         self.rights.running = not error(known)
@@ -244,9 +257,10 @@ class Link:
         if not error(now) and not error(known):
             seconds, microseconds = valid(now)
             self.clock.learn(int(seconds) * 1000 + int(microseconds) // 1000, sent)
-            if not all(valid(known)):
+            if not error(events) and self.scripts.traits == traits:
+                self.scripts.suit(traits.notifying(_setting(events)))
+            if not all(valid(known)) or not self.scripts.loaded:
                 await self._load_scripts(redis)
-            self.scripts.loaded = True
             self.registry.others(subscribers != [self.keys.channel, 1])
             self.registry.beat()
             if self._reload or await self._is_bloated(redis):
@@ -282,10 +296,21 @@ async def _raise_when(lost: asyncio.Event) -> None:
     raise UpstreamError("the push connection was lost")
 
 
+def _version(server: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(int(part) for part in str(server.get("redis_version", "0")).split(".")[:2])
+
+
+def _setting(reply: object) -> str:
+    """The value in a CONFIG GET's reply; empty where CONFIG is not for us, or not there."""
+    if isinstance(reply, dict):
+        reply = [word for pair in reply.items() for word in pair]
+    return reply[1].decode() if isinstance(reply, list) and len(reply) > 1 else ""
+
+
 def _check(server: Mapping[str, Any], cluster: Mapping[str, Any]) -> None:
     """Raises UnfitUpstream for a server that scripts and announcements cannot work on."""
-    version = str(server.get("redis_version", "0"))
-    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+    if _version(server) < _OLDEST:
+        version = server.get("redis_version", "?")
         raise UnfitUpstream(f"Redis {version} is too old: 6.2 is the oldest that is served")
     if cluster.get("cluster_enabled"):
         raise UnfitUpstream("Redis Cluster is not supported")

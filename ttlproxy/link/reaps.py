@@ -51,7 +51,7 @@ class Reap:
             self._registry.reaping(place)
         try:
             replies = await run(
-                redis, ((place[0], self._words(place[1], limit)) for place, limit in limits.items())
+                redis, ((place[0], self._words(place, limit)) for place, limit in limits.items())
             )
             return self._learn(limits, replies, sent)
         finally:
@@ -81,9 +81,10 @@ class Reap:
                 ghosts.add(place)
         return more, ghosts
 
-    def _words(self, key: bytes, limit: int) -> tuple[bytes, ...]:
+    def _words(self, place: Place, limit: int) -> tuple[bytes, ...]:
+        db, key = place
         call = Call("reap", (key,), (b"%d" % limit,))
-        return self._caller.words(call, b"0", not self._caller.loaded)
+        return self._caller.words(call, b"%d" % db, not self._caller.loaded)
 
 
 class SessionReaps:

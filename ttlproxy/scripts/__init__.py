@@ -3,7 +3,8 @@
 A script's first lines say what it does and name its KEYS, ARGV and RESULT; the loader makes locals
 of those names, on the line of the first comment, so that the line numbers in Redis's errors are
 those of the file where nothing is included before. `name...` stands for all that follow and becomes
-`first_name`, where they begin. Knows no Redis connection.
+`first_name`, where they begin. Locals too are `class`, the type's letter in a script named for a
+type, and what `traits` says of the server. Knows no Redis connection.
 """
 
 from __future__ import annotations
@@ -12,10 +13,16 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
+
+from ttlproxy.scripts.traits import Traits
+
+__all__ = ["Script", "Scripts", "Traits"]
 
 _HEADER = re.compile(r"-- (KEYS|ARGV):(.*)\n")
 _INCLUDE = re.compile(r"-- include (\w+)\n")
+_TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}
 
 
 @dataclass(frozen=True)
@@ -34,22 +41,29 @@ class Script:
 
 
 class Scripts(Mapping[str, Script]):
-    """All scripts, made for one prefix of internal keys.
+    """All scripts, made for one prefix of internal keys and one server.
 
     loaded: whether Redis is believed to know them by their SHA; where not, the text is sent.
     """
 
     def __init__(self, prefix: bytes) -> None:
-        folder = files(__name__)
-        self._scripts = {
-            name: _script(name, prefix)
-            for name in sorted(
-                entry.name.removesuffix(".lua")
-                for entry in folder.iterdir()
-                if entry.name.endswith(".lua")
-            )
-        }
+        self._prefix = prefix
+        self._names = sorted(
+            entry.name.removesuffix(".lua")
+            for entry in files(__name__).iterdir()
+            if entry.name.endswith(".lua")
+        )
+        self._make(Traits())
+
+    def suit(self, traits: Traits) -> None:
+        """Makes them for a server like this; it does not know them yet, if they have changed."""
+        if traits != self.traits:
+            self._make(traits)
+
+    def _make(self, traits: Traits) -> None:
+        self.traits = traits
         self.loaded = False
+        self._scripts = {name: _script(name, self._prefix, traits) for name in self._names}
 
     def __getitem__(self, name: str) -> Script:
         return self._scripts[name]
@@ -61,17 +75,37 @@ class Scripts(Mapping[str, Script]):
         return len(self._scripts)
 
 
-def _script(name: str, prefix: bytes) -> Script:
+def _script(name: str, prefix: bytes, traits: Traits) -> Script:
     source = _read(name)
     keys, argv = _header(name, source)
-    body = _INCLUDE.sub(lambda match: _read(f"lib/{match[1]}"), source)
     prologue = "".join(
-        [f"local prefix = {_quoted(prefix)} ", *_locals("KEYS", keys), *_locals("ARGV", argv)]
+        [
+            f"local prefix = {_quoted(prefix)} ",
+            f"local class = '{_TYPES.get(name.partition('_')[0], '')}' ",
+            f"local events = '{traits.events}' ",
+            f"local field_ttls = {str(traits.field_ttls).lower()} ",
+            *_locals("KEYS", keys),
+            *_locals("ARGV", argv),
+        ]
     )
-    text = (prologue + body).encode()
+    text = (prologue + _with_pieces(source, set())).encode()
     return Script(name, text, hashlib.sha1(text).hexdigest().encode(), keys, argv)
 
 
+def _with_pieces(source: str, included: set[str]) -> str:
+    """The source with the pieces it includes, each where it is first asked for."""
+
+    def piece(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in included:
+            return ""
+        included.add(name)
+        return _with_pieces(_read(f"lib/{name}"), included)
+
+    return _INCLUDE.sub(piece, source)
+
+
+@cache
 def _read(name: str) -> str:
     return files(__name__).joinpath(f"{name}.lua").read_text("utf-8")
 

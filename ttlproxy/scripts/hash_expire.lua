@@ -7,6 +7,7 @@
 -- include clock
 -- include index
 -- include hash
+-- include native
 -- include typed
 -- include deadline
 -- include expire

@@ -7,20 +7,25 @@
 -- include clock
 -- include index
 -- include hash
+-- include native
 -- include typed
 -- include deadline
+-- include events
 local before = index_first(index)
-local set, cleared = false, 0
+local dated, persisted, cleared = {}, {}, 0
 
 local function change(field)
   if flag == '1' then
-    cleared = cleared + (tonumber(index_clear(index, field)) or 0)
+    if index_clear(index, field) == 1 then
+      cleared = cleared + 1
+      persisted[cleared] = field
+    end
   elseif at and at <= now then
     cleared = cleared + (tonumber(index_clear(index, field)) or 0)
     remove(field)
   elseif at then
     index_set(index, field, at)
-    set = true
+    dated[#dated + 1] = field
   end
 end
 
@@ -38,8 +43,13 @@ for i = first_field, #ARGV do
   end
   values[#values + 1] = value
 end
-if set then
+if dated[1] then
   index_was_set(db, prefix, data, index, schedule, now, before, at)
 end
 index_was_cleared(data, index, schedule, cleared)
-return failure or values
+if failure then
+  return failure
+end
+notify(class, 'expire', db, data, dated)
+notify(class, 'persist', db, data, persisted)
+return values

@@ -1,9 +1,10 @@
 -- Takes the deadline from hash fields.
 -- KEYS: data index schedule
--- ARGV: single element...
+-- ARGV: db single element...
 -- RESULT: for each field 1 removed, -1 had none, -2 no such field
 -- include try
 -- include index
 -- include hash
+-- include native
 -- include typed
 -- include persist

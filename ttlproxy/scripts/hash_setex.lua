@@ -8,6 +8,7 @@
 -- include deadline
 -- include index
 -- include hash
+-- include native
 -- include typed
 -- include timed_write
 -- include hash_cap
@@ -28,9 +29,21 @@ end
 if not has_room(fields, added) then
   return 0
 end
+-- HSET clears the deadlines that the server keeps.
+local kept = {}
+for _, field in ipairs(flag == '1' and fields or {}) do
+  kept[field] = native_deadline(field)
+end
 if write_deadlines(fields, flag == '1') and not failure then
   batches(first_pair, #ARGV, function(from, to)
     try('HSET', data, unpack(ARGV, from, to))
   end)
+  for field, deadline in pairs(kept) do
+    try('HPEXPIREAT', data, ms(deadline), 'FIELDS', 1, field)
+  end
 end
-return failure or 1
+if failure then
+  return failure
+end
+notify(class, 'expire', db, data, dated)
+return 1

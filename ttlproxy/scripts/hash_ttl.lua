@@ -6,5 +6,6 @@
 -- include clock
 -- include index
 -- include hash
+-- include native
 -- include typed
 -- include ttl

@@ -1,6 +1,6 @@
 -- Takes the deadline from list elements.
 -- KEYS: data index schedule
--- ARGV: single element...
+-- ARGV: db single element...
 -- RESULT: for each element 1 removed, -1 had none, -2 no such element
 -- include try
 -- include index

@@ -1,13 +1,14 @@
 -- Removes elements past their deadline, at most `limit`; of a long list more, which costs no more. The
 -- only script that deletes for being due, whoever asks for it.
 -- KEYS: data index schedule
--- ARGV: limit
+-- ARGV: db limit
 -- RESULT: [now in ms, removed, first deadline left in ms or -1, entries without an element: 1 or 0, type]
 -- include try
 -- include clock
 -- include index
 -- include list
 -- include list_reap
+-- include events
 local function by(command)
   return function(...)
     return redis.call(command, data, ...)
@@ -31,6 +32,20 @@ if kind == 'list' then
 end
 local due = index_due(index, now, limit)
 local removed = 0
+
+-- Redis says hexpired of fields that are there, and of no others.
+local finders = { hash = by('HEXISTS'), set = by('SISMEMBER'), zset = by('ZSCORE'), list = has }
+local letter, expired = string.sub(kind, 1, 1), {}
+if wants(letter) then
+  look_for(kind == 'list' and due or {}, 1)
+  for _, element in ipairs(due) do
+    if (finders[kind](element) or 0) ~= 0 then
+      expired[#expired + 1] = element
+    end
+  end
+  notify(letter, 'expired', db, data, expired)
+end
+
 -- The index first: LSET, with which a list is reaped, is refused by a full server as a first write.
 batches(1, #due, function(from, to)
   redis.call('ZREM', index, unpack(due, from, to))

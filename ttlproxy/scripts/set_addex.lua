@@ -32,4 +32,8 @@ if write_deadlines(members, flag == '1') and not failure then
     try('SADD', data, unpack(members, from, to))
   end)
 end
-return failure or added
+if failure then
+  return failure
+end
+notify(class, 'expire', db, data, dated)
+return added

@@ -1,6 +1,6 @@
 -- Takes the deadline from set members.
 -- KEYS: data index schedule
--- ARGV: single element...
+-- ARGV: db single element...
 -- RESULT: for each member 1 removed, -1 had none, -2 no such member
 -- include try
 -- include index

@@ -30,4 +30,8 @@ if write_deadlines(members, flag == '1') then
     end
   end)
 end
-return failure or (options.CH and changed or added)
+if failure then
+  return failure
+end
+notify(class, 'expire', db, data, dated)
+return options.CH and changed or added

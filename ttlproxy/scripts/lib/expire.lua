@@ -1,3 +1,4 @@
+-- include events
 local function refuses(old)
   if condition == 'NX' then
     return old
@@ -11,7 +12,7 @@ local function refuses(old)
 end
 
 local before = index_first(index)
-local set, cleared = false, 0
+local dated, cleared = {}, 0
 
 local function expire(element)
   if has(element) == 0 then
@@ -28,7 +29,7 @@ local function expire(element)
     return 2
   end
   index_set(index, element, at)
-  set = true
+  dated[#dated + 1] = element
   return 1
 end
 
@@ -39,8 +40,11 @@ for i = first_element, #ARGV do
     return failure
   end
 end
-if set then
+if dated[1] then
   index_was_set(db, prefix, data, index, schedule, now, before, at)
 end
 index_was_cleared(data, index, schedule, cleared)
+if not failure then
+  notify(class, 'expire', db, data, dated)
+end
 return failure or (flag == '1' and replies[1] or replies)

@@ -1,4 +1,5 @@
-local cleared = 0
+-- include events
+local cleared, persisted = 0, {}
 
 local function persist(element)
   if has(element) == 0 then
@@ -8,6 +9,7 @@ local function persist(element)
     return -1
   end
   cleared = cleared + 1
+  persisted[cleared] = element
   return 1
 end
 
@@ -19,4 +21,7 @@ for i = first_element, #ARGV do
   end
 end
 index_was_cleared(data, index, schedule, cleared)
+if not failure then
+  notify(class, 'persist', db, data, persisted)
+end
 return failure or (single == '1' and replies[1] or replies)

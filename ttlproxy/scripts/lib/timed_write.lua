@@ -1,8 +1,12 @@
+-- include events
+-- The elements that were given a deadline: once they are written, `notify` says so.
+local dated = {}
+
 -- Deadlines of elements that are about to be written: `at`, or none where at is nil; with `keep`,
 -- elements that are there keep what they have. True where the elements are still to be written,
 -- false where the deadline is already past and they are gone.
 local function write_deadlines(elements, keep)
-  local before, cleared, set = index_first(index), 0, false
+  local before, cleared = index_first(index), 0
   local past = at and at <= now
   if not at then
     index_guard(index)
@@ -14,7 +18,7 @@ local function write_deadlines(elements, keep)
     if not (keep and has(element) == 1) then
       if at and not past then
         index_set(index, element, at)
-        set = true
+        dated[#dated + 1] = element
       else
         cleared = cleared + (tonumber(index_clear(index, element)) or 0)
         if past then
@@ -23,7 +27,7 @@ local function write_deadlines(elements, keep)
       end
     end
   end
-  if set then
+  if dated[1] then
     index_was_set(db, prefix, data, index, schedule, now, before, at)
   end
   index_was_cleared(data, index, schedule, cleared)

@@ -1,0 +1,33 @@
+"""What the scripts have to know of the server they run on; it is made part of their text."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_TYPES = "hszl"
+_CHANNELS = "KESTIV"
+
+
+class Traits(NamedTuple):
+    """field_ttls: hash fields may have deadlines that the server keeps itself.
+
+    subkeys: `notify-keyspace-events` has letters for events with subkeys, as since Redis 8.8;
+    events: the types and channels of events that concern us, as letters of that setting; none where
+    nothing is to be published.
+    """
+
+    field_ttls: bool = False
+    subkeys: bool = False
+    events: str = ""
+
+    def notifying(self, flags: str) -> Traits:
+        """With the events that `flags` ask for, the value of `notify-keyspace-events`.
+
+        Where there are no letters for events with subkeys, K and E stand for S and T as well.
+        """
+        types = _TYPES if "A" in flags else [letter for letter in _TYPES if letter in flags]
+        channels = [letter for letter in _CHANNELS if letter in flags]
+        if not self.subkeys:
+            channels += [theirs for ours, theirs in ("KS", "ET") if ours in channels]
+        wanted = types and channels
+        return self._replace(events="".join([*types, *channels]) if wanted else "")
