@@ -46,3 +46,10 @@ def test_an_announcement_says_what_was_put_in(name: bytes, db: int, deadline_ms:
 @pytest.mark.parametrize("name", [b"", b"__ttl:schedule", b"__ttl:!x:1:t:k", b"__ttl:!0:1"])
 def test_what_is_no_announcement_says_nothing(name: bytes) -> None:
     assert KEYS.announced(name) is None
+
+
+def test_an_announced_swap_is_told_from_everything_else() -> None:
+    assert KEYS.swapped(b"__ttl:!swap:0:12") == (0, 12)
+    assert KEYS.announced(b"__ttl:!swap:0:12") is None
+    for name in (b"__ttl:!swap:0", b"__ttl:!swap:0:x", b"__ttl:!0:12:{x}:k", b"swap:0:1"):
+        assert KEYS.swapped(name) is None, name

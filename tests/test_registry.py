@@ -118,3 +118,39 @@ def test_every_announced_deadline_wakes_the_reaper() -> None:
     registry.on_announcement(lambda db, deadline_ms: woken.append((db, deadline_ms)))
     registry.announced(2, b"k", 100)
     assert woken == [(2, 100)]
+
+
+def test_after_a_swap_each_database_may_have_the_keys_of_both_and_anything_may_be_due() -> None:
+    registry = Registry()
+    registry.announced(0, b"k", 100)
+    registry.announced(7, b"x", 50)
+    registry.reaping((7, b"x"))
+    registry.swapped(0, 7)
+    assert set(registry.due(b"k", 1)) == set(registry.due(b"k", 1)) == {(0, b"k"), (7, b"k")}
+    assert set(registry.places(b"x")) == {(0, b"x"), (7, b"x")}
+    registry.reaped((7, b"x"), None)
+    assert (7, b"x") in registry.places(b"x"), "the answer may be older than the swap"
+    registry.swapped(3, 5)
+    assert registry.databases() == [0, 7]
+    assert {b"k", b"x"} == set(registry.names)
+
+
+def test_a_swap_while_schedules_are_read_counts_for_what_was_read() -> None:
+    registry = Registry()
+    registry.begin_load()
+    registry.load(0, [(b"k", 70)])
+    registry.swapped(0, 1)
+    registry.end_load()
+    assert set(registry.places(b"k")) == {(0, b"k"), (1, b"k")}
+
+
+def test_what_is_expected_is_looked_for_as_long_as_it_may_be_under_way() -> None:
+    registry = Registry()
+    registry.others(False)
+    assert not registry.expecting
+    registry.expect()
+    assert registry.expecting
+    for _ in range(PIN_BEATS):
+        assert registry.expecting
+        registry.beat()
+    assert not registry.expecting

@@ -39,3 +39,20 @@ def test_nobody_runs_scripts_while_redis_runs_none() -> None:
     rights = Rights()
     rights.running = False
     assert not rights.may_script([b"default"])
+
+
+@pytest.mark.parametrize(
+    ("rules", "may"),
+    [
+        ("on nopass ~* &* +@all", True),
+        ("on #af ~__ttl:* ~app:* &* +@all", True),
+        ("on #af %R~__ttl:* %RW~app:* &* +@all", True),
+        ("on #af resetchannels -@all (~__ttl:* +watch)", True),
+        ("on #af ~app:* %W~* &* +@all", False),
+        ("on #af resetchannels -@all", False),
+    ],
+)
+def test_a_user_may_watch_internal_keys_where_a_pattern_allows_it(rules: str, may: bool) -> None:
+    rights = Rights()
+    rights.learn([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
+    assert rights.may_watch([b"default", b"app"]) is may

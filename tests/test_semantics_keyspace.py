@@ -9,9 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.asked import calls
 from tests.containers import AnyServer
-from tests.conversation import WAYS, Talk, hold, said_in
-from tests.nouns import said_to_all
+from tests.content import LEASE
+from tests.conversation import WAYS, Talk, hold, let_pass, said_in
+from tests.nouns import every_type, said_of, said_to_all
+from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
 
@@ -27,6 +30,14 @@ def clock(server: AnyServer) -> Iterator[Client]:
     client = Client(server.port)
     yield client
     client.close()
+
+
+@pytest.fixture
+def no_reaper(clock: Client) -> Iterator[None]:
+    """Somebody else holds the lease and never reaps: what goes, goes because a request looked."""
+    clock.ask("SET", LEASE, "a test", "PX", 60_000)
+    yield
+    clock.ask("DEL", LEASE)
 
 
 # --- what replaces a key
@@ -208,3 +219,329 @@ def test_more_words_than_lua_can_hand_on(app: Connection, clock: Client) -> None
     assert app.ask("SADDEX", "l", 100, "a") == b"+QUEUED\r\n"
     assert app.ask("EXEC").startswith(b"*2\r\n-WRONGTYPE")
     hold(app, clock, 'GET k -> "v"\nDEL k -> 1\nSADD k a -> 1\nSTTLMEMBER k a -> -1')
+
+
+# --- COPY and MOVE
+
+
+def test_a_copied_key_has_the_deadlines_of_the_original(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HEXPIREFIELD k a 100                -> 1
+        EXPIRE k 300                        -> 1
+        COPY k new                          -> 1
+        HTTLFIELD new FIELDS 2 a b          -> [100, -1]
+        TTL new                             -> 300
+        HTTLFIELD k FIELDS 2 a b            -> [100, -1]
+        REM k a                             -> 1
+        HTTLFIELD new a                     -> 100
+        COPY nokey new                      -> 0
+        COPY k k                            -> ERR source and destination objects are the same
+        HTTLFIELD k b                       -> -1
+    """)
+
+
+def test_a_key_copied_onto_a_managed_one_replaces_its_deadlines(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HEXPIREFIELD k a 100                -> 1
+        ADD other a b                       -> 2
+        HPEXPIREFIELD other b 40            -> 1
+        COPY k other                        -> 0
+        COPY k other DB 0                   -> 0
+        HTTLFIELD other a                   -> -1
+        COPY k other REPLACE                -> 1
+        HTTLFIELD other FIELDS 2 a b        -> [100, -1]
+        ADD plain a b                       -> 2
+        COPY plain k REPLACE                -> 1
+        HTTLFIELD k FIELDS 2 a b            -> [-1, -1]
+        SET text x                          -> OK
+        COPY text other REPLACE             -> 1
+        DEL other                           -> 1
+        ADD other a                         -> 1
+        HTTLFIELD other a                   -> -1
+        wait 40
+        LEN k                               -> 2
+    """)
+
+
+def test_the_deadlines_of_a_copy_pass_and_those_of_the_original_too(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HPEXPIREFIELD k a 30                -> 1
+        COPY k new                          -> 1
+        COPY k new DB 1                     -> 1
+        wait 30
+        LEN k                               -> 1
+        LEN new                             -> 1
+        SELECT 1                            -> OK
+        LEN new                             -> 1
+    """)
+
+
+def test_an_all_expired_target_does_not_stop_a_copy_or_a_move(every: Talk) -> None:
+    every("""
+        ADD k a                             -> 1
+        HEXPIREFIELD k a 100                -> 1
+        ADD other a                         -> 1
+        HPEXPIREFIELD other a 20            -> 1
+        SELECT 1                            -> OK
+        ADD k a b                           -> 2
+        HPEXPIREFIELD k 20 FIELDS 2 a b     -> [1, 1]
+        SELECT 0                            -> OK
+        COPY k other                        -> 0
+        MOVE k 1                            -> 0
+        wait 20
+        COPY k other                        -> 1
+        HTTLFIELD other a                   -> 100
+        MOVE k 1                            -> 1
+        EXISTS k                            -> 0
+        SELECT 1                            -> OK
+        HTTLFIELD k FIELDS 2 a b            -> [100, -2]
+    """)
+
+
+def test_a_key_is_copied_to_another_database_with_its_deadlines(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HEXPIREFIELD k a 100                -> 1
+        COPY k k DB 1                       -> 1
+        COPY k k db 1                       -> 0
+        COPY k k DB 1 replace               -> 1
+        COPY k k DB 0                       -> ERR source and destination objects are the same
+        ADD k a                             -> *
+        SELECT 1                            -> OK
+        HTTLFIELD k FIELDS 2 a b            -> [100, -1]
+        COPY k other DB 0 REPLACE           -> 1
+        COPY k k DB 1                       -> ERR source and destination objects are the same
+        SELECT 0                            -> OK
+        HTTLFIELD other FIELDS 2 a b        -> [100, -1]
+        LEN k                               -> 2
+    """)
+
+
+def test_a_moved_key_takes_its_deadlines_along(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HEXPIREFIELD k a 100                -> 1
+        EXPIRE k 300                        -> 1
+        MOVE k 1                            -> 1
+        MOVE k 1                            -> 0
+        ADD k a                             -> 1
+        HTTLFIELD k a                       -> -1
+        MOVE k 1                            -> 0
+        SELECT 1                            -> OK
+        HTTLFIELD k FIELDS 2 a b            -> [100, -1]
+        TTL k                               -> 300
+        REM k b                             -> 1
+        MOVE k 0                            -> 0
+        SELECT 0                            -> OK
+        DEL k                               -> 1
+        SELECT 1                            -> OK
+        MOVE k 0                            -> 1
+        EXISTS k                            -> 0
+        SELECT 0                            -> OK
+        HTTLFIELD k a                       -> 100
+    """)
+
+
+def test_deadlines_pass_in_the_database_that_a_key_was_moved_to(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HPEXPIREFIELD k a 30                -> 1
+        MOVE k 1                            -> 1
+        SELECT 1                            -> OK
+        wait 30
+        LEN k                               -> 1
+        SELECT 0                            -> OK
+        EXISTS k                            -> 0
+    """)
+
+
+@pytest.mark.parametrize(
+    ("refused", "answer"),
+    [
+        ("MOVE k 0", "ERR source and destination objects are the same"),
+        ("MOVE k 99", "ERR DB index is out of range"),
+        ("MOVE k -1", "ERR*"),
+        ("MOVE k x", "ERR value is not an integer or out of range"),
+        ("MOVE k 99999999999", "ERR*"),
+        ("COPY k new DB 99", "ERR DB index is out of range"),
+        ("COPY k new DB x", "ERR value is not an integer or out of range"),
+        ("COPY k new DB", "ERR syntax error"),
+        ("COPY k new REPLACE NOW", "ERR syntax error"),
+        ("COPY k text", "0"),
+        ("COPY nokey k REPLACE", "0"),
+        ("MOVE nokey 1", "0"),
+    ],
+)
+def test_a_refused_copy_or_move_changes_nothing(talk: Talk, refused: str, answer: str) -> None:
+    talk(f"""
+        SADDEX k 100 a                      -> 1
+        SET text x                          -> OK
+        {refused}                           -> {answer}
+        EXISTS new                          -> 0
+        STTLMEMBER k a                      -> 100
+    """)
+
+
+@pytest.mark.parametrize("refused", ["MOVE k 99", "MOVE k -1", "MOVE k x", "MOVE k 99999999999",
+                                     "COPY k new DB -1", "COPY k new DB 99999999999",
+                                     "COPY k new DB 99"])  # fmt: skip
+def test_a_database_that_is_not_there_is_refused_in_redis_own_words(
+    app: Connection, server: AnyServer, clock: Client, refused: str
+) -> None:
+    app.ask("SADDEX", "k", 100, "a")
+    with Connection(server.port) as direct:
+        assert app.ask(*refused.split()) == direct.ask(*refused.split())
+    hold(app, clock, "STTLMEMBER k a -> 100")
+
+
+# --- SWAPDB, FLUSHDB, FLUSHALL
+
+
+def test_swapped_databases_take_their_deadlines_along(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HEXPIREFIELD k a 100                -> 1
+        SELECT 1                            -> OK
+        ADD k a b                           -> 2
+        ADD l a b                           -> 2
+        HPEXPIREFIELD l a 30                -> 1
+        SWAPDB 0 1                          -> OK
+        HTTLFIELD k FIELDS 2 a b            -> [100, -1]
+        ADD k a c                           -> *
+        EXISTS l                            -> 0
+        SELECT 0                            -> OK
+        HTTLFIELD k FIELDS 2 a b            -> [-1, -1]
+        LEN l                               -> 2
+        wait 30
+        LEN l                               -> 1
+        SWAPDB 0 99                         -> ERR*
+        SWAPDB 0 x                          -> ERR*
+        SWAPDB 0 0                          -> OK
+        SWAPDB 1 0                          -> OK
+        EXISTS l                            -> 0
+    """)
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_what_another_client_swapped_is_looked_for_where_it_is_now(
+    app: Connection, other: Connection, clock: Client
+) -> None:
+    hold(app, clock, "SADD s a b -> 2\nSPEXPIREMEMBER s a 40 -> 1\nSELECT 7 -> OK\nSCARD s -> 0")
+    hold(other, clock, "SWAPDB 0 7 -> OK")
+    let_pass(clock, 40)
+    hold(app, clock, "SCARD s -> 1")
+    hold(other, clock, "SWAPDB 7 0 -> OK\nSCARD s -> 1")
+
+
+@pytest.mark.parametrize("flush", ["FLUSHALL", "FLUSHDB", "FLUSHALL ASYNC"])
+def test_a_flushed_key_starts_clean_and_is_forgotten(
+    app: Connection, server: AnyServer, clock: Client, flush: str
+) -> None:
+    hold(
+        app,
+        clock,
+        f"""
+        SADDEX s 100 a                      -> 1
+        {flush}                             -> OK
+        SADD s a                            -> 1
+        STTLMEMBER s a                      -> -1
+    """,
+    )
+
+    def goes_on_as_it_came() -> bool:
+        scripts = calls(server.port, "evalsha")
+        app.ask("SADD", "s", "b")
+        return calls(server.port, "evalsha") == scripts
+
+    wait_until(goes_on_as_it_came, "the proxy forgets")
+
+
+# --- WATCH
+
+
+@every_type
+@pytest.mark.parametrize(
+    "change",
+    [
+        "HEXPIREFIELD k a 100 -> 1",
+        "HEXPIREFIELD k b 100 -> 1",
+        "HPERSISTFIELD k b -> 1",
+        "HEXPIREFIELD k a 0 -> 2",
+        "ADD k a -> *\nADD k b -> *\nREM k b -> 1",
+        "RENAME k other -> OK",
+        "EXPIRE k 1000 -> 1",
+    ],
+)
+def test_what_changes_a_deadline_aborts_the_transaction_of_who_watches(
+    app: Connection, other: Connection, clock: Client, type_: str, change: str
+) -> None:
+    hold(app, clock, said_of(type_, "ADD k a b -> 2"))
+    if "b" in change:
+        hold(app, clock, said_of(type_, "HEXPIREFIELD k b 200 -> 1"))
+    hold(app, clock, "WATCH nokey k -> OK")
+    hold(other, clock, said_of(type_, change))
+    hold(app, clock, "MULTI -> OK\nSET text x -> QUEUED\nEXEC -> nil\nGET text -> nil")
+
+
+@every_type
+def test_what_changes_nothing_does_not_abort_the_transaction_of_who_watches(
+    app: Connection, other: Connection, clock: Client, type_: str
+) -> None:
+    hold(app, clock, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1\nWATCH k -> OK"))
+    hold(other, clock, said_of(type_, "HEXPIREFIELD k a 50 NX -> 0\nHTTLFIELD k a -> 100"))
+    hold(other, clock, said_of(type_, "HEXPIREFIELD k zz 50 -> -2\nHPERSISTFIELD k b -> -1"))
+    hold(app, clock, "MULTI -> OK\nSET text x -> QUEUED\nEXEC -> [OK]")
+
+
+@pytest.mark.usefixtures("no_reaper")
+@every_type
+def test_an_element_that_was_due_before_the_watch_does_not_abort_it(
+    app: Connection, clock: Client, type_: str
+) -> None:
+    hold(app, clock, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1\nwait 20"))
+    hold(app, clock, said_of(type_, "WATCH k -> OK\nLEN k -> 1\nMULTI -> OK\nLEN k -> QUEUED"))
+    hold(app, clock, "EXEC -> [1]")
+
+
+@pytest.mark.usefixtures("no_reaper")
+@every_type
+def test_an_element_that_falls_due_aborts_a_transaction_that_names_its_key(
+    app: Connection, clock: Client, type_: str
+) -> None:
+    hold(app, clock, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1\nWATCH k -> OK"))
+    hold(app, clock, said_of(type_, "wait 20\nMULTI -> OK\nLEN k -> QUEUED\nEXEC -> nil"))
+    hold(app, clock, said_of(type_, "LEN k -> 1"))
+
+
+def test_watching_is_refused_in_redis_own_words(app: Connection, clock: Client) -> None:
+    hold(
+        app,
+        clock,
+        """
+        WATCH                   -> ERR wrong number of arguments for 'watch' command
+        WATCH k                 -> OK
+        UNWATCH                 -> OK
+        MULTI                   -> OK
+        WATCH k                 -> ERR WATCH inside MULTI is not allowed
+    """,
+    )
+
+
+def test_a_user_without_a_right_to_indexes_watches_its_own_keys(
+    app: Connection, other: Connection, clock: Client
+) -> None:
+    clock.ask("ACL", "SETUSER", "watcher", "on", "nopass", "~app:*", "&*", "+@all")
+    try:
+        wait_until(lambda: _watches_as("watcher", other), "the proxy knows the user")
+        hold(app, clock, "SET app:x 1 -> OK")
+        hold(other, clock, "MULTI -> OK\nGET app:x -> QUEUED\nEXEC -> nil")
+    finally:
+        clock.ask("ACL", "DELUSER", "watcher")
+
+
+def _watches_as(user: str, app: Connection) -> bool:
+    assert app.ask("AUTH", user, "any") == b"+OK\r\n"
+    return app.ask("WATCH", "app:x") == b"+OK\r\n"

@@ -125,3 +125,17 @@ def test_a_flush_of_scripts_inside_a_transaction_is_not_noticed(three: list[Conn
     one.ask("HEXPIREFIELD", "h", "a", 100)
     other.ask("SCRIPT", "FLUSH")
     assert one.ask("EXEC") == b"*1\r\n:1\r\n"
+
+
+def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(
+    three: list[Connection],
+) -> None:
+    one, other, direct = three
+    one.ask("HSET", "h", "a", 1, "b", 2)
+    one.ask("HPEXPIREFIELD", "h", "a", 30)
+    assert one.ask("SWAPDB", 0, 7) == b"+OK\r\n"
+    direct.ask("SELECT", 7)
+    _past(direct, "h", "a")
+    assert other.ask("HLEN", "h") == b":0\r\n"
+    other.ask("SELECT", 7)
+    assert other.ask("HLEN", "h") == b":1\r\n"

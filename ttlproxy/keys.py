@@ -87,6 +87,14 @@ class Keys:
             return None
         return int(fields[0]), int(fields[1]), fields[3]
 
+    def swapped(self, name: bytes) -> tuple[int, int] | None:
+        """The databases of an announcement `<prefix>!swap:<db>:<db>`; None for any other name."""
+        said = self.announcement_prefix + b"swap:"
+        one, _, other = name.removeprefix(said).partition(b":")
+        if not (name.startswith(said) and one.isdigit() and other.isdigit()):
+            return None
+        return int(one), int(other)
+
     def is_internal(self, name: bytes) -> bool:
         """Whether `name` belongs to ttlproxy and not to its users."""
         return name.startswith(self.prefix)

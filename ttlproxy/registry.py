@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 # Of a key that nothing can fall due in before its announcement arrives.
 NOTHING_DUE = 1 << 62
+# Of a key that anything may be due in.
+UNKNOWN = 0
 # Heartbeats of the link after which a request that was forwarded must have been carried out.
 PIN_BEATS = 3
 
@@ -22,7 +24,17 @@ Place = tuple[int, bytes]
 class Registry:
     """Managed keys by database, with pins for those that a request on its way may make managed."""
 
-    __slots__ = ("_dbs", "_others", "_pins", "_reaping", "_staged", "_wake", "expecting", "names")
+    __slots__ = (
+        "_dbs",
+        "_expected_beats",
+        "_others",
+        "_pins",
+        "_reaping",
+        "_staged",
+        "_wake",
+        "expecting",
+        "names",
+    )
 
     def __init__(self, wake: Callable[[int, int], None] = lambda db, deadline_ms: None) -> None:
         """`wake(db, deadline_ms)` is called for each announced deadline."""
@@ -38,6 +50,7 @@ class Registry:
         self.expecting = True
         """Whether anything may be announced: by others, or by a request of our own clients."""
         self._others = True
+        self._expected_beats = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._dbs.values()))
@@ -68,6 +81,11 @@ class Registry:
         self._pins[0][place] = known
         self.expecting = True
 
+    def expect(self) -> None:
+        """A request that all proxies will be told of is about to be forwarded."""
+        self._expected_beats = PIN_BEATS
+        self.expecting = True
+
     # What the link says.
 
     def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
@@ -84,6 +102,19 @@ class Registry:
             self._reaping[place] = True
         self._confirm(place, True)
         self._wake(db, deadline_ms)
+
+    def swapped(self, one: int, other: int) -> None:
+        """Two databases have changed places: what was known of each key's bound is not any more."""
+        for dbs in (self._dbs, self._staged):
+            if dbs is not None:
+                keys = dict.fromkeys({**dbs.get(one, {}), **dbs.get(other, {})}, UNKNOWN)
+                dbs[one], dbs[other] = keys, dict(keys)
+        for place in self._reaping:
+            if place[0] in (one, other):
+                self._reaping[place] = True
+        self._tidy(one)
+        self._tidy(other)
+        self._publish()
 
     def reaping(self, place: Place) -> None:
         """A reap is about to be sent; `reaped` or `not_reaped` will follow."""
@@ -120,12 +151,13 @@ class Registry:
                 self._dbs.get(place[0], {}).pop(place[1], None)
         for db in {place[0] for place in ended}:
             self._tidy(db)
+        self._expected_beats = max(self._expected_beats - 1, 0)
         self.others(self._others)
 
     def others(self, may_be: bool) -> None:
         """Whether another proxy may announce something."""
         self._others = may_be
-        self.expecting = may_be or any(self._pins)
+        self.expecting = may_be or any(self._pins) or self._expected_beats > 0
 
     # Loading: false positives only cost a reap, so the old entries stay until the new are whole.
 

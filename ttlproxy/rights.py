@@ -1,4 +1,4 @@
-"""What clients may do: which ACL users may run scripts, and whether internal keys are for clients.
+"""What clients may do: which ACL users may run scripts and read indexes, who may see internal keys.
 
 Read from ACL LIST, the one answer that Redis 6.2 has, too. Knows no connection: the link brings the
 lines, once a second.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 # How a rule may call EVAL and EVALSHA: by their categories too.
 _SCRIPTING = frozenset({b"@all", b"@scripting", b"@slow"})
 _CALLS = (b"eval", b"evalsha")
+_PATTERN = re.compile(rb"(?:^|[ (])(?:%RW|%R)?~([^ )]*)")
 _SELECTOR = re.compile(rb"\(([^)]*)\)")
 _DEFAULT = b"default"
 
@@ -19,16 +21,19 @@ _DEFAULT = b"default"
 class Rights:
     """What a session asks before it sends a script that its client has not asked for.
 
+    index: the name of any index
     running: whether Redis runs scripts now, which it does not while it loads its data
     shows_internal: whether clients may name and see internal keys
     """
 
-    __slots__ = ("_barred", "running", "shows_internal")
+    __slots__ = ("_barred", "_index", "_kept_out", "running", "shows_internal")
 
-    def __init__(self, shows_internal: bool = False) -> None:
+    def __init__(self, index: bytes = b"__ttl:", shows_internal: bool = False) -> None:
         self.shows_internal = shows_internal
         self.running = True
+        self._index = index
         self._barred: frozenset[bytes] = frozenset()
+        self._kept_out: frozenset[bytes] = frozenset()
 
     def learn(self, lines: Iterable[bytes]) -> None:
         """The lines of ACL LIST.
@@ -38,10 +43,22 @@ class Rights:
         """
         users = [line.split(b" ", 2) for line in lines]
         self._barred = frozenset(name for _, name, rules in users if not _runs(name, rules))
+        self._kept_out = frozenset(
+            name for _, name, rules in users if not _reads(rules, self._index)
+        )
 
     def may_script(self, users: Iterable[bytes]) -> bool:
         """Whether scripts run now, and none of these, who need not exist, is barred from them."""
         return self.running and self._barred.isdisjoint(users)
+
+    def may_watch(self, users: Iterable[bytes]) -> bool:
+        """Whether none of these is kept from indexes."""
+        return self._kept_out.isdisjoint(users)
+
+
+def _reads(rules: bytes, key: bytes) -> bool:
+    """Whether a pattern of a user, selectors included, lets it read a key."""
+    return any(fnmatchcase(key, pattern) for pattern in _PATTERN.findall(rules))
 
 
 def _runs(name: bytes, rules: bytes) -> bool:

@@ -52,6 +52,10 @@ class Caller:
             names += _ROLES[role](self._keys, data)
         return names
 
+    def index(self, key: bytes) -> bytes:
+        """The name of the index of a data key."""
+        return self._keys.index(key)
+
     @property
     def loaded(self) -> bool:
         """Whether Redis is believed to know the scripts by their SHA."""
@@ -253,7 +257,9 @@ class Session:
         """What goes to Redis in place of a request; None for the request as it came."""
         rule = self._rules.find(args[0])
         if rule.stateful:
-            _STATEFUL[rule.name](self, args, now_ms)
+            instead = _STATEFUL[rule.name](self, args, now_ms)
+            if instead is not None:
+                return instead
         if rule.virtual:
             return self._virtual(rule, args, now_ms)
         if rule.override and rule.fits(len(args)) and rule.override.takes(args):
@@ -360,6 +366,24 @@ class Session:
         if len(args) == 2 and args[1].isdigit() and len(args[1]) < 10:
             self._db = b"?%d" % int(args[1])
 
+    def _swapdb(self, args: list[bytes], now_ms: int) -> bytes | None:
+        if len(args) != 3 or not all(word.isdigit() and len(word) < 10 for word in args[1:]):
+            return None  # Redis refuses it
+        if not self._registry.names:
+            return None
+        if not self._rights.may_script(self._users):
+            self._registry.swapped(int(args[1]), int(args[2]))
+            return None
+        self._registry.expect()
+        return self._call(Call("key_swap", (), args[1:]))
+
+    def _watch(self, args: list[bytes], now_ms: int) -> bytes | None:
+        """Indexes are watched, too: a changed deadline aborts EXEC, as native HEXPIRE does."""
+        self._reap(args[1:], now_ms)
+        if self._in_multi or len(args) < 2 or not self._rights.may_watch(self._users):
+            return None
+        return encode((*args, *map(self._caller.index, args[1:])))
+
     def _reset(self, args: list[bytes], now_ms: int) -> None:
         self._discard(args, now_ms)
         self._db = b"?0"
@@ -400,11 +424,13 @@ class Session:
         self._relay = True
 
 
-_STATEFUL: Final[dict[str, Callable[[Session, list[bytes], int], None]]] = {
+_STATEFUL: Final[dict[str, Callable[[Session, list[bytes], int], bytes | None]]] = {
     "MULTI": Session._multi,
     "EXEC": Session._exec,
     "DISCARD": Session._discard,
     "SELECT": Session._select,
+    "SWAPDB": Session._swapdb,
+    "WATCH": Session._watch,
     "RESET": Session._reset,
     "CLIENT": Session._client,
     "CONFIG": Session._config,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ttlproxy.commands import grammar
 from ttlproxy.commands.overrides import named, on_all_keys, on_key, on_two_keys, replacing
 from ttlproxy.commands.positions import MOVABLE, READ, REPLACED, KeySpec
+from ttlproxy.commands.spec import Call, Override
 
 Args = Sequence[bytes]
 
@@ -17,6 +19,56 @@ _FROM_ALL = (KeySpec(REPLACED), KeySpec(READ, 2, last=-1))
 def _name(args: Args) -> Args:
     return (args[0].upper(),)
 
+
+# Redis takes an int there; any other word is refused before anything is done.
+_MOST_DB = 2**31
+
+
+def _db(word: bytes) -> int | None:
+    found = int(word) if grammar.is_integer(word) else -1
+    return found if 0 <= found < _MOST_DB else None
+
+
+def _copy_options(args: Args) -> tuple[int | None, bool] | None:
+    """(database, or None for the client's own; REPLACE) of a COPY; None where it is malformed."""
+    db, replace, at = None, False, 3
+    while at < len(args):
+        word = args[at].upper()
+        if word == b"DB" and at + 1 < len(args):
+            at += 1
+            db = _db(args[at])
+            if db is None:
+                return None
+        elif word == b"REPLACE":
+            replace = True
+        else:
+            return None
+        at += 1
+    return db, replace
+
+
+def _plan_copy(args: Args) -> Call:
+    db, replace = _copy_options(args) or (None, False)
+    there = b"" if db is None else b"%d" % db
+    return Call("key_copy", args[1:3], (there, b"1" if replace else b"0", *args[3:]))
+
+
+_COPY = Override(
+    name="COPY",
+    plan=_plan_copy,
+    keys=lambda args: args[1:3],
+    targets=lambda args: args[2:3],
+    target_db=lambda args: (_copy_options(args) or (None,))[0],
+    takes=lambda args: _copy_options(args) is not None,
+)
+_MOVE = Override(
+    name="MOVE",
+    plan=lambda args: Call("key_move", args[1:2], args[2:]),
+    keys=lambda args: args[1:2],
+    targets=lambda args: args[1:2],
+    target_db=lambda args: _db(args[2]),
+    takes=lambda args: len(args) == 3 and _db(args[2]) is not None,
+)
 
 # What these write is a string: on a key that becomes managed behind their back, in a transaction,
 # they leave deadlines whose elements are gone, and a sweep finds them.
@@ -55,6 +107,8 @@ OVERRIDES = (
     on_key("EXPIREAT", "key_expire", named),
     on_key("PEXPIREAT", "key_expire", named),
     on_key("PERSIST", "key_persist", lambda args: ()),
+    _COPY,
+    _MOVE,
     on_two_keys("RENAME", "key_rename", _name),
     on_two_keys("RENAMENX", "key_rename", _name),
 )

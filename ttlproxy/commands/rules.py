@@ -31,6 +31,8 @@ STATEFUL: Final = frozenset(
         "EXEC",
         "DISCARD",
         "SELECT",
+        "SWAPDB",
+        "WATCH",
         "RESET",
         "CLIENT",
         "CONFIG",

@@ -71,7 +71,7 @@ class Link:
         self.scripts = Scripts(prefix)
         self.caller = Caller(self.scripts, self.keys)
         self.registry = Registry()
-        self.rights = Rights(shows_internal=settings.show_internal_keys == "yes")
+        self.rights = Rights(self.keys.index(b"k"), settings.show_internal_keys == "yes")
         self.clock = ServerClock()
         self.rules = Rules()
         self.ready = asyncio.Event()
@@ -136,7 +136,12 @@ class Link:
                 lost.set()
 
             self._pushes = Pushes(
-                self.keys, self.registry.announced, self._flushed, self._greeted, on_loss
+                self.keys,
+                self.registry.announced,
+                self._swapped,
+                self._flushed,
+                self._greeted,
+                on_loss,
             )
             stack.callback(self._pushes.close)
             await self._pushes.open(self.upstream, self._settings.connect_timeout)
@@ -285,6 +290,11 @@ class Link:
     def _greeted(self) -> None:
         """Another proxy is about to serve."""
         self.registry.others(True)
+
+    def _swapped(self, one: int, other: int) -> None:
+        """Two databases change places: until they are read anew, each has the keys of both."""
+        self.registry.swapped(one, other)
+        self._reload = True
 
     def _flushed(self) -> None:
         """Any key may be gone. What is known too much costs reaps until it is read anew."""

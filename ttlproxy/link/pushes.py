@@ -34,21 +34,23 @@ _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError)
 class Pushes:
     """The push connection.
 
-    on_announcement(db, key, deadline_ms) is called for each announcement, on_flush() when Redis
-    says that any key may be gone, on_hello() when another proxy is about to serve, on_loss() once
-    when the connection ends.
+    on_announcement(db, key, deadline_ms) is called for each announcement, on_swap(db, db) when two
+    databases change places, on_flush() when Redis says that any key may be gone, on_hello() when
+    another proxy is about to serve, on_loss() once when the connection ends.
     """
 
     def __init__(
         self,
         keys: Keys,
         on_announcement: Callable[[int, bytes, int], None],
+        on_swap: Callable[[int, int], None],
         on_flush: Callable[[], None],
         on_hello: Callable[[], None],
         on_loss: Callable[[], None],
     ) -> None:
         self._keys = keys
         self._on_announcement = on_announcement
+        self._on_swap = on_swap
         self._on_flush = on_flush
         self._on_hello = on_hello
         self._on_loss = on_loss
@@ -102,6 +104,8 @@ class Pushes:
             if announced:
                 db, deadline_ms, key = announced
                 self._on_announcement(db, key, deadline_ms)
+            elif databases := self._keys.swapped(name):
+                self._on_swap(*databases)
 
     def _connect(self, upstream: Upstream, timeout_s: float) -> socket.socket:
         """Runs in a thread: a few requests, each with its reply, then tracking."""

@@ -90,6 +90,15 @@ local function announce(db, prefix, index, first)
   try('DEL', name)
 end
 
+-- Tells every proxy that two databases change places. A full server allows it, as it allows SWAPDB:
+-- Redis asks for memory only before the first write of a script, and DEL needs none.
+local function announce_swap(prefix, one, other)
+  local name = prefix .. '!swap:' .. one .. ':' .. other
+  try('DEL', name)
+  try('SET', name, '')
+  try('DEL', name)
+end
+
 -- After elements of `data` were given the deadline `at`; `before` is what index_first gave before.
 local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   if before and before <= at then
@@ -121,6 +130,12 @@ local function index_drop(data, index, schedule)
   try('ZREM', schedule, data)
 end
 
+-- After the index of `data` came from another name or database, as it was there.
+local function index_arrived(db, prefix, data, index, schedule, attention, first)
+  try('ZADD', schedule, attention, data)
+  announce(db, prefix, index, first)
+end
+
 -- The index, with the expiry it carries, and the schedule entry go from one data key to another,
 -- whose own index goes.
 local function index_move(db, prefix, source, source_index, target, target_index, schedule)
@@ -131,9 +146,8 @@ local function index_move(db, prefix, source, source_index, target, target_index
   end
   local attention = redis.call('ZSCORE', schedule, source) or ms(first)
   try('RENAME', source_index, target_index)
-  try('ZADD', schedule, attention, target)
   try('ZREM', schedule, source)
-  announce(db, prefix, target_index, first)
+  index_arrived(db, prefix, target, target_index, schedule, attention, first)
 end
 
 -- Writes down when `data` needs attention next; returns its first deadline, or nil.

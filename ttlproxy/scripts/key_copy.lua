@@ -1,0 +1,28 @@
+-- COPY: the index is copied along, also to another database; the one of the old target goes.
+-- KEYS: data target index target_index schedule
+-- ARGV: db there replace word...
+-- RESULT: the command's
+-- include try
+-- include index
+-- include databases
+there = there ~= '' and there or here
+index_guard(target_index)
+local copies = redis.call('EXISTS', data) == 1 and not (data == target and there == here)
+  and within(there, function()
+    return replace == '1' or redis.call('EXISTS', target) == 0
+  end)
+if copies and not failure then
+  local first = index_first(index)
+  local attention = first and (redis.call('ZSCORE', schedule, data) or ms(first))
+  if first then
+    try('COPY', index, target_index, 'DB', there, 'REPLACE')
+  end
+  within(there, function()
+    if first then
+      index_arrived(there, prefix, target, target_index, schedule, attention, first)
+    else
+      index_drop(target, target_index, schedule)
+    end
+  end)
+end
+return failure or redis.pcall('COPY', data, target, unpack(ARGV, first_word))

@@ -1,0 +1,24 @@
+-- MOVE: the index goes along to the other database.
+-- KEYS: data index schedule
+-- ARGV: db there
+-- RESULT: the command's
+-- include try
+-- include index
+-- include databases
+local moves = there ~= here and redis.call('EXISTS', data) == 1 and within(there, function()
+  if redis.call('EXISTS', data) == 1 then
+    return false
+  end
+  index_drop(data, index, schedule)
+  return true
+end)
+local first = moves and index_first(index)
+if first and not failure then
+  local attention = redis.call('ZSCORE', schedule, data) or ms(first)
+  try('MOVE', index, there)
+  try('ZREM', schedule, data)
+  within(there, function()
+    index_arrived(there, prefix, data, index, schedule, attention, first)
+  end)
+end
+return failure or redis.pcall('MOVE', data, there)

@@ -1,0 +1,8 @@
+-- SWAPDB: every proxy is told that what it knows of the one database may be true of the other now.
+-- KEYS:
+-- ARGV: one other
+-- RESULT: the command's
+-- include try
+-- include index
+announce_swap(prefix, one, other)
+return failure or redis.pcall('SWAPDB', one, other)

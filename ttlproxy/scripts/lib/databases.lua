@@ -1,0 +1,15 @@
+-- `here`: the client's database; within: acts in another one, and comes back.
+local here = tostring(actual_db(db, prefix))
+
+local function within(database, act)
+  if database == here then
+    return act()
+  end
+  try('SELECT', database)
+  if failure then
+    return
+  end
+  local result = act()
+  try('SELECT', here)
+  return result
+end
