@@ -14,6 +14,7 @@ from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError
 from ttlproxy.link import Link
 from ttlproxy.metrics import Metrics
+from ttlproxy.purge import purged
 from ttlproxy.reaper import Reaper
 from ttlproxy.server import Server
 from ttlproxy.tasks import Task, cancel, until_first
@@ -54,6 +55,14 @@ async def serve(settings: Settings, started: Started) -> int:
             await reaper.drop_lease()
             await cancel(linking)
             await server.close()
+    return 0
+
+
+async def purge(settings: Settings, force: bool, say: Callable[[str], None]) -> int:
+    """Removes all that is internal from the upstream; gives the exit code. Raises TtlproxyError."""
+    async with AsyncExitStack() as stack:
+        upstream, _ = await _upstream(settings, stack)
+        await purged(settings, upstream, force, say)
     return 0
 
 

@@ -26,17 +26,26 @@ from ttlproxy.errors import SettingsError, TtlproxyError
 EPILOG = """\
 Every setting is a flag (--reap-batch), an environment variable (TTLPROXY_REAP_BATCH) and a key of
 the TOML file (reap_batch). Flags beat the environment, and the environment beats the file.
+
+ttlproxy purge [--force] [flags] runs no proxy: it removes all that ttlproxy keeps in the upstream,
+in every database, so that elements stay and lose their deadlines. While proxies are attached it
+refuses, unless --force is said.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ttlproxy until it is told to stop; returns the exit code (see ttlproxy.errors)."""
+    """Run ttlproxy until it is told to stop, or purge; returns the exit code (ttlproxy.errors)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    purges = words[:1] == ["purge"]
+    force = purges and "--force" in words
     try:
-        settings = load(sys.argv[1:] if argv is None else argv)
+        settings = load([word for word in words[1:] if word != "--force"] if purges else words)
         logging.basicConfig(
             level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
         )
         with asyncio.Runner(loop_factory=loop_factory(settings.event_loop)) as runner:
+            if purges:
+                return runner.run(app.purge(settings, force, say))
             return runner.run(app.serve(settings, started))
     except (TtlproxyError, OSError) as error:  # OSError: the address is in use, or not ours
         print(f"ttlproxy: {error}", file=sys.stderr)
@@ -134,9 +143,14 @@ def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
+def say(line: str) -> None:
+    """A line on standard output, at once."""
+    print(line, flush=True)
+
+
 def started(listen: str, upstream: str, embedded: Embedded | None) -> None:
     """Say on standard output that clients may come."""
-    print(greeting(listen, upstream, embedded), flush=True)
+    say(greeting(listen, upstream, embedded))
 
 
 def greeting(listen: str, upstream: str, embedded: Embedded | None) -> str:

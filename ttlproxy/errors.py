@@ -5,6 +5,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── NoEmbeddedRedis    exit 2: no upstream and no server to start; says how to get one
 ├── EmbeddedError      exit 1: the embedded server does not start, or its directory is taken
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
+├── PurgeError         exit 1: proxies are attached, or Redis does not let the purge through
 └── UnfitUpstream      exit 1: what is there can never be served: Cluster, too old, a newer layout
 """
 
@@ -47,6 +48,10 @@ class EmbeddedError(TtlproxyError):
 
 class UpstreamError(TtlproxyError):
     """Redis is away, or refuses what the proxy cannot do without; the link tries again."""
+
+
+class PurgeError(TtlproxyError):
+    """Internal keys cannot be removed: proxies use them, or Redis is away or refuses."""
 
 
 class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it

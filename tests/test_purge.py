@@ -1,0 +1,94 @@
+"""`ttlproxy purge`, as it is typed: what goes, what stays, and when it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.conftest import StartProxy, StartServer
+from tests.processes import free_port, wait_until
+from tests.redis_client import Client
+from tests.servers import ROOT
+
+
+def _purge(*flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ttlproxy", "purge", *flags]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def _names(port: int, db: int = 0) -> list[bytes]:
+    client = Client(port, db)
+    names = sorted(client.ask("KEYS", "*"))
+    client.close()
+    return names
+
+
+def test_a_purge_removes_what_is_internal_and_nothing_else(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    for db in (0, 3):
+        app = Client(proxy.port, db)
+        app.ask_many([["SADDEX", f"s{number}", 100, "a"] for number in range(1200)])
+        app.ask("SET", "my__ttl:key", "1")
+        app.ask("HSET", "h", "a", 1)
+        app.ask("HPEXPIREFIELD", "h", "a", 1)
+        app.close()
+    wait_until(lambda: b"__ttl:layout" in _names(server.port), "the reaper at work")
+    proxy.stop()
+    done = _purge("--upstream", server.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    # 1,200 indexes and the schedule; in database 0 the layout as well.
+    assert done.stdout.splitlines() == [
+        "database 0: 1202 internal keys removed",
+        "database 3: 1201 internal keys removed",
+    ]
+    for db in (0, 3):
+        names = _names(server.port, db)
+        assert names == sorted([b"my__ttl:key", *(b"s%d" % number for number in range(1200))])
+    again = _purge("--upstream", server.url)
+    assert (again.returncode, again.stdout.splitlines()[0]) == (
+        0,
+        "database 0: 0 internal keys removed",
+    )
+
+
+def test_a_purge_refuses_while_a_proxy_is_attached(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    app = Client(proxy.port)
+    app.ask("SADDEX", "s", "EXAT", 4102444800, "MEMBERS", 1, "a")
+    refused = _purge("--upstream", server.url)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "--force" in refused.stderr
+    assert app.ask("SEXPIRETIMEMEMBER", "s", "a") == 4102444800
+    forced = _purge("--force", "--upstream", server.url)
+    assert (forced.returncode, forced.stderr) == (0, "")
+    assert app.ask("SEXPIRETIMEMEMBER", "s", "a") == -1
+    app.close()
+
+
+def test_a_purge_knows_a_prefix_by_its_letters(start_server: StartServer) -> None:
+    server = start_server()
+    client = Client(server.port)
+    client.ask("MSET", "a*[b]:schedule", 1, "ab:schedule", 2, "a?:x", 3)
+    client.close()
+    assert _purge("--upstream", server.url, "--prefix", "a*[b]:").returncode == 0
+    assert _names(server.port) == [b"a?:x", b"ab:schedule"]
+
+
+def test_a_purge_of_a_redis_that_is_not_there_says_so() -> None:
+    done = _purge("--upstream", f"redis://127.0.0.1:{free_port()}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("ttlproxy: Redis at redis://127.0.0.1:")
+
+
+def test_a_purge_with_a_wrong_setting_says_so() -> None:
+    done = _purge("--upstream", "redis://127.0.0.1:1", "--nosuch", "x")
+    assert done.returncode == 2
+    assert "--nosuch: there is no such flag" in done.stderr

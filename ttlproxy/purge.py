@@ -1,0 +1,77 @@
+"""`ttlproxy purge`: takes everything of ours out of Redis. Data stays, and loses its deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ttlproxy.config import Settings, Upstream
+from ttlproxy.errors import PurgeError
+from ttlproxy.keys import Keys
+from ttlproxy.link import client, run, valid
+
+_PAGE = 1000
+
+
+async def purged(
+    settings: Settings, upstream: Upstream, force: bool, say: Callable[[str], None]
+) -> None:
+    """Removes all internal keys, in every database; says what it removed of each.
+
+    Raises PurgeError where proxies are there that would go on using them, unless `force` is set,
+    and where Redis is not there or refuses.
+    """
+    keys = Keys(settings.prefix.encode())
+    redis = client(upstream, "ttlproxy:purge", settings.connect_timeout)
+    try:
+        await redis.initialize()
+        attached = await _attached(redis, keys)
+        if attached and not force:
+            raise PurgeError(
+                f"{attached} of its proxies are before {upstream.shown}: stop them first, or say"
+                " --force, which takes all deadlines from under them"
+            )
+        for db in await _databases(redis):
+            removed = await _purge(redis, db, keys)
+            say(f"database {db}: {removed} internal keys removed")
+    except RedisError as trouble:
+        raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
+    finally:
+        await redis.aclose()
+
+
+async def _attached(redis: Redis, keys: Keys) -> int:
+    """How many proxies have subscribed to the channel on which they greet each other."""
+    (reply,) = await run(redis, [(0, (b"PUBSUB", b"NUMSUB", keys.channel))])
+    count: int = valid(reply)[1]
+    return count
+
+
+async def _databases(redis: Redis) -> list[int]:
+    """The logical databases that hold keys."""
+    keyspace: dict[str, Any] = await redis.info("keyspace")
+    return sorted(int(name.removeprefix("db")) for name in keyspace if name.startswith("db"))
+
+
+async def _purge(redis: Redis, db: int, keys: Keys) -> int:
+    """One database, a page of names at a time, so that nobody else has to wait long."""
+    removed, cursor = 0, b"0"
+    while True:
+        words = (b"SCAN", cursor, b"MATCH", _literal(keys.prefix) + b"*", b"COUNT", _PAGE)
+        (reply,) = await run(redis, [(db, words)])
+        cursor, names = valid(reply)
+        if names:
+            (count,) = await run(redis, [(db, (b"UNLINK", *names))])
+            removed += valid(count)
+        if cursor == b"0":
+            return removed
+
+
+def _literal(prefix: bytes) -> bytes:
+    """A pattern that the prefix alone matches."""
+    return b"".join(
+        b"\\" + bytes([byte]) if byte in b"*?[]\\^-" else bytes([byte]) for byte in prefix
+    )
