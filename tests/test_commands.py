@@ -100,6 +100,26 @@ def test_a_command_the_server_has_is_ours_on_managed_keys_only() -> None:
     assert Rules().find(b"HSetEx").virtual is VIRTUALS["HSETEX"]
 
 
+@pytest.mark.parametrize(
+    ("line", "is_ours"),
+    [
+        ("HSETEX h FIELDS 1 a 1", False),
+        ("HSETEX h EX 100 FIELDS 1 MAXLEN 5", False),
+        ("HSETEX h EX x FIELDS 1 a 1", False),
+        ("HSETEX h MAXLEN 5 FIELDS 1 a 1", True),
+        ("HSETEX h FIELDS 1 a 1 maxlen 5 EVICT", True),
+        ("HSETEX h MAXLEN x FIELDS 1 a 1", True),
+    ],
+)
+def test_hsetex_with_a_cap_is_ours_though_the_server_has_hsetex(line: str, is_ours: bool) -> None:
+    rules = Rules([Native("HSETEX", -6, frozenset({"write"}), (FIRST,))])
+    override = rules.find(b"HSETEX").override
+    assert override
+    assert override.always
+    assert override.always(line.encode().split()) is is_ours
+    assert b"HSETEX" not in rules.plain
+
+
 def test_names_of_commands_are_found_in_any_case() -> None:
     rules = Rules()
     for name in (*VIRTUALS, *OVERRIDES):

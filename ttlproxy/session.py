@@ -290,7 +290,8 @@ class Session:
         names = self._registry.names
         keys = override.keys(args)
         later = override.late and (self._in_multi or self.behind_blocking)
-        if not (names and keys and (later or any(key in names for key in keys))):
+        managed = names and keys and (later or any(key in names for key in keys))
+        if not (managed or (override.always and override.always(args))):
             self._native(rule, args, now_ms)
             return None
         self._reap(rule.keys(args), now_ms)

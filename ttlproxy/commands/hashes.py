@@ -22,6 +22,14 @@ def _plan_setex(args: Sequence[bytes]) -> Call:
     return writes.call(_HSETEX, "hash_setex", args[1], options)
 
 
+def _has_cap(args: Sequence[bytes]) -> bool:
+    """Whether MAXLEN stands among the options, not among the fields."""
+    try:
+        return bool(hash_grammar.options(_HSETEX, args).cap)
+    except Refused:
+        return b"MAXLEN" in map(bytes.upper, args[2:])
+
+
 VIRTUALS = (
     *hash_forms.VIRTUALS,
     *family(NOUN, fill="HSET h a 1 b 2", key="h", elements=("a", "b")),
@@ -42,6 +50,7 @@ VIRTUALS = (
             ("HSETEX h MAXLEN 2 EX 100 FIELDS 1 c 5", "(integer) 0"),
         ),
         sets_deadlines=True,
+        only_ours=_has_cap,
     ),
 )
 

@@ -146,7 +146,8 @@ class Rules:
     def _add(self, rule: Rule) -> None:
         for name in (rule.name.encode(), rule.name.lower().encode()):
             self._rules[name] = rule
-            if not (rule.virtual or rule.stateful or rule.blocks or rule.survey):
+            always = rule.override is not None and rule.override.always is not None
+            if not (rule.virtual or always or rule.stateful or rule.blocks or rule.survey):
                 self.plain[name] = rule.key_kind
 
 
@@ -186,10 +187,16 @@ def _replacing(native: Native) -> Override | None:
 
 
 def _overriding(virtual: Virtual) -> Override:
-    """Ours on managed keys only, where the server has the command itself."""
+    """On managed keys alone, and what is only ours, where the server has the command itself."""
 
     def first(args: Sequence[bytes]) -> Sequence[bytes]:
         return args[1:2]
 
     targets = first if virtual.sets_deadlines else lambda args: ()
-    return Override(name=virtual.name, plan=virtual.plan, keys=first, targets=targets)
+    return Override(
+        name=virtual.name,
+        plan=virtual.plan,
+        keys=first,
+        targets=targets,
+        always=virtual.only_ours,
+    )

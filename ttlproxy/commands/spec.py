@@ -28,7 +28,8 @@ class Virtual:
     makes the call of a request whose arity is right; no_form_has: a number of words between the
     forms, which is wrong; example: lines typed in
     redis-cli one after the other on an empty database, each with its reply; sets_deadlines: it may
-    make its key managed; dialect: the server whose command it is, if it is not our own.
+    make its key managed; dialect: the server whose command it is, if it is not our own; only_ours:
+    the requests that no server takes which has a command of that name.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Virtual:
     sets_deadlines: bool = False
     no_form_has: int = 0
     dialect: str = ""
+    only_ours: Callable[[Sequence[bytes]], bool] | None = None
 
     @cached_property
     def min_words(self) -> int:
@@ -62,7 +64,8 @@ class Override:
     one of them is managed, none where it is to go on as it came; targets: keys that may become
     managed by it, in `target_db`, or the client's own where that is None; takes: whether a script
     can carry the request: another is reaped, goes on as it came, and is swept; late: it is also
-    needed where a key may become managed before the request is carried out.
+    needed where a key may become managed before the request is carried out; always: whether the
+    request is ours though no key of it is managed.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Override:
     target_db: Callable[[Sequence[bytes]], int | None] = lambda args: None
     takes: Callable[[Sequence[bytes]], bool] = lambda args: True
     late: bool = True
+    always: Callable[[Sequence[bytes]], bool] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
