@@ -59,7 +59,7 @@ def without(client: Client, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 def _session(rules: Rules, registry: Registry) -> Session:
-    caller = Caller(Scripts(b"__ttl:"), Keys())
+    caller = Caller(Scripts(b"__ttl:"), Keys(), bytes)
     return Session(rules, caller, registry, Rights(), lambda: 0, 1 << 30)
 
 

@@ -34,7 +34,7 @@ class World:
         self.scripts = SCRIPTS
         self.scripts.loaded = True
         self.registry = Registry()
-        caller = Caller(self.scripts, KEYS)
+        caller = Caller(self.scripts, KEYS, bytes)
         self.session = Session(RULES, caller, self.registry, Rights(), lambda: NOW_MS, 1 << 30)
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:

@@ -67,12 +67,12 @@ NEGATIVE_EXPIRE = b"ERR invalid expire time, must be >= 0"
 INTERNAL_KEY = (
     b"ERR the key belongs to ttlproxy; its setting show_internal_keys lets clients name it"
 )
+SYNTAX = b"ERR syntax error"
 MISSING_EXPIRE = b"ERR missing expire time"
 MISSING_FIELDS = b"ERR missing FIELDS argument"
 FIELDS_CUT = b"ERR FIELDS requires at least numfields and one field argument"
 CONDITIONS = b"ERR Multiple condition flags specified"
 WRONG_NUMBER = b"ERR wrong number of arguments"
-SYNTAX = b"ERR syntax error"
 NX_AND_XX = b"ERR XX and NX options at the same time are not compatible"
 NX_GT_LT = b"ERR GT, LT, and/or NX options at the same time are not compatible"
 NEGATIVE_MAXLEN = b"ERR The MAXLEN argument must be >= 0."
@@ -84,6 +84,11 @@ def twice(keyword: bytes) -> bytes:
 
 def wrong_arity(command: str) -> bytes:
     return f"ERR wrong number of arguments for '{command.lower()}' command".encode()
+
+
+def unknown_subcommand(word: bytes, command: str) -> bytes:
+    shown = word[:128].replace(b"\r", b" ").replace(b"\n", b" ")
+    return b"ERR unknown subcommand '%s'. Try %s HELP." % (shown, command.encode())
 
 
 def invalid_expire(command: str) -> bytes:

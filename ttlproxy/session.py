@@ -27,9 +27,11 @@ _USERS_MAX: Final = 8
 class Caller:
     """Turns calls into requests for Redis; shared by all sessions and the link."""
 
-    __slots__ = ("_keys", "_scripts")
+    __slots__ = ("_keys", "_scripts", "_section")
 
-    def __init__(self, scripts: Scripts, keys: Keys) -> None:
+    def __init__(self, scripts: Scripts, keys: Keys, section: Callable[[], bytes]) -> None:
+        """`section()` is INFO's section about the proxy, as of now."""
+        self._section = section
         self._scripts = scripts
         self._keys = keys
 
@@ -43,6 +45,8 @@ class Caller:
             argv = (db, *argv)
         elif script.argv[:1] == ("origin",):
             argv = (b"%s %s" % (db, argv[0]), *argv[1:])
+        elif script.argv[:1] == ("section",):
+            argv = (self._section(), *argv)
         return (*head, b"%d" % len(keys), *keys, *argv)
 
     def key_names(self, script: Script, data: Sequence[bytes]) -> list[bytes]:
@@ -276,7 +280,7 @@ class Session:
             if self._in_multi:
                 return None  # Redis refuses it, and EXEC aborts
             return self._refuse(rule, errors.wrong_arity(rule.name))
-        self._reap(args[1:2], now_ms)
+        self._reap(rule.keys(args), now_ms)
         if virtual.sets_deadlines:
             self._registry.pin(self.db, args[1])
         return self._call(virtual.plan(args))

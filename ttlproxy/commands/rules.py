@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ttlproxy.commands import hashes, keyspace, lists, sets, sorted_sets, surveys
+from ttlproxy.commands import hashes, introspection, keyspace, lists, sets, sorted_sets, surveys
 from ttlproxy.commands.native import Native
 from ttlproxy.commands.overrides import replacing
 from ttlproxy.commands.positions import FIRST, REPLACED, WRITTEN, Positions
 from ttlproxy.commands.spec import Override, Survey, Virtual
 
 _TABLES: Final = (hashes, sets, sorted_sets, lists)
-VIRTUALS: Final = {row.name: row for table in _TABLES for row in table.VIRTUALS}
+VIRTUALS: Final = {row.name: row for table in (*_TABLES, introspection) for row in table.VIRTUALS}
 OVERRIDES: Final = {row.name: row for table in (*_TABLES, keyspace) for row in table.OVERRIDES}
-SURVEYS: Final = {row.name: row for row in surveys.SURVEYS}
+SURVEYS: Final = {row.name: row for row in (*surveys.SURVEYS, *introspection.SURVEYS)}
 
 HARMLESS: Final = frozenset(hashes.HARMLESS)
 
@@ -159,7 +159,7 @@ def _rule(name: str, native: Native | None) -> Rule:
     if native is None:
         return Rule(
             name,
-            positions=(FIRST,) if virtual else None,
+            positions=virtual.positions if virtual else None,
             stateful=name in STATEFUL,
             blocks=name in BLOCKING,
             virtual=virtual,

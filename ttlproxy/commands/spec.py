@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from ttlproxy.commands.positions import FIRST, KeySpec
+
 
 class Call(NamedTuple):
     """A script call that a request becomes: which script, on which data keys, with which words.
 
     A script whose header names `db` first gets it from the session, and `argv` begins after it; one
-    that names `origin` gets the database put before the first of `argv`.
+    that names `origin` gets the database put before the first of `argv`, and one that names
+    `section` first gets what the proxy says of itself.
     """
 
     script: str
@@ -29,7 +32,7 @@ class Virtual:
     forms, which is wrong; example: lines typed in
     redis-cli one after the other on an empty database, each with its reply; sets_deadlines: it may
     make its key managed; dialect: the server whose command it is, if it is not our own; only_ours:
-    the requests that no server takes which has a command of that name.
+    the requests that no server takes which has a command of that name; positions: of its keys.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Virtual:
     no_form_has: int = 0
     dialect: str = ""
     only_ours: Callable[[Sequence[bytes]], bool] | None = None
+    positions: tuple[KeySpec, ...] = (FIRST,)
 
     @cached_property
     def min_words(self) -> int:

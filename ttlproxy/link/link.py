@@ -21,6 +21,7 @@ from ttlproxy.link.connections import client
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.reaps import Reap, SessionReaps
+from ttlproxy.link.status import section
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
@@ -69,7 +70,7 @@ class Link:
         prefix = settings.prefix.encode()
         self.keys = Keys(prefix)
         self.scripts = Scripts(prefix)
-        self.caller = Caller(self.scripts, self.keys)
+        self.caller = Caller(self.scripts, self.keys, self._section)
         self.registry = Registry()
         self.rights = Rights(self.keys.index(b"k"), settings.show_internal_keys == "yes")
         self.clock = ServerClock()
@@ -81,6 +82,8 @@ class Link:
         self.reap = Reap(self.caller, self.registry, self.clock, metrics)
         self.on_ghosts: Callable[[Iterable[Place]], None] = lambda places: None
         self._settings = settings
+        self._metrics = metrics
+        self._began = self.clock.reading()
         self._pushes: Pushes | None = None
         self._session_reaps: SessionReaps | None = None
         self._reload = False
@@ -102,6 +105,9 @@ class Link:
             with suppress(UpstreamError):  # the link was lost: ask in its next life
                 await asyncio.shield(self._session_reaps.ask(places, databases))
                 return
+
+    def _section(self) -> bytes:
+        return section(self.clock.reading() - self._began, self.registry, self._metrics)
 
     async def due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[Place]:
         """Keys that need attention, the earliest of each database first; not all, where many do."""

@@ -21,6 +21,11 @@ local function index_count(schedule)
   return redis.call('ZCARD', schedule)
 end
 
+-- [element, deadline, ...], the soonest first; Redis's error for what is no number.
+local function index_page(index, offset, count)
+  return redis.pcall('ZRANGEBYSCORE', index, '-inf', '+inf', 'WITHSCORES', 'LIMIT', offset, count)
+end
+
 -- Elements past their deadline: `deadline < now`, as Redis's keys and hash fields.
 local function index_due(index, now, limit)
   return redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', 0, limit)

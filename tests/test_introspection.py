@@ -1,0 +1,160 @@
+"""What the proxy says of itself in-band: TTLPROXY, and INFO's section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.conversation import WAYS, Talk, said_in
+from tests.raw import Connection
+from tests.redis_client import Client
+from tests.servers import Proxy
+from ttlproxy import __version__
+
+talk = said_in(WAYS)
+
+KEY_ARITY = "ERR wrong number of arguments for 'ttlproxy|key' command"
+
+
+@pytest.fixture
+def client(proxy: Proxy) -> Iterator[Client]:
+    client = Client(proxy.port)
+    yield client
+    client.close()
+
+
+def _fields(text: bytes) -> dict[str, str]:
+    """The fields of our section, which is the last."""
+    before, _, section = text.decode().rpartition("# Ttlproxy\r\n")
+    assert before == "" or before.endswith("\r\n\r\n")
+    return dict(line.split(":", 1) for line in section.splitlines())
+
+
+# --- TTLPROXY
+
+
+def test_the_deadlines_of_a_key_are_sorted_and_paged(talk: Talk) -> None:
+    talk("""
+        ZADD k 1 a 2 b 3 c 4 d                             -> 4
+        ZEXPIREATMEMBER k c 4102444800                     -> 1
+        ZEXPIREATMEMBER k b 4102444801                     -> 1
+        ZPEXPIREATMEMBER k d 4102444801500                 -> 1
+        TTLPROXY KEY k      -> [["c", 4102444800000], ["b", 4102444801000], ["d", 4102444801500]]
+        ttlproxy key k limit 1 1                           -> [["b", 4102444801000]]
+        TTLPROXY KEY k LIMIT 2 -1                          -> [["d", 4102444801500]]
+        TTLPROXY KEY k LIMIT 3 10                          -> []
+        TTLPROXY KEY k LIMIT 0 0                           -> []
+        TTLPROXY KEY nosuch                                -> []
+        TTLPROXY KEY KEY                                   -> []
+        SET text 1                                         -> OK
+        TTLPROXY KEY text                                  -> []
+        TTLPROXY KEY k LIMIT x 1        -> ERR value is not an integer or out of range
+        TTLPROXY KEY k LIMIT 0                             -> ERR syntax error
+        TTLPROXY KEY k COUNT 0 1                           -> ERR syntax error
+    """)
+
+
+def test_a_deadline_that_is_past_is_not_told(talk: Talk) -> None:
+    talk("""
+        SADDEX s 100 a                      -> 1
+        SPEXPIREMEMBER s a 20               -> 1
+        wait 20
+        TTLPROXY KEY s                      -> []
+    """)
+
+
+def test_a_malformed_subcommand_gets_redis_own_errors(talk: Talk) -> None:
+    talk(f"""
+        TTLPROXY NOSUCH                     -> ERR unknown subcommand 'NOSUCH'. Try TTLPROXY HELP.
+        TTLPROXY KEY                        -> {KEY_ARITY}
+        TTLPROXY HELP me  -> ERR wrong number of arguments for 'ttlproxy|help' command
+        TTLPROXY INFO me  -> ERR wrong number of arguments for 'ttlproxy|info' command
+        PING                                -> PONG
+    """)
+
+
+@pytest.mark.parametrize("hello", [2, 3])
+def test_help_is_shaped_as_redis_own(proxy: Proxy, hello: int) -> None:
+    with Connection(proxy.port) as app:
+        app.ask("HELLO", hello)
+        ours, theirs = app.ask("TTLPROXY", "HELP"), app.ask("OBJECT", "HELP")
+    for reply, name in ((ours, b"TTLPROXY"), (theirs, b"OBJECT")):
+        head, first, *lines = reply.split(b"\r\n")
+        assert head == b"*%d" % (len(lines))
+        start = b"+%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+        assert first == start % name
+        assert all(line.startswith(b"+") for line in lines[:-1])
+        assert lines[-3] == b"+HELP"
+
+
+# --- INFO
+
+
+def test_the_section_of_the_proxy_tells_what_it_does(client: Client) -> None:
+    client.ask("SADDEX", "s", 100, "a")
+    for text in (client.ask("INFO", "ttlproxy"), client.ask("TTLPROXY", "INFO")):
+        assert text.startswith(b"# Ttlproxy\r\n")
+        fields = _fields(text)
+        assert fields["ttlproxy_version"] == __version__
+        assert int(fields["connected_clients"]) >= 1
+        assert int(fields["managed_keys"]) >= 1
+        assert int(fields["uptime_in_seconds"]) >= 0
+        assert int(fields["reaped_elements"]) >= 0
+
+
+@pytest.mark.parametrize("section", ["all", "everything", "ALL"])
+def test_the_whole_info_ends_with_the_section_of_the_proxy(client: Client, section: str) -> None:
+    text = client.ask("INFO", section)
+    assert text.startswith(b"# Server\r\n")
+    assert b"# Commandstats" in text
+    assert _fields(text)["ttlproxy_version"] == __version__
+
+
+@pytest.mark.parametrize("words", ["INFO", "INFO server", "INFO default", "INFO nosuch"])
+def test_any_other_info_is_redis_own(proxy: Proxy, server: AnyServer, words: str) -> None:
+    with Connection(proxy.port) as app, Connection(server.port) as direct:
+        ours, theirs = app.ask(*words.split()), direct.ask(*words.split())
+    headings = re.compile(rb"# \w+")
+    assert headings.findall(ours) == headings.findall(theirs)
+    assert b"Ttlproxy" not in ours
+
+
+def test_several_sections_are_given_where_redis_gives_them(proxy: Proxy, server: AnyServer) -> None:
+    with Connection(proxy.port) as app, Connection(server.port) as direct:
+        native = direct.ask("INFO", "server", "nosuch", "memory")
+        ours = app.ask("INFO", "server", "ttlproxy", "memory")
+    if native.startswith(b"-"):
+        assert ours == native
+        return
+    assert re.findall(rb"# \w+", ours) == [b"# Server", b"# Memory", b"# Ttlproxy"]
+
+
+def test_info_in_a_transaction_and_under_resp3(proxy: Proxy, server: AnyServer) -> None:
+    with Connection(proxy.port) as app:
+        app.send(b"MULTI\r\nINFO ttlproxy\r\nEXEC\r\n")
+        assert b"# Ttlproxy" in app.read_many(3)[2]
+        app.ask("HELLO", 3)
+        native, ours = app.ask("INFO", "server"), app.ask("INFO", "everything")
+        assert native.startswith(b"=")
+        assert ours.startswith(b"=" if server.name != "6.2" else b"$")
+        if server.name != "6.2":
+            assert ours.split(b"\r\n")[1].startswith(b"txt:# Server")
+
+
+def test_who_may_run_no_script_gets_redis_own_info(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    direct = Client(server.port)
+    direct.ask("ACL", "SETUSER", "watcher", "on", ">word", "~*", "+@all", "-@scripting")
+    app = Client(start_proxy(server.url).port)
+    assert b"# Ttlproxy" in app.ask("INFO", "all")
+    assert app.ask("AUTH", "watcher", "word") == b"OK"
+    assert b"# Server" in app.ask("INFO", "all")
+    assert b"# Ttlproxy" not in app.ask("INFO", "all")
+    app.close()
+    direct.close()

@@ -1,0 +1,14 @@
+-- A verbatim string, which is a bulk string under RESP2; 6.2 has none of them for scripts, and is
+-- asked in RESP2.
+local has_verbatim = redis.REDIS_VERSION_NUM ~= nil
+if has_verbatim then
+  redis.setresp(3)
+end
+
+local function plain(reply)
+  return type(reply) == 'table' and reply.verbatim_string.string or reply
+end
+
+local function verbatim(text)
+  return has_verbatim and { verbatim_string = { format = 'txt', string = text } } or text
+end
