@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttlproxy.commands import KeySpec, Native, Rules
@@ -245,6 +245,7 @@ _REQUESTS = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(_REQUESTS, max_size=8), st.lists(st.integers(0, 1000), max_size=8))
 def test_redis_reads_the_same_however_the_client_s_bytes_are_cut(
     requests: list[bytes], cuts: list[int]
