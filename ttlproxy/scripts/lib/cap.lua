@@ -38,20 +38,18 @@ local function let_go(over, spared, past)
   end
 end
 
--- Before `elements` are written, `added` of which are not there yet: whether there is room for them,
--- which may have had to be made. Where none of them is new there always is.
-local function has_room(elements, added)
-  if cap == '' or #elements == 0 then
-    return true
-  end
-  local limit, expired = tonumber(cap), at and at <= now
-  local live, gone = size(), {}
-  local due = index_due(index, now, -1)
+-- How many elements are live, which of them are not, and how many entries of the index those have.
+local function count_live()
+  local live, gone, due = size(), {}, index_due(index, now, -1)
   for _, element in ipairs(due) do
     gone[element] = true
     live = live - copies(element)
   end
-  -- Of the elements that are there: those that are live, and those that come back.
+  return live, gone, #due
+end
+
+-- Of the elements that are there: how many are live, and how many come back when they are written.
+local function count_written(elements, gone)
   local written, kept, revived = {}, 0, 0
   for _, element in ipairs(elements) do
     if not written[element] then
@@ -63,13 +61,26 @@ local function has_room(elements, added)
       end
     end
   end
-  local grows = expired and 0 or added + revived
-  local over = live + grows - (expired and kept or 0) - limit
+  return written, kept, revived
+end
+
+-- Before `elements` are written, `added` of which are not there yet: whether there is room for them,
+-- which may have had to be made. Where none of them is new there always is, as there is for what
+-- goes at once because its deadline is past.
+local function has_room(elements, added)
+  if cap == '' or #elements == 0 then
+    return true
+  end
+  local limit, at_once = tonumber(cap), at and at <= now
+  local live, gone, past = count_live()
+  local written, kept, revived = count_written(elements, gone)
+  local grows = at_once and 0 or added + revived
+  local over = live + grows - (at_once and kept or 0) - limit
   if grows > 0 and over > 0 and (evict == '' or kept + grows > limit) then
     return false
   end
   if over > 0 and evict ~= '' then
-    let_go(over, written, #due)
+    let_go(over, written, past)
   end
   return true
 end
