@@ -12,12 +12,13 @@ import pytest
 
 from tests.asked import until_blocked
 from tests.containers import AnyServer
-from tests.conversation import WAYS, Talk, said_in
+from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from ttlproxy.keys import Keys
 
 talk = said_in(WAYS)
+talk_outside_multi = said_in(OUTSIDE_MULTI)
 
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
@@ -565,6 +566,169 @@ def test_moving_into_an_expiring_list_keeps_that_keys_expiry(talk: Talk) -> None
         TTL new                                 -> -1
         LTTLELEMENT new b                       -> 200
     """)
+
+
+# --- LPUSHEX, RPUSHEX
+
+
+@pytest.mark.parametrize("words", ["100 a b", "EX 100 ELEMENTS 2 a b", "px 100000 elements 2 a b",
+                                   "EXAT @+100s ELEMENTS 2 a b"])  # fmt: skip
+def test_pushing_with_a_time_to_live_dates_the_new_copies_and_the_old(
+    talk: Talk, words: str
+) -> None:
+    talk(f"""
+        RPUSH l a c                             -> 2
+        LPUSHEX l {words}                       -> 4
+        RPUSHEX l {words}                       -> 6
+        LRANGE l 0 -1                           -> ["b", "a", "a", "c", "a", "b"]
+        LTTLELEMENT l ELEMENTS 3 a b c          -> [100, 100, -1]
+    """)
+
+
+def test_keepttl_keeps_the_deadlines_of_what_is_there(talk: Talk) -> None:
+    talk("""
+        RPUSHEX l 100 a                         -> 1
+        RPUSH l b                               -> 2
+        LPUSHEX l KEEPTTL 200 a b c             -> 5
+        RPUSHEX l KEEPTTL ELEMENTS 2 a d        -> 7
+        LTTLELEMENT l ELEMENTS 4 a b c d        -> [100, -1, 200, -1]
+        RPUSHEX l ELEMENTS 1 a                  -> 8
+        LTTLELEMENT l a                         -> -1
+    """)
+
+
+def test_what_was_pushed_goes_when_its_time_is_over(talk: Talk) -> None:
+    talk("""
+        LPUSHEX l PX 20 ELEMENTS 3 a b a        -> 3
+        RPUSH l b c                             -> 5
+        wait 20
+        LRANGE l 0 -1                           -> ["c"]
+        LPUSHEX l KEEPTTL 100 a                 -> 2
+        LTTLELEMENT l a                         -> 100
+    """)
+
+
+@pytest.mark.parametrize("past", ["0", "EX 0 ELEMENTS 3", "PXAT @-1ms ELEMENTS 3", "KEEPTTL 0"])
+def test_a_time_already_past_removes_the_elements_and_counts_them_as_pushed(
+    talk: Talk, past: str
+) -> None:
+    talk(f"""
+        RPUSH l x b                             -> 2
+        RPUSHEX l {past} a b a                  -> 5
+        LPUSHEX new {past} a b a                -> 3
+        EXISTS new                              -> 0
+        LPOS l a                                -> nil
+        LINDEX l 0                              -> "x"
+        LREM l 0 b                              -> {1 if past.startswith("KEEP") else 0}
+        LLEN l                                  -> 1
+        RPUSH l a                               -> 2
+        LTTLELEMENT l a                         -> -1
+    """)
+
+
+def test_pushing_with_a_time_to_live_keeps_the_keys_own_expiry(talk: Talk) -> None:
+    talk("""
+        RPUSH l a                               -> 1
+        EXPIRE l 100                            -> 1
+        LPUSHEX l 200 b                         -> 2
+        TTL l                                   -> 100
+    """)
+
+
+def test_an_element_may_be_named_like_an_option(talk: Talk) -> None:
+    talk("""
+        RPUSHEX l 100 KEEPTTL ELEMENTS 5        -> 3
+        RPUSHEX l EX 200 ELEMENTS 2 ELEMENTS EX -> 5
+        LTTLELEMENT l ELEMENTS 4 KEEPTTL ELEMENTS 5 EX -> [100, 200, 100, 200]
+    """)
+
+
+@pytest.mark.parametrize("push", ["LPUSHEX", "RPUSHEX"])
+def test_a_push_that_cannot_be_read_is_refused_and_writes_nothing(
+    talk_outside_multi: Talk, push: str
+) -> None:
+    arity = f"ERR wrong number of arguments for '{push.lower()}' command"
+    talk_outside_multi(f"""
+        {push}                                  -> {arity}
+        {push} l 100                            -> {arity}
+        {push} l KEEPTTL 100                    -> {arity}
+        {push} l EX 100 ELEMENTS 2 a            -> {arity}
+        {push} l EX 100 a b                     -> ERR unknown argument: a
+        {push} l NX EX 100 ELEMENTS 1 a         -> ERR unknown argument: NX
+        {push} l EX 100 ELEMENTS 0 a            -> ERR invalid number of elements
+        {push} l EX x ELEMENTS 1 a              -> {NOT_AN_INTEGER}
+        {push} l -1 a                           -> ERR invalid expire time, must be >= 0
+        {push} l 70368744178 a -> ERR invalid expire time in '{push.lower()}' command
+        EXISTS l                                -> 0
+        SET l text                              -> OK
+        {push} l 100 a                          -> {WRONGTYPE}
+        {push} l MAXLEN 1 EX 0 ELEMENTS 1 a     -> {WRONGTYPE}
+    """)
+
+
+# --- MAXLEN: entries count, copies too
+
+
+def test_a_push_beyond_the_cap_is_refused_whole(talk: Talk) -> None:
+    talk("""
+        RPUSHEX l MAXLEN 3 EX 100 ELEMENTS 2 a a  -> 2
+        RPUSHEX l MAXLEN 3 EX 200 ELEMENTS 2 a b  -> -1
+        LPUSHEX l EX 200 MAXLEN 2 ELEMENTS 1 a    -> -1
+        LRANGE l 0 -1                             -> ["a", "a"]
+        LTTLELEMENT l a                           -> 100
+        LPUSHEX l MAXLEN 3 ELEMENTS 1 b           -> 3
+        LPUSHEX l MAXLEN 1 EX 0 ELEMENTS 2 a c    -> 5
+        LRANGE l 0 -1                             -> ["b"]
+        RPUSHEX new MAXLEN 0 EX 100 ELEMENTS 1 a  -> -1
+        EXISTS new                                -> 0
+    """)
+
+
+def test_expired_entries_do_not_count_against_the_cap(talk: Talk) -> None:
+    talk("""
+        RPUSHEX l PX 20 ELEMENTS 3 a a b          -> 3
+        RPUSH l c                                 -> 4
+        wait 20
+        RPUSHEX l MAXLEN 3 EX 100 ELEMENTS 2 a d  -> 3
+        LRANGE l 0 -1                             -> ["c", "a", "d"]
+    """)
+
+
+def test_evict_lets_the_earliest_deadlines_go_and_all_their_copies(talk: Talk) -> None:
+    talk("""
+        RPUSHEX l 200 b c                           -> 2
+        RPUSHEX l 100 a                             -> 3
+        RPUSH l a d                                 -> 5
+        RPUSHEX l MAXLEN 5 EVICT EX 300 ELEMENTS 1 e  -> 4
+        wait 1
+        LRANGE l 0 -1                               -> ["b", "c", "d", "e"]
+        RPUSHEX l MAXLEN 5 EVICT EX 50 ELEMENTS 2 f b -> 5
+        wait 1
+        LRANGE l 0 -1                               -> ["b", "d", "e", "f", "b"]
+        LTTLELEMENT l ELEMENTS 4 b d e f            -> [50, -1, 300, 50]
+        RPUSHEX l MAXLEN 2 EVICT EX 50 ELEMENTS 2 x b -> -1
+        RPUSHEX l MAXLEN 4 EVICT EX 50 ELEMENTS 2 b b -> 4
+        wait 1
+        LRANGE l 0 -1                               -> ["b", "b", "b", "b"]
+    """)
+
+
+@pytest.mark.parametrize(("push", "left"), [("LPUSHEX", "yxab"), ("RPUSHEX", "cdxy")])
+def test_of_what_has_no_deadline_the_far_end_goes_first(talk: Talk, push: str, left: str) -> None:
+    talk(f"""
+        RPUSH l a b c d                           -> 4
+        {push} l MAXLEN 4 EVICT EX 9 ELEMENTS 2 x y -> 4
+        wait 1
+        LRANGE l 0 -1                             -> {str(list(left)).replace("'", '"')}
+    """)
+
+
+def test_many_are_evicted_from_a_long_list(app: Connection) -> None:
+    _fill(app, 2)
+    push = ["RPUSHEX", "l", "MAXLEN", 1000, "EVICT", "EX", 100, "ELEMENTS", 2, "a", "b"]
+    assert app.ask(*push) in (b":1000\r\n", b":999\r\n")
+    wait_until(lambda: len(_left(app)) in (999, 1000), "what was evicted gone")
+    assert _left(app)[-2:] == ["a", "b"]
 
 
 # --- what is refused changes nothing

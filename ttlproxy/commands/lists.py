@@ -6,10 +6,13 @@ Equal values in one list are one element: they share one deadline and go togethe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from ttlproxy.commands import writes
 from ttlproxy.commands.elements import family
-from ttlproxy.commands.grammar import Noun
+from ttlproxy.commands.grammar import Form, Noun
 from ttlproxy.commands.overrides import named, on_key, on_two_keys, rest
+from ttlproxy.commands.spec import Virtual
 
 NOUN = Noun(type="list", prefix="L", one="element", many="elements")
 
@@ -23,7 +26,46 @@ def _has_no_count(args: Sequence[bytes]) -> bool:
     return len(args) == 2
 
 
-VIRTUALS = family(NOUN, fill="RPUSH l a b", key="l", elements=("a", "b"))
+def _push(name: str, end: str) -> Virtual:
+    return Virtual(
+        name=name,
+        summary=f"Pushes elements to the {end} of a list and sets their time to live in one step.",
+        group="list",
+        forms=(
+            "key [KEEPTTL] seconds element [element ...]",
+            f"key {writes.OPTIONS} ELEMENTS numelements element [element ...]",
+        ),
+        reply=(
+            "the length after the push; where the time is already past, the elements go, and their"
+            " equals, after they were counted; -1 too many elements"
+        ),
+        complexity=(
+            "O(N*log(M)), N elements named, M with a deadline;"
+            " with KEEPTTL or MAXLEN O(N*L), L the length of the list"
+        ),
+        since="0.1.0",
+        plan=partial(writes.plan, Form(name, NOUN, capped=True), "list_pushex"),
+        example=(
+            (f"{name} l 100 a b", "(integer) 2"),
+            (f"{name} l EX 200 ELEMENTS 2 a c", "(integer) 4"),
+            (
+                "LTTLELEMENT l ELEMENTS 3 a b c",
+                "1) (integer) 200\n2) (integer) 100\n3) (integer) 200",
+            ),
+            (f"{name} l KEEPTTL 300 a", "(integer) 5"),
+            ("LTTLELEMENT l a", "(integer) 200"),
+            (f"{name} l MAXLEN 5 EX 100 ELEMENTS 1 d", "(integer) -1"),
+            (f"{name} l MAXLEN 5 EVICT EX 100 ELEMENTS 1 d", "(integer) 5"),
+        ),
+        sets_deadlines=True,
+    )
+
+
+VIRTUALS = (
+    *family(NOUN, fill="RPUSH l a b", key="l", elements=("a", "b")),
+    _push("LPUSHEX", "head"),
+    _push("RPUSHEX", "tail"),
+)
 
 OVERRIDES = (
     on_key("LPUSH", "list_push", named),

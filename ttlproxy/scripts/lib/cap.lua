@@ -9,8 +9,11 @@ local function let_go(over, spared, past)
 
   local function choose(elements, dated)
     for _, element in ipairs(elements) do
-      local there = copies(element)
-      if over > 0 and there > 0 and not spared[element] and (dated or not index_get(index, element)) then
+      if over <= 0 then
+        return
+      end
+      local there = not spared[element] and (dated or not index_get(index, element)) and copies(element)
+      if there and there > 0 then
         spared[element] = true
         chosen[#chosen + 1] = element
         over = over - there

@@ -14,7 +14,7 @@ local function walk(from, to, see)
   end
 end
 
--- Finds out about many values at once, those from `first` on, where that is cheaper.
+-- Counts the copies of many values at once, those from `first` on, where that is cheaper.
 local function look_for(values, first)
   if #values - first < FEW then
     return
@@ -24,14 +24,14 @@ local function look_for(values, first)
   end
   walk(0, redis.call('LLEN', data) - 1, function(value)
     if looked_for[value] then
-      looked_for[value] = 1
+      looked_for[value] = looked_for[value] + 1
     end
   end)
 end
 
 local function has(element)
   if looked_for[element] then
-    return looked_for[element]
+    return math.min(looked_for[element], 1)
   end
   local found = redis.pcall('LPOS', data, element)
   return type(found) == 'table' and found or found and 1 or 0

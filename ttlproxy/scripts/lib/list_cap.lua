@@ -1,0 +1,23 @@
+-- What a cap has to know of a list.
+local function copies(element)
+  return looked_for[element] or #redis.call('LPOS', data, element, 'COUNT', 0)
+end
+
+local function size()
+  return length
+end
+
+-- Some values, those farthest from the end that is pushed to, and where the others begin: false after
+-- the last.
+local function some(place)
+  local from, values = place or 0, {}
+  if name == 'rpushex' then
+    values = redis.call('LRANGE', data, from, from + 99)
+  else
+    local page = redis.call('LRANGE', data, -from - 100, -from - 1)
+    for i = #page, 1, -1 do
+      values[#values + 1] = page[i]
+    end
+  end
+  return values, values[100] ~= nil and from + 100
+end

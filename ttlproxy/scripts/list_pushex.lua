@@ -1,0 +1,51 @@
+-- LPUSHEX, RPUSHEX: pushes values and gives them, and their equals in the list, their deadline in one
+-- step. Where the time is already past they go, after they were counted.
+-- KEYS: data index schedule
+-- ARGV: origin how element...
+-- RESULT: how many live entries the list has after the push, -1 where they are too many
+-- include words
+-- include try
+-- include clock
+-- include deadline
+-- include index
+-- include list
+-- include list_length
+-- include timed_write
+-- include list_cap
+-- include cap
+local commands = { lpushex = 'LPUSH', rpushex = 'RPUSH' }
+local values, met = {}, {}
+for i = first_element, #ARGV do
+  if not met[ARGV[i]] then
+    met[ARGV[i]] = true
+    values[#values + 1] = ARGV[i]
+  end
+end
+local pushed = #ARGV - first_element + 1
+local keep = flag == '1'
+if keep or cap ~= '' then
+  look_for(values, 1)
+end
+if cap ~= '' then
+  look_for(index_due(index, now, -1), 1)
+end
+-- Each push makes the list longer, also that of a value which is there.
+if not has_room(values, pushed) then
+  return -1
+end
+local live = length + pushed
+if evict ~= '' then
+  for _, value in ipairs(index_due(index, now, -1)) do
+    live = live - copies(value)
+  end
+end
+if write_deadlines(values, keep) and not failure then
+  batches(first_element, #ARGV, function(from, to)
+    try(commands[name], data, unpack(ARGV, from, to))
+  end)
+end
+if failure then
+  return failure
+end
+notify(class, 'expire', db, data, dated)
+return live
