@@ -9,7 +9,7 @@ import pytest
 from tests.containers import AnyServer
 from tests.redis_client import Client
 from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, Rules, natives
-from ttlproxy.commands.positions import MOVABLE
+from ttlproxy.commands.positions import KNOWN
 
 # A request, and its keys; those after a stroke may be written.
 REQUESTS = """
@@ -122,8 +122,8 @@ def test_no_command_of_the_server_hides_its_keys(client: Client, rules: Rules) -
     for native in natives(client.ask("COMMAND")):
         for command in (native, *native.subcommands.values()):
             assert command.positions is not None, command.name
-    for name in MOVABLE:
-        assert all(spec.step for spec in MOVABLE[name])
+    for name in KNOWN:
+        assert all(spec.step for spec in KNOWN[name])
 
 
 def test_every_word_may_be_a_key_of_a_command_that_nobody_knows(rules: Rules) -> None:

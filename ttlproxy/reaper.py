@@ -35,7 +35,6 @@ _NEVER = 1 << 62
 # A request that was just forwarded has been carried out by then, unless something blocks it: what
 # it leaves behind after that is found when it falls due.
 _SWEEP_AFTER_MS = 200
-_SWEEP_PAGE = 500
 
 
 def plan(queue: deque[Place], batch: int) -> dict[Place, int]:
@@ -199,16 +198,7 @@ class Reaper:
         now_ms = self._link.clock.now_ms()
         for place in [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]:
             del self._sweeps[place]
-            db, key = place
-            cursor = b"0"
-            while True:
-                call = Call("sweep", (key,), (cursor, b"%d" % _SWEEP_PAGE))
-                words = self._link.caller.words(call, b"", not self._link.caller.loaded)
-                (reply,) = await run(redis, [(db, words)])
-                cursor, dropped = valid(reply)
-                self._metrics.swept_entries += dropped
-                if cursor == b"0":
-                    break
+            await self._link.sweep(redis, place)
         for due_ms in self._sweeps.values():
             self._at_the_latest(due_ms)
 

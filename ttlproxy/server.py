@@ -270,7 +270,7 @@ class Client(asyncio.Protocol):
         session = self._session
         assert session is not None
         out = session.from_client(data)
-        if session.reap or session.reap_in:
+        if session.reap or session.reap_in or session.unswept:
             self._server.metrics.held += 1
             self._hold(self._reap(out), "reap")
             return
@@ -279,13 +279,14 @@ class Client(asyncio.Protocol):
         self._after(session)
 
     async def _reap(self, out: bytes) -> None:
-        """Bytes go on once what is due before them is gone."""
+        """Bytes go on once what is due before them is gone, and what is unswept is swept."""
         session = self._session
         assert session is not None
         places, session.reap = session.reap, set()
         databases, session.reap_in = session.reap_in, set()
+        unswept, session.unswept = session.unswept, set()
         async with asyncio.timeout(self._server.settings.hold_max):
-            await self._link.reaped(places, databases)
+            await self._link.reaped(places, databases, unswept)
         self._to_redis(out)
         self._after(session)
         self._go_on()

@@ -98,6 +98,7 @@ class Session:
     After `from_client`:
       reap: places whose due elements must be gone before the bytes it gave go on
       reap_in: databases all of whose due elements must be
+      unswept: places that must be swept before those bytes go on
       sweep: keys that a forwarded request may have changed without their index
       quit: a QUIT is on its way, the client's or ours
       silent: CLIENT REPLY has passed, so a request may have no reply
@@ -105,6 +106,7 @@ class Session:
     """
 
     __slots__ = (
+        "_blocked",
         "_caller",
         "_db",
         "_heedful",
@@ -112,6 +114,7 @@ class Session:
         "_hidden_begin",
         "_in_multi",
         "_multi_databases",
+        "_multi_filled",
         "_multi_keys",
         "_multi_written",
         "_now_ms",
@@ -128,6 +131,7 @@ class Session:
         "reap_in",
         "silent",
         "sweep",
+        "unswept",
     )
 
     def __init__(
@@ -154,6 +158,9 @@ class Session:
         # All that the client may be logged in as: what it tried may have failed.
         self._users = {b"default"}
         self._multi_written: set[bytes] = set()
+        self._multi_filled: set[bytes] = set()
+        # Of the last blocking commands, what they may have popped from when the next request comes.
+        self._blocked: set[bytes] = set()
         self._relay = False
         # What no client may name: the prefix of internal keys. Its first byte, an int, is found, or
         # not, in a tenth of the time.
@@ -167,6 +174,7 @@ class Session:
         self.reap: set[Place] = set()
         self.reap_in: set[int] = set()
         self.sweep: set[bytes] = set()
+        self.unswept: set[Place] = set()
 
     def passes(self, data: bytes) -> bool:
         """Whether a chunk of the client's goes to Redis as it is, and nothing follows from it.
@@ -234,6 +242,7 @@ class Session:
         """The chunk command by command; runs that are not rewritten stay as they were sent."""
         requests = self._requests
         raw = requests.raw
+        self._unblock()
         decide = self._suspect if self._may_name_hidden(raw) else self._decide
         out: list[bytes] = []
         sent = 0
@@ -244,6 +253,12 @@ class Session:
                 sent = end
         out.append(raw[sent:])
         return b"".join(out)
+
+    def _unblock(self) -> None:
+        """A client that sends more has its element, as a rule: what blocked it may be swept."""
+        if self._blocked:
+            blocked, self._blocked = self._blocked, set()
+            self.sweep.update(blocked & self._registry.names.keys())
 
     def _may_name_hidden(self, raw: bytes) -> bool:
         """Whether an internal key's name may stand in these bytes; inline, it may be escaped."""
@@ -322,6 +337,9 @@ class Session:
         if names or self._in_multi:
             self._reap(rule.keys(args), now_ms)
             self._sweep(rule.written(args))
+            self._fill(rule.filled(args))
+        if rule.blocks:
+            self._blocked.update(rule.written(args))
 
     def _reap(self, keys: Iterable[bytes], now_ms: int) -> None:
         for key in keys:
@@ -343,6 +361,14 @@ class Session:
             names = self._registry.names
             self.sweep.update(key for key in keys if key in names)
 
+    def _fill(self, keys: Iterable[bytes]) -> None:
+        """What is put in must not meet the deadline of an equal element that is gone."""
+        if self._in_multi:
+            self._multi_filled.update(keys)
+        else:
+            for key in keys:
+                self.unswept.update(self._registry.places(key))
+
     def _call(self, call: Call) -> bytes:
         # A NOSCRIPT inside EXEC could be neither retried nor undone.
         by_text = self._in_multi or not self._caller.loaded
@@ -357,6 +383,7 @@ class Session:
         self._in_multi = False
         self._reap(self._multi_keys, now_ms)
         self._sweep(self._multi_written)
+        self._fill(self._multi_filled)
         self.reap_in.update(self._multi_databases)
         self._forget_multi()
 
@@ -365,7 +392,8 @@ class Session:
         self._forget_multi()
 
     def _forget_multi(self) -> None:
-        self._multi_keys, self._multi_written, self._multi_databases = set(), set(), set()
+        self._multi_keys, self._multi_written, self._multi_filled = set(), set(), set()
+        self._multi_databases = set()
 
     def _select(self, args: list[bytes], now_ms: int) -> None:
         if len(args) == 2 and args[1].isdigit() and len(args[1]) < 10:

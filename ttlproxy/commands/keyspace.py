@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ttlproxy.commands import grammar
 from ttlproxy.commands.overrides import named, on_all_keys, on_key, on_two_keys, replacing
-from ttlproxy.commands.positions import MOVABLE, READ, REPLACED, KeySpec
+from ttlproxy.commands.positions import KNOWN, READ, REPLACED, KeySpec
 from ttlproxy.commands.spec import Call, Override
 
 Args = Sequence[bytes]
@@ -87,14 +87,14 @@ _COLLECTIONS = {
     "SINTERSTORE": _FROM_ALL,
     "SUNIONSTORE": _FROM_ALL,
     "SDIFFSTORE": _FROM_ALL,
-    "ZUNIONSTORE": MOVABLE["ZUNIONSTORE"],
-    "ZINTERSTORE": MOVABLE["ZINTERSTORE"],
-    "ZDIFFSTORE": MOVABLE["ZDIFFSTORE"],
+    "ZUNIONSTORE": KNOWN["ZUNIONSTORE"],
+    "ZINTERSTORE": KNOWN["ZINTERSTORE"],
+    "ZDIFFSTORE": KNOWN["ZDIFFSTORE"],
     "ZRANGESTORE": _FROM_SECOND,
     "GEOSEARCHSTORE": _FROM_SECOND,
-    "GEORADIUS": MOVABLE["GEORADIUS"],
-    "GEORADIUSBYMEMBER": MOVABLE["GEORADIUSBYMEMBER"],
-    "SORT": MOVABLE["SORT"],
+    "GEORADIUS": KNOWN["GEORADIUS"],
+    "GEORADIUSBYMEMBER": KNOWN["GEORADIUSBYMEMBER"],
+    "SORT": KNOWN["SORT"],
 }
 
 OVERRIDES = (

@@ -8,7 +8,8 @@ from typing import Any
 
 from ttlproxy.commands.positions import (
     CHANGED,
-    MOVABLE,
+    FILLED,
+    KNOWN,
     READ,
     REMOVED,
     REPLACED,
@@ -59,9 +60,9 @@ def _positions(name: str, flags: frozenset[str], row: Sequence[Any]) -> Position
     if len(row) > 8:
         described = [_described(dict(zip(spec[::2], spec[1::2], strict=True))) for spec in row[8]]
         whole = tuple(spec for specs in described if specs is not None for spec in specs)
-        return whole if None not in described else MOVABLE.get(name)
-    if "movablekeys" in flags:
-        return MOVABLE.get(name)
+        return whole if None not in described else KNOWN.get(name)
+    if name in KNOWN or "movablekeys" in flags:
+        return KNOWN.get(name)
     first, last, step = row[3:6]
     if not first:
         return ()
@@ -78,8 +79,8 @@ def _described(spec: Mapping[bytes, Any]) -> Positions:
     if "incomplete" in flags or b"unknown" in (begin_type, find_type):
         return None
     access = next((access for access in _ACCESSES if access in flags), CHANGED)
-    if access == REPLACED and "insert" in flags:
-        access = CHANGED  # it writes where nothing was: SETNX
+    if "insert" in flags:
+        access = FILLED  # and where it is said to be replaced, nothing was there: SETNX
     begins = dict(zip(begin[::2], begin[1::2], strict=True))
     finds = dict(zip(find[::2], find[1::2], strict=True))
     found = KeySpec(

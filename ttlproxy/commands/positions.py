@@ -13,16 +13,17 @@ Args = Sequence[bytes]
 
 READ: Final = "RO"
 CHANGED: Final = "RW"
+FILLED: Final = "RW insert"
 REMOVED: Final = "RM"
 REPLACED: Final = "OW"
-WRITTEN: Final = frozenset({CHANGED, REMOVED, REPLACED})
+WRITTEN: Final = frozenset({CHANGED, FILLED, REMOVED, REPLACED})
 
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
     """Some of a request's keys.
 
-    access: READ, CHANGED, REMOVED or REPLACED
+    access: READ, CHANGED, FILLED (changed by what is put in), REMOVED or REPLACED
     index: the word to begin at; with `keyword` the first that may be it, to begin behind it
     last: the last key, counted from the beginning; a negative one from the end of the request
     step: from one key to the next
@@ -89,10 +90,13 @@ _SORT = (KeySpec(READ), _store(b"STORE", 2))
 _SCRIPT = (_counted(CHANGED, 2),)
 _COMBINE = (_counted(READ, 1),)
 _COMBINE_STORE = (KeySpec(REPLACED), _counted(READ, 2))
+_FROM_TO = (KeySpec(CHANGED), KeySpec(FILLED, 2))
 
-# Redis 6.2 says of these that their keys move, and no more; 7.0 of some of them too. What the
+# Redis 6.2 says of the others that their keys move, and no more; 7.0 of some of them too. What the
 # patterns of SORT name is not known.
-MOVABLE: Final[dict[str, tuple[KeySpec, ...]]] = {
+KNOWN: Final[dict[str, tuple[KeySpec, ...]]] = {
+    "BLMOVE": _FROM_TO,
+    "BRPOPLPUSH": _FROM_TO,
     "SORT": _SORT,
     "SORT_RO": (KeySpec(READ),),
     "GEORADIUS": (KeySpec(READ), _store(b"STORE", 6), _store(b"STOREDIST", 6)),

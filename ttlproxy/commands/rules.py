@@ -9,7 +9,7 @@ from typing import Final
 from ttlproxy.commands import hashes, introspection, keyspace, lists, sets, sorted_sets, surveys
 from ttlproxy.commands.native import Native
 from ttlproxy.commands.overrides import replacing
-from ttlproxy.commands.positions import FIRST, REPLACED, WRITTEN, Positions
+from ttlproxy.commands.positions import FILLED, FIRST, REPLACED, WRITTEN, Positions
 from ttlproxy.commands.spec import Override, Survey, Virtual
 
 _TABLES: Final = (hashes, sets, sorted_sets, lists)
@@ -112,6 +112,11 @@ class Rule:
         if positions is None:
             return args[1:]
         return [key for spec in positions if spec.access in WRITTEN for key in spec.words(args)]
+
+    def filled(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """Those of its keys that it may put elements into."""
+        positions = self._positions(args) or ()
+        return [key for spec in positions if spec.access == FILLED for key in spec.words(args)]
 
     def _positions(self, args: Sequence[bytes]) -> Positions:
         if self.subcommands and len(args) > 1:

@@ -22,6 +22,7 @@ from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.reaps import Reap, SessionReaps
 from ttlproxy.link.status import section
+from ttlproxy.link.sweeps import Sweep
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
@@ -80,6 +81,7 @@ class Link:
         self.tried = asyncio.Event()
         self.upstream = upstream
         self.reap = Reap(self.caller, self.registry, self.clock, metrics)
+        self.sweep = Sweep(self.caller, metrics)
         self.on_ghosts: Callable[[Iterable[Place]], None] = lambda places: None
         self._settings = settings
         self._metrics = metrics
@@ -94,16 +96,18 @@ class Link:
         if self._pushes is not None:
             self._pushes.receive()
 
-    async def reaped(self, places: Iterable[Place], databases: Iterable[int]) -> None:
+    async def reaped(
+        self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
+    ) -> None:
         """Ends when what is due now at these places, and in all of these databases, is gone.
 
-        However long Redis is away.
+        And what is `unswept` is swept, however long Redis is away.
         """
         while True:
             await self.ready.wait()
             assert self._session_reaps
             with suppress(UpstreamError):  # the link was lost: ask in its next life
-                await asyncio.shield(self._session_reaps.ask(places, databases))
+                await asyncio.shield(self._session_reaps.ask(places, databases, unswept))
                 return
 
     def _section(self) -> bytes:
@@ -156,6 +160,7 @@ class Link:
             await self._refresh(redis)
             self._session_reaps = SessionReaps(
                 self.reap,
+                self.sweep,
                 self.due,
                 self.clock,
                 reaping,

@@ -14,6 +14,7 @@ from ttlproxy.commands import Call
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.pipeline import run
+from ttlproxy.link.sweeps import Sweep
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
 from ttlproxy.session import Caller
@@ -93,6 +94,7 @@ class SessionReaps:
     def __init__(
         self,
         reap: Reap,
+        sweep: Sweep,
         due: Due,
         clock: ServerClock,
         redis: Redis,
@@ -100,6 +102,7 @@ class SessionReaps:
         on_ghosts: Callable[[Iterable[Place]], None],
     ) -> None:
         self._reap = reap
+        self._sweep = sweep
         self._due = due
         self._clock = clock
         self._redis = redis
@@ -107,13 +110,20 @@ class SessionReaps:
         self._on_ghosts = on_ghosts
         self._wanted: set[Place] = set()
         self._databases: set[int] = set()
+        self._unswept: set[Place] = set()
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked = asyncio.Event()
 
-    def ask(self, places: Iterable[Place], databases: Iterable[int]) -> asyncio.Future[None]:
-        """Done when what was due, at the time of asking, is gone: there, and in those databases."""
+    def ask(
+        self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
+    ) -> asyncio.Future[None]:
+        """Done when what was due, at the time of asking, is gone: there, and in those databases.
+
+        And when what is `unswept` has been swept.
+        """
         self._wanted.update(places)
         self._databases.update(databases)
+        self._unswept.update(unswept)
         self._asked.set()
         return self._done
 
@@ -121,12 +131,13 @@ class SessionReaps:
         """Serves until cancelled; a failure ends it, and those who wait get an UpstreamError."""
         while True:
             await self._asked.wait()
-            wanted, databases, done = self._wanted, self._databases, self._done
-            self._wanted, self._databases = set(), set()
+            wanted, databases, unswept = self._wanted, self._databases, self._unswept
+            done = self._done
+            self._wanted, self._databases, self._unswept = set(), set(), set()
             self._done = asyncio.get_running_loop().create_future()
             self._asked.clear()
             try:
-                await self._serve(wanted, databases)
+                await self._serve(wanted, databases, unswept)
             except BaseException:
                 _fail(done)
                 raise
@@ -136,11 +147,14 @@ class SessionReaps:
         """Sessions that still wait have to ask anew."""
         _fail(self._done)
 
-    async def _serve(self, places: set[Place], databases: set[int]) -> None:
+    async def _serve(self, places: set[Place], databases: set[int], unswept: set[Place]) -> None:
         now_ms, failures = self._clock.now_ms(), 0
         met: set[Place] = set()
         while True:
             try:
+                for place in list(unswept):
+                    await self._sweep(self._redis, place)
+                    unswept.remove(place)
                 if databases and not places:
                     # Once for each: what is due by the clock here may not yet be by the server's.
                     places = set(await self._due(self._redis, databases, now_ms)) - met
