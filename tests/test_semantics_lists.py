@@ -725,8 +725,8 @@ def test_of_what_has_no_deadline_the_far_end_goes_first(talk: Talk, push: str, l
 
 def test_many_are_evicted_from_a_long_list(app: Connection) -> None:
     _fill(app, 2)
-    push = ["RPUSHEX", "l", "MAXLEN", 1000, "EVICT", "EX", 100, "ELEMENTS", 2, "a", "b"]
-    assert app.ask(*push) in (b":1000\r\n", b":999\r\n")
+    push = "RPUSHEX l MAXLEN 1000 EVICT EX 100 ELEMENTS 2 a b"
+    assert app.ask(*push.split()) in (b":1000\r\n", b":999\r\n")
     wait_until(lambda: len(_left(app)) in (999, 1000), "what was evicted gone")
     assert _left(app)[-2:] == ["a", "b"]
 
