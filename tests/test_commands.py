@@ -12,12 +12,13 @@ from tests.containers import AnyServer
 from tests.raw import Connection
 from ttlproxy.commands import Native, Rules
 from ttlproxy.commands.positions import FIRST
-from ttlproxy.commands.rules import BLOCKING, OVERRIDES, STATEFUL, VIRTUALS
+from ttlproxy.commands.rules import BLOCKING, LONGER, OVERRIDES, STATEFUL, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.scripts import Scripts
 from ttlproxy.session import _ROLES, _STATEFUL
 
 SCRIPTS = Scripts(b"__ttl:")
+ROWS = (*VIRTUALS.values(), *LONGER.values())
 
 
 def _shown(reply: bytes) -> str:
@@ -36,7 +37,7 @@ def _lines(value: object) -> str:
     return "(nil)" if value is None else f"(integer) {value}"
 
 
-@pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)
+@pytest.mark.parametrize("virtual", ROWS, ids=lambda virtual: virtual.name)
 def test_the_example_of_a_command_answers_as_it_says(app: Connection, virtual: Virtual) -> None:
     assert any(line.split()[0] == virtual.name for line, _ in virtual.example)
     for line, reply in virtual.example:
@@ -59,7 +60,7 @@ def test_too_few_words_inside_a_transaction_abort_it(app: Connection, virtual: V
     assert app.ask("EXEC").startswith(b"-EXECABORT")
 
 
-@pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)
+@pytest.mark.parametrize("virtual", ROWS, ids=lambda virtual: virtual.name)
 def test_a_command_becomes_one_script_call_and_no_more(
     app: Connection, server: AnyServer, virtual: Virtual
 ) -> None:

@@ -97,6 +97,11 @@ HEARD = [
         ["hdel h"] * 2 + ["del h"],
     ),
     ("SADD s a b", "SEXPIREMEMBER s 100 MEMBERS 2 a b", ["sexpire s a b"]),
+    (
+        "SADD s a b",
+        "EXPIREMEMBER s a 9; FIELDEXPIRE s 9 b; PERSIST s a",
+        ["sexpire s a", "sexpire s b", "spersist s a"],
+    ),
     ("PING", "SADDEX s 9 a b", ["sadd s", "sexpire s a b"]),
     ("SADDEX s 9 a b", "SPERSISTMEMBER s a", ["spersist s a"]),
     ("PING", "ZADDEX z CH EX 9 MEMBERS 2 1 a 2 b", ["zadd z", "zexpire z a b"]),

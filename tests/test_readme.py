@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ttlproxy.cli import _flag, _metavar
-from ttlproxy.commands.rules import VIRTUALS
+from ttlproxy.commands.rules import LONGER, VIRTUALS
 from ttlproxy.config import Settings
 from ttlproxy.scripts import Scripts
 
@@ -21,23 +21,25 @@ _CALL = re.compile(rb"(?:call|try)\('([A-Z]+)'")
 
 def _commands() -> str:
     lines = []
-    for group in dict.fromkeys(virtual.group for virtual in VIRTUALS.values()):
+    ours = [virtual for virtual in VIRTUALS.values() if not virtual.dialect]
+    for group in dict.fromkeys(virtual.group for virtual in ours):
         lines += ["```"]
-        for virtual in VIRTUALS.values():
-            if virtual.group == group and not virtual.dialect:
+        for virtual in ours:
+            if virtual.group == group:
                 lines += [f"{virtual.name} {form}" for form in virtual.forms]
         lines += ["```", "", "| command | what it does | replies |", "|---|---|---|"]
         lines += [
             f"| `{virtual.name}` | {virtual.summary} | {virtual.reply} |"
-            for virtual in VIRTUALS.values()
-            if virtual.group == group and not virtual.dialect
+            for virtual in ours
+            if virtual.group == group
         ]
         lines += [""]
     return "\n".join(lines).rstrip()
 
 
 def _dialect(server: str) -> str:
-    rows = [virtual for virtual in VIRTUALS.values() if virtual.dialect == server]
+    both = (*VIRTUALS.values(), *LONGER.values())
+    rows = [virtual for virtual in both if virtual.dialect == server]
     forms = [f"{virtual.name} {form}" for virtual in rows for form in virtual.forms]
     table = [f"| `{virtual.name}` | {virtual.summary} | {virtual.reply} |" for virtual in rows]
     head = ["| command | what it does | replies |", "|---|---|---|"]
@@ -62,7 +64,10 @@ def _script_commands() -> str:
 
 SECTIONS: dict[str, Callable[[], str]] = {
     "commands": _commands,
-    "Redis 8's commands": partial(_dialect, "Redis 8"),
+    **{
+        f"{server}'s commands": partial(_dialect, server)
+        for server in ("Redis 8", "KeyDB", "Dragonfly", "Garnet")
+    },
     "settings": _settings,
     "script commands": _script_commands,
 }

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.commands import NO_KEY, ONE_KEY, Call, Rule, Rules, Survey
+from ttlproxy.commands import NO_KEY, ONE_KEY, Call, Rule, Rules, Survey, Virtual
 from ttlproxy.keys import Keys
 from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
@@ -280,7 +280,9 @@ class Session:
             if instead is not None:
                 return instead
         if rule.virtual:
-            return self._virtual(rule, args, now_ms)
+            return self._virtual(rule, rule.virtual, args, now_ms)
+        if rule.longer and rule.longer.fits(len(args)):
+            return self._virtual(rule, rule.longer, args, now_ms)
         if rule.override and rule.fits(len(args)) and rule.override.takes(args):
             return self._override(rule, args, now_ms)
         if rule.survey and rule.fits(len(args)):
@@ -288,9 +290,9 @@ class Session:
         self._native(rule, args, now_ms)
         return None
 
-    def _virtual(self, rule: Rule, args: list[bytes], now_ms: int) -> bytes | None:
-        virtual = rule.virtual
-        assert virtual
+    def _virtual(
+        self, rule: Rule, virtual: Virtual, args: list[bytes], now_ms: int
+    ) -> bytes | None:
         if not virtual.fits(len(args)):
             if self._in_multi:
                 return None  # Redis refuses it, and EXEC aborts

@@ -6,14 +6,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ttlproxy.commands import hashes, introspection, keyspace, lists, sets, sorted_sets, surveys
+from ttlproxy.commands import (
+    dialects,
+    hashes,
+    introspection,
+    keyspace,
+    lists,
+    sets,
+    sorted_sets,
+    surveys,
+)
 from ttlproxy.commands.native import Native
 from ttlproxy.commands.overrides import replacing
 from ttlproxy.commands.positions import FILLED, FIRST, REPLACED, WRITTEN, Positions
 from ttlproxy.commands.spec import Override, Survey, Virtual
 
 _TABLES: Final = (hashes, sets, sorted_sets, lists)
-VIRTUALS: Final = {row.name: row for table in (*_TABLES, introspection) for row in table.VIRTUALS}
+VIRTUALS: Final = {
+    row.name: row for table in (*_TABLES, introspection, dialects) for row in table.VIRTUALS
+}
+LONGER: Final = {row.name: row for row in dialects.LONGER}
 OVERRIDES: Final = {row.name: row for table in (*_TABLES, keyspace) for row in table.OVERRIDES}
 SURVEYS: Final = {row.name: row for row in (*surveys.SURVEYS, *introspection.SURVEYS)}
 
@@ -69,7 +81,8 @@ class Rule:
 
     positions: of its keys, `subcommands` those of its subcommands; sweeps: where it goes on as it
     came, it may leave index entries whose element is gone; override: also the virtual command's
-    call where the server has a command of that name itself; survey: of a server's command only.
+    call where the server has a command of that name itself; survey: of a server's command only;
+    longer: the virtual command that it is with more words than the server takes.
     """
 
     name: str
@@ -82,6 +95,7 @@ class Rule:
     virtual: Virtual | None = None
     override: Override | None = None
     survey: Survey | None = None
+    longer: Virtual | None = None
 
     def fits(self, words: int) -> bool:
         """Whether Redis takes so many words, the name counted."""
@@ -141,7 +155,7 @@ class Rules:
         self._rules: dict[bytes, Rule] = {}
         self.plain: dict[bytes, int] = {}
         table: Mapping[str, Native] = {native.name: native for native in natives}
-        for name in {*table, *VIRTUALS, *OVERRIDES, *STATEFUL, *BLOCKING}:
+        for name in {*table, *VIRTUALS, *LONGER, *OVERRIDES, *STATEFUL, *BLOCKING}:
             self._add(_rule(name, table.get(name)))
 
     def find(self, word: bytes) -> Rule:
@@ -152,7 +166,8 @@ class Rules:
         for name in (rule.name.encode(), rule.name.lower().encode()):
             self._rules[name] = rule
             always = rule.override is not None and rule.override.always is not None
-            if not (rule.virtual or always or rule.stateful or rule.blocks or rule.survey):
+            ours = rule.virtual or rule.longer or always
+            if not (ours or rule.stateful or rule.blocks or rule.survey):
                 self.plain[name] = rule.key_kind
 
 
@@ -169,6 +184,7 @@ def _rule(name: str, native: Native | None) -> Rule:
             blocks=name in BLOCKING,
             virtual=virtual,
             override=override,
+            longer=LONGER.get(name),
         )
     return Rule(
         name,
@@ -180,6 +196,7 @@ def _rule(name: str, native: Native | None) -> Rule:
         stateful=name in STATEFUL,
         override=override or _replacing(native),
         survey=SURVEYS.get(name),
+        longer=LONGER.get(name) if native.arity > 0 else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 from ttlproxy.commands.positions import FIRST, KeySpec
@@ -55,9 +56,14 @@ class Virtual:
         """Words of the shortest form, the name counted."""
         return 1 + min(_least_words(form) for form in self.forms)
 
+    @cached_property
+    def max_words(self) -> float:
+        """Words of the longest form, the name counted."""
+        return 1 + max(_most_words(form) for form in self.forms)
+
     def fits(self, words: int) -> bool:
         """Whether a request of so many words, the name counted, has the right arity."""
-        return words >= self.min_words and words != self.no_form_has
+        return self.min_words <= words <= self.max_words and words != self.no_form_has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +99,11 @@ class Survey:
     name: str
     plan: Callable[[Sequence[bytes]], Call | tuple[bytes, ...] | None]
     of_keys: bool = False
+
+
+def _most_words(form: str) -> float:
+    """Words of a form whose brackets hold one word each; no limit where one may be repeated."""
+    return inf if "..." in form else len(form.split())
 
 
 def _least_words(form: str) -> int:

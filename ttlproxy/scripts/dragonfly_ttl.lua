@@ -1,0 +1,18 @@
+-- FIELDTTL: the time that a hash field or a set member has left, as Dragonfly says it.
+-- KEYS: data index
+-- ARGV: element
+-- RESULT: seconds, rounded up; -1 no deadline, -2 no such key, -3 no such element
+-- include try
+-- include clock
+-- include index
+-- include any
+-- include native
+if kind == 'none' then
+  return -2
+end
+local found = kind == 'hash' and has(element) or redis.pcall('SISMEMBER', data, element)
+if found ~= 1 then
+  return found == 0 and -3 or found
+end
+local deadline = index_get(index, element)
+return deadline and math.ceil(math.max(deadline - now, 0) / 1000) or -1

@@ -1,0 +1,20 @@
+-- EXPIREMEMBER and its kin: sets the deadline of one element, as KeyDB does.
+-- KEYS: data index schedule
+-- ARGV: origin how element...
+-- RESULT: 1 set, or deleted where it is already past; 0 no such key or element
+-- include words
+-- include try
+-- include clock
+-- include deadline
+-- include index
+-- include any
+-- include native
+if kind ~= 'none' and not finders[kind] then
+  return { err = 'ERR object type is unsupported' }
+end
+-- include typed
+local function expired()
+  -- include expire
+end
+local reply = expired()
+return type(reply) == 'number' and (reply > 0 and 1 or 0) or reply

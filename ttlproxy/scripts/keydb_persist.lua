@@ -1,0 +1,14 @@
+-- PERSIST key member: takes the deadline from one element, as KeyDB does.
+-- KEYS: data index schedule
+-- ARGV: db single element...
+-- RESULT: 1 removed, 0 there was none
+-- include try
+-- include index
+-- include any
+-- include native
+-- include typed
+local function persisted()
+  -- include persist
+end
+local reply = persisted()
+return type(reply) == 'number' and math.max(reply, 0) or reply

@@ -1,0 +1,18 @@
+-- TTL, PTTL key member: the time that one element has left, as KeyDB says it.
+-- KEYS: data index
+-- ARGV: unit element
+-- RESULT: the time in units of so many ms, rounded; -1 no such element or no deadline, -2 no such key
+-- include try
+-- include clock
+-- include index
+-- include any
+-- include native
+-- include typed
+if kind == 'none' then
+  return -2
+end
+local deadline = has(element) == 1 and index_get(index, element)
+if not deadline then
+  return -1
+end
+return math.floor((math.max(deadline - now, 0) + unit / 2) / unit)

@@ -1,0 +1,18 @@
+-- What the element commands mean for a key of a type that is known only here: 1 or 0, or Redis's error.
+-- `kind` is that type; where `finders` has none for it, the key has no elements, or there is no key.
+local kind = redis.call('TYPE', data).ok
+local finders = { hash = 'HEXISTS', set = 'SISMEMBER', zset = 'ZSCORE' }
+local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM' }
+class = string.sub(kind, 1, 1)
+
+local function has(element)
+  local found = finders[kind] and redis.pcall(finders[kind], data, element)
+  if type(found) == 'table' then
+    return found
+  end
+  return found and found ~= 0 and 1 or 0
+end
+
+local function remove(...)
+  return try(removers[kind], data, ...)
+end
