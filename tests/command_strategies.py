@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import TypeAlias
 
 from hypothesis import strategies as st
+
+from tests.command_rows import TYPES_NOT_YET, blocking_rows, rows
 
 # Names that a careless index key, parser or script would stumble over.
 KEYS = [b"k", b"h{1}", b"a{b}c", b"{}x", b"a}b", b"}{", b"\x00\r\n\xff", b"a}:b", b""]
@@ -42,114 +45,13 @@ Word: TypeAlias = bytes | Key | Element | Time
 Words: TypeAlias = tuple[Word, ...]
 Strategy: TypeAlias = st.SearchStrategy[Words]
 
-HASHES, SETS, STRING = (Key(0), Key(1)), (Key(2), Key(3)), Key(4)
+# Two keys of each type.
+_EVERY = ("hash", "set", "zset", "list")
+KEYS_OF = {type_: (Key(2 * n), Key(2 * n + 1)) for n, type_ in enumerate(_EVERY)}
+STRING = Key(2 * len(_EVERY))
+TYPES = tuple(type_ for type_ in _EVERY if type_ not in TYPES_NOT_YET)
 PLACES = [Element(place) for place in range(3)]
 NEAR_MS, FAR_MS = range(3, 15, 3), 100_000
-
-
-# --- rows: a weight, then words; what stands in braces is drawn
-
-_HASH_ROWS = """
-    4 HSET {hash} {pairs}
-    2 HMSET {hash} {pairs}
-    2 HSETNX {hash} {element} {value}
-    3 HINCRBY {hash} {element} {by}
-    2 HINCRBYFLOAT {hash} {element} {by_float}
-    3 HDEL {hash} {elements}
-    1 HGET {hash} {element}
-    1 HGETALL {hash}
-    2 HLEN {hash}
-    1 HEXISTS {hash} {element}
-    1 HSET {hash} {pairs} {element}
-"""
-
-_SET_ROWS = """
-    5 SADD {set} {elements}
-    3 SREM {set} {elements}
-    1 SPOP {set}
-    2 SPOP {set} {pop}
-    7 SMOVE {set} {set} {element}
-    1 SMEMBERS {set}
-    2 SCARD {set}
-    1 SISMEMBER {set} {element}
-"""
-
-_KEY_ROWS = """
-    1 DEL {key}
-    1 UNLINK {key} {key}
-    1 EXISTS {key} {key}
-    2 EXPIRE {key} {s} {condition}
-    3 PEXPIRE {key} {ms} {condition}
-    1 EXPIREAT {key} {at_s} {condition}
-    2 PEXPIREAT {key} {at_ms} {condition}
-    3 PERSIST {key}
-    1 TTL {key}
-    1 PTTL {key}
-    1 TYPE {key}
-    2 RENAME {hash} {hash}
-    2 RENAME {set} {set}
-    2 RENAMENX {hash} {hash}
-    2 RENAMENX {set} {set}
-    1 RENAME {key} {key}
-"""
-
-_FIELD_ROWS = """
-    1 HEXPIREFIELD {hash} {element} {s} {condition}
-    1 HPEXPIREFIELD {hash} {element} {ms} {condition}
-    1 HEXPIREATFIELD {hash} {element} {at_s} {condition}
-    1 HPEXPIREATFIELD {hash} {element} {at_ms} {condition}
-    2 HEXPIREFIELD {hash} {s} {condition} FIELDS {counted}
-    2 HPEXPIREFIELD {hash} {ms} {condition} FIELDS {counted}
-    2 HEXPIREATFIELD {hash} {at_s} {condition} FIELDS {counted}
-    2 HPEXPIREATFIELD {hash} {at_ms} {condition} FIELDS {counted}
-    2 HPERSISTFIELD {hash} {element}
-    2 HPERSISTFIELD {hash} FIELDS {counted}
-    1 HTTLFIELD {hash} {element}
-    1 HPTTLFIELD {hash} {element}
-    1 HEXPIRETIMEFIELD {hash} {element}
-    1 HPEXPIRETIMEFIELD {hash} {element}
-    1 HTTLFIELD {hash} FIELDS {counted}
-    1 HPEXPIRETIMEFIELD {hash} FIELDS {counted}
-"""
-
-_FIELD_FAULTS = """
-    2 HEXPIREFIELD {hash} {element} {bad_time} {condition}
-    2 HPEXPIREATFIELD {hash} {bad_time} FIELDS {counted}
-    1 HEXPIREATFIELD {hash} {element} {s} {bad_condition}
-    1 HEXPIREFIELD {hash} {s} FIELDS {bad_count} {elements}
-    1 HPEXPIREFIELD {hash} {s} {condition} WORDS {bad_count} {element}
-    1 HTTLFIELD {hash} FIELDS {bad_count} {elements}
-    1 HPERSISTFIELD {hash} WORDS {bad_count} {elements}
-    1 HPTTLFIELD {hash} {element} {element}
-    1 HPEXPIREFIELD {hash} {element}
-    1 HEXPIRETIMEFIELD {hash}
-"""
-
-_HSETEX_ROWS = """
-    4 HSETEX {hash} {fnx} {expiry} FIELDS {counted_pairs}
-    2 HSETEX {hash} {expiry} {fnx} FIELDS {counted_pairs}
-"""
-
-_HSETEX_FAULTS = """
-    1 HSETEX {hash} EX {bad_time} FIELDS {counted_pairs}
-    1 HSETEX {hash} FNX FXX FIELDS {counted_pairs}
-    1 HSETEX {hash} WORD FIELDS {counted_pairs}
-    1 HSETEX {hash} FIELDS {bad_count} {pairs}
-"""
-
-# No member twice where the deadline may be past: SEMANTICS.md leaves open what that counts.
-_SADDEX_ROWS = """
-    3 SADDEX {set} {nx} {expiry} MEMBERS {distinct}
-    1 SADDEX {set} {expiry} {nx} MEMBERS {distinct}
-    2 SADDEX {set} {s} {member} {other_member}
-    2 SADDEX {set} KEEPTTL {s} {member} {other_member}
-"""
-
-
-def _of_sets(rows: str) -> str:
-    for field, member in (("{hash}", "{set}"), ("FIELD", "MEMBER"), (" H", " S")):
-        rows = rows.replace(field, member)
-    return rows
 
 
 # --- what may stand in the braces
@@ -178,13 +80,22 @@ def _counted(part: Strategy, most: int = 3) -> Strategy:
     return found.map(lambda parts: (b"%d" % len(parts), *chain.from_iterable(parts)))
 
 
-_NEAR = _one_of(*(Time(ms) for ms in NEAR_MS))
+_NEAR = _one_of(*(Time(ms, absolute=True) for ms in NEAR_MS))
 _ELEMENT = _one_of(*PLACES)
 _COUNTED = _counted(_ELEMENT)
 _VALUE = _one_of(b"1", b"2", b"-3", b"0.5", b"word", b"")
 _PAIR = st.tuples(st.sampled_from(PLACES), st.sampled_from([b"1", b"-3", b"0.5", b"word", b""]))
 
-_EXPIRIES = [
+_SCORE = _one_of(b"1", b"2", b"-3", b"0.5", b"inf", b"-inf")
+_SCORED = st.tuples(st.sampled_from([b"1", b"2", b"2", b"-3", b"+inf"]), st.sampled_from(PLACES))
+_ZADD_FLAGS = [(), (b"NX",), (b"XX",), (b"GT",), (b"LT", b"CH"), (b"XX", b"GT"), (b"CH",)]
+_SET_OPTIONS: list[Words] = [
+    *((), (), (b"NX",), (b"XX",), (b"GET",), (b"KEEPTTL",)),
+    (b"EX", Time(FAR_MS, 1000)),
+    (b"PXAT", Time(FAR_MS, 1, True, True)),
+]
+
+_EXPIRIES: list[Words] = [
     (),
     (b"KEEPTTL",),
     *((b"EX", Time(ms, 1000)) for ms in (FAR_MS, FAR_MS + 1000, 0)),
@@ -194,10 +105,6 @@ _EXPIRIES = [
 ]
 
 _SLOTS: dict[str, Strategy] = {
-    # Mostly of the wanted type.
-    "{hash}": _one_of(*HASHES * 6, *SETS, STRING),
-    "{set}": _one_of(*SETS * 6, *HASHES, STRING),
-    "{key}": _one_of(*HASHES, *SETS, STRING),
     "{element}": _ELEMENT,
     "{elements}": _some(_ELEMENT, 2),
     "{counted}": _COUNTED,
@@ -224,32 +131,50 @@ _SLOTS: dict[str, Strategy] = {
     ),
     "{bad_condition}": _one_of(b"ZZ", b"", b"FIELDS"),
     "{bad_count}": _one_of(b"0", b"-1", b"+1", b"x", b"7", b"99999999999999999999"),
+    "{score}": _SCORE,
+    "{scored}": _some(_SCORED, 2),
+    "{distinct_scored}": st.permutations(PLACES).map(lambda p: (b"2", b"1", p[0], b"2", p[1])),
+    "{zadd_flags}": st.sampled_from(_ZADD_FLAGS),
+    "{place}": _one_of(b"0", b"1", b"2", b"-1", b"-2"),
+    "{bound}": _one_of(b"-inf", b"(1", b"1", b"2", b"+inf"),
+    "{lex}": st.sampled_from([(b"-", b"+"), (b"-", b"+"), (b"+", b"-")]),
+    "{count}": _one_of(b"1", b"2", b"5"),
+    "{end}": _one_of(b"MIN", b"max"),
+    "{aggregate}": _one_of(b"SUM", b"MIN", b"max"),
+    "{side}": _one_of(b"LEFT", b"right"),
+    "{where}": _one_of(b"BEFORE", b"after"),
+    "{timed}": st.sampled_from([each for each in _EXPIRIES if each[1:] and b"0" not in each]),
+    "{db}": _one_of(b"0", b"1"),
+    "{replace}": st.sampled_from([(), (b"REPLACE",)]),
+    "{set_options}": st.sampled_from(_SET_OPTIONS),
+    "{string}": _one_of(STRING),
 }
+
+
+@cache
+def _keys(types: tuple[str, ...]) -> dict[str, Strategy]:
+    """What stands for a key in an example about `types`: mostly one of the wanted type."""
+    every = [key for type_ in types for key in KEYS_OF[type_]]
+    slots: dict[str, Strategy] = {"{key}": _one_of(*every * 2, STRING)}
+    for type_, keys in KEYS_OF.items():
+        slots[f"{{{type_}}}"] = _one_of(*keys * 6, *every, STRING)
+    pairs = [KEYS_OF[type_] for type_ in types]
+    slots["{alike}"] = st.sampled_from([each for one, two in pairs for each in _orders(one, two)])
+    slots["{two}"] = st.permutations(KEYS_OF["list"]).map(tuple)
+    return slots
+
+
+def _orders(one: Key, two: Key) -> list[tuple[Key, Key]]:
+    return [(one, two), (two, one)] * 3 + [(one, one)]
+
 
 _SPELLINGS: list[Callable[[bytes], bytes]] = [
     lambda word: word,
     lambda word: word.lower(),
-    lambda word: bytes(byte ^ 32 * (i % 2) for i, byte in enumerate(word)),
+    lambda word: bytes(byte ^ 32 * (i % 2 and byte > 64) for i, byte in enumerate(word)),
 ]
 
 
-def _rows(*tables: tuple[int, str]) -> list[tuple[str, ...]]:
-    """Each row as often as its weight and its table's say."""
-    found = []
-    for times, table in tables:
-        for line in table.strip().splitlines():
-            weight, *words = line.split()
-            found += [tuple(words)] * int(weight) * times
-    return found
-
-
-_ROW = st.sampled_from(
-    _rows(
-        *((3, table) for table in (_HASH_ROWS, _SET_ROWS, _KEY_ROWS, _HSETEX_ROWS, _SADDEX_ROWS)),
-        *((3, table) for table in (_FIELD_ROWS, _of_sets(_FIELD_ROWS))),
-        *((1, table) for table in (_FIELD_FAULTS, _of_sets(_FIELD_FAULTS), _HSETEX_FAULTS)),
-    )
-)
 _SPELLING = st.sampled_from(_SPELLINGS)
 
 
@@ -257,14 +182,28 @@ _SPELLING = st.sampled_from(_SPELLINGS)
 
 
 @st.composite
-def command(draw: st.DrawFn) -> Words:
-    """Any one of them, its own words in upper, lower or mixed case."""
-    words = draw(_ROW)
+def _command(
+    draw: st.DrawFn, row: st.SearchStrategy[tuple[str, ...]], slots: dict[str, Strategy]
+) -> Words:
+    """Any one of the rows, its own words in upper, lower or mixed case."""
+    words = draw(row)
     spelled = draw(_SPELLING)
     filled: list[Word] = []
     for word in words:
-        filled += draw(_SLOTS[word]) if word in _SLOTS else [spelled(word.encode())]
+        filled += draw(slots[word]) if word in slots else [spelled(word.encode())]
     return tuple(filled)
+
+
+@cache
+def command(types: tuple[str, ...]) -> Strategy:
+    return _command(st.sampled_from(rows(types)), _SLOTS | _keys(types))
+
+
+@cache
+def blocking_command(types: tuple[str, ...]) -> Strategy:
+    """GET where none of the types has any that block."""
+    found = blocking_rows(types) or [("GET", "{string}")]
+    return _command(st.sampled_from(found), _SLOTS | _keys(types))
 
 
 @dataclass(frozen=True)
@@ -275,29 +214,49 @@ class Fleeting:
     then: list[Words]
 
 
+_EXPIRE_AT = {
+    "hash": (b"HPEXPIREATFIELD", b"FIELDS"),
+    "set": (b"SPEXPIREATMEMBER", b"MEMBERS"),
+    "zset": (b"ZPEXPIREATMEMBER", b"MEMBERS"),
+    "list": (b"LPEXPIREATELEMENT", b"ELEMENTS"),
+}
+
+
 @st.composite
-def fleeting(draw: st.DrawFn) -> Fleeting:
-    between = draw(st.lists(command(), max_size=3))
-    expire = [(b"HPEXPIREFIELD", key, b"FIELDS") for key in HASHES]
-    expire += [(b"SPEXPIREMEMBER", key, b"MEMBERS") for key in SETS]
-    dated = [(name, key, *draw(_NEAR), word, *draw(_COUNTED)) for name, key, word in expire]
-    first = [*map(fill, (*HASHES, *SETS)), *between, *dated]
-    return Fleeting(first, draw(st.lists(command(), min_size=2, max_size=8)))
+def fleeting(draw: st.DrawFn, types: tuple[str, ...]) -> Fleeting:
+    between = draw(st.lists(command(types), max_size=3))
+    dated: list[Words] = []
+    for type_ in types:
+        name, word = _EXPIRE_AT[type_]
+        dated += [(name, key, *draw(_NEAR), word, *draw(_COUNTED)) for key in KEYS_OF[type_]]
+    first = [*fill(types), *between, *dated]
+    return Fleeting(first, draw(st.lists(command(types), min_size=2, max_size=8)))
 
 
-def fill(key: Key) -> Words:
-    """Every element that commands may be about."""
-    if key in HASHES:
-        pairs: list[Word] = [word for place in PLACES for word in (place, b"1")]
-        return (b"HSET", key, *pairs)
-    return (b"SADD", key, *PLACES)
+_FILL: dict[str, Words] = {
+    "hash": (b"HSET", *(word for place in PLACES for word in (place, b"1"))),
+    "set": (b"SADD", *PLACES),
+    "zset": (b"ZADD", *(word for n, place in enumerate(PLACES) for word in (b"%d" % n, place))),
+    "list": (b"RPUSH", *PLACES, PLACES[0]),
+}
 
 
-# What there is to lose: a new example starts with this in both databases.
-STOCK: list[Words] = [
-    *map(fill, (*HASHES, *SETS)),
-    (b"HEXPIREATFIELD", HASHES[0], Time(FAR_MS, 1000, True, True), b"FIELDS", b"2", *PLACES[:2]),
-    (b"SEXPIREATMEMBER", SETS[0], Time(FAR_MS, 1000, True, True), b"MEMBERS", b"2", *PLACES[:2]),
-    (b"EXPIREAT", HASHES[1], Time(FAR_MS, 1000, True, True)),
-    (b"EXPIREAT", SETS[1], Time(FAR_MS, 1000, True, True)),
-]
+def fill(types: tuple[str, ...]) -> list[Words]:
+    """Every element that commands may be about, in both keys of each type."""
+    found: list[Words] = []
+    for type_ in types:
+        name, *rest = _FILL[type_]
+        found += [(name, key, *rest) for key in KEYS_OF[type_]]
+    return found
+
+
+def stock(types: tuple[str, ...]) -> list[Words]:
+    """What there is to lose: one key of each type with deadlines, the other with its own."""
+    far = Time(FAR_MS, 1000, True, True)
+    found = fill(types)
+    for type_ in types:
+        name, word = _EXPIRE_AT[type_]
+        dated, expiring = KEYS_OF[type_]
+        found.append((name.replace(b"PEXPIRE", b"EXPIRE"), dated, far, word, b"2", *PLACES[:2]))
+        found.append((b"EXPIREAT", expiring, far))
+    return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tests.model import Model
-from tests.model_data import Value
+from tests.model_data import Value, score_text
 from tests.redis_client import Client, milliseconds
 
 PREFIX = b"__ttl:"
@@ -83,9 +83,8 @@ class _Reader:
         requests: list[list[bytes | str | int]] = []
         for key, type_ in zip(keys, types, strict=True):
             index = indexes.get(key, NOTHING)
-            words = _READERS.get(type_, ["DUMP"])
             requests += [
-                [words[0], key, *words[1:]],
+                _reader(type_, key),
                 ["PTTL", key],
                 ["ZRANGE", index, 0, -1, "WITHSCORES"],
                 ["PTTL", index],
@@ -111,11 +110,15 @@ class _Reader:
         expires_ms: int | None,
         index_expires_ms: int | None,
     ) -> None:
-        if not content:
+        if content is None or content == []:
             return  # gone since the names were read
-        value = Value(type_, _ELEMENTS.get(type_, _string)(content), expires_ms=expires_ms)
+        value = Value(type_, expires_ms=expires_ms)
+        if type_ == "list":
+            value.items = content
+        else:
+            value.elements = _ELEMENTS.get(type_, _string)(content)
         for element, score in zip(scores[::2], scores[1::2], strict=True):
-            if element in value.elements:
+            if element in value:
                 value.deadlines[element] = int(score)
             else:
                 self.faults.append(f"{key!r}: a deadline for {element!r}, which is gone")
@@ -154,21 +157,30 @@ def _members(words: list[bytes]) -> dict[bytes, bytes]:
     return dict.fromkeys(words, b"")
 
 
+def _scored(words: list[bytes]) -> dict[bytes, bytes]:
+    return {member: score_text(float(score)) for member, score in _pairs(words).items()}
+
+
 def _string(word: bytes) -> dict[bytes, bytes]:
     return {b"": word}
 
 
 # Any other type is taken whole, as none of its elements can have a deadline.
-_READERS = {
-    "hash": ["HGETALL"],
-    "set": ["SMEMBERS"],
-    "zset": ["ZRANGE", "0", "-1", "WITHSCORES"],
-    "list": ["LRANGE", "0", "-1"],
-    "string": ["GET"],
+_READERS: dict[str, tuple[str, ...]] = {
+    "hash": ("HGETALL",),
+    "set": ("SMEMBERS",),
+    "zset": ("ZRANGE", "0", "-1", "WITHSCORES"),
+    "list": ("LRANGE", "0", "-1"),
+    "string": ("GET",),
 }
 _ELEMENTS: dict[str, Callable[[Any], dict[bytes, bytes]]] = {
     "hash": _pairs,
     "set": _members,
-    "zset": _pairs,
-    "list": _members,
+    "zset": _scored,
 }
+
+
+def _reader(type_: str, key: bytes) -> list[bytes | str | int]:
+    """The request for all of `key`."""
+    name, *rest = _READERS.get(type_, ("DUMP",))
+    return [name, key, *rest]

@@ -41,27 +41,17 @@ class Model:
         if not row.accepts(len(args)):
             return wrong_number(name)
         reaped_ms = now_ms if reaped_ms is None else reaped_ms
-        database = self.databases[db]
-        return row.run(Call(name, args, database, now_ms, reaped_ms, seen, self.version))
+        return row.run(Call(name, args, self.databases, db, now_ms, reaped_ms, seen, self.version))
 
     def copy(self) -> Model:
         twin = Model(self.version, 0)
-        twin.databases = [{k: v.copy() for k, v in each.items()} for each in self.databases]
+        twin.databases = [dict(each) for each in self.databases]
         return twin
 
     def frozen(self) -> Hashable:
         """Equal for models that can never again answer differently."""
         return tuple(
-            frozenset(
-                (
-                    key,
-                    value.type,
-                    value.expires_ms,
-                    frozenset(value.elements.items()),
-                    frozenset(value.deadlines.items()),
-                )
-                for key, value in database.items()
-            )
+            frozenset((key, value.frozen()) for key, value in database.items())
             for database in self.databases
         )
 

@@ -6,7 +6,7 @@ The whole oracle (model*.py) is written from SEMANTICS.md alone; it must never i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -27,6 +27,8 @@ Reply: TypeAlias = "int | bytes | Error | list[Reply] | None"
 OK = b"OK"
 WRONGTYPE = Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 NOT_AN_INTEGER = Error("ERR value is not an integer or out of range")
+NOT_A_FLOAT = Error("ERR value is not a valid float")
+NO_SUCH_KEY = Error("ERR no such key")
 SYNTAX = Error("ERR syntax error")
 
 
@@ -42,21 +44,74 @@ def integer(word: bytes) -> int | None:
     return number if -INT64 <= number < INT64 else None
 
 
+def score_of(word: bytes) -> float | None:
+    """What Redis takes for a score: a number, inf or infinity with or without its sign."""
+    try:
+        score = float(word.decode())
+    except ValueError:
+        return None
+    return None if score != score or word != word.strip() else score
+
+
+def score_text(score: float) -> bytes:
+    """As Redis writes a double under RESP2: %.17g."""
+    return f"{score + 0.0:.17g}".encode()
+
+
 @dataclass(slots=True)
 class Value:
-    """What one key holds: field to value; member to b""; for a string b"" to it."""
+    """What one key holds: field to value; member to b"" or to its score; a string as b"" to it.
+
+    The values of a list stand in `items`, and have the deadlines of their names: equal ones share.
+    Models share values; only the command that made a copy alters it, and before it is frozen.
+    """
 
     type: str
     elements: dict[bytes, bytes] = field(default_factory=dict)
     deadlines: dict[bytes, int] = field(default_factory=dict)
     expires_ms: int | None = None
+    items: list[bytes] = field(default_factory=list)
+    _frozen: frozenset[Hashable] | None = field(default=None, compare=False, repr=False)
+
+    def __contains__(self, element: bytes) -> bool:
+        return element in self.elements or element in self.items
+
+    def __len__(self) -> int:
+        return len(self.elements) + len(self.items)
 
     def remove(self, element: bytes) -> None:
-        del self.elements[element]
+        """Takes it away with its deadline; of a list every copy."""
+        self.elements.pop(element, None)
+        if self.items:
+            self.items = [item for item in self.items if item != element]
         self.deadlines.pop(element, None)
 
+    def forget_absent(self) -> None:
+        """Drops the deadlines of list values whose last copy went."""
+        for element in self.deadlines.keys() - set(self.items):
+            del self.deadlines[element]
+
     def copy(self) -> Value:
-        return Value(self.type, dict(self.elements), dict(self.deadlines), self.expires_ms)
+        return Value(
+            self.type,
+            dict(self.elements),
+            dict(self.deadlines),
+            self.expires_ms,
+            list(self.items),
+        )
+
+    def frozen(self) -> Hashable:
+        """Equal for equal values; a frozenset, since that remembers its hash."""
+        if self._frozen is None:
+            parts = (
+                self.type,
+                self.expires_ms,
+                frozenset(self.elements.items()),
+                frozenset(self.deadlines.items()),
+                tuple(self.items),
+            )
+            self._frozen = frozenset({parts})
+        return self._frozen
 
     def as_of(self, now_ms: int) -> Value | None:
         """What is left at `now_ms`; None when nothing is. Expired means strictly past, as Redis."""
@@ -68,7 +123,7 @@ class Value:
         left = self.copy()
         for element in gone:
             left.remove(element)
-        return left if left.elements else None
+        return left if len(left) else None
 
 
 Database: TypeAlias = dict[bytes, Value]
@@ -85,20 +140,34 @@ class Call:
 
     name: str
     words: list[bytes]
-    database: Database
+    databases: list[Database]
+    db: int
     now_ms: int
     reaped_ms: int
     seen: Reply
     version: tuple[int, int]
+    _own: set[tuple[int, bytes]] = field(default_factory=set)
 
-    def find(self, key: bytes) -> Value | None:
-        """The live value of `key`, after dropping what is past its deadline for good."""
-        value = self.database.get(key)
+    @property
+    def database(self) -> Database:
+        return self.databases[self.db]
+
+    def find(self, key: bytes, db: int | None = None) -> Value | None:
+        """The live value of `key`, after dropping what is past its deadline for good.
+
+        It is this command's own to alter, and the same one each time.
+        """
+        db = self.db if db is None else db
+        database = self.databases[db]
+        value = database.get(key)
         left = value.as_of(self.reaped_ms) if value is not None else None
         if left is None:
-            self.database.pop(key, None)
-        elif left is not value:
-            self.database[key] = left
+            database.pop(key, None)
+            return None
+        if (db, key) not in self._own:
+            self._own.add((db, key))
+            left = left.copy()
+        database[key] = left
         return left
 
     def typed(self, key: bytes, type_: str) -> Value | Error:
@@ -110,7 +179,7 @@ class Call:
 
     def store(self, key: bytes, value: Value) -> None:
         """Puts `value` at `key`; an empty one takes the key away (R5)."""
-        if value.elements:
+        if len(value):
             self.database[key] = value
         else:
             self.database.pop(key, None)

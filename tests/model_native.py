@@ -1,4 +1,6 @@
-"""Redis's own commands as the oracle does them: SEMANTICS.md's first table, for hashes and sets."""
+"""Redis's own commands as the oracle does them: SEMANTICS.md's first table.
+
+Hashes and sets stand here, the rest in modules of its own."""
 
 from __future__ import annotations
 
@@ -19,9 +21,12 @@ from tests.model_data import (
     integer,
     wrong_number,
 )
+from tests.model_keys import KEYS
+from tests.model_lists import LISTS
+from tests.model_stores import STORES
+from tests.model_zsets import ZSETS
 
 _FLOAT = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_NO_SUCH_KEY = Error("ERR no such key")
 
 
 # --- hashes
@@ -173,13 +178,13 @@ def _smembers(call: Call) -> Reply:
     return value if isinstance(value, Error) else list(value.elements)
 
 
-# --- both
+# --- more than one type
 
 
 def _length(type_: str) -> Row:
     def run(call: Call) -> Reply:
         value = call.typed(call.words[1], type_)
-        return value if isinstance(value, Error) else len(value.elements)
+        return value if isinstance(value, Error) else len(value)
 
     return Row(run, 2)
 
@@ -206,107 +211,6 @@ def _removal(type_: str) -> Row:
     return Row(run, -3)
 
 
-# --- whole keys
-
-
-def _set(call: Call) -> Reply:
-    """Only to have a key of another type: SET over a managed key is outside this oracle."""
-    call.database[call.words[1]] = Value("string", {b"": call.words[2]})
-    return OK
-
-
-def _get(call: Call) -> Reply:
-    value = call.typed(call.words[1], "string")
-    return value if isinstance(value, Error) else value.elements.get(b"")
-
-
-def _del(call: Call) -> Reply:
-    gone = {key for key in call.words[1:] if call.find(key) is not None}
-    for key in gone:
-        del call.database[key]
-    return len(gone)
-
-
-def _exists(call: Call) -> Reply:
-    return sum(call.find(key) is not None for key in call.words[1:])
-
-
-def _type(call: Call) -> Reply:
-    value = call.find(call.words[1])
-    return b"none" if value is None else value.type.encode()
-
-
-def _rename(call: Call) -> Reply:
-    _, source_key, target_key = call.words
-    value = call.find(source_key)
-    if value is None:
-        return _NO_SUCH_KEY
-    if call.name == "renamenx" and call.find(target_key) is not None:
-        return 0
-    del call.database[source_key]
-    call.database[target_key] = value
-    return 1 if call.name == "renamenx" else OK
-
-
-def _expire(unit_ms: int, *, absolute: bool) -> Row:
-    def run(call: Call) -> Reply:
-        conditions = {word.upper() for word in call.words[3:]}
-        if conditions and call.version < (7, 0):
-            return wrong_number(call.name)
-        for word in call.words[3:]:
-            if word.upper() not in {b"NX", b"XX", b"GT", b"LT"}:
-                return Error(f"ERR Unsupported option {word.decode(errors='surrogateescape')}")
-        if b"NX" in conditions and len(conditions) > 1:
-            return Error("ERR NX and XX, GT or LT options at the same time are not compatible")
-        if {b"GT", b"LT"} <= conditions:
-            return Error("ERR GT and LT options at the same time are not compatible")
-        time = integer(call.words[2])
-        if time is None:
-            return NOT_AN_INTEGER
-        return _expire_key(call, time * unit_ms + (0 if absolute else call.now_ms), conditions)
-
-    return Row(run, -3)
-
-
-def _expire_key(call: Call, expires_ms: int, conditions: set[bytes]) -> Reply:
-    value = call.find(call.words[1])
-    if value is None:
-        return 0
-    current = value.expires_ms
-    refused = (
-        (b"NX" in conditions and current is not None)
-        or (b"XX" in conditions and current is None)
-        or (b"GT" in conditions and (current is None or expires_ms <= current))
-        or (b"LT" in conditions and current is not None and expires_ms >= current)
-    )
-    if refused:
-        return 0
-    value.expires_ms = expires_ms
-    if expires_ms <= call.now_ms:
-        del call.database[call.words[1]]
-    return 1
-
-
-def _persist(call: Call) -> Reply:
-    value = call.find(call.words[1])
-    if value is None or value.expires_ms is None:
-        return 0
-    value.expires_ms = None
-    return 1
-
-
-def _pttl(call: Call) -> int:
-    value = call.find(call.words[1])
-    if value is None:
-        return -2
-    return -1 if value.expires_ms is None else max(0, value.expires_ms - call.now_ms)
-
-
-def _ttl(call: Call) -> int:
-    left = _pttl(call)
-    return left if left < 0 else (left + 500) // 1000
-
-
 NATIVE: dict[str, Row] = {
     "hset": Row(_hset, -4),
     "hmset": Row(_hset, -4),
@@ -325,19 +229,10 @@ NATIVE: dict[str, Row] = {
     "smembers": Row(_smembers, 2),
     "scard": _length("set"),
     "sismember": _contains("set"),
-    "set": Row(_set, 3),
-    "get": Row(_get, 2),
-    "del": Row(_del, -2),
-    "unlink": Row(_del, -2),
-    "exists": Row(_exists, -2),
-    "type": Row(_type, 2),
-    "rename": Row(_rename, 3),
-    "renamenx": Row(_rename, 3),
-    "expire": _expire(1000, absolute=False),
-    "pexpire": _expire(1, absolute=False),
-    "expireat": _expire(1000, absolute=True),
-    "pexpireat": _expire(1, absolute=True),
-    "persist": Row(_persist, 2),
-    "ttl": Row(_ttl, 2),
-    "pttl": Row(_pttl, 2),
+    "zrem": _removal("zset"),
+    "zcard": _length("zset"),
+    **LISTS,
+    **ZSETS,
+    **STORES,
+    **KEYS,
 }

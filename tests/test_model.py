@@ -1,7 +1,7 @@
-"""The proxy before a real Redis against the oracle: any commands, in any order, deadlines passing.
+"""Two proxies before a real Redis against the oracle: any commands, any order, deadlines passing.
 
 Replies are compared one by one, and at each example's end all that stands in Redis. The model
-shares nothing with the proxy but SEMANTICS.md. By default this takes seconds;
+shares nothing with the proxies but SEMANTICS.md. By default this takes seconds;
 TTLPROXY_HYPOTHESIS=deep goes on for TTLPROXY_DEEP_MINUTES in all.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,13 +26,16 @@ from tests.command_strategies import (
     ELEMENTS,
     KEYS,
     PLACES,
-    STOCK,
     STRING,
+    TYPES,
     Fleeting,
     Words,
+    blocking_command,
     command,
     fleeting,
+    stock,
 )
+from tests.conftest import StartProxy
 from tests.containers import IMAGES, Container, why_no_engine
 from tests.servers import Proxy, Server, find_binaries
 from tests.trial import DATABASES, Site, Trial
@@ -47,6 +52,8 @@ _COMMON = settings(
 settings.register_profile("fast", _COMMON, max_examples=25, stateful_step_count=25)
 settings.register_profile("deep", _COMMON, max_examples=200, stateful_step_count=80)
 
+T = TypeVar("T")
+
 TIMEOUT_S = 0 if DEEP else 600  # Hypothesis gives shrinking 300 s
 
 CLIENT = st.integers(0, len(DATABASES) - 1)
@@ -58,33 +65,53 @@ ASIDES: list[Words] = [
 ]
 
 
+# What an example is about: one type alone goes deepest.
+FOCUS = [*((type_,) for type_ in TYPES), ("set", "zset"), TYPES]
+
+
+def _drawn(
+    strategy: Callable[[tuple[str, ...]], st.SearchStrategy[T]],
+) -> st.SearchStrategy[T]:
+    """Of the types that the running example is about."""
+    return st.runner().flatmap(lambda machine: strategy(machine.types))
+
+
+def _commands(least: int, most: int) -> st.SearchStrategy[list[Words]]:
+    return _drawn(lambda types: st.lists(command(types), min_size=least, max_size=most))
+
+
 class Conversation(RuleBasedStateMachine):
-    """Clients of one proxy. Each rule is one write by one of them."""
+    """Clients of two proxies. Each rule is one write by one of them."""
 
     site: Site
     trial: Trial
+    types: tuple[str, ...] = TYPES
 
     @initialize(
         keys=st.permutations(KEYS),
         elements=st.permutations(ELEMENTS),
+        types=st.deferred(lambda: st.sampled_from(FOCUS)),
         stocked=st.booleans(),
     )
-    def begin(self, keys: list[bytes], elements: list[bytes], stocked: bool) -> None:
+    def begin(
+        self, keys: list[bytes], elements: list[bytes], types: tuple[str, ...], stocked: bool
+    ) -> None:
+        self.types = types
         self.trial = Trial(self.site, keys[: STRING.place + 1], elements[: len(PLACES)])
         if stocked:
             for client in (0, len(DATABASES) - 1):
-                self.trial.send(client, STOCK)
+                self.trial.send(client, stock(types))
 
-    @rule(client=CLIENT, commands=st.lists(command(), min_size=1, max_size=8))
+    @rule(client=CLIENT, commands=_commands(1, 8))
     def one_by_one(self, client: int, commands: list[Words]) -> None:
         for words in commands:
             self.trial.send(client, [words])
 
-    @rule(client=CLIENT, commands=st.lists(command(), min_size=2, max_size=6))
+    @rule(client=CLIENT, commands=_commands(2, 6))
     def pipeline(self, client: int, commands: list[Words]) -> None:
         self.trial.send(client, commands)
 
-    @rule(client=CLIENT, commands=st.lists(command(), min_size=1, max_size=5))
+    @rule(client=CLIENT, commands=_commands(1, 5))
     def transaction(self, client: int, commands: list[Words]) -> None:
         self.trial.send(client, [(b"MULTI",), *commands, (b"EXEC",)])
 
@@ -92,15 +119,12 @@ class Conversation(RuleBasedStateMachine):
     def speak_aside(self, client: int, words: Words) -> None:
         self.trial.send(client, [words])
 
-    @rule(client=CLIENT)
-    def set_a_string(self, client: int) -> None:
-        """A key of another type; SET over hashes and sets is not this test's."""
-        if self.trial.sessions[client].queued is None and self.trial.holds(client, STRING) <= {
-            "string"
-        }:
-            self.trial.send(client, [(b"SET", STRING, b"text")])
+    @rule(client=CLIENT, words=_drawn(blocking_command))
+    def block(self, client: int, words: Words) -> None:
+        if self.trial.sessions[client].queued is None:
+            self.trial.send(client, [words])
 
-    @rule(client=CLIENT, later=CLIENT, fleeting=fleeting())
+    @rule(client=CLIENT, later=CLIENT, fleeting=_drawn(fleeting))
     def look_just_after(self, client: int, later: int, fleeting: Fleeting) -> None:
         """R1: nobody reaped the element, and no command sees it, nor counts it."""
         self.trial.send(client, fleeting.first)
@@ -148,15 +172,21 @@ def share(request: pytest.FixtureRequest) -> int:
     return max(1, sum(f"[redis-{name}]" in item for item in mine for name in names))
 
 
+@pytest.fixture
+def proxies(proxy: Proxy, start_proxy: StartProxy) -> list[int]:
+    """The ports of two proxies before one server, over which the clients are spread."""
+    return [proxy.port, start_proxy(proxy.upstream).port]
+
+
 @pytest.mark.timeout(TIMEOUT_S)
 def test_any_conversation_is_answered_as_the_model_answers_it(
-    proxy: Proxy, server: Server | Container, share: int
+    proxies: list[int], server: Server | Container, share: int
 ) -> None:
-    _converse(Site(proxy.port, server.port, server.name), share)
+    _converse(Site(proxies, server.port, server.name), share)
 
 
 @pytest.mark.timeout(TIMEOUT_S)
 def test_nobody_sees_what_is_due_while_another_proxy_that_sleeps_holds_the_lease(
-    proxy: Proxy, server: Server | Container, share: int
+    proxies: list[int], server: Server | Container, share: int
 ) -> None:
-    _converse(Site(proxy.port, server.port, server.name, reaper=False), share)
+    _converse(Site(proxies, server.port, server.name, reaper=False), share)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any
 
 from redis.exceptions import ResponseError
 
+from tests.command_rows import SINCE
 from tests.command_strategies import FAR_MS, Element, Key, Time, Word, Words
 from tests.content import LEASE, Content, read
 from tests.model import Model, Plan, Session, Step
@@ -24,20 +26,21 @@ SWEEP_TIMEOUT_S = 10.0
 LAST_WORDS = 30
 LOOK_EVERY = 4  # writes: a look past the proxy costs as much as one of them
 EXPIRES = {b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT"}
+LEASE_TAKERS = {b"EXEC", b"FLUSHDB", b"FLUSHALL", b"SWAPDB"}
 DATABASES = (0, 0, 1)  # where each client starts
 
 
 class Site:
-    """The ports of a proxy and of the server behind it, for all examples of one test.
+    """The ports of proxies and of the server behind them, for all examples of one test.
 
     With `reaper` False somebody else holds the lease and never reaps: what goes on time goes
     because a request looked at it.
     """
 
     def __init__(
-        self, proxy_port: int, server_port: int, server_name: str, *, reaper: bool = True
+        self, proxy_ports: list[int], server_port: int, server_name: str, *, reaper: bool = True
     ) -> None:
-        self.proxy_port = proxy_port
+        self.proxy_ports = proxy_ports
         self.version = (6, 2) if server_name == "6.2" else (7, 0)
         self.reaper = reaper
         self.trials = 0
@@ -49,6 +52,10 @@ class Site:
         left = read(self.direct, self.version)
         if left.faults or any(left.model.databases):
             self.direct[0].ask("FLUSHALL")
+        self.keep_lease()
+
+    def keep_lease(self) -> None:
+        """A flush or SWAPDB takes the lease from where it was."""
         if not self.reaper:
             self.direct[0].ask("SET", LEASE, "the tests", "PX", 3_600_000)
 
@@ -68,7 +75,8 @@ class Trial:
         self.keys = [key + b"%d" % site.trials for key in keys]
         self.elements = elements
         self.worlds = Worlds(Model(site.version))
-        self.clients = [Client(site.proxy_port, db) for db in DATABASES]
+        ports = cycle(site.proxy_ports)
+        self.clients = [Client(port, db) for port, db in zip(ports, DATABASES, strict=False)]
         self.sessions = [Session(db) for db in DATABASES]
         self.start_ms = -(-self.clock() // 1000) * 1000
         self.failed = False
@@ -79,6 +87,9 @@ class Trial:
 
     def send(self, client: int, requests: list[Words]) -> None:
         """One write with all the requests; their replies are held against the model's."""
+        requests = [words for words in requests if self._is_known(words[0])]
+        if not requests:
+            return
         with self._faults_told():
             before_ms = self.clock()
             filled = [self._filled(words, before_ms) for words in requests]
@@ -87,6 +98,8 @@ class Trial:
             self.sent.append(
                 f"client {client} from {before_ms} to {after_ms}: {filled} -> {replies}"
             )
+            if any(args[0].upper() in LEASE_TAKERS for args in filled):
+                self.site.keep_lease()
             steps: list[tuple[Step, Reply]] = []
             for args, reply in zip(filled, replies, strict=True):
                 steps += self._steps(self.sessions[client], args, reply)
@@ -120,12 +133,6 @@ class Trial:
         while self.clock() <= last_ms:
             pass
 
-    def holds(self, client: int, key: Key) -> set[str]:
-        """The types `key` may have now; empty when it is surely absent."""
-        db = self.sessions[client].db
-        values = (model.databases[db].get(self.keys[key.place]) for model in self.worlds.models)
-        return {value.type for value in values if value is not None}
-
     def finish(self) -> None:
         """Everything that stands in Redis is what should, and DEL leaves nothing of it."""
         if self.failed:
@@ -135,7 +142,7 @@ class Trial:
             self._look(swept=self.site.reaper)
             self.worlds = Worlds(Model(self.site.version))
             for db in range(len(self.site.direct)):
-                last = Client(self.site.proxy_port, db)
+                last = Client(self.site.proxy_ports[db % len(self.site.proxy_ports)], db)
                 last.ask("DEL", *self.keys)
                 last.close()
             self._look(swept=True)
@@ -143,6 +150,11 @@ class Trial:
     def close(self) -> None:
         for client in self.clients:
             client.close()
+
+    def _is_known(self, name: Word) -> bool:
+        """Whether a server of this version has such a command."""
+        wanted = SINCE.get(name.upper(), (0, 0)) if isinstance(name, bytes) else (0, 0)
+        return wanted <= self.site.version
 
     def _ask(self, client: Client, requests: list[list[bytes]]) -> list[Reply]:
         if len(requests) == 1:

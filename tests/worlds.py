@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from tests.model import Model, Step
-from tests.model_data import Error, Reply
+from tests.model_data import Error, Reply, Value
 
 MAX_RUNS = 5000  # of the model for one write; some 0.2 s
 
@@ -82,8 +82,8 @@ def _instants(
     model: Model, step: Step, before_ms: int, at_ms: int, after_ms: int
 ) -> Iterator[tuple[int, int]]:
     """(reaped_ms, now_ms) as they may have been; one where the clock makes no difference."""
-    straddled = any(before_ms <= deadline < after_ms for deadline in _deadlines(model))
-    if not straddled and not _reads_clock(step.args):
+    straddled = any(before_ms <= deadline < after_ms for deadline in _named(model, step.args))
+    if not straddled and not _reads_clock(step.args, before_ms, after_ms):
         yield at_ms, at_ms
         return
     for now_ms in range(at_ms, after_ms + 1):
@@ -91,30 +91,65 @@ def _instants(
             yield reaped_ms, now_ms
 
 
-def _reads_clock(args: list[bytes]) -> bool:
+def _reads_clock(args: list[bytes], before_ms: int, after_ms: int) -> bool:
+    """Whether the clock makes a difference; to an absolute time only where it is about now."""
     name = args[0].lower()
-    return b"expire" in name or b"ttl" in name or name in {b"hsetex", b"saddex"}
+    if b"expiretime" in name:
+        return False
+    words = {word.upper() for word in args}
+    if b"expireat" in name or words & {b"EXAT", b"PXAT"}:
+        times = [int(word) for word in args if word.isdigit()]
+        return any(before_ms <= ms <= after_ms for time in times for ms in (time, time * 1000))
+    return b"expire" in name or b"ttl" in name or name.endswith(b"ex") or name == b"set"
+
+
+def _named(model: Model, args: list[bytes]) -> Iterator[int]:
+    """The deadlines of the keys in the words; KEYS is about all of them."""
+    for database in model.databases:
+        for key in database if args[0].lower() == b"keys" else set(args[1:]):
+            if key in database:
+                yield from _of(database[key])
 
 
 def _deadlines(model: Model) -> Iterator[int]:
     for database in model.databases:
         for value in database.values():
-            yield from value.deadlines.values()
-            if value.expires_ms is not None:
-                yield value.expires_ms
+            yield from _of(value)
+
+
+def _of(value: Value) -> Iterator[int]:
+    yield from value.deadlines.values()
+    if value.expires_ms is not None:
+        yield value.expires_ms
+
+
+_UNORDERED = {b"smembers", b"sunion", b"sinter", b"sdiff", b"keys"}
 
 
 def same(args: list[bytes], expected: Reply, seen: Reply) -> bool:
-    """Equal where Redis promises it: the order of fields and members is its own affair."""
+    """Equal where Redis promises it: the order of fields and members is its own affair.
+
+    Lists are compared flat, for under RESP3 pairs are lists of their own.
+    """
     if isinstance(expected, Error) and isinstance(seen, Error):
         return _bare(expected) == _bare(seen)
     if isinstance(expected, list) and isinstance(seen, list):
         name = args[0].lower()
+        words, others = list(_flat(expected)), list(_flat(seen))
         if name == b"hgetall":
-            return _pairs(expected) == _pairs(seen)
-        if name == b"smembers":
-            return sorted(map(repr, expected)) == sorted(map(repr, seen))
+            return _pairs(words) == _pairs(others)
+        if name in _UNORDERED:
+            return sorted(map(repr, words)) == sorted(map(repr, others))
+        return words == others
     return type(expected) is type(seen) and expected == seen
+
+
+def _flat(replies: list[Reply]) -> Iterator[Reply]:
+    for reply in replies:
+        if isinstance(reply, list):
+            yield from _flat(reply)
+        else:
+            yield reply
 
 
 def _bare(error: Error) -> str:

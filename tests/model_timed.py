@@ -1,0 +1,314 @@
+"""The writes that set a deadline in the same step, as the oracle does them: HSETEX and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.model_data import (
+    MAX_DEADLINE_MS,
+    NOT_A_FLOAT,
+    NOT_AN_INTEGER,
+    Call,
+    Error,
+    Reply,
+    Row,
+    Value,
+    integer,
+    score_text,
+    wrong_number,
+)
+from tests.model_lists import push
+from tests.model_zsets import Flags, score_in, scores_of
+
+_UNITS_MS = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
+_NEGATIVE = Error("ERR invalid expire time, must be >= 0")
+
+
+class Noun(NamedTuple):
+    """How a type calls its elements."""
+
+    prefix: str
+    type: str
+    singular: str
+
+    @property
+    def word(self) -> bytes:
+        """What announces the count in the long forms."""
+        return f"{self.singular}s".upper().encode()
+
+
+_FIELD = Noun("h", "hash", "field")
+_MEMBER = Noun("s", "set", "member")
+
+
+def deadline_ms(word: bytes, unit_ms: int, base_ms: int, command: str) -> int | Error:
+    time = integer(word)
+    if time is None:
+        return NOT_AN_INTEGER
+    if time < 0:
+        return _NEGATIVE
+    if time * unit_ms + base_ms > MAX_DEADLINE_MS:
+        return Error(f"ERR invalid expire time in '{command}' command")
+    return time * unit_ms + base_ms
+
+
+FIELD = Noun("h", "hash", "field")
+MEMBER = Noun("s", "set", "member")
+ZMEMBER = Noun("z", "zset", "member")
+ELEMENT = Noun("l", "list", "element")
+
+
+# --- the words between the key and FIELDS, MEMBERS or ELEMENTS
+
+
+@dataclass
+class Options:
+    """What was said of the write, and what follows it.
+
+    `keep` spares the deadlines of what is there; `deadline` None means without one.
+    """
+
+    said: set[bytes] = field(default_factory=set)
+    deadline: int | None = None
+    keep: bool = False
+    most: int | None = None
+    rest: list[bytes] = field(default_factory=list)
+
+    def take(self, call: Call, word: bytes, words: list[bytes]) -> Error | None:
+        """One option that any of these commands has; `words` are those behind it."""
+        if word == b"MAXLEN":
+            self.most = integer(words.pop(0))
+            return None
+        if self.keep or self.deadline is not None:
+            return Error("ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified")
+        if word == b"KEEPTTL":
+            self.keep = True
+            return None
+        if not words:
+            return Error("ERR missing expire time")
+        base_ms = 0 if word.endswith(b"AT") else call.now_ms
+        time = deadline_ms(words.pop(0), _UNITS_MS[word], base_ms, call.name)
+        if isinstance(time, Error):
+            return time
+        self.deadline = time
+        return None
+
+
+_ANYWHERE = {*_UNITS_MS, b"KEEPTTL", b"MAXLEN"}
+
+
+class Grammar(NamedTuple):
+    """Which options one of the commands has; only one of `conditions` may be said, any `flags`."""
+
+    noun: Noun
+    width: int
+    conditions: tuple[bytes, ...] = ()
+    flags: tuple[bytes, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Redis 8 takes options also behind the fields."""
+        return self.noun is FIELD
+
+
+def _options(call: Call, grammar: Grammar) -> Options | Error:
+    """Reads as Redis 8 does, word by word, first fault first; HSETEX takes options after FIELDS."""
+    options = Options()
+    words = call.words[2:]
+    while words:
+        said = words.pop(0)
+        word = said.upper()
+        if word == grammar.noun.word:
+            if options.rest:
+                return Error("ERR FIELDS keyword specified multiple times")
+            rest = _counted(call, grammar, words)
+            if isinstance(rest, Error):
+                return rest
+            options.rest = rest
+            words = words[1 + len(rest) :]
+        elif word in grammar.conditions:
+            if options.said & set(grammar.conditions):
+                first, second = sorted(each.decode() for each in grammar.conditions)[::-1]
+                return Error(f"ERR Only one of {first} or {second} arguments can be specified")
+            options.said.add(word)
+        elif word in grammar.flags:
+            options.said.add(word)
+        elif word in _ANYWHERE:
+            fault = options.take(call, word, words)
+            if fault is not None:
+                return fault
+        else:
+            return Error(f"ERR unknown argument: {said.decode(errors='surrogateescape')}")
+    if options.rest:
+        return options
+    return Error("ERR missing FIELDS argument") if grammar.open else wrong_number(call.name)
+
+
+def _counted(call: Call, grammar: Grammar, words: list[bytes]) -> list[bytes] | Error:
+    """`n` and n times `width` words; where the grammar is open, more may follow."""
+    if len(words) < (1 if grammar.open else 1 + grammar.width):
+        return wrong_number(call.name)
+    count = integer(words[0])
+    if count is None or not 1 <= count < 2**31:
+        return Error(f"ERR invalid number of {grammar.noun.singular}s")
+    if grammar.open and count * grammar.width > len(words) - 1:
+        return Error("ERR wrong number of arguments")
+    if not grammar.open and count * grammar.width != len(words) - 1:
+        return wrong_number(call.name)
+    return words[1 : 1 + count * grammar.width]
+
+
+def _short(call: Call, width: int) -> Options | Error | None:
+    """`key [KEEPTTL] seconds ...`; None when it is the long form."""
+    words = call.words[2:]
+    keep = words[0].upper() == b"KEEPTTL" and integer(words[1]) is not None
+    if keep:
+        words.pop(0)
+    if integer(words[0]) is None:
+        return None
+    deadline = deadline_ms(words[0], 1000, call.now_ms, call.name)
+    if isinstance(deadline, Error):
+        return deadline
+    rest = words[1:]
+    if not rest or len(rest) % width:
+        return wrong_number(call.name)
+    return Options(deadline=deadline, keep=keep, rest=rest)
+
+
+def _read(call: Call, grammar: Grammar) -> Options | Error:
+    return _short(call, grammar.width) or _options(call, grammar)
+
+
+# --- what they do
+
+
+def _full(value: Value, elements: Iterable[bytes], options: Options) -> bool:
+    """MAXLEN: all or nothing. What is there already is never refused."""
+    new = set(elements) - value.elements.keys()
+    return options.most is not None and bool(new) and len(value) + len(new) > options.most
+
+
+def _date(call: Call, value: Value, element: bytes, options: Options, *, there: bool) -> None:
+    """Gives a written element its deadline; one already past takes it away (R6)."""
+    if options.keep and (there or options.deadline is None):
+        return
+    if options.deadline is None:
+        value.deadlines.pop(element, None)
+    elif options.deadline <= call.now_ms:
+        value.remove(element)
+    else:
+        value.deadlines[element] = options.deadline
+
+
+_HSETEX = Grammar(FIELD, 2, (b"FXX", b"FNX"))
+
+
+def _hsetex(call: Call) -> Reply:
+    options = _options(call, _HSETEX)
+    if isinstance(options, Error):
+        return options
+    value = call.typed(call.words[1], "hash")
+    if isinstance(value, Error):
+        return value
+    there = [field in value.elements for field in options.rest[::2]]
+    if (b"FNX" in options.said and any(there)) or (b"FXX" in options.said and not all(there)):
+        return 0
+    if _full(value, options.rest[::2], options):
+        return 0
+    for name, content in zip(options.rest[::2], options.rest[1::2], strict=True):
+        was_there = name in value.elements
+        value.elements[name] = content
+        _date(call, value, name, options, there=was_there)
+    call.store(call.words[1], value)
+    return 1
+
+
+_SADDEX = Grammar(MEMBER, 1, (b"XX", b"NX"))
+
+
+def _saddex(call: Call) -> Reply:
+    options = _read(call, _SADDEX)
+    if isinstance(options, Error):
+        return options
+    value = call.typed(call.words[1], "set")
+    if isinstance(value, Error):
+        return value
+    unwanted = {b"NX": True, b"XX": False}
+    refused = [unwanted[word] for word in options.said]
+    members = [each for each in options.rest if (each in value.elements) not in refused]
+    if _full(value, members, options):
+        return -1
+    added = 0
+    for member in members:
+        there = member in value.elements
+        added += not there
+        value.elements[member] = b""
+        _date(call, value, member, options, there=there)
+    call.store(call.words[1], value)
+    return added
+
+
+_ZADDEX = Grammar(ZMEMBER, 2, flags=(b"NX", b"XX", b"GT", b"LT", b"CH"))
+
+
+def _zaddex(call: Call) -> Reply:
+    options = _read(call, _ZADDEX)
+    if isinstance(options, Error):
+        return options
+    scores = scores_of(options.rest[::2])
+    if isinstance(scores, Error):
+        return NOT_A_FLOAT
+    value = call.typed(call.words[1], "zset")
+    if isinstance(value, Error):
+        return value
+    flags = Flags(options.said)
+    pairs = [
+        (member, score)
+        for member, score in zip(options.rest[1::2], scores, strict=True)
+        if not flags.skips(score_in(value, member), score)
+    ]
+    if _full(value, [member for member, _ in pairs], options):
+        return -1
+    added, updated = 0, 0
+    for member, score in pairs:
+        current = score_in(value, member)
+        added += current is None
+        updated += current is not None and current != score
+        value.elements[member] = score_text(score)
+        _date(call, value, member, options, there=current is not None)
+    call.store(call.words[1], value)
+    return added + updated if b"CH" in flags else added
+
+
+def _pushex(side: int) -> Row:
+    grammar = Grammar(ELEMENT, 1)
+
+    def run(call: Call) -> Reply:
+        options = _read(call, grammar)
+        if isinstance(options, Error):
+            return options
+        value = call.typed(call.words[1], "list")
+        if isinstance(value, Error):
+            return value
+        if options.most is not None and len(value) + len(options.rest) > options.most:
+            return -1
+        there = set(value.items)
+        push(value, side, options.rest)
+        length = len(value)
+        for element in options.rest:
+            _date(call, value, element, options, there=element in there)
+        call.store(call.words[1], value)
+        return length
+
+    return Row(run, -4)
+
+
+TIMED_WRITES: dict[str, Row] = {
+    "hsetex": Row(_hsetex, -6),
+    "saddex": Row(_saddex, -4),
+    "zaddex": Row(_zaddex, -5),
+    "lpushex": _pushex(0),
+    "rpushex": _pushex(-1),
+}
