@@ -115,7 +115,8 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
     -- A new index carries the key-level expiry of its data.
     local attention, left = at, redis.call('PTTL', data)
     if left >= 0 then
-      try('PEXPIRE', index, left)
+      -- In its last millisecond the data still answers; PEXPIRE 0 would drop the index before it.
+      try('PEXPIRE', index, math.max(left, 1))
       attention = math.min(at, now + left)
     end
     try('ZADD', schedule, ms(attention), data)
