@@ -248,6 +248,20 @@ def test_the_members_with_the_lowest_scores_go_first_where_none_has_a_deadline(
         """)
 
 
+def test_fields_with_deadlines_that_the_server_keeps_make_room_too(
+    proxy: Proxy, server: AnyServer
+) -> None:
+    with talking(proxy, server, OUTSIDE_MULTI[0]) as talk:
+        talk("""
+            HSET h a 1 b 1 c 1                  -> 3
+            HEXPIRE h 500 FIELDS 3 a b c        -> [1, 1, 1]
+            HSETEX h MAXLEN 2 EVICT EX 100 FIELDS 1 d 1 -> 1
+            wait 1
+            HLEN h                              -> 2
+            HTTL h FIELDS 1 d                   -> [100]
+        """)
+
+
 # --- the other words
 
 

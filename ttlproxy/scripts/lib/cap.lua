@@ -3,18 +3,18 @@
 -- reaps them. A type says size(), copies(element), how many of those are this one, and some(place).
 
 -- Lets elements that make `over` go, those with the earliest deadlines first, those without one last.
--- `spared` is not touched; the first `past` entries of the index have gone already.
-local function let_go(over, spared, past)
+-- `written` are not touched; those that are `gone` already are the first `past` entries of the index.
+local function let_go(over, written, gone, past)
   local before, chosen = index_first(index), {}
 
-  local function choose(elements, dated)
+  local function choose(elements)
     for _, element in ipairs(elements) do
       if over <= 0 then
         return
       end
-      local there = not spared[element] and (dated or not index_get(index, element)) and copies(element)
+      local there = not (written[element] or gone[element]) and copies(element)
       if there and there > 0 then
-        spared[element] = true
+        gone[element] = true
         chosen[#chosen + 1] = element
         over = over - there
       end
@@ -24,14 +24,14 @@ local function let_go(over, spared, past)
   local place = past
   repeat
     local dated = index_elements(index, place, place + 99)
-    choose(dated, true)
+    choose(dated)
     place = place + 100
   until over <= 0 or #dated < 100
   local left
   while over > 0 and left ~= false do
     local elements
     elements, left = some(left)
-    choose(elements, false)
+    choose(elements)
   end
   for _, element in ipairs(chosen) do
     index_set(index, element, now - 1)
@@ -83,7 +83,7 @@ local function has_room(elements, added)
     return false
   end
   if over > 0 and evict ~= '' then
-    let_go(over, written, past)
+    let_go(over, written, gone, past)
   end
   return true
 end
