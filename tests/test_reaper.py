@@ -12,7 +12,7 @@ from tests.containers import AnyServer
 from tests.processes import wait_until
 from tests.raw import Connection
 from tests.servers import Proxy
-from ttlproxy.reaper import adapt, plan
+from ttlproxy.reaper import adapt, plan, rest_ms
 from ttlproxy.registry import Place
 
 
@@ -37,6 +37,11 @@ def test_a_batch_shrinks_past_the_budget_and_grows_well_below_it() -> None:
     assert adapt(500, took_ms=1, budget_ms=5, largest=1000) == 1000
     assert adapt(500, took_ms=4, budget_ms=5, largest=1000) == 500
     assert adapt(10, took_ms=9, budget_ms=5, largest=1000) == 10
+
+
+def test_others_have_the_server_as_long_as_a_call_that_was_too_long_had_it() -> None:
+    assert rest_ms(90, budget_ms=5) == 90
+    assert rest_ms(4, budget_ms=5) == 0
 
 
 def _keys(server: AnyServer) -> set[bytes]:

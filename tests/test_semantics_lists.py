@@ -7,14 +7,18 @@ other types stands in test_semantics.py.
 from __future__ import annotations
 
 import re
+from contextlib import closing
 
 import pytest
 
 from tests.asked import until_blocked
+from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
-from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.content import LEASE
+from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, let_pass, said_in
 from tests.processes import wait_until
 from tests.raw import Connection, command
+from tests.redis_client import Client
 from ttlproxy.keys import Keys
 
 talk = said_in(WAYS)
@@ -96,6 +100,41 @@ def test_a_long_list_goes_as_a_whole(app: Connection, server: AnyServer) -> None
     app.ask("LPEXPIREELEMENT", "l", 10, "ELEMENTS", len(VALUES), *VALUES)
     with Connection(server.port) as direct:
         wait_until(lambda: direct.ask("EXISTS", "l") == b":0\r\n", "the list gone")
+
+
+def test_however_many_are_due_the_next_look_sees_none(app: Connection, server: AnyServer) -> None:
+    _fill(app, 2)
+    with closing(Client(server.port)) as clock:
+        clock.ask("SET", LEASE, "a test that never reaps", "PX", 60_000)
+        app.ask("LPEXPIREELEMENT", "l", 20, "ELEMENTS", 2500, *VALUES[:2500])
+        let_pass(clock, 20)
+        assert app.ask("LLEN", "l") == b":1000\r\n"
+        clock.ask("DEL", LEASE)
+
+
+def test_a_full_server_lets_the_elements_of_a_long_list_go(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with Connection(start_proxy(server.url).port) as app:
+        _fill(app, 1)
+        app.ask("LEXPIREELEMENT", "l", 100, "ELEMENTS", 1000, *VALUES[::3])
+        app.ask("LPEXPIREELEMENT", "l", 200, "ELEMENTS", 1000, *VALUES[::3])
+        app.ask("CONFIG", "SET", "maxmemory", 1)
+        assert app.ask("SET", "text", "x").startswith(b"-OOM")
+        expected = [value for number, value in enumerate(VALUES) if number % 3]
+        wait_until(lambda: _left(app) == expected, "what is left")
+
+
+@pytest.mark.parametrize("push", ["RPUSH l a", "RPUSHEX l KEEPTTL ELEMENTS 1 a"])
+def test_deadlines_of_a_list_that_went_behind_the_proxys_back_do_not_come_back(
+    app: Connection, server: AnyServer, push: str
+) -> None:
+    app.ask("RPUSHEX", "l", 100, "a", "b")
+    with Connection(server.port) as direct:
+        direct.ask("DEL", "l")
+    assert app.ask(*push.split()) == b":1\r\n"
+    assert app.ask("LTTLELEMENT", "l", "ELEMENTS", 2, "a", "b") == b"*2\r\n:-1\r\n:-2\r\n"
 
 
 def test_entries_of_a_long_list_that_was_emptied_by_a_script_are_swept(

@@ -95,6 +95,12 @@ def _long_tail(noun: Noun) -> str:
     return f"{noun.many.upper()} num{noun.many} {noun.one} [{noun.one} ...]"
 
 
+def _complexity(noun: Noun, cost: str, meaning: str) -> str:
+    if noun.walks:
+        return f"O(L+{cost}), {meaning}, L the length of the {noun.type}"
+    return f"O({cost}), {meaning}"
+
+
 def _setter(noun: Noun, name: str, unit_ms: int, relative: bool, examples: _Examples) -> Virtual:
     unit = UNITS[unit_ms] if relative else f"unix-time-{UNITS[unit_ms]}"
     how = "to live" if relative else "of expiry"
@@ -107,7 +113,7 @@ def _setter(noun: Noun, name: str, unit_ms: int, relative: bool, examples: _Exam
             f"key {unit} [NX|XX|GT|LT] {_long_tail(noun)}",
         ),
         reply=f"1 set, 0 condition not met, 2 already past: deleted, -2 no such key or {noun.one}",
-        complexity=f"O(N*log(M)), N {noun.many} named, M with a deadline",
+        complexity=_complexity(noun, "N*log(M)", f"N {noun.many} named, M with a deadline"),
         since="0.1.0",
         plan=partial(_plan_set, noun, name, unit_ms, b"1" if relative else b"0"),
         example=examples.setter(name, unit_ms, relative),
@@ -124,7 +130,7 @@ def _getter(noun: Noun, name: str, unit_ms: int, relative: bool, examples: _Exam
         forms=(f"key {noun.one}", f"key {_long_tail(noun)}"),
         no_form_has=4,
         reply=f"the time, -1 no deadline, -2 no such key or {noun.one}",
-        complexity=f"O(N), N {noun.many} named",
+        complexity=_complexity(noun, "N", f"N {noun.many} named"),
         since="0.1.0",
         plan=partial(_plan_get, noun, name, b"%d" % unit_ms, b"1" if relative else b"0"),
         example=examples.getter(name, unit_ms, relative),
@@ -139,7 +145,7 @@ def _persist(noun: Noun, name: str, examples: _Examples) -> Virtual:
         forms=(f"key {noun.one}", f"key {_long_tail(noun)}"),
         no_form_has=4,
         reply=f"1 removed, -1 had none, -2 no such key or {noun.one}",
-        complexity=f"O(N*log(M)), N {noun.many} named, M with a deadline",
+        complexity=_complexity(noun, "N*log(M)", f"N {noun.many} named, M with a deadline"),
         since="0.1.0",
         plan=partial(_plan_persist, noun, name),
         example=examples.persist(name),

@@ -40,12 +40,16 @@ NO_TIME = Time(b"", b"0")
 
 @dataclass(frozen=True)
 class Noun:
-    """What the elements of a type are called: in command names, as keyword, in Redis's errors."""
+    """What the elements of a type are called: in command names, as keyword, in Redis's errors.
+
+    walks: to find one takes a walk along the key.
+    """
 
     type: str
     prefix: str
     one: str
     many: str
+    walks: bool = False
 
     @property
     def group(self) -> str:

@@ -14,7 +14,7 @@ from ttlproxy.commands.grammar import Form, Noun
 from ttlproxy.commands.overrides import named, on_key, on_two_keys, rest
 from ttlproxy.commands.spec import Virtual
 
-NOUN = Noun(type="list", prefix="L", one="element", many="elements")
+NOUN = Noun(type="list", prefix="L", one="element", many="elements", walks=True)
 
 
 def _moved(args: Sequence[bytes]) -> Sequence[bytes]:
@@ -41,7 +41,7 @@ def _push(name: str, end: str) -> Virtual:
         ),
         complexity=(
             "O(N*log(M)), N elements named, M with a deadline;"
-            " with KEEPTTL or MAXLEN O(N*L), L the length of the list"
+            " with KEEPTTL or MAXLEN O(L+N*log(M)), L the length of the list"
         ),
         since="0.1.0",
         plan=partial(writes.plan, Form(name, NOUN, capped=True), "list_pushex"),

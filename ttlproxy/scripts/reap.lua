@@ -10,15 +10,25 @@
 -- include list_reap
 -- include events
 local function by(command)
-  return function(...)
-    return redis.call(command, data, ...)
+  return function(element)
+    return redis.call(command, data, element)
+  end
+end
+
+local function all_by(command)
+  return function(elements)
+    local removed = 0
+    batches(1, #elements, function(from, to)
+      removed = removed + redis.call(command, data, unpack(elements, from, to))
+    end)
+    return removed
   end
 end
 
 local removers = {
-  hash = by('HDEL'),
-  set = by('SREM'),
-  zset = by('ZREM'),
+  hash = all_by('HDEL'),
+  set = all_by('SREM'),
+  zset = all_by('ZREM'),
   list = remove_from_list,
 }
 local lengths = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN' }
@@ -28,10 +38,9 @@ if not removers[kind] then
   return failure or { now, 0, -1, 0, kind }
 end
 if kind == 'list' then
-  limit = math.max(limit, math.floor(redis.call('LLEN', data) / 16))
+  limit = math.max(limit, math.floor(redis.call('LLEN', data) / 32))
 end
 local due = index_due(index, now, limit)
-local removed = 0
 
 -- Redis says hexpired of fields that are there, and of no others.
 local finders = { hash = by('HEXISTS'), set = by('SISMEMBER'), zset = by('ZSCORE'), list = has }
@@ -49,8 +58,8 @@ end
 -- The index first: LSET, with which a list is reaped, is refused by a full server as a first write.
 batches(1, #due, function(from, to)
   redis.call('ZREM', index, unpack(due, from, to))
-  removed = removed + removers[kind](unpack(due, from, to))
 end)
+local removed = removers[kind](due)
 local first = index_reschedule(data, index, schedule, now)
 local ghosts = redis.call('ZCARD', index) > redis.call(lengths[kind], data)
 return failure or { now, removed, first or -1, ghosts and 1 or 0, kind }

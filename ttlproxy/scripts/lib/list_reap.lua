@@ -1,7 +1,7 @@
 -- Removes every entry that equals one of the values; returns how many there were. The places of many
 -- are found in one walk: those at the ends are trimmed, the others are made equal and go together.
-local function remove_from_list(...)
-  local values, positions = { ... }, {}
+local function remove_from_list(values)
+  local positions = {}
   if #values <= FEW then
     local removed = 0
     for _, value in ipairs(values) do
