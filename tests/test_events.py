@@ -84,6 +84,8 @@ HEARD = [
     ("HSET h a 1 b 2", "HEXPIRE h 100 FIELDS 3 a zz b", ["hexpire h a b"]),
     ("HSET h a 1", "HEXPIRE h 100 XX FIELDS 1 a; HEXPIREFIELD h zz 1", []),
     ("HSET h a 1 b 2", "HEXPIREFIELD h a 0", ["hdel h"]),
+    ("HSET h a 1 b 2", "HEXPIRE h 0 FIELDS 3 a b a", ["hdel h", "del h"]),
+    ("HSET h a 1 b 2", "HGETEX h PXAT 1 FIELDS 2 a b", ["hdel h", "del h"]),
     ("HSET h a 1", "HPEXPIREAT h 1 FIELDS 1 a", ["hdel h", "del h"]),
     ("HSETEX h EX 9 FIELDS 2 a 1 b 2", "HPERSIST h FIELDS 3 a zz b", ["hpersist h a b"]),
     ("HSET h a 1", "HPERSISTFIELD h a; HTTL h FIELDS 1 a", []),

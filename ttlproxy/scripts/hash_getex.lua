@@ -11,6 +11,7 @@
 -- include typed
 -- include deadline
 -- include events
+-- include departures
 local before = index_first(index)
 local dated, persisted, cleared = {}, {}, 0
 
@@ -22,7 +23,7 @@ local function change(field)
     end
   elseif at and at <= now then
     cleared = cleared + (tonumber(index_clear(index, field)) or 0)
-    remove(field)
+    depart(field)
   elseif at then
     index_set(index, field, at)
     dated[#dated + 1] = field
@@ -31,7 +32,7 @@ end
 
 local values = {}
 for i = first_field, #ARGV do
-  local value = redis.pcall('HGET', data, ARGV[i])
+  local value = not departed[ARGV[i]] and redis.pcall('HGET', data, ARGV[i])
   if type(value) == 'table' then
     return value
   end
@@ -47,6 +48,7 @@ if dated[1] then
   index_was_set(db, prefix, data, index, schedule, now, before, at)
 end
 index_was_cleared(data, index, schedule, cleared)
+remove_departures()
 if failure then
   return failure
 end

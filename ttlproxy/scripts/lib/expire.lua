@@ -1,4 +1,5 @@
 -- include events
+-- include departures
 local function refuses(old)
   if condition == 'NX' then
     return old
@@ -15,7 +16,7 @@ local before = index_first(index)
 local dated, cleared = {}, 0
 
 local function expire(element)
-  if has(element) == 0 then
+  if departed[element] or has(element) == 0 then
     return -2
   end
   local old = index_get(index, element)
@@ -25,7 +26,7 @@ local function expire(element)
   if at <= now then
     cleared = cleared + 1
     index_clear(index, element)
-    remove(element)
+    depart(element)
     return 2
   end
   index_set(index, element, at)
@@ -44,6 +45,7 @@ if dated[1] then
   index_was_set(db, prefix, data, index, schedule, now, before, at)
 end
 index_was_cleared(data, index, schedule, cleared)
+remove_departures()
 if not failure then
   notify(class, 'expire', db, data, dated)
 end

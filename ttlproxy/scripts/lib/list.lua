@@ -37,7 +37,9 @@ local function has(element)
   return type(found) == 'table' and found or found and 1 or 0
 end
 
-local function remove(element)
-  looked_for[element] = looked_for[element] and 0
-  return try('LREM', data, 0, element)
+local function remove(...)
+  for _, element in ipairs({ ... }) do
+    looked_for[element] = looked_for[element] and 0
+    try('LREM', data, 0, element)
+  end
 end

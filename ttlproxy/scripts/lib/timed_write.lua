@@ -1,4 +1,5 @@
 -- include events
+-- include departures
 -- The elements that were given a deadline: once they are written, `notify` says so.
 local dated = {}
 
@@ -22,7 +23,7 @@ local function write_deadlines(elements, keep)
       else
         cleared = cleared + (tonumber(index_clear(index, element)) or 0)
         if past then
-          remove(element)
+          depart(element)
         end
       end
     end
@@ -31,5 +32,6 @@ local function write_deadlines(elements, keep)
     index_was_set(db, prefix, data, index, schedule, now, before, at)
   end
   index_was_cleared(data, index, schedule, cleared)
+  remove_departures()
   return not past
 end

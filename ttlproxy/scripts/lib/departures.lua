@@ -1,0 +1,18 @@
+-- Elements whose time is already past go together, after all that is written of deadlines, and in one
+-- call, for which Redis publishes one event.
+local departed, departures = {}, {}
+
+local function depart(element)
+  if not departed[element] then
+    departed[element] = true
+    departures[#departures + 1] = element
+  end
+end
+
+local function remove_departures()
+  batches(1, #departures, function(from, to)
+    if not failure then
+      remove(unpack(departures, from, to))
+    end
+  end)
+end
