@@ -158,6 +158,12 @@ def test_after_a_flush_of_scripts_their_text_is_sent(world: World) -> None:
     assert world.names("SCRIPT FLUSH", "HTTLFIELD h f") == [b"SCRIPT", b"EVAL"]
 
 
+def test_a_flush_inside_a_transaction_counts_when_exec_comes(world: World) -> None:
+    world.say("MULTI", "SCRIPT FLUSH")
+    world.scripts.loaded = True  # loaded anew meanwhile
+    assert world.names("EXEC", "HTTLFIELD h f") == [b"EXEC", b"EVAL"]
+
+
 def test_a_database_that_was_selected_is_only_believed(world: World) -> None:
     (first,) = world.say("HEXPIREFIELD h f 9")
     _, second = world.say("SELECT 3", "HEXPIREFIELD h f 9")

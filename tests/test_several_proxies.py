@@ -113,7 +113,7 @@ def test_the_same_key_in_two_databases_has_two_deadlines(three: list[Connection]
 def test_a_flush_of_scripts_is_not_noticed(three: list[Connection]) -> None:
     one, _, _ = three
     one.ask("HSET", "h", "a", 1)
-    for _ in range(20):
+    for _ in range(3000):  # over some heartbeats of the link, which loads them again
         assert one.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
         assert one.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
 

@@ -72,7 +72,7 @@ class Caller:
 
     def flushed(self) -> None:
         """A SCRIPT FLUSH is on its way."""
-        self._scripts.loaded = False
+        self._scripts.flushed()
 
     def notifying(self, flags: str) -> None:
         """A CONFIG SET of the keyspace events is on its way; the link sees whether it is taken."""
@@ -115,6 +115,7 @@ class Session:
         "_in_multi",
         "_multi_databases",
         "_multi_filled",
+        "_multi_flushes",
         "_multi_keys",
         "_multi_written",
         "_now_ms",
@@ -155,6 +156,7 @@ class Session:
         self._in_multi = False
         self._multi_keys: set[bytes] = set()
         self._multi_databases: set[int] = set()
+        self._multi_flushes = False
         # All that the client may be logged in as: what it tried may have failed.
         self._users = {b"default"}
         self._multi_written: set[bytes] = set()
@@ -387,6 +389,8 @@ class Session:
         self._sweep(self._multi_written)
         self._fill(self._multi_filled)
         self.reap_in.update(self._multi_databases)
+        if self._multi_flushes:
+            self._caller.flushed()
         self._forget_multi()
 
     def _discard(self, args: list[bytes], now_ms: int) -> None:
@@ -396,6 +400,7 @@ class Session:
     def _forget_multi(self) -> None:
         self._multi_keys, self._multi_written, self._multi_filled = set(), set(), set()
         self._multi_databases = set()
+        self._multi_flushes = False
 
     def _select(self, args: list[bytes], now_ms: int) -> None:
         if len(args) == 2 and args[1].isdigit() and len(args[1]) < 10:
@@ -436,6 +441,7 @@ class Session:
     def _script(self, args: list[bytes], now_ms: int) -> None:
         if len(args) > 1 and args[1].upper() == b"FLUSH":
             self._caller.flushed()
+            self._multi_flushes = self._in_multi
 
     def _auth(self, args: list[bytes], now_ms: int) -> None:
         if len(args) == 3:

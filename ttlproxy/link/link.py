@@ -89,6 +89,7 @@ class Link:
         self._pushes: Pushes | None = None
         self._session_reaps: SessionReaps | None = None
         self._reload = False
+        self._flushes = 0  # of scripts, up to the last heartbeat
         self._failures = 0
 
     def receive_pushes(self) -> None:
@@ -220,11 +221,11 @@ class Link:
                 log.warning("Redis has %s %s: %s", name, value, why)
 
     async def _load_scripts(self, redis: Redis) -> None:
-        traits = self.scripts.traits
+        traits, flushes = self.scripts.traits, self.scripts.flushes
         loads = [(0, (b"SCRIPT", b"LOAD", script.text)) for script in self.scripts.values()]
         for reply in await run(redis, loads):
             valid(reply)
-        self.scripts.loaded = self.scripts.traits == traits
+        self.scripts.loaded = (self.scripts.traits, self.scripts.flushes) == (traits, flushes)
 
     async def _load(self, redis: Redis) -> None:
         """Reads all schedules into the registry, while announcements go on arriving."""
@@ -275,7 +276,9 @@ class Link:
             self.clock.learn(int(seconds) * 1000 + int(microseconds) // 1000, sent)
             if not error(events) and self.scripts.traits == traits:
                 self.scripts.suit(traits.notifying(_setting(events)))
-            if not all(valid(known)) or not self.scripts.loaded:
+            # A flush that has just passed may not have been carried out yet.
+            calm, self._flushes = self._flushes == self.scripts.flushes, self.scripts.flushes
+            if calm and not (all(valid(known)) and self.scripts.loaded):
                 await self._load_scripts(redis)
             self.registry.others(subscribers != [self.keys.channel, 1])
             self.registry.beat()

@@ -44,6 +44,7 @@ class Scripts(Mapping[str, Script]):
     """All scripts, made for one prefix of internal keys and one server.
 
     loaded: whether Redis is believed to know them by their SHA; where not, the text is sent.
+    flushes: how many SCRIPT FLUSH have passed.
     """
 
     def __init__(self, prefix: bytes) -> None:
@@ -53,7 +54,13 @@ class Scripts(Mapping[str, Script]):
             for entry in files(__name__).iterdir()
             if entry.name.endswith(".lua")
         )
+        self.flushes = 0
         self._make(Traits())
+
+    def flushed(self) -> None:
+        """A SCRIPT FLUSH is on its way."""
+        self.loaded = False
+        self.flushes += 1
 
     def suit(self, traits: Traits) -> None:
         """Makes them for a server like this; it does not know them yet, if they have changed."""
