@@ -48,6 +48,7 @@ LCS {short} {short} IDX WITHMATCHLEN
 STRALGO LCS KEYS {short} {short}
 DUMP {string}
 RESTORE {string} 0 {value}
+RESTORE-ASKING {string} 0 {value}
 HSET {hash} {field} {value}
 HSET {hash} {field} {value} {field} {value}
 HSET {hash} {field}
@@ -123,7 +124,10 @@ ZPOPMIN {zset}
 ZPOPMAX {zset} 2
 ZMPOP 2 {zset} {zset} MIN COUNT 2
 BZPOPMIN {zset} {zset} 0.005
+BZPOPMAX {zset} 0.005
 BZMPOP 0.005 1 {zset} MAX
+ZRANDMEMBER {missing}
+ZRANDMEMBER {zset} 0
 ZUNION 2 {zset} {zset} WITHSCORES
 ZINTER 2 {zset} {set} WEIGHTS 2 {float} WITHSCORES
 ZDIFF 2 {zset} {zset}
@@ -179,6 +183,9 @@ XPENDING {stream} g1
 XCLAIM {stream} g1 c2 0 {id} JUSTID
 XAUTOCLAIM {stream} g1 c2 0 0 JUSTID
 XINFO GROUPS {stream}
+XINFO STREAM {stream}
+XINFO CONSUMERS {stream} nosuch
+XGROUP SETID {stream} g1 {id}
 SETBIT {string} {number} 1
 SETBIT {string} {number} 2
 GETBIT {string} {number}
@@ -201,6 +208,9 @@ GEOSEARCH {geo} FROMLONLAT 15 37 BYRADIUS 200 KM ASC WITHDIST WITHCOORD
 GEOSEARCHSTORE {geo} {geo} FROMLONLAT 15 37 BYBOX 400 400 KM ASC
 GEORADIUS {geo} 15 37 200 KM WITHHASH ASC
 GEORADIUSBYMEMBER {geo} {field} 100 KM ASC
+GEORADIUS_RO {geo} 15 37 200 KM WITHDIST ASC
+GEORADIUSBYMEMBER_RO {geo} {field} 100 KM DESC
+GEORADIUS {geo} 15 37 200 KM ASC STORE {geo}
 DEL {any}
 DEL {any} {any} {any}
 UNLINK {any} {any}
@@ -215,6 +225,10 @@ COPY {any} {any} DB {db}
 MOVE {any} {db}
 OBJECT ENCODING {any}
 OBJECT NOSUCH {any}
+OBJECT FREQ {any}
+OBJECT REFCOUNT {hash}
+OBJECT IDLETIME {missing}
+MIGRATE 127.0.0.1 1 {missing} 0 5
 EXPIRE {relative} 1000
 EXPIRE {any} -1
 EXPIRE {any} {bad}
@@ -288,15 +302,72 @@ CLIENT REPLY SKIP
 CLIENT REPLY ON
 CLIENT REPLY NOSUCH
 CLIENT NOSUCH
+CLIENT GETREDIR
+CLIENT TRACKING OFF
+CLIENT UNBLOCK 0
+CLIENT UNPAUSE
+CLIENT PAUSE soon
 ACL WHOAMI
 ACL GETUSER nobody
 ACL NOSUCH
+ACL CAT {value}
+ACL SETUSER someone off
+ACL DELUSER someone
+ACL DRYRUN default GET {any}
+ACL LOAD
+ACL SAVE
 ROLE
 READONLY
+READWRITE
 ASKING
+REPLCONF nosuch 1
+FAILOVER ABORT
 CLUSTER INFO
+CLUSTER ADDSLOTS 1
+CLUSTER ADDSLOTSRANGE 1 2
+CLUSTER BUMPEPOCH
+CLUSTER COUNT-FAILURE-REPORTS x
+CLUSTER COUNTKEYSINSLOT 1
+CLUSTER DELSLOTS 1
+CLUSTER DELSLOTSRANGE 1 2
+CLUSTER FAILOVER
+CLUSTER FLUSHSLOTS
+CLUSTER FORGET x
+CLUSTER GETKEYSINSLOT 1 1
+CLUSTER HELP
+CLUSTER KEYSLOT {any}
+CLUSTER LINKS
+CLUSTER MEET 127.0.0.1 1
+CLUSTER MYID
+CLUSTER NODES
+CLUSTER REPLICAS x
+CLUSTER REPLICATE x
+CLUSTER RESET
+CLUSTER SAVECONFIG
+CLUSTER SET-CONFIG-EPOCH 1
+CLUSTER SETSLOT 1 STABLE
+CLUSTER SHARDS
+CLUSTER SLAVES x
+CLUSTER SLOTS
 CONFIG GET databases
 CONFIG NOSUCH
+CONFIG SET nosuch 1
+CONFIG REWRITE
+CONFIG RESETSTAT
+DEBUG NOSUCH
+LATENCY DOCTOR
+LATENCY GRAPH nosuch
+LATENCY HISTORY nosuch
+LATENCY LATEST
+LATENCY RESET
+MEMORY PURGE
+MEMORY USAGE {missing}
+MODULE LIST
+MODULE LOAD /nonexistent
+MODULE LOADEX /nonexistent
+MODULE UNLOAD nosuch
+SLOWLOG RESET
+PFDEBUG NOSUCH {hll}
 COMMAND GETKEYS SET a b
 COMMAND GETKEYS GET
 EVAL return{KEYS[1],ARGV[1]}--d 1 {any} {value}
@@ -313,16 +384,35 @@ EVAL return(1)--d {bad}
 EVAL return(1)--d 3 {any}
 EVAL_RO return(redis.call('SET',KEYS[1],'x'))--d 1 {string}
 EVALSHA ffffffffffffffffffffffffffffffffffffffff 0
+EVALSHA_RO ffffffffffffffffffffffffffffffffffffffff 0
 EVALSHA 59a894e0767129567e4da12b7aa691b96fcc5fa5 1 {any} {value}
 SCRIPT LOAD return(1)--d
 SCRIPT EXISTS 59a894e0767129567e4da12b7aa691b96fcc5fa5 {field}
 SCRIPT NOSUCH
+SCRIPT FLUSH SYNC
+SCRIPT DEBUG nosuch
+SCRIPT KILL
 FUNCTION NOSUCH
+FUNCTION LOAD {value}
+FUNCTION LOAD REPLACE {library}
+FUNCTION DELETE mine
+FUNCTION DUMP
+FUNCTION RESTORE {value}
+FUNCTION FLUSH
+FUNCTION KILL
+FUNCTION LIST
+FUNCTION STATS
 FCALL nosuch 1 {any}
+FCALL put 1 {hash} {field} {value}
+FCALL_RO nosuch 1 {any}
+FCALL_RO put 1 {hash} {field} {value}
 PUBLISH differential-1 {value}
 SPUBLISH differential-1 {value}
 PUBSUB NUMSUB differential-1
 PUBSUB NUMPAT
+PUBSUB SHARDCHANNELS differential-*
+PUBSUB SHARDNUMSUB differential-1
+SUNSUBSCRIBE
 UNSUBSCRIBE
 PUNSUBSCRIBE
 UNSUBSCRIBE differential-1
@@ -335,6 +425,57 @@ SET {string}
 HSET
 LPUSH {list}
 """
+
+# With a word more or less these would tell what differs, or do harm.
+EXACT = """
+ACL GENPASS 0
+ACL LOG RESET
+CLIENT KILL 127.0.0.1:1
+CLIENT LIST TYPE replica
+COMMAND DOCS get nosuch
+COMMAND GETKEYSANDFLAGS GET a
+COMMAND INFO get nosuch
+COMMAND LIST FILTERBY MODULE nosuch
+LATENCY HISTOGRAM nosuch
+LOLWUT VERSION 99
+PUBSUB CHANNELS differential-*
+SLOWLOG GET 0
+""" + "".join(
+    f"{name} HELP\n"
+    for name in (
+        *("ACL", "CLIENT", "COMMAND", "CONFIG", "FUNCTION", "LATENCY", "MEMORY", "MODULE"),
+        *("OBJECT", "PUBSUB", "SCRIPT", "SLOWLOG", "XGROUP", "XINFO"),
+    )
+)
+
+# Commands that no row can compare.
+REASONS = {
+    "ACL|LIST": "shows the users of other tests",
+    "ACL|USERS": "shows the users of other tests",
+    "BGREWRITEAOF": "forks, and its answer depends on what else has forked",
+    "BGSAVE": "forks, and its answer depends on what else has forked",
+    "CLIENT|ID": "an id of its own for each connection",
+    "CLIENT|INFO": "an id of its own for each connection",
+    "COMMAND|COUNT": "counts the virtual commands too",
+    "HOST:": "Redis takes it for an attack and closes: see test_protocol_errors",
+    "INFO": "clocks, sizes, process ids",
+    "LASTSAVE": "a clock",
+    "MEMORY|DOCTOR": "sizes of a process",
+    "MEMORY|MALLOC-STATS": "sizes of a process",
+    "MEMORY|STATS": "sizes of a process",
+    "MONITOR": "shows other clients' requests: see test_conversations",
+    "PFSELFTEST": "takes seconds",
+    "POST": "Redis takes it for an attack and closes: see test_protocol_errors",
+    "PSYNC": "makes the connection a replica's: see test_conversations",
+    "RANDOMKEY": "picks at random",
+    "REPLICAOF": "makes the server a replica",
+    "SAVE": "writes a file, and is refused while a fork writes one",
+    "SHUTDOWN": "ends the server",
+    "SLAVEOF": "makes the server a replica",
+    "SLOWLOG|LEN": "counts what was slow",
+    "SYNC": "makes the connection a replica's: see test_conversations",
+    "TIME": "a clock",
+}
 
 POOLS: dict[str, list[bytes]] = {
     "string": [b"t1", b"t2", b"t3"],
@@ -359,6 +500,10 @@ POOLS: dict[str, list[bytes]] = {
     "blob": [b"z" * 300, b"\x00\xff\r\n" * 5_000, b"k" * 70_000],
     "field": [b"f1", b"f2", b"f3", b"f4", b"\x00f\r\n"],
     "plain": [b"a", b"b", b"c"],
+    "library": [
+        b"#!lua name=mine\nredis.register_function('put', function(keys, args)"
+        b" return redis.call('HSET', keys[1], args[1], args[2]) end)"
+    ],
     "number": [b"0", b"1", b"2", b"3", b"7", b"12", b"-1"],
     "bad": [b"abc", b"", b" 1", b"1.0", b"+1", b"01", b"9223372036854775808", b"-"],
     "index": [b"-3", b"-1", b"0", b"1", b"2", b"5"],
@@ -394,5 +539,6 @@ PUBLISH differential-1 {value}
 PUBLISH differential-pattern {value}
 SUBSCRIBE differential-1
 PSUBSCRIBE differential-p*
+SSUBSCRIBE differential-1
 SPUBLISH differential-1 {value}
 """

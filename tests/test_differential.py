@@ -58,6 +58,7 @@ def _empty(*servers: AnyServer) -> None:
     for server in servers:
         with Connection(server.port) as client:
             assert client.ask("FLUSHALL") == b"+OK\r\n"
+            client.ask("FUNCTION", "FLUSH")
 
 
 @both_protocols

@@ -1,0 +1,32 @@
+"""What the generator of native commands knows is what there is."""
+
+import hiredis
+import pytest
+
+from tests.containers import AnyServer
+from tests.native_rows import REASONS
+from tests.raw import Connection
+from tests.servers import release
+from tests.streams import names
+
+
+def _of(server: AnyServer) -> set[str]:
+    """A server's commands by name, and, where a command has subcommands, those."""
+    reader = hiredis.Reader(encoding="utf-8")
+    with Connection(server.port) as client:
+        reader.feed(client.ask("COMMAND"))
+    found: set[str] = set()
+    for name, *_, last in reader.gets():
+        subcommands = last if release(server.name) >= (7,) else []
+        found.update([each[0].upper() for each in subcommands] or [name.upper()])
+    return found
+
+
+def test_every_command_of_the_server_has_a_row_or_a_reason(server: AnyServer) -> None:
+    if release(server.name) > (7, 0):
+        pytest.skip("the rows are those of 7.0's commands")
+    assert _of(server) - names() - REASONS.keys() == set()
+
+
+def test_no_command_has_both_a_row_and_a_reason() -> None:
+    assert names() & REASONS.keys() == set()
