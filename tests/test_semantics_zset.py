@@ -229,6 +229,20 @@ def test_popping_one_of_many_leaves_the_others_their_deadlines(talk: Talk) -> No
     """)
 
 
+@pytest.mark.parametrize(
+    "remove",
+    ["ZREM k a b", "ZREMRANGEBYRANK k 0 1", "ZREMRANGEBYSCORE k 1 2", "ZREMRANGEBYLEX k [a [b",
+     "ZPOPMIN k", "ZPOPMAX k", "ZPOPMIN k 2", "ZPOPMAX k 2", "BZPOPMIN k 1", "BZPOPMAX k 1"],
+)  # fmt: skip
+def test_no_deadline_is_left_of_a_member_that_is_gone(talk: Talk, remove: str) -> None:
+    """Looked for at the end of each conversation, in Redis itself."""
+    talk(f"""
+        ZADD k 1 a 1 b 1 c 1 d                  -> 4
+        ZEXPIREMEMBER k 100 MEMBERS 4 a b c d   -> [1, 1, 1, 1]
+        {remove}                                -> *
+    """)
+
+
 def test_zmpop_and_bzmpop_leave_no_deadline_behind(talk: Talk, server: AnyServer) -> None:
     if server.name == "6.2":
         pytest.skip("ZMPOP comes with Redis 7.0")
