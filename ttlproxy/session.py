@@ -35,8 +35,11 @@ class Caller:
         self._scripts = scripts
         self._keys = keys
 
-    def words(self, call: Call, db: bytes, by_text: bool) -> tuple[bytes, ...]:
-        """The words of an EVALSHA, or of an EVAL with the script's text."""
+    def words(self, call: Call, db: bytes, by_text: bool, resp: bytes = b"2") -> tuple[bytes, ...]:
+        """The words of an EVALSHA, or of an EVAL with the script's text.
+
+        `resp` is b"3" where the client may be in RESP3.
+        """
         script = self._scripts[call.script]
         keys = self.key_names(script, call.keys)
         head = (b"EVAL", script.text) if by_text else (b"EVALSHA", script.sha)
@@ -45,6 +48,8 @@ class Caller:
             argv = (db, *argv)
         elif script.argv[:1] == ("origin",):
             argv = (b"%s %s" % (db, argv[0]), *argv[1:])
+        elif script.argv[:1] == ("resp",):
+            argv = (resp, *argv)
         elif script.argv[:1] == ("section",):
             argv = (self._section(), *argv)
         return (*head, b"%d" % len(keys), *keys, *argv)
@@ -123,6 +128,7 @@ class Session:
         "_registry",
         "_relay",
         "_requests",
+        "_resp",
         "_rights",
         "_rules",
         "_users",
@@ -159,6 +165,8 @@ class Session:
         self._multi_flushes = False
         # All that the client may be logged in as: what it tried may have failed.
         self._users = {b"default"}
+        # b"3" once the client has asked for that, which may have failed.
+        self._resp = b"2"
         self._multi_written: set[bytes] = set()
         self._multi_filled: set[bytes] = set()
         # Of the last blocking commands, what they may have popped from when the next request comes.
@@ -376,7 +384,7 @@ class Session:
     def _call(self, call: Call) -> bytes:
         # A NOSCRIPT inside EXEC could be neither retried nor undone.
         by_text = self._in_multi or not self._caller.loaded
-        return encode(self._caller.words(call, self._db, by_text))
+        return encode(self._caller.words(call, self._db, by_text, self._resp))
 
     # Commands that change what later ones mean.
 
@@ -448,6 +456,8 @@ class Session:
             self._may_be(args[1])
 
     def _hello(self, args: list[bytes], now_ms: int) -> None:
+        if args[1:2] == [b"3"]:
+            self._resp = b"3"
         for word, user in pairwise(args[2:]):
             if word.upper() == b"AUTH":
                 self._may_be(user)

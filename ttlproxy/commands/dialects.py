@@ -15,6 +15,7 @@ from ttlproxy import errors
 from ttlproxy.commands import grammar
 from ttlproxy.commands.elements import GETTERS, SETTERS, UNITS, packed
 from ttlproxy.commands.grammar import MAX_DEADLINE_MS, Refused, Time
+from ttlproxy.commands.positions import FIRST_READ
 from ttlproxy.commands.sorted_sets import NOUN as MEMBER
 from ttlproxy.commands.spec import Call, Virtual
 from ttlproxy.commands.writes import untyped_refusal
@@ -183,6 +184,7 @@ _DRAGONFLY = (
         reply="the time, -1 no deadline, -2 no such key, -3 no such field",
         complexity="O(1)",
         since="0.1.0",
+        positions=(FIRST_READ,),
         plan=lambda args: Call("dragonfly_ttl", (args[1],), args[2:]),
         example=(
             _KEYDB_FILL,
@@ -269,6 +271,7 @@ def _zttl(name: str, unit_ms: int, relative: bool) -> Virtual:
         reply="for each member the time, -1 no deadline, -2 no such key or member",
         complexity="O(N), N members named",
         since="0.1.0",
+        positions=(FIRST_READ,),
         plan=partial(_plan_members, name, "zset_ttl", argv),
         example=(_GARNET_FILL, (f"{name} z MEMBERS 2 a none", "1) (integer) -1\n2) (integer) -2")),
     )

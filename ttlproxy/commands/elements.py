@@ -8,6 +8,7 @@ from functools import partial
 from ttlproxy import errors
 from ttlproxy.commands import grammar
 from ttlproxy.commands.grammar import NO_TIME, Noun, Refused, Time
+from ttlproxy.commands.positions import FIRST_READ
 from ttlproxy.commands.spec import Call, Virtual
 
 Args = Sequence[bytes]
@@ -132,6 +133,7 @@ def _getter(noun: Noun, name: str, unit_ms: int, relative: bool, examples: _Exam
         reply=f"the time, -1 no deadline, -2 no such key or {noun.one}",
         complexity=_complexity(noun, "N", f"N {noun.many} named"),
         since="0.1.0",
+        positions=(FIRST_READ,),
         plan=partial(_plan_get, noun, name, b"%d" % unit_ms, b"1" if relative else b"0"),
         example=examples.getter(name, unit_ms, relative),
     )

@@ -13,6 +13,7 @@ from ttlproxy.commands import grammar, hash_grammar
 from ttlproxy.commands.elements import GETTERS, SETTERS, UNITS, packed, refuse
 from ttlproxy.commands.grammar import Form, Refused
 from ttlproxy.commands.hash_grammar import NOUN
+from ttlproxy.commands.positions import FIRST_READ
 from ttlproxy.commands.spec import Call, Virtual
 
 Args = Sequence[bytes]
@@ -89,6 +90,7 @@ def _getter(name: str, unit_ms: int, relative: bool) -> Virtual:
         reply="for each field the time, -1 no deadline, -2 no such key or field",
         complexity="O(N), N fields named",
         since="0.1.0",
+        positions=(FIRST_READ,),
         plan=partial(_plan_fields, name, "hash_ttl", argv),
         example=(_FILL, (f"{name} h FIELDS 2 a none", "1) (integer) -1\n2) (integer) -2")),
     )

@@ -69,6 +69,7 @@ Positions: TypeAlias = tuple[KeySpec, ...] | None
 """All keys of a command; None where they cannot be told, and every word may be one."""
 
 FIRST: Final = KeySpec(CHANGED)
+FIRST_READ: Final = KeySpec(READ)
 
 
 def _count(args: Args, at: int) -> int:

@@ -16,6 +16,7 @@ from ttlproxy.commands import (
     sorted_sets,
     surveys,
 )
+from ttlproxy.commands.catalogue import Catalogue
 from ttlproxy.commands.native import Native
 from ttlproxy.commands.overrides import replacing
 from ttlproxy.commands.positions import FILLED, FIRST, REPLACED, WRITTEN, Positions
@@ -155,8 +156,11 @@ class Rules:
         self._rules: dict[bytes, Rule] = {}
         self.plain: dict[bytes, int] = {}
         table: Mapping[str, Native] = {native.name: native for native in natives}
+        catalogue = Catalogue(row for name, row in VIRTUALS.items() if name not in table)
+        all_surveys = {**SURVEYS, "COMMAND": catalogue.survey}
         for name in {*table, *VIRTUALS, *LONGER, *OVERRIDES, *STATEFUL, *BLOCKING}:
-            self._add(_rule(name, table.get(name)))
+            survey = all_surveys.get(name) if name in table else None
+            self._add(_rule(name, table.get(name), survey))
 
     def find(self, word: bytes) -> Rule:
         """The rule for a command's name, in any case."""
@@ -171,7 +175,7 @@ class Rules:
                 self.plain[name] = rule.key_kind
 
 
-def _rule(name: str, native: Native | None) -> Rule:
+def _rule(name: str, native: Native | None, survey: Survey | None) -> Rule:
     override = OVERRIDES.get(name)
     virtual = VIRTUALS.get(name)
     if virtual and native:
@@ -195,7 +199,7 @@ def _rule(name: str, native: Native | None) -> Rule:
         blocks=name in BLOCKING or "blocking" in native.flags,
         stateful=name in STATEFUL,
         override=override or _replacing(native),
-        survey=SURVEYS.get(name),
+        survey=survey,
         longer=LONGER.get(name) if native.arity > 0 else None,
     )
 

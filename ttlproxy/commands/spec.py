@@ -16,7 +16,7 @@ class Call(NamedTuple):
 
     A script whose header names `db` first gets it from the session, and `argv` begins after it; one
     that names `origin` gets the database put before the first of `argv`, and one that names
-    `section` first gets what the proxy says of itself.
+    `section` first gets what the proxy says of itself, one that names `resp` the RESP version.
     """
 
     script: str

@@ -1,0 +1,310 @@
+"""COMMAND and its subcommands with the virtual commands in them, and what redis-cli makes of it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.conversation import WAYS, Talk, said_in
+from tests.processes import wait_until
+from tests.raw import Connection
+from tests.redis_client import Client
+from tests.require import absent
+from tests.servers import Proxy
+from ttlproxy.commands.arguments import Argument, arguments
+from ttlproxy.commands.catalogue import glob
+from ttlproxy.commands.rules import VIRTUALS
+
+talk = said_in(WAYS)
+
+Reply: TypeAlias = "str | tuple[Reply, ...] | frozenset[Reply]"
+
+NAMES = {name.lower() for name in VIRTUALS}
+
+
+class _Reader:
+    """RESP3 as values; sets and maps have no order."""
+
+    def __init__(self, data: bytes) -> None:
+        self.rest = data
+
+    def one(self) -> Reply:
+        line, _, self.rest = self.rest.partition(b"\r\n")
+        kind, head = line[:1], line[1:]
+        if kind == b"$" and head != b"-1":
+            bulk, self.rest = self.rest[: int(head)], self.rest[int(head) + 2 :]
+            return bulk.decode()
+        if kind not in b"*~%":
+            return line.decode()
+        if kind == b"%":
+            return frozenset((self.one(), self.one()) for _ in range(int(head)))
+        found = tuple(self.one() for _ in range(int(head)))
+        return frozenset(found) if kind == b"~" else found
+
+
+def _asked(port: int, hello: int, words: str) -> bytes:
+    with Connection(port) as app:
+        app.ask("HELLO", hello)
+        return app.ask(*words.split())
+
+
+@pytest.fixture
+def ours(proxy: Proxy) -> Iterator[Client]:
+    client = Client(proxy.port)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def theirs(server: AnyServer) -> Iterator[Client]:
+    client = Client(server.port)
+    yield client
+    client.close()
+
+
+def _lacked(theirs: Client) -> set[str]:
+    """The virtual commands that the server does not have itself."""
+    return NAMES - {row[0].decode() for row in theirs.ask("COMMAND")}
+
+
+def test_the_virtual_commands_are_counted_and_listed(ours: Client, theirs: Client) -> None:
+    lacked = _lacked(theirs)
+    assert ours.ask("COMMAND", "COUNT") == theirs.ask("COMMAND", "COUNT") + len(lacked)
+    native, all_names = theirs.ask("COMMAND", "LIST"), ours.ask("COMMAND", "LIST")
+    if isinstance(native, Exception):
+        assert str(all_names) == str(native)
+        return
+    assert all_names[: len(native)] == native
+    assert {name.decode() for name in all_names[len(native) :]} == lacked
+
+
+@pytest.mark.parametrize("words", ["COMMAND", "COMMAND INFO", "COMMAND DOCS"])
+def test_what_is_redis_own_stays_as_it_was(proxy: Proxy, server: AnyServer, words: str) -> None:
+    native, told = _asked(server.port, 2, words), _asked(proxy.port, 2, words)
+    assert told.partition(b"\r\n")[2].startswith(native.partition(b"\r\n")[2])
+    before, after = _Reader(_asked(server.port, 3, words)), _Reader(_asked(proxy.port, 3, words))
+    one, other = before.one(), after.one()
+    assert (before.rest, after.rest) == (b"", b"")
+    assert isinstance(one, str) or set(one) <= set(other)
+
+
+@pytest.mark.parametrize("hello", [2, 3])
+def test_a_row_has_the_shape_of_redis_own(proxy: Proxy, hello: int) -> None:
+    told = _asked(proxy.port, hello, "COMMAND INFO hset hexpirefield nosuch SaddEx hget httlfield")
+    shapes = [_shape(row) for row in _rows(told)]
+    assert len(shapes) == 6
+    assert shapes[0] == shapes[1] == shapes[3]
+    assert shapes[4] == shapes[5]
+    assert shapes[2] == [b"_" if hello == 3 else b"$-1"]
+
+
+def _rows(reply: bytes) -> list[bytes]:
+    """The elements of an array, as bytes."""
+    head, _, rest = reply.partition(b"\r\n")
+    rows = []
+    for _ in range(int(head[1:])):
+        reader = _Reader(rest)
+        reader.one()
+        rows.append(rest[: len(rest) - len(reader.rest)])
+        rest = reader.rest
+    return rows
+
+
+def _shape(row: bytes) -> list[bytes]:
+    """A reply without what differs from command to command: names, flags, counts of these."""
+    lines = row.split(b"\r\n")[:-1]
+    if len(lines) == 1:
+        return lines
+    columns = [_Reader(column) for column in _rows(row)]
+    kinds = [column.rest[:1] for column in columns]
+    return [lines[0], *kinds, *re.findall(rb"(?:flags|begin_search|find_keys|spec)\r\n.", row)]
+
+
+def test_what_only_asks_is_said_to_read_and_all_else_to_write(ours: Client, theirs: Client) -> None:
+    names = sorted(_lacked(theirs))
+    for name, row in zip(names, ours.ask("COMMAND", "INFO", *names), strict=True):
+        asks = name == "ttlproxy" or name.endswith(("ttl", "ttlfield", "ttlmember", "ttlelement"))
+        asks = asks or "expiretime" in name
+        assert (b"readonly" in row[2], b"write" in row[2]) == (asks, not asks), name
+
+
+def test_documentation_says_what_the_tables_say(ours: Client, theirs: Client) -> None:
+    reply = ours.ask("COMMAND", "DOCS")
+    if isinstance(reply, Exception):
+        assert str(reply) == str(theirs.ask("COMMAND", "DOCS"))
+        return
+    docs = dict(zip(reply[::2], reply[1::2], strict=True))
+    for name in _lacked(theirs):
+        virtual, told = VIRTUALS[name.upper()], docs[name.encode()]
+        entries = dict(zip(told[::2], told[1::2], strict=True))
+        assert list(entries) == [b"summary", b"since", b"group", b"complexity", b"arguments"]
+        assert entries[b"summary"].decode() == virtual.summary
+        assert entries[b"group"].decode() == virtual.group
+        assert len(entries[b"arguments"]) == len(arguments(virtual.forms))
+    (name, _) = ours.ask("COMMAND", "DOCS", "HTTLField", "nosuch")
+    assert name == b"httlfield"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("ACLCAT SortedSet", {"zaddex", "zttlmember"}),
+        ("PATTERN STTL*", {"sttlmember"}),
+        ("PATTERN h[pq]ttlfiel?", {"hpttlfield"}),
+        ("MODULE nosuch", set()),
+        ("ACLCAT nosuch", set()),
+    ],
+)
+def test_a_filtered_list_has_ours_that_pass(
+    ours: Client, theirs: Client, words: str, expected: set[str]
+) -> None:
+    request = ["COMMAND", "LIST", "FILTERBY", *words.split()]
+    native, told = theirs.ask(*request), ours.ask(*request)
+    if isinstance(native, Exception):
+        assert str(told) == str(native)
+        return
+    assert told[: len(native)] == native
+    names = {name.decode() for name in told[len(native) :]}
+    assert names >= expected
+    assert names <= _lacked(theirs)
+    assert bool(names) == bool(expected)
+
+
+def test_the_keys_of_a_virtual_command_are_told(talk: Talk) -> None:
+    talk("""
+        COMMAND GETKEYS HEXPIREFIELD h f 9          -> ["h"]
+        COMMAND GETKEYS saddex s 100 a b            -> ["s"]
+        COMMAND GETKEYS TTLPROXY KEY k              -> ["k"]
+        COMMAND GETKEYS TTLPROXY HELP               -> ERR The command has no key arguments
+        COMMAND GETKEYS HEXPIREFIELD h     -> ERR Invalid number of arguments specified for command
+        COMMAND GETKEYS MSET a 1 b 2                -> ["a", "b"]
+        COMMAND GETKEYS nosuch k                    -> ERR Invalid command specified
+    """)
+
+
+def test_keys_with_flags_are_told_where_redis_tells_them(ours: Client, theirs: Client) -> None:
+    for like, words in (("HSET h a 1", "HEXPIREFIELD h a 1"), ("HGET h a", "HTTLFIELD h a")):
+        native = theirs.ask("COMMAND", "GETKEYSANDFLAGS", *like.split())
+        told = ours.ask("COMMAND", "GETKEYSANDFLAGS", *words.split())
+        assert str(told) == str(native)
+
+
+@pytest.mark.parametrize("words", ["NOSUCH", "COUNT x", "LIST x", "GETKEYS", "INFO nosuch", "HELP"])
+def test_what_asks_for_none_of_ours_is_answered_by_redis(
+    ours: Client, theirs: Client, words: str
+) -> None:
+    assert str(ours.ask("COMMAND", *words.split())) == str(theirs.ask("COMMAND", *words.split()))
+
+
+def test_command_in_a_transaction(proxy: Proxy, theirs: Client) -> None:
+    with Connection(proxy.port) as app:
+        app.send(b"MULTI\r\nCOMMAND COUNT\r\nCOMMAND INFO httlfield\r\nEXEC\r\n")
+        reply = app.read_many(4)[3]
+    count = theirs.ask("COMMAND", "COUNT") + len(_lacked(theirs))
+    assert reply.startswith(b"*2\r\n:%d\r\n*1\r\n*" % count)
+    assert b"$9\r\nhttlfield\r\n:-3\r\n" in reply
+
+
+def test_who_may_run_no_script_is_told_of_redis_own_commands(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    direct = Client(server.port)
+    direct.ask("ACL", "SETUSER", "watcher", "on", ">word", "~*", "+@all", "-@scripting")
+    app = Client(start_proxy(server.url).port)
+    count = direct.ask("COMMAND", "COUNT")
+    assert app.ask("COMMAND", "COUNT") > count
+    assert app.ask("AUTH", "watcher", "word") == b"OK"
+    assert app.ask("COMMAND", "COUNT") == count
+    assert app.ask("COMMAND", "INFO", "httlfield") == [None]
+    app.close()
+    direct.close()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        (b"h*", b"hget", True),
+        (b"H?et", b"hget", True),
+        (b"h.*", b"hget", False),
+        (b"[a-h]get", b"hget", True),
+        (b"[^h]get", b"hget", False),
+        (b"h\\*", b"h*", True),
+        (b"h\\*", b"hget", False),
+        (b"[z-a]", b"b", False),
+        (b"[h", b"[h", True),
+        (b"", b"hget", False),
+    ],
+)
+def test_a_pattern_is_read_as_redis_reads_it(pattern: bytes, name: bytes, matches: bool) -> None:
+    assert bool(glob(pattern).fullmatch(name)) is matches
+
+
+def test_forms_become_arguments() -> None:
+    key, option, tail = arguments(["key [NX|EX seconds] FIELDS numfields field [field ...]"])
+    assert key == Argument("key", "key")
+    assert option.flags == ("optional",)
+    assert option.arguments == (
+        Argument("nx", "pure-token", "NX"),
+        Argument("seconds", "integer", "EX"),
+    )
+    assert tail == Argument(
+        "fields",
+        "block",
+        "FIELDS",
+        arguments=(
+            Argument("numfields", "integer"),
+            Argument("field", "string", flags=("multiple",)),
+        ),
+    )
+
+
+# --- redis-cli
+
+
+def _redis_cli() -> str:
+    """One that reads COMMAND DOCS."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(folder, "redis-cli")
+        if os.access(path, os.X_OK):
+            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+            if re.match(r"redis-cli ([7-9]|\d\d)", said.stdout):
+                return path
+    return absent("redis-cli", "no redis-cli 7 or later here")
+
+
+def test_redis_cli_completes_and_hints_a_virtual_command(proxy: Proxy, theirs: Client) -> None:
+    if isinstance(theirs.ask("COMMAND", "DOCS", "get"), Exception):
+        pytest.skip("this server has no COMMAND DOCS")
+    path = _redis_cli()
+    pid, terminal = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+        os.execve(path, [path, "-p", str(proxy.port)], {**os.environ, "TERM": "xterm"})
+    shown = bytearray()
+
+    def shows(text: bytes) -> bool:
+        if select.select([terminal], [], [], 0)[0]:
+            shown.extend(os.read(terminal, 65536))
+        return text in re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", bytes(shown))
+
+    try:
+        wait_until(lambda: shows(b"> "), "the prompt")
+        os.write(terminal, b"HPEXPIREF\t ")
+        hint = b"HPEXPIREFIELD key field milliseconds [NX|XX|GT|LT]"
+        wait_until(lambda: shows(hint), "the hint")
+    finally:
+        os.close(terminal)
+        os.waitpid(pid, 0)

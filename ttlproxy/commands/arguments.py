@@ -1,0 +1,110 @@
+"""The arguments of a command, from its forms as text to the tree that COMMAND DOCS shows.
+
+`key [NX|XX] FIELDS numfields field [field ...]` is read as `redis-cli help` writes it: words in
+capitals are tokens, brackets are options, bars stand between alternatives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+_WORD = re.compile(r"[\[\]|]|[^\s\[\]|]+")
+_TYPES = {
+    "key": "key",
+    "pattern": "pattern",
+    "score": "double",
+    "unix-time-seconds": "unix-time",
+    "unix-time-milliseconds": "unix-time",
+}
+_INTEGER = re.compile(r"n|num\w+|maxlen|count|offset|(milli)?seconds|delay")
+_MORE = "..."
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument as Redis has it: type is a plain one, or pure-token, block or oneof."""
+
+    name: str
+    type: str
+    token: str = ""
+    flags: tuple[str, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+
+
+def arguments(forms: Sequence[str]) -> tuple[Argument, ...]:
+    """Those of a command: what all forms begin with, and then one of their rests."""
+    read = [_Form(form).sequence() for form in forms]
+    if len(read) == 1:
+        return read[0]
+    same = 0
+    while all(same < len(form) and form[same] == read[0][same] for form in read):
+        same += 1
+    return (*read[0][:same], _one_of([form[same:] for form in read], "form"))
+
+
+class _Form:
+    """One form, read from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._words = _WORD.findall(text)[::-1]
+
+    def sequence(self) -> tuple[Argument, ...]:
+        """What stands before the next bar, closing bracket or end."""
+        found: list[Argument] = []
+        while self._words and self._words[-1] not in ("|", "]"):
+            word = self._words.pop()
+            if word == "[":
+                self._bracket(found)
+            elif word.isupper():
+                found.append(self._behind(word))
+            else:
+                found.append(_plain(word))
+        return tuple(found)
+
+    def _bracket(self, found: list[Argument]) -> None:
+        """An option, or a sign that what stands before it may be repeated."""
+        alternatives = [self.sequence()]
+        while self._words.pop() == "|":
+            alternatives.append(self.sequence())
+        *_, last = alternatives[-1]
+        if last.name == _MORE:
+            count = len(alternatives[-1]) - 1
+            repeated = _together(tuple(found[-count:]))
+            found[-count:] = [replace(repeated, flags=("multiple",))]
+            return
+        option = _one_of(alternatives, "option")
+        found.append(replace(option, flags=("optional", *option.flags)))
+
+    def _behind(self, token: str) -> Argument:
+        """A token with the arguments that belong to it: all that follow, up to another token."""
+        own: list[Argument] = []
+        while self._words and self._words[-1] not in ("|", "]") and not self._words[-1].isupper():
+            word = self._words.pop()
+            if word == "[":
+                self._bracket(own)
+            else:
+                own.append(_plain(word))
+        if not own:
+            return Argument(token.lower(), "pure-token", token)
+        if len(own) == 1 and not own[0].token:
+            return replace(own[0], token=token)
+        return Argument(token.lower(), "block", token, arguments=tuple(own))
+
+
+def _plain(word: str) -> Argument:
+    kind = "integer" if _INTEGER.fullmatch(word) else "string"
+    return Argument(word, _TYPES.get(word, kind))
+
+
+def _together(sequence: tuple[Argument, ...]) -> Argument:
+    """Several arguments as one."""
+    if len(sequence) == 1:
+        return sequence[0]
+    return Argument("_".join(each.name for each in sequence), "block", arguments=sequence)
+
+
+def _one_of(alternatives: Sequence[tuple[Argument, ...]], name: str) -> Argument:
+    choices = tuple(_together(each) for each in alternatives)
+    return choices[0] if len(choices) == 1 else Argument(name, "oneof", arguments=choices)

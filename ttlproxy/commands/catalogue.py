@@ -1,0 +1,199 @@
+"""COMMAND, with the virtual commands in it: their rows and their documentation, as Redis gives its.
+
+What a script is to put into Redis's reply goes to it as JSON: there `{"ok": ...}` is a status, and
+`{"set": [...]}` and `{"map": [[key, value], ...]}` are arrays under RESP2.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from ttlproxy.commands.arguments import Argument, arguments
+from ttlproxy.commands.positions import READ, KeySpec
+from ttlproxy.commands.spec import Call, Survey, Virtual
+
+Args = Sequence[bytes]
+Words: TypeAlias = tuple[bytes, ...]
+
+_CATEGORIES = {"sorted-set": "sortedset", "generic": "keyspace", "server": "connection"}
+
+
+class Catalogue:
+    """The virtual commands of one server, those that it does not have itself."""
+
+    def __init__(self, virtuals: Iterable[Virtual]) -> None:
+        self._virtuals = {virtual.name.lower().encode(): virtual for virtual in virtuals}
+
+    @property
+    def survey(self) -> Survey:
+        """COMMAND: a request that Redis would refuse, or that asks for none of ours, is Redis's."""
+        return Survey(name="COMMAND", plan=self._plan)
+
+    def _plan(self, args: Args) -> Call | Words | None:
+        plan = _SUBCOMMANDS.get(args[1].upper()) if len(args) > 1 else Catalogue._rows
+        return plan(self, args) if plan else None
+
+    def _rows(self, args: Args) -> Call | None:
+        """COMMAND, and COMMAND INFO with or without names."""
+        return self._told("command_rows", args, _row)
+
+    def _docs(self, args: Args) -> Call | None:
+        return self._told("command_docs", args, _docs)
+
+    def _told(self, script: str, args: Args, tell: Callable[[Virtual], Any]) -> Call | None:
+        """What is told of the commands that are named, or of all."""
+        names = [name.lower() for name in args[2:]] or list(self._virtuals)
+        told = {name.decode(): tell(self._virtuals[name]) for name in names if self._has(name)}
+        if not told:
+            return None
+        return Call(script, (), (json.dumps(told).encode(), *args[1:]))
+
+    def _has(self, name: bytes) -> bool:
+        return name in self._virtuals
+
+    def _count(self, args: Args) -> Call | None:
+        return Call("command_count", (), (b"%d" % len(self._virtuals),)) if len(args) == 2 else None
+
+    def _list(self, args: Args) -> Call | None:
+        if len(args) == 2:
+            found = list(self._virtuals)
+        elif len(args) == 5 and args[2].upper() == b"FILTERBY":
+            found = self._filtered(args[3].upper(), args[4])
+        else:
+            return None
+        return Call("command_list", (), (b" ".join(found), *args[2:])) if found else None
+
+    def _filtered(self, by: bytes, value: bytes) -> list[bytes]:
+        """Those of our names that a filter lets through; none are of a module."""
+        if by == b"ACLCAT":
+            category = "@" + value.decode(errors="replace").lower()
+            return [name for name, each in self._virtuals.items() if category in _categories(each)]
+        if by == b"PATTERN":
+            pattern = glob(value)
+            return [name for name in self._virtuals if pattern.fullmatch(name)]
+        return []
+
+    def _keys(self, args: Args) -> Words | None:
+        """GETKEYS and GETKEYSANDFLAGS: Redis is asked of a command of its own with that key."""
+        virtual = self._virtuals.get(args[2].lower()) if len(args) > 2 else None
+        if virtual is None:
+            return None
+        request = args[2:]
+        if not virtual.fits(len(request)):
+            return (*args[:2], b"HSET", *request[1:2])
+        keys = [key for spec in virtual.positions for key in spec.words(request)]
+        if not keys:
+            return (*args[:2], b"PING", b"x")
+        like = (b"HMGET", keys[0], b"x") if _reads(virtual) else (b"HSET", keys[0], b"x", b"x")
+        return (*args[:2], *like)
+
+
+_SUBCOMMANDS: dict[bytes, Callable[[Catalogue, Args], Call | Words | None]] = {
+    b"INFO": Catalogue._rows,
+    b"DOCS": Catalogue._docs,
+    b"COUNT": Catalogue._count,
+    b"LIST": Catalogue._list,
+    b"GETKEYS": Catalogue._keys,
+    b"GETKEYSANDFLAGS": Catalogue._keys,
+}
+
+
+def glob(pattern: bytes) -> re.Pattern[bytes]:
+    """A pattern as Redis reads it, in any case (src/util.c, stringmatchlen)."""
+    found, rest = b"", pattern
+    while rest:
+        head, rest = rest[:1], rest[1:]
+        if head in b"*?":
+            found += {b"*": b".*", b"?": b"."}[head]
+        elif head == b"[" and (group := _GROUP.match(rest)):
+            found += b"[%s%s]" % (group[1], re.sub(rb"([\\\[&|~])", rb"\\\1", group[2]))
+            rest = rest[group.end() :]
+        else:
+            if head == b"\\" and rest:
+                head, rest = rest[:1], rest[1:]
+            found += re.escape(head)
+    try:
+        return re.compile(found, re.DOTALL | re.IGNORECASE)
+    except re.error:  # a range that ends before it begins
+        return _NOTHING
+
+
+_NOTHING = re.compile(rb"(?!)")
+_GROUP = re.compile(rb"(\^?)([^\]]+)\]")
+
+
+def _reads(virtual: Virtual) -> bool:
+    return all(spec.access == READ for spec in virtual.positions)
+
+
+def _categories(virtual: Virtual) -> list[str]:
+    kind = _CATEGORIES.get(virtual.group, virtual.group)
+    return ["@read" if _reads(virtual) else "@write", f"@{kind}", "@slow"]
+
+
+def _statuses(words: Iterable[str]) -> dict[str, Any]:
+    return {"set": [{"ok": word} for word in words]}
+
+
+def _map(**entries: Any) -> dict[str, Any]:
+    return {"map": list(entries.items())}
+
+
+def _row(virtual: Virtual) -> list[Any]:
+    """All that Redis 7 has; of 6.2 the script takes the first seven."""
+    spec = virtual.positions[0]
+    flags = ["readonly"] if _reads(virtual) else ["write"]
+    if virtual.sets_deadlines:
+        flags.append("denyoom")
+    if spec.keyword:
+        flags.append("movablekeys")
+    exact = len(virtual.forms) == 1 and "[" not in virtual.forms[0]
+    first = 0 if spec.keyword else spec.index
+    return [
+        virtual.name.lower(),
+        virtual.min_words if exact else -virtual.min_words,
+        _statuses(flags),
+        *(first, first, int(first > 0)),
+        _statuses(_categories(virtual)),
+        {"set": []},
+        {"set": [_key_spec(spec) for spec in virtual.positions]},
+        {"set": []},
+    ]
+
+
+def _key_spec(spec: KeySpec) -> dict[str, Any]:
+    if spec.keyword:
+        begin = _map(type="keyword", spec=_map(keyword=spec.keyword.decode(), startfrom=spec.index))
+    else:
+        begin = _map(type="index", spec=_map(index=spec.index))
+    return _map(
+        flags=_statuses(("RO", "access") if spec.access == READ else ("RW", "update")),
+        begin_search=begin,
+        find_keys=_map(type="range", spec=_map(lastkey=0, keystep=1, limit=0)),
+    )
+
+
+def _docs(virtual: Virtual) -> dict[str, Any]:
+    return _map(
+        summary=virtual.summary,
+        since=virtual.since,
+        group=virtual.group,
+        complexity=virtual.complexity,
+        arguments=[_argument(argument) for argument in arguments(virtual.forms)],
+    )
+
+
+def _argument(argument: Argument) -> dict[str, Any]:
+    entries: dict[str, Any] = {"name": argument.name, "type": argument.type}
+    if argument.type == "key":
+        entries["key_spec_index"] = 0
+    if argument.token:
+        entries["token"] = argument.token
+    if argument.flags:
+        entries["flags"] = _statuses(argument.flags)
+    if argument.arguments:
+        entries["arguments"] = [_argument(each) for each in argument.arguments]
+    return _map(**entries)

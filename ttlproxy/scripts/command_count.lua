@@ -1,0 +1,6 @@
+-- COMMAND COUNT, our commands counted.
+-- KEYS:
+-- ARGV: ours
+-- RESULT: the command's
+local count = redis.pcall('COMMAND', 'COUNT')
+return type(count) == 'number' and count + ours or count

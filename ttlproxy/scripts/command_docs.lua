@@ -1,0 +1,19 @@
+-- COMMAND DOCS with our commands among the others.
+-- KEYS:
+-- ARGV: resp json argument...
+-- RESULT: the command's
+-- include told
+-- What Redis does not know it leaves out.
+local reply = ask(unpack(ARGV, first_argument))
+if reply.err then
+  return reply
+end
+for name, docs in pairs(told) do
+  if is_resp3 then
+    reply.map[name] = reply_of(docs)
+  else
+    reply[#reply + 1] = name
+    reply[#reply + 1] = reply_of(docs)
+  end
+end
+return reply

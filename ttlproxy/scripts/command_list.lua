@@ -1,0 +1,11 @@
+-- COMMAND LIST with our names at its end.
+-- KEYS:
+-- ARGV: names argument...
+-- RESULT: the command's
+local reply = redis.pcall('COMMAND', 'LIST', unpack(ARGV, first_argument))
+if not reply.err then
+  for name in string.gmatch(names, '%S+') do
+    reply[#reply + 1] = name
+  end
+end
+return reply

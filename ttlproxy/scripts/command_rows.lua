@@ -1,0 +1,43 @@
+-- COMMAND and COMMAND INFO with our commands among the others.
+-- KEYS:
+-- ARGV: resp json argument...
+-- RESULT: the command's; ours have as many columns as Redis's own
+-- include told
+local columns = #(ask('INFO', 'get')[1] or {})
+
+local function row(name)
+  local found = reply_of(told[name])
+  for number = columns + 1, #found do
+    found[number] = nil
+  end
+  return found
+end
+
+if ARGV[first_argument + 1] then
+  local rows = {}
+  for at = first_argument + 1, #ARGV do
+    local name = string.lower(ARGV[at])
+    if told[name] then
+      rows[#rows + 1] = row(name)
+    else
+      local reply = ask('INFO', ARGV[at])
+      if reply.err then
+        return reply
+      end
+      rows[#rows + 1] = reply[1] or false
+    end
+  end
+  return rows
+end
+
+local reply = ask(unpack(ARGV, first_argument))
+if reply.err then
+  return reply
+end
+-- Redis 6.2 answers COMMAND INFO without names with nothing.
+if #reply > 0 then
+  for name in pairs(told) do
+    reply[#reply + 1] = row(name)
+  end
+end
+return reply
