@@ -8,7 +8,7 @@ import pytest
 
 from tests.containers import AnyServer
 from tests.redis_client import Client
-from ttlproxy.commands import Call, Rules, natives, rules
+from ttlproxy.commands import Call, KeySpec, Native, Rules, natives, rules
 from ttlproxy.keys import Keys
 from ttlproxy.registry import Registry
 from ttlproxy.rights import Rights
@@ -117,3 +117,10 @@ def test_a_forgotten_read_is_reaped_first_and_not_swept(
     assert session.from_client(request) == request
     assert session.reap == {(0, b"s")}
     assert not session.sweep
+
+
+def test_what_no_script_can_run_is_swept_all_the_same() -> None:
+    flags = frozenset({"write", "noscript"})
+    rule = Rules([Native("MINE", -2, flags, (KeySpec("OW"),))]).find(b"mine")
+    assert rule.override is None
+    assert rule.written([b"mine", b"k"]) == [b"k"]

@@ -528,14 +528,15 @@ def test_watching_is_refused_in_redis_own_words(app: Connection, clock: Client) 
     )
 
 
-def test_a_user_without_a_right_to_indexes_watches_its_own_keys(
+def test_a_user_without_a_right_to_indexes_has_its_transactions(
     app: Connection, other: Connection, clock: Client
 ) -> None:
     clock.ask("ACL", "SETUSER", "watcher", "on", "nopass", "~app:*", "&*", "+@all")
     try:
         wait_until(lambda: _watches_as("watcher", other), "the proxy knows the user")
-        hold(app, clock, "SET app:x 1 -> OK")
+        hold(app, clock, "SET app:x 1 -> OK\nSADDEX managed 100 m -> 1")
         hold(other, clock, "MULTI -> OK\nGET app:x -> QUEUED\nEXEC -> nil")
+        hold(other, clock, "MULTI -> OK\nSADD app:s a -> QUEUED\nEXEC -> [1]")
     finally:
         clock.ask("ACL", "DELUSER", "watcher")
 

@@ -139,3 +139,17 @@ def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(
     assert other.ask("HLEN", "h") == b":0\r\n"
     other.ask("SELECT", 7)
     assert other.ask("HLEN", "h") == b":1\r\n"
+
+
+def test_what_one_proxy_copied_or_moved_the_other_knows_there(three: list[Connection]) -> None:
+    one, other, direct = three
+    one.ask("HSET", "h", "a", 1, "b", 2)
+    one.ask("HPEXPIREFIELD", "h", "a", 300)
+    for words in (("COPY", "h", "c"), ("COPY", "h", "h", "DB", 3), ("MOVE", "c", 7)):
+        assert one.ask(*words) == b":1\r\n"
+    _past(direct, "h", "a")
+    for db, key in ((0, "h"), (3, "h"), (7, "c")):
+        assert other.ask("SELECT", db) == b"+OK\r\n"
+        assert other.ask("HLEN", key) == b":1\r\n", (db, key)
+    assert other.ask("SELECT", 0) == b"+OK\r\n"
+    assert other.ask("EXISTS", "c") == b":0\r\n"

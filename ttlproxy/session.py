@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.commands import NO_KEY, ONE_KEY, Call, Rule, Rules, Survey, Virtual
+from ttlproxy.commands import NO_KEY, ONE_KEY, Call, Override, Rule, Rules, Survey, Virtual
 from ttlproxy.keys import Keys
 from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
@@ -320,8 +320,8 @@ class Session:
         assert override
         names = self._registry.names
         keys = override.keys(args)
-        later = override.late and (self._in_multi or self.behind_blocking)
-        managed = names and keys and (later or any(key in names for key in keys))
+        late = self._may_be_late(override)
+        managed = names and keys and (late or any(key in names for key in keys))
         if not (managed or (override.always and override.always(args))):
             self._native(rule, args, now_ms)
             return None
@@ -330,6 +330,15 @@ class Session:
         for target in override.targets(args):
             self._registry.pin(self.db if target_db is None else target_db, target)
         return self._call(override.plan(args))
+
+    def _may_be_late(self, override: Override) -> bool:
+        """Whether a key may become managed before a request is carried out, and that matters.
+
+        A client that may not touch indexes is left alone on keys that are not known as managed.
+        """
+        late = override.late and (self._in_multi or self.behind_blocking)
+        rights, users = self._rights, self._users
+        return late and rights.may_script(users) and rights.may_watch(users)
 
     def _survey(self, survey: Survey, args: list[bytes]) -> bytes | None:
         if survey.of_keys:

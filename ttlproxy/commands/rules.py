@@ -207,7 +207,7 @@ def _rule(name: str, native: Native | None, survey: Survey | None) -> Rule:
 def _replacing(native: Native) -> Override | None:
     """The safe rule for what the tables do not know: keys it may replace lose their index then."""
     positions = native.positions or ()
-    if any(spec.access == REPLACED for spec in positions):
+    if "noscript" not in native.flags and any(spec.access == REPLACED for spec in positions):
         return replacing(native.name, positions)
     return None
 
