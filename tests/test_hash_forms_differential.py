@@ -1,0 +1,115 @@
+"""Redis 8's hash-field commands, answered here and by a Redis 8 that the tester names, alike.
+
+Knows the words of these commands, good and bad ones, and none of their meaning.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.containers import AnyServer
+from tests.raw import Connection, command
+from tests.require import absent
+from tests.servers import Proxy, Server, find_binaries
+from tests.test_differential import both_protocols, generated
+
+SINCE = (8, 4)  # options may stand on either side of the fields
+# Times that depend on when the command ran.
+RELATIVE = re.compile(rb":\d{3,}")
+
+FIELDS = st.sampled_from(["a", "b", "c", "zz", "FIELDS"])
+SETTERS = {
+    "HEXPIRE": "1000 0",
+    "HPEXPIRE": "1000000 0",
+    "HEXPIREAT": "4102444800 4102444801 0",
+    "HPEXPIREAT": "4102444800000 4102444800001 1",
+}
+QUERIES = ["HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME", "HPERSIST", "HGETDEL"]
+BAD_TIMES = [
+    "x",
+    "-1",
+    "01",
+    "70368744177663",
+    "70368744177664",
+    "70368744178",
+    "9223372036854775808",
+]
+CONDITIONS = ["NX", "XX", "GT", "LT", "gt", "ZZ"]
+EXPIRIES = [
+    *([word, time] for word in ("EX", "ex", "PX") for time in ("1000000", "0")),
+    *(["PXAT", time] for time in ("4102444800123", "1", *BAD_TIMES)),
+    *([word] for word in ["KEEPTTL", "PERSIST", "persist", "FNX", "FXX", "EX", "BAD"]),
+]
+PLAIN = ["HSET h a 1 b 2", "HSET h c 3", "DEL h", "HDEL h a", "HMGET h a b c zz", "HLEN h",
+         "EXISTS h", "HPEXPIRETIME h FIELDS 4 a b c zz"]  # fmt: skip
+
+
+def _some(*words: list[str], most: int = 1) -> st.SearchStrategy[list[str]]:
+    """None of these or a few, most often none."""
+    few = st.lists(st.sampled_from(words), min_size=1, max_size=most)
+    none: st.SearchStrategy[list[list[str]]] = st.just([])
+    return (none | none | few).map(lambda found: [word for each in found for word in each])
+
+
+@st.composite
+def _fields(draw: st.DrawFn, width: int) -> list[str]:
+    fields = draw(st.lists(FIELDS, min_size=1, max_size=3))
+    right = str(len(fields))
+    count = draw(st.sampled_from([right] * 9 + ["0", "-1", "x", "2", "01", "2147483648"]))
+    word = draw(st.sampled_from(["FIELDS"] * 9 + ["fields", "WORD"]))
+    return [word, count, *(each for field in fields for each in [field, "v"][:width])]
+
+
+@st.composite
+def _request(draw: st.DrawFn) -> list[str]:
+    key = draw(st.sampled_from(["h"] * 6 + ["none", "text"]))
+    name = draw(st.sampled_from([*SETTERS, *QUERIES, "HGETEX", "HSETEX", *[""] * 4]))
+    if not name:
+        return draw(st.sampled_from(PLAIN)).split()
+    words = [name, key]
+    if name in SETTERS:
+        time = st.sampled_from(SETTERS[name].split()) | st.sampled_from(BAD_TIMES)
+        options = [[each] for each in CONDITIONS]
+        words += [draw(time), *draw(_some(*options, most=2)), *draw(_fields(1))]
+        words += draw(_some(*options, ["FIELDS"]))
+    elif name in QUERIES:
+        words += draw(_fields(1))
+    else:
+        width = 2 if name == "HSETEX" else 1
+        words += [*draw(_some(*EXPIRIES, most=2)), *draw(_fields(width)), *draw(_some(*EXPIRIES))]
+    return words[: draw(st.sampled_from([len(words)] * 15 + [2, 3, 4, 5]))]
+
+
+@pytest.fixture(scope="module")
+def redis_8() -> Iterator[Server]:
+    """A Redis of that kind, whichever server stands behind the proxy."""
+    named = [each for each in find_binaries().values() if each.name[0].isdigit()]
+    fit = [each for each in named if tuple(map(int, each.name.split("."))) >= SINCE]
+    if not fit:
+        absent("redis-8", "no Redis from 8.4 on (TTLPROXY_TEST_REDIS can name one)")
+    server = Server(fit[0])
+    try:
+        yield server.start()
+    finally:
+        server.remove()
+
+
+def _said(port: int, hello: bytes, requests: list[list[str]]) -> list[bytes]:
+    with Connection(port) as client:
+        setup = [command("FLUSHALL"), command("SET", "text", "x"), hello or command("PING")]
+        client.send(b"".join([*setup, *(command(*words) for words in requests)]))
+        return client.read_many(len(setup) + len(requests))[len(setup) :]
+
+
+@both_protocols
+@generated
+@given(requests=st.lists(_request(), max_size=25))
+def test_hash_field_commands_answer_as_redis_8(
+    redis_8: Server, server: AnyServer, proxy: Proxy, hello: bytes, requests: list[list[str]]
+) -> None:
+    expected, got = (_said(port, hello, requests) for port in (redis_8.port, proxy.port))
+    for words, theirs, ours in zip(requests, expected, got, strict=True):
+        assert RELATIVE.sub(b":N", ours) == RELATIVE.sub(b":N", theirs), words
