@@ -89,6 +89,13 @@ def test_scripts_and_tables_name_each_other() -> None:
     assert not set(VIRTUALS) & (set(OVERRIDES) | STATEFUL | BLOCKING)
 
 
+def test_scripts_that_publish_events_know_the_database() -> None:
+    """Where no events are on, one that does not would go unnoticed."""
+    tellers = [script for script in SCRIPTS.values() if b"local function notify" in script.text]
+    assert {script.name for script in tellers} >= {"reap", "hash_expire", "set_persist"}
+    assert {script.argv[0] for script in tellers} == {"db", "origin"}
+
+
 def test_every_script_compiles(app: Connection) -> None:
     for script in SCRIPTS.values():
         assert app.ask("SCRIPT", "LOAD", script.text) == b"$40\r\n%b\r\n" % script.sha

@@ -55,7 +55,7 @@ class Scripts(Mapping[str, Script]):
             if entry.name.endswith(".lua")
         )
         self.flushes = 0
-        self._make(Traits())
+        self._suit(Traits())
 
     def flushed(self) -> None:
         """A SCRIPT FLUSH is on its way."""
@@ -65,21 +65,27 @@ class Scripts(Mapping[str, Script]):
     def suit(self, traits: Traits) -> None:
         """Makes them for a server like this; it does not know them yet, if they have changed."""
         if traits != self.traits:
-            self._make(traits)
+            self._suit(traits)
 
-    def _make(self, traits: Traits) -> None:
+    def _suit(self, traits: Traits) -> None:
         self.traits = traits
         self.loaded = False
-        self._scripts = {name: _script(name, self._prefix, traits) for name in self._names}
+        # Each is made when it is first wanted: who goes on changing the traits costs little.
+        self._scripts: dict[str, Script] = {}
 
     def __getitem__(self, name: str) -> Script:
-        return self._scripts[name]
+        script = self._scripts.get(name)
+        if script is None:
+            if name not in self._names:
+                raise KeyError(name)
+            script = self._scripts[name] = _script(name, self._prefix, self.traits)
+        return script
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._scripts)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._scripts)
+        return len(self._names)
 
 
 def _script(name: str, prefix: bytes, traits: Traits) -> Script:
