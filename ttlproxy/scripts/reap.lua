@@ -7,7 +7,6 @@
 -- include clock
 -- include index
 -- include list
--- include list_reap
 -- include events
 local function by(command)
   return function(element)
@@ -29,7 +28,7 @@ local removers = {
   hash = all_by('HDEL'),
   set = all_by('SREM'),
   zset = all_by('ZREM'),
-  list = remove_from_list,
+  list = remove_all,
 }
 local lengths = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN' }
 local kind = redis.call('TYPE', data).ok
@@ -55,7 +54,6 @@ if wants(letter) then
   notify(letter, 'expired', db, data, expired)
 end
 
--- The index first: LSET, with which a list is reaped, is refused by a full server as a first write.
 batches(1, #due, function(from, to)
   redis.call('ZREM', index, unpack(due, from, to))
 end)

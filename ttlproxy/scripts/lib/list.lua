@@ -37,9 +37,11 @@ local function has(element)
   return type(found) == 'table' and found or found and 1 or 0
 end
 
+-- include list_remove
 local function remove(...)
-  for _, element in ipairs({ ... }) do
+  local elements = { ... }
+  for _, element in ipairs(elements) do
     looked_for[element] = looked_for[element] and 0
-    try('LREM', data, 0, element)
   end
+  return remove_all(elements)
 end
