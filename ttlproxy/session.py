@@ -232,7 +232,7 @@ class Session:
         """The logical database that the client is believed to be in."""
         return int(self._db.lstrip(b"?"))
 
-    def _are_plain(self, requests: list[list[bytes]]) -> bool:
+    def _are_plain(self, requests: Iterable[list[bytes]]) -> bool:
         """Whether these need no more than their names, and names of no managed key among them."""
         plain, names = self._plain, self._registry.names
         try:
@@ -284,6 +284,8 @@ class Session:
 
     def _decide(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request; None for the request as it came."""
+        if not (self._in_multi or self.behind_blocking) and self._are_plain((args,)):
+            return None
         rule = self._rules.find(args[0])
         if rule.stateful:
             instead = _STATEFUL[rule.name](self, args, now_ms)
@@ -354,8 +356,7 @@ class Session:
         """A request that goes on as it came."""
         if rule.blocks:
             self.behind_blocking = True
-        names = self._registry.names
-        if names or self._in_multi:
+        if self._registry.names or self._in_multi:
             self._reap(rule.keys(args), now_ms)
             self._sweep(rule.written(args))
             self._fill(rule.filled(args))
