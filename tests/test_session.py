@@ -20,6 +20,9 @@ ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "
 NATIVES = [
     *(Native(name, -2, frozenset({"write"}), (KeySpec("RW"),)) for name in ONE_KEY),
     Native("PING", -1, frozenset()),
+    Native("INFO", -1, frozenset()),
+    Native("DBSIZE", 1, frozenset()),
+    Native("COMMAND", -1, frozenset()),
     Native("DEL", -2, frozenset({"write"}), (KeySpec("RM", last=-1),)),
     Native("RENAME", 3, frozenset({"write"}), (KeySpec("RW", last=1),)),
 ]
@@ -34,8 +37,9 @@ class World:
         self.scripts = SCRIPTS
         self.scripts.loaded = True
         self.registry = Registry()
+        self.rights = Rights()
         caller = Caller(self.scripts, KEYS, bytes)
-        self.session = Session(RULES, caller, self.registry, Rights(), lambda: NOW_MS, 1 << 30)
+        self.session = Session(RULES, caller, self.registry, self.rights, lambda: NOW_MS, 1 << 30)
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
         """What Redis reads when the client sends these in one chunk."""
@@ -271,3 +275,30 @@ def test_an_internal_key_s_name_is_found_however_the_client_s_bytes_are_cut(requ
         sent = b"".join(world.take(piece) for piece in (request[:cut], request[cut:]) if piece)
         ((name, sha, *_),) = Requests().feed(sent)
         assert (name, sha) == (b"EVALSHA", world.scripts["refuse"].sha), cut
+
+
+def test_surveys_are_native_while_no_script_may_run(world: World) -> None:
+    surveys = ("DBSIZE", "INFO all", "COMMAND COUNT")
+    assert world.names(*surveys) == [b"EVALSHA"] * 3
+    world.rights.running = False
+    assert world.names(*surveys) == [b"DBSIZE", b"INFO", b"COMMAND"]
+
+
+@pytest.mark.parametrize("login", ["AUTH app word", "HELLO 3 AUTH app word", "hello 2 auth app x"])
+def test_surveys_are_native_for_whom_scripts_are_barred(world: World, login: str) -> None:
+    world.rights.learn([b"user default on nopass ~* +@all", b"user app on #af ~* +@all -eval"])
+    assert world.names("AUTH word", "DBSIZE") == [b"AUTH", b"EVALSHA"]
+    assert world.names(login, "DBSIZE", "RESET", "DBSIZE")[1::2] == [b"DBSIZE"] * 2
+
+
+def test_plain_info_is_always_native(world: World) -> None:
+    for request in ("INFO", "INFO server", "INFO default", "INFO commandstats keyspace"):
+        assert world.names(request) == [b"INFO"]
+
+
+def test_all_that_is_due_goes_before_the_keys_are_looked_over(world: World) -> None:
+    world.say("DBSIZE")
+    assert not world.session.reap_in
+    world.registry.announced(3, b"h", NOW_MS - 1)
+    world.say("DBSIZE")
+    assert world.session.reap_in == {3}
