@@ -186,3 +186,26 @@ def test_a_setting_under_which_a_promise_does_not_hold_is_named_at_start(
     named = f"Redis has {setting[0].removeprefix('--')} {setting[1]}"
     assert named in start_proxy(start_server(*setting).url).stderr
     assert named not in start_proxy(start_server().url).stderr
+
+
+def test_redis_tells_of_itself_while_it_loads_its_data(
+    start_server: StartServer, start_proxy: StartProxy, version: str
+) -> None:
+    debug = () if version == "6.2" else ("--enable-debug-command", "yes")
+    # While it loads, Redis looks at its clients after every 2 MB.
+    server = start_server("--rdbcompression", "no", *debug)
+    proxy = start_proxy(server.url)
+    with (
+        Connection(server.port) as busy,
+        Connection(server.port) as direct,
+        Connection(proxy.port) as app,
+    ):
+        busy.ask("DEBUG", "POPULATE", 400, "key", 100_000)
+        assert app.ask("SADDEX", "s", 100, "a") == b":1\r\n"
+        direct.ask("CONFIG", "SET", "key-load-delay", 20_000)
+        busy.send(command("DEBUG", "RELOAD"))
+        wait_until(lambda: direct.ask("PING").startswith(b"-LOADING"), "Redis loading")
+        wait_until(lambda: "is away" in proxy.stderr, "the link to notice")
+        for section in ((), ("persistence",), ("all",)):
+            assert b"loading:1\r\n" in app.ask("INFO", *section)
+        assert app.ask("PING").startswith(b"-LOADING")

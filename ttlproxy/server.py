@@ -335,6 +335,8 @@ class Client(asyncio.Protocol):
         if self._busy:
             self._early += data
             self._read()
+        elif self._session is not None and self._session.needs_nothing(data):
+            self._to_redis(data)
         else:
             self._hold(self._resume(data), "wait for the link")
 

@@ -197,6 +197,17 @@ class Session:
         requests = PARSER.whole(data)
         return requests is not None and self._are_plain(requests)
 
+    def needs_nothing(self, data: bytes) -> bool:
+        """Whether a chunk may go to Redis as it is while nothing is known of managed keys.
+
+        Such as INFO and PING, which Redis answers in every state that it can be in.
+        """
+        requests = None if self._heedful else PARSER.whole(data)
+        return requests is not None and all(
+            args[0].__class__ is bytes and self._rules.find(args[0]).is_indifferent
+            for args in requests
+        )
+
     def from_client(self, data: bytes) -> bytes:
         """Takes any chunk of the client's, gives the bytes for Redis."""
         requests = self._requests

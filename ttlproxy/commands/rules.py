@@ -103,6 +103,13 @@ class Rule:
         return words == self.arity if self.arity >= 0 else words >= -self.arity
 
     @property
+    def is_indifferent(self) -> bool:
+        """Whether a request has nothing to do with keys, nor changes what later ones mean."""
+        looks = self.survey is not None and self.survey.of_keys
+        acts = self.virtual or self.override or self.longer or self.stateful or self.blocks
+        return self.key_kind == NO_KEY and not (looks or acts)
+
+    @property
     def key_kind(self) -> int:
         """How closely a request has to be looked at for its keys: NO_KEY, ONE_KEY or ANY_KEY."""
         positions = self.positions
