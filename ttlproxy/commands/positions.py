@@ -104,7 +104,7 @@ KNOWN: Final[dict[str, tuple[KeySpec, ...]]] = {
     "GEORADIUSBYMEMBER": (KeySpec(READ), _store(b"STORE", 5), _store(b"STOREDIST", 5)),
     "MIGRATE": (KeySpec(CHANGED, 3), KeySpec(CHANGED, 6, last=-1, keyword=b"KEYS")),
     "XREAD": (KeySpec(READ, 1, last=-1, keyword=b"STREAMS", limit=2),),
-    "XREADGROUP": (KeySpec(CHANGED, 4, last=-1, keyword=b"STREAMS", limit=2),),
+    "XREADGROUP": (KeySpec(READ, 4, last=-1, keyword=b"STREAMS", limit=2),),
     "EVAL": _SCRIPT,
     "EVALSHA": _SCRIPT,
     "ZUNION": _COMBINE,
