@@ -12,7 +12,7 @@ from tests.containers import AnyServer
 from tests.processes import wait_until
 from tests.raw import Connection
 from tests.servers import Proxy
-from ttlproxy.reaper import adapt, plan, rest_ms
+from ttlproxy.reaper import adapt, plan, rest_ms, sweep_after_ms
 from ttlproxy.registry import Place
 
 
@@ -42,6 +42,11 @@ def test_a_batch_shrinks_past_the_budget_and_grows_well_below_it() -> None:
 def test_others_have_the_server_as_long_as_a_call_that_was_too_long_had_it() -> None:
     assert rest_ms(90, budget_ms=5) == 90
     assert rest_ms(4, budget_ms=5) == 0
+
+
+def test_what_takes_long_to_sweep_is_swept_seldom() -> None:
+    assert sweep_after_ms(300) == 3000
+    assert sweep_after_ms(1) == 200
 
 
 def _keys(server: AnyServer) -> set[bytes]:

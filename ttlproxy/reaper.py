@@ -64,6 +64,12 @@ def rest_ms(took_ms: float, budget_ms: float) -> float:
     return took_ms if took_ms > budget_ms else 0
 
 
+def sweep_after_ms(took_ms: float) -> int:
+    """How long to let requests pass before what they left is swept, where one key's sweep took so
+    long: a long list whose consumers never pause is swept for a tenth of the time at most."""
+    return max(_SWEEP_AFTER_MS, 10 * round(took_ms))
+
+
 class Reaper:
     """Deletes what is past its deadline, for everybody."""
 
@@ -76,6 +82,7 @@ class Reaper:
         self._wake = asyncio.Event()
         self._next_ms = _NEVER  # of the server's clock
         self._sweeps: dict[Place, int] = {}  # when each is to be done
+        self._sweep_after_ms = _SWEEP_AFTER_MS
         self._lease_until_ms = 0
         link.registry.on_announcement(self._announced)
         link.on_ghosts = self.sweep
@@ -102,7 +109,7 @@ class Reaper:
 
     def sweep(self, places: Iterable[Place]) -> None:
         """A request that was forwarded may leave index entries whose element is gone."""
-        due_ms = self._link.clock.now_ms() + _SWEEP_AFTER_MS
+        due_ms = self._link.clock.now_ms() + self._sweep_after_ms
         for place in places:
             self._sweeps.setdefault(place, due_ms)
         self._at_the_latest(due_ms)
@@ -204,10 +211,14 @@ class Reaper:
 
     async def _sweep(self, redis: Redis) -> None:
         """Goes through the indexes that are to be swept by now."""
-        now_ms = self._link.clock.now_ms()
+        clock, longest_ms = self._link.clock, 0.0
+        now_ms = clock.now_ms()
         for place in [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]:
             del self._sweeps[place]
+            began = clock.reading()
             await self._link.sweep(redis, place)
+            longest_ms = max(longest_ms, clock.reading() - began)
+        self._sweep_after_ms = sweep_after_ms(longest_ms)
         for due_ms in self._sweeps.values():
             self._at_the_latest(due_ms)
 

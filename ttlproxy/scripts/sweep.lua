@@ -19,7 +19,8 @@ if not find then
   return failure or { '0', 0 }
 end
 if kind == 'list' then
-  count = math.max(count, math.floor(redis.call('LLEN', data) / 4))
+  -- One walk for all, where the index has no more entries than the list.
+  count = math.max(count, redis.call('LLEN', data))
 end
 local page = redis.call('ZSCAN', index, cursor, 'COUNT', count)
 local elements = {}
