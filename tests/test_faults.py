@@ -1,5 +1,6 @@
-"""Kills in the middle of work: of the proxy, of Redis, of the link's own connections."""
+"""Kills in the middle of work: of the proxy, of Redis, of the link; and a server that is full."""
 
+import re
 import threading
 
 import pytest
@@ -209,3 +210,24 @@ def test_redis_tells_of_itself_while_it_loads_its_data(
         for section in ((), ("persistence",), ("all",)):
             assert b"loading:1\r\n" in app.ask("INFO", *section)
         assert app.ask("PING").startswith(b"-LOADING")
+
+
+ADDING = """
+    HSET h a 2 | HSETNX h b 1 | HINCRBYFLOAT h n 1 | SADD s b | ZADD z 1 b | LPUSH l b | RPUSHX l b
+    LINSERT l BEFORE a b | LSET l 0 b | LMOVE l to LEFT LEFT | SMOVE s to a | HEXPIREFIELD h a 200
+    LEXPIREELEMENT l a 200 | HSETEX h EX 9 FIELDS 1 b 1 | SADDEX s 9 b | LPUSHEX l 9 b
+"""
+
+
+def test_a_full_server_refuses_in_its_own_words(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    with Connection(start_proxy(start_server().url).port) as app:
+        for line in ("HSETEX h EX 100 FIELDS 2 a 1 n 1", "SADDEX s 100 a", "ZADDEX z 100 1 a",
+                     "LPUSHEX l 100 a", "CONFIG SET maxmemory 1"):  # fmt: skip
+            app.ask(*line.split())
+        refusal = app.ask("SET", "k", "v")
+        assert refusal.startswith(b"-OOM")
+        for line in filter(None, map(str.strip, re.split(r"[|\n]", ADDING))):
+            assert app.ask(*line.split()) == refusal, line
+        assert app.ask("LTTLELEMENT", "l", "a") == b":100\r\n"

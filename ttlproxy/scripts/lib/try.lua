@@ -5,6 +5,8 @@ local failure
 local function try(...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then
+    -- Before OOM, READONLY and MISCONF, Redis 6.2 says where in the script it happened.
+    reply.err = string.match(reply.err, '^@user_script: %d+: %-(.*)$') or reply.err
     failure = failure or reply
   end
   return reply
