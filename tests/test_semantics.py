@@ -398,19 +398,6 @@ def test_a_refused_write_of_a_set_leaves_its_deadlines(talk: Talk) -> None:
 # --- R3: removing an element removes its deadline
 
 
-def test_an_element_removed_and_added_again_has_no_deadline(every: Talk) -> None:
-    every("""
-        ADD k a b                       -> 2
-        HPEXPIREFIELD k a 20            -> 1
-        HEXPIREFIELD k b 100            -> 1
-        REM k a                         -> 1
-        ADD k a                         -> 1
-        HTTLFIELD k FIELDS 2 a b        -> [-1, 100]
-        wait 20
-        LEN k                           -> 2
-    """)
-
-
 def test_removing_what_expired_counts_nothing(every: Talk) -> None:
     every("""
         ADD k a b c                     -> 3
@@ -685,22 +672,6 @@ def test_a_deleted_key_starts_clean(every: Talk, delete: str) -> None:
     """)
 
 
-@pytest.mark.parametrize("expire", ["PEXPIRE k 20", "PEXPIREAT k @-1ms", "EXPIRE k 0"])
-def test_a_key_that_expired_as_a_whole_starts_clean(every: Talk, expire: str) -> None:
-    every(f"""
-        ADD k a b                       -> 2
-        HPEXPIREFIELD k a 40            -> 1
-        HEXPIREFIELD k b 100            -> 1
-        {expire}                        -> 1
-        wait 20
-        EXISTS k                        -> 0
-        ADD k a b                       -> 2
-        HTTLFIELD k FIELDS 2 a b        -> [-1, -1]
-        wait 30
-        LEN k                           -> 2
-    """)
-
-
 @pytest.mark.parametrize("expire", ["EXPIRE k 200", "PEXPIRE k 200000", "EXPIREAT k @+200s",
                                     "PEXPIREAT k @+200000ms"])  # fmt: skip
 def test_the_keys_own_expiry_leaves_deadlines_alone_and_persist_does_too(
@@ -789,20 +760,6 @@ def test_a_virtual_command_of_too_few_words_aborts_the_transaction(
         SET text y                          -> QUEUED
         EXEC -> EXECABORT Transaction discarded because of previous errors.
         GET text                            -> nil
-    """
-    hold(app, clock, said_of(type_, conversation))
-
-
-@every_type
-def test_a_discarded_transaction_sets_no_deadline(
-    app: Connection, clock: Client, type_: str
-) -> None:
-    conversation = """
-        ADD k a                             -> 1
-        MULTI                               -> OK
-        HEXPIREFIELD k a 100                -> QUEUED
-        DISCARD                             -> OK
-        HTTLFIELD k a                       -> -1
     """
     hold(app, clock, said_of(type_, conversation))
 

@@ -118,15 +118,6 @@ def test_a_flush_of_scripts_is_not_noticed(three: list[Connection]) -> None:
         assert one.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
 
 
-def test_a_flush_of_scripts_inside_a_transaction_is_not_noticed(three: list[Connection]) -> None:
-    one, other, _ = three
-    one.ask("HSET", "h", "a", 1)
-    one.ask("MULTI")
-    one.ask("HEXPIREFIELD", "h", "a", 100)
-    other.ask("SCRIPT", "FLUSH")
-    assert one.ask("EXEC") == b"*1\r\n:1\r\n"
-
-
 def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(
     three: list[Connection],
 ) -> None:

@@ -6,6 +6,8 @@
 -- include try
 -- include index
 local count = (#KEYS - 1) / 2
+-- Removes nothing, for no client's key has that name: only whether it may.
+try('ZREM', schedule, prefix)
 local removed = 0
 batches(first_key, first_key + count - 1, function(from, to)
   try(command, unpack(KEYS, from + count, to + count))

@@ -41,7 +41,19 @@ local function index_size(index)
   return redis.call('ZCARD', index)
 end
 
+local guarded = false
+
+-- Changes nothing, but is refused where the client may not announce a deadline.
+local function announce_guard()
+  if not guarded then
+    guarded = true
+    try('SET', prefix .. '!', '', 'XX')
+    try('DEL', prefix .. '!')
+  end
+end
+
 local function index_set(index, element, deadline)
+  announce_guard()
   return try('ZADD', index, ms(deadline), element)
 end
 
@@ -151,6 +163,10 @@ local function index_move(db, prefix, source, source_index, target, target_index
     return
   end
   local attention = redis.call('ZSCORE', schedule, source) or ms(first)
+  -- All that may be refused is tried before anything is moved; the first needs no memory.
+  try('ZREM', schedule, prefix)
+  index_guard(target_index)
+  announce_guard()
   try('RENAME', source_index, target_index)
   try('ZREM', schedule, source)
   index_arrived(db, prefix, target, target_index, schedule, attention, first)

@@ -1,8 +1,11 @@
--- Writes by pcall: the first error stands in `failure`, to be returned before the data is touched,
+-- Writes by pcall: the first error stands in `failure`, after which nothing is written any more,
 -- so that a client without the right, or a full server, gets Redis's own error text.
 local failure
 
 local function try(...)
+  if failure then
+    return failure
+  end
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then
     -- Before OOM, READONLY and MISCONF, Redis 6.2 says where in the script it happened.
