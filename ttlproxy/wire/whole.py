@@ -21,11 +21,7 @@ _MARKED: Final = 7
 
 
 class Parser:
-    """Keeps nothing from one chunk to the next, so one serves all clients, and stays in the cache.
-
-    That matters: between two chunks the kernel has run, and with 50 clients, each with a reader of
-    its own, the same work took twice as long.
-    """
+    """Keeps nothing from one chunk to the next, so that one, warm in the cache, serves all clients."""
 
     __slots__ = ("_reader",)
 
