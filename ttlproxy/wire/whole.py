@@ -21,7 +21,7 @@ _MARKED: Final = 7
 
 
 class Parser:
-    """Keeps nothing from one chunk to the next, so that one, warm in the cache, serves all clients."""
+    """Keeps nothing from one chunk to the next: one, warm in the cache, serves all clients."""
 
     __slots__ = ("_reader",)
 
