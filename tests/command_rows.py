@@ -232,6 +232,19 @@ _NINE_FAULTS = """
     1 HEXPIRETIMEFIELD {hash}
 """
 
+# KeyDB's and Dragonfly's, for every type: those that they do not know are part of it.
+_DIALECTS = """
+    1 EXPIREMEMBER {hash} {element} {s}
+    2 EXPIREMEMBER {hash} {element} {ms} ms
+    1 EXPIREMEMBERAT {hash} {element} {at_s}
+    1 PEXPIREMEMBERAT {hash} {element} {at_ms}
+    1 TTL {hash} {element}
+    1 PTTL {hash} {element}
+    2 PERSIST {hash} {element}
+    2 FIELDEXPIRE {hash} {s} {elements}
+    1 FIELDTTL {hash} {element}
+"""
+
 # The names of the nine and what they are about, hash by hash's name.
 _NOUNS = {"hash": "H FIELD", "set": "S MEMBER", "zset": "Z MEMBER", "list": "L ELEMENT"}
 
@@ -265,6 +278,7 @@ def rows(types: tuple[str, ...]) -> list[tuple[str, ...]]:
         table, faults = _TABLES[type_]
         found += _read(table, 3)
         found += _read(_of(type_, _NINE), 3)
+        found += _read(_DIALECTS.replace("{hash}", f"{{{type_}}}"), 2)
         found += _read(faults, 1)
         found += _read(_of(type_, _NINE_FAULTS), 1)
     return [*found, *list(_read(_KEYS, 2)) * len(types)]

@@ -10,10 +10,11 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from tests.model_data import OK, Call, Database, Error, Reply, Row, integer, wrong_number
+from tests.model_dialects import DIALECTS
 from tests.model_native import NATIVE
 from tests.model_virtual import VIRTUAL
 
-COMMANDS: dict[str, Row] = NATIVE | VIRTUAL
+COMMANDS: dict[str, Row] = NATIVE | VIRTUAL | DIALECTS
 
 
 class Model:
