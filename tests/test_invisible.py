@@ -209,3 +209,33 @@ def test_an_internal_key_s_name_that_comes_in_pieces_is_one(app: Connection) -> 
         app.send(request[cut:])
         assert app.read() == f"-{INTERNAL}\r\n".encode()
     assert app.ask("PING") == b"+PONG\r\n"
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_the_number_of_keys_is_exact_whatever_became_of_indexes(talk: Talk) -> None:
+    talk("""
+        SADDEX expires 100 a                            -> 1
+        PEXPIRE expires 40                              -> 1
+        SADDEX renamed 100 a                            -> 1
+        RENAME renamed new                              -> OK
+        SADDEX popped 100 a                             -> 1
+        SPOP popped 2                                   -> ["a"]
+        LPUSHEX list 100 a b                            -> 2
+        LPOP list 5                                     -> ["b", "a"]
+        SADDEX replaced 100 a                           -> 1
+        SET replaced text                               -> OK
+        SADDEX stored 100 a                             -> 1
+        SUNIONSTORE stored nokey                        -> 0
+        SADDEX copied 100 a                             -> 1
+        COPY copied copy                                -> 1
+        COPY copied copy DB 1                           -> 1
+        SADDEX moved 100 a                              -> 1
+        MOVE moved 1                                    -> 1
+        wait 40
+        DBSIZE                                          -> 4
+        KEYS nosuch*                                    -> []
+        SWAPDB 0 1                                      -> OK
+        DBSIZE                                          -> 2
+        SWAPDB 0 1                                      -> OK
+        DBSIZE                                          -> 4
+    """)
