@@ -2,6 +2,10 @@
 
 import pytest
 
+from tests.asked import calls
+from tests.conftest import StartProxy, StartServer
+from tests.processes import wait_until
+from tests.redis_client import Client
 from ttlproxy.rights import Rights
 
 
@@ -56,3 +60,22 @@ def test_a_user_may_watch_internal_keys_where_a_pattern_allows_it(rules: str, ma
     rights = Rights()
     rights.learn([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
     assert rights.may_watch([b"default", b"app"]) is may
+
+
+def test_a_proxy_that_may_not_see_the_users_asks_once(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """Each refusal is an entry of ACL LOG."""
+    server = start_server()
+    direct = Client(server.port)
+    direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "&*", "+@all", "-acl")
+    proxy = start_proxy(f"redis://proxy:word@127.0.0.1:{server.port}")
+    beats = calls(server.port, "time") + 3
+    wait_until(lambda: calls(server.port, "time") >= beats, "three more heartbeats")
+    (entry,) = direct.ask("ACL", "LOG")
+    assert dict(zip(entry[::2], entry[1::2], strict=True))[b"count"] == 1
+    app = Client(proxy.port)
+    app.ask("SADDEX", "s", 100, "a")
+    assert app.ask("DBSIZE") == 1
+    app.close()
+    direct.close()

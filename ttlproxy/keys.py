@@ -63,7 +63,7 @@ class Keys:
         self.schedule = prefix + b"schedule"
         self.lease = prefix + b"lease"
         self.layout = prefix + b"layout"
-        # All that may exist beside indexes and schedules, in database 0 alone.
+        # All that may exist beside indexes and schedules: in database 0, but for a SWAPDB.
         self.fixed = (self.lease, self.layout)
         self.announcement_prefix = prefix + b"!"
         self.channel = prefix + b"!proxies"

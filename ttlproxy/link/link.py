@@ -10,7 +10,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ttlproxy.commands import Rules, natives
 from ttlproxy.config import Settings, Upstream
@@ -89,6 +89,7 @@ class Link:
         self._pushes: Pushes | None = None
         self._session_reaps: SessionReaps | None = None
         self._reload = False
+        self._sees_users = True
         self._flushes = 0  # of scripts, up to the last heartbeat
         self._failures = 0
 
@@ -188,6 +189,7 @@ class Link:
 
     async def _prepare(self, redis: Redis) -> None:
         """What the server can do, whether we may touch it, and the scripts."""
+        self._sees_users = True
         server = await redis.info("server")
         _check(server, await redis.info("cluster"))
         layout = await redis.get(self.keys.layout)
@@ -255,21 +257,20 @@ class Link:
 
     async def _refresh(self, redis: Redis) -> None:
         """What may have changed of what no push tells."""
+        await self._learn_users(redis)
         traits = self.scripts.traits
         shas = [script.sha for script in self.scripts.values()]
         sent = self.clock.reading()
-        now, known, subscribers, users, events = await run(
+        now, known, subscribers, events = await run(
             redis,
             [
                 (0, (b"TIME",)),
                 (0, (b"SCRIPT", b"EXISTS", *shas)),
                 (0, (b"PUBSUB", b"NUMSUB", self.keys.channel)),
-                (0, (b"ACL", b"LIST")),
                 (0, _EVENTS),
             ],
         )
         self.rights.running = not error(known)
-        self.rights.learn([] if error(users) else valid(users))
         # BUSY and the like pass by themselves, and nothing is missed meanwhile.
         if not error(now) and not error(known):
             seconds, microseconds = valid(now)
@@ -284,6 +285,14 @@ class Link:
             self.registry.beat()
             if self._reload or await self._is_bloated(redis):
                 await self._load(redis)
+
+    async def _learn_users(self, redis: Redis) -> None:
+        """Who may run scripts. Redis logs each refusal of ACL LIST, so one is enough."""
+        if self._sees_users:
+            (users,) = await run(redis, [(0, (b"ACL", b"LIST"))])
+            self._sees_users = not isinstance(users, NoPermissionError)
+            if not error(users):
+                self.rights.learn(valid(users))
 
     async def _is_bloated(self, redis: Redis) -> bool:
         """Whether most of what the registry holds has been reaped by others."""
