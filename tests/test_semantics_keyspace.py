@@ -11,7 +11,7 @@ import pytest
 
 from tests.asked import calls
 from tests.containers import AnyServer
-from tests.content import LEASE
+from tests.content import LEASE, read
 from tests.conversation import WAYS, Talk, hold, let_pass, said_in
 from tests.nouns import every_type, said_of, said_to_all
 from tests.processes import wait_until
@@ -544,3 +544,71 @@ def test_a_user_without_a_right_to_indexes_has_its_transactions(
 def _watches_as(user: str, app: Connection) -> bool:
     assert app.ask("AUTH", user, "any") == b"+OK\r\n"
     return app.ask("WATCH", "app:x") == b"+OK\r\n"
+
+
+# --- a full server, and one elsewhere
+
+
+@pytest.fixture
+def full(app: Connection, clock: Client) -> Iterator[None]:
+    """A managed set in a server that has no memory left."""
+    hold(app, clock, "SADDEX s 100 a b -> 2\nSADD other a -> 1\nSELECT 0 -> OK")
+    clock.ask("CONFIG", "SET", "maxmemory", 1)
+    yield
+    clock.ask("CONFIG", "SET", "maxmemory", 0)
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("write", ["SET s v", "SUNIONSTORE s other", "COPY s new", "COPY s s DB 1",
+                                   "COPY other s REPLACE", "SORT other ALPHA STORE s"])  # fmt: skip
+def test_a_full_server_refuses_a_write_and_nothing_has_changed(
+    app: Connection, clock: Client, write: str
+) -> None:
+    hold(
+        app,
+        clock,
+        f"""
+        {write}                             -> OOM command not allowed when used memory*
+        STTLMEMBER s MEMBERS 2 a b          -> [100, 100]
+        EXISTS new                          -> 0
+    """,
+    )
+
+
+@pytest.mark.usefixtures("full")
+def test_a_full_server_moves_keys_and_swaps_databases_as_ever(
+    app: Connection, clock: Client
+) -> None:
+    hold(
+        app,
+        clock,
+        """
+        MOVE s 1                            -> 1
+        SWAPDB 0 1                          -> OK
+        STTLMEMBER s MEMBERS 2 a b          -> [100, 100]
+        EXISTS other                        -> 0
+    """,
+    )
+
+
+def test_a_migrated_key_leaves_its_deadlines_and_its_index_is_swept(
+    app: Connection, plain: AnyServer, clock: Client
+) -> None:
+    hold(
+        app,
+        clock,
+        f"""
+        SADDEX s 100 a b                    -> 2
+        SADDEX s PX 20 MEMBERS 1 c          -> 1
+        wait 20
+        MIGRATE 127.0.0.1 {plain.port} s 0 5000 -> OK
+        EXISTS s                            -> 0
+        SADD s a                            -> 1
+        STTLMEMBER s a                      -> -1
+    """,
+    )
+    there = Client(plain.port)
+    assert sorted(there.ask("SMEMBERS", "s")) == [b"a", b"b"]
+    assert there.ask("DBSIZE") == 1
+    there.close()
+    wait_until(lambda: not read([clock], (7, 0)).faults, "the sweep")

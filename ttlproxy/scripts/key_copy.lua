@@ -4,9 +4,13 @@
 -- RESULT: the command's
 -- include try
 -- include index
+index_guard(target_index)
+announce_guard()
+if failure then
+  return failure
+end
 -- include databases
 there = there ~= '' and there or here
-index_guard(target_index)
 local copies = redis.call('EXISTS', data) == 1 and not (data == target and there == here)
   and within(there, function()
     return replace == '1' or redis.call('EXISTS', target) == 0

@@ -15,6 +15,9 @@ end)
 local first = moves and index_first(index)
 if first and not failure then
   local attention = redis.call('ZSCORE', schedule, data) or ms(first)
+  -- All that may be refused is tried before anything is moved.
+  index_guard(index)
+  announce_guard()
   try('MOVE', index, there)
   try('ZREM', schedule, data)
   within(there, function()

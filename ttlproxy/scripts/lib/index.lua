@@ -180,6 +180,8 @@ local function index_reschedule(data, index, schedule, now)
     return nil
   end
   local left = redis.call('PTTL', data)
+  -- A full server lets a script write that has written, and DEL needs no memory.
+  try('DEL', index_nowhere(index, prefix))
   try('ZADD', schedule, ms(left >= 0 and math.min(first, now + left) or first), data)
   return first
 end
