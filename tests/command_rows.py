@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 # What the model knows and the proxy does not do yet: none of it is drawn.
 TYPES_NOT_YET: set[str] = set()
-NOT_YET = {"BLMOVE", "BRPOPLPUSH", "LPUSHEX", "RPUSHEX"}
+NOT_YET: set[str] = set()
 
 # Since which server there is a command at all.
 SINCE = {b"LMPOP": (7, 0), b"ZMPOP": (7, 0), b"SINTERCARD": (7, 0)}
@@ -27,6 +27,19 @@ _HASH = """
     1 HSET {hash} {pairs} {element}
     4 HSETEX {hash} {fnx} {expiry} FIELDS {counted_pairs}
     2 HSETEX {hash} {expiry} {fnx} FIELDS {counted_pairs}
+    2 HSETEX {hash} {fnx} MAXLEN {most} {timed} FIELDS {counted_pairs}
+    1 HEXPIRE {hash} {s} {condition} FIELDS {counted}
+    1 HPEXPIRE {hash} {ms} {condition} FIELDS {counted}
+    1 HEXPIREAT {hash} {at_s} {condition} FIELDS {counted}
+    1 HPEXPIREAT {hash} {at_ms} {condition} FIELDS {counted}
+    1 HTTL {hash} FIELDS {counted}
+    1 HPTTL {hash} FIELDS {counted}
+    1 HEXPIRETIME {hash} FIELDS {counted}
+    1 HPEXPIRETIME {hash} FIELDS {counted}
+    1 HPERSIST {hash} FIELDS {counted}
+    2 HGETEX {hash} {getex} FIELDS {distinct}
+    2 HGETDEL {hash} FIELDS {counted}
+    2 EVAL {script} 1 {hash} HDEL {element}
 """
 
 _HASH_FAULTS = """
@@ -59,6 +72,8 @@ _SET = """
     1 SADDEX {set} {expiry} {nx} MEMBERS {distinct}
     2 SADDEX {set} {s} {member} {other_member}
     2 SADDEX {set} KEEPTTL {s} {member} {other_member}
+    2 SADDEX {set} {nx} MAXLEN {most} {timed} MEMBERS {distinct}
+    2 EVAL {script} 1 {set} SREM {element}
 """
 
 _ZSET = """
@@ -101,6 +116,8 @@ _ZSET = """
     3 ZADDEX {zset} {zadd_flags} {expiry} MEMBERS {distinct_scored}
     1 ZADDEX {zset} {expiry} {zadd_flags} MEMBERS {distinct_scored}
     2 ZADDEX {zset} {s} {score} {member} {score} {other_member}
+    2 ZADDEX {zset} {zadd_flags} MAXLEN {most} {timed} MEMBERS {distinct_scored}
+    2 EVAL {script} 1 {zset} ZREM {element}
 """
 
 _ZSET_FAULTS = """
@@ -137,8 +154,11 @@ _LIST = """
     2 LLEN {list}
     1 LPOS {list} {element}
     1 LPOS {list} {element} COUNT 0
-    2 LPUSHEX {list} {timed} ELEMENTS {counted}
-    2 RPUSHEX {list} {timed} ELEMENTS {counted}
+    2 LPUSHEX {list} {expiry} ELEMENTS {counted}
+    2 RPUSHEX {list} {expiry} ELEMENTS {counted}
+    1 LPUSHEX {list} MAXLEN {most} {timed} ELEMENTS {counted}
+    1 RPUSHEX {list} MAXLEN {most} {timed} ELEMENTS {counted}
+    2 EVAL {script} 1 {list} LTRIM {place} {place}
     1 LPUSHEX {list} {s} {elements}
     1 RPUSHEX {list} {s} {elements}
 """
@@ -164,6 +184,8 @@ _KEYS = """
     1 PTTL {key}
     1 TYPE {key}
     1 KEYS *
+    1 SCAN 0 COUNT 1000
+    1 EVAL {script} 1 {key} DEL
     4 RENAME {alike}
     4 RENAMENX {alike}
     1 RENAME {key} {key}

@@ -51,6 +51,7 @@ KEYS_OF = {type_: (Key(2 * n), Key(2 * n + 1)) for n, type_ in enumerate(_EVERY)
 STRING = Key(2 * len(_EVERY))
 TYPES = tuple(type_ for type_ in _EVERY if type_ not in TYPES_NOT_YET)
 PLACES = [Element(place) for place in range(3)]
+SCRIPT = b"return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))"
 NEAR_MS, FAR_MS = range(3, 15, 3), 100_000
 
 
@@ -95,6 +96,7 @@ _SET_OPTIONS: list[Words] = [
     (b"PXAT", Time(FAR_MS, 1, True, True)),
 ]
 
+_PAST = (Time(0, 1000), Time(-5000, 1000, True, True))
 _EXPIRIES: list[Words] = [
     (),
     (b"KEEPTTL",),
@@ -143,7 +145,10 @@ _SLOTS: dict[str, Strategy] = {
     "{aggregate}": _one_of(b"SUM", b"MIN", b"max"),
     "{side}": _one_of(b"LEFT", b"right"),
     "{where}": _one_of(b"BEFORE", b"after"),
-    "{timed}": st.sampled_from([each for each in _EXPIRIES if each[1:] and b"0" not in each]),
+    "{timed}": st.sampled_from([each for each in _EXPIRIES if each[1:] and each[1] not in _PAST]),
+    "{most}": _one_of(b"1", b"2", b"3"),
+    "{getex}": st.sampled_from([*(each for each in _EXPIRIES if each[1:]), (), (b"PERSIST",)]),
+    "{script}": _one_of(SCRIPT),
     "{db}": _one_of(b"0", b"1"),
     "{replace}": st.sampled_from([(), (b"REPLACE",)]),
     "{set_options}": st.sampled_from(_SET_OPTIONS),
@@ -197,6 +202,10 @@ def _command(
 @cache
 def command(types: tuple[str, ...]) -> Strategy:
     return _command(st.sampled_from(rows(types)), _SLOTS | _keys(types))
+
+
+def any_key(types: tuple[str, ...]) -> st.SearchStrategy[Key]:
+    return st.sampled_from([*(key for type_ in types for key in KEYS_OF[type_]), STRING])
 
 
 @cache

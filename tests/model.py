@@ -7,6 +7,7 @@ them, simple strings as bytes. Holds no clock, no socket and no connection to wh
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import NamedTuple
 
 from tests.model_data import OK, Call, Database, Error, Reply, Row, integer, wrong_number
@@ -14,7 +15,15 @@ from tests.model_dialects import DIALECTS
 from tests.model_native import NATIVE
 from tests.model_virtual import VIRTUAL
 
-COMMANDS: dict[str, Row] = NATIVE | VIRTUAL | DIALECTS
+
+def _eval(call: Call) -> Reply:
+    """EVAL script 1 key command ...: a script that runs the command on the key, and no more."""
+    key, name, *rest = call.words[3:]
+    said = name.decode().lower()
+    return COMMANDS[said].run(replace(call, name=said, words=[name, key, *rest]))
+
+
+COMMANDS: dict[str, Row] = NATIVE | VIRTUAL | DIALECTS | {"eval": Row(_eval, -3)}
 
 
 class Model:
@@ -74,11 +83,15 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a request comes to: a reply that no key decides, or steps; those of EXEC as an array."""
+    """What a request comes to: a reply that no key decides, or steps; those of EXEC as an array.
+
+    `watched`: EXEC may do nothing and answer nil, where somebody meddled.
+    """
 
     reply: Reply = None
     steps: tuple[Step, ...] = ()
     is_exec: bool = False
+    watched: bool = False
 
 
 class Session:
@@ -88,6 +101,7 @@ class Session:
         self.db = db
         self.queued: list[list[bytes]] | None = None
         self.refused = False
+        self.watching = False
 
     def plan(self, args: list[bytes]) -> Plan:
         name = args[0].decode().lower()
@@ -97,6 +111,9 @@ class Session:
             return self._end(name)
         if self.queued is not None:
             return self._queue(name, args)
+        if name == "watch":
+            self.watching = True
+            return Plan(OK)
         return self._select(args) if name == "select" else Plan(steps=(Step(self.db, args),))
 
     def run(self, model: Model, args: list[bytes], now_ms: int) -> Reply:
@@ -135,6 +152,7 @@ class Session:
         if self.queued is None:
             return Plan(Error(f"ERR {name.upper()} without MULTI"))
         queued, self.queued = self.queued, None
+        watched, self.watching = self.watching, False
         if name == "discard":
             return Plan(OK)
         if self.refused:
@@ -144,4 +162,4 @@ class Session:
             steps.append(Step(self.db, args))
             if args[0].lower() == b"select":
                 self.db = integer(args[1]) or 0
-        return Plan(steps=tuple(steps), is_exec=True)
+        return Plan(steps=tuple(steps), is_exec=True, watched=watched)

@@ -157,6 +157,11 @@ def _keys(call: Call) -> Reply:
     return [key for key in list(call.database) if call.find(key) is not None]
 
 
+def _scan(call: Call) -> Reply:
+    """SCAN 0 COUNT and more than there are keys."""
+    return [b"0", _keys(call)]
+
+
 def _copy(call: Call) -> Reply:
     """COPY source target [DB n] [REPLACE]"""
     _, source_key, target_key, *rest = call.words
@@ -308,6 +313,7 @@ KEYS: dict[str, Row] = {
     "exists": Row(_exists, -2),
     "type": Row(_type, 2),
     "keys": Row(_keys, 2),
+    "scan": Row(_scan, -2),
     "rename": Row(_rename, 3),
     "renamenx": Row(_rename, 3),
     "copy": Row(_copy, -3),

@@ -225,6 +225,39 @@ def _hsetex(call: Call) -> Reply:
     return 1
 
 
+def _hgetex(call: Call) -> Reply:
+    """HGETEX key [EX s|PX ms|EXAT s|PXAT ms|PERSIST] FIELDS n field ...; only as the test has it"""
+    value = call.typed(call.words[1], "hash")
+    if isinstance(value, Error):
+        return value
+    at = [word.upper() for word in call.words].index(b"FIELDS")
+    option, fields = [word.upper() for word in call.words[2:at]], call.words[at + 2 :]
+    contents: list[Reply] = [value.elements.get(name) for name in fields]
+    if len(option) == 2:
+        base_ms = 0 if option[0].endswith(b"AT") else call.now_ms
+        deadline = int(option[1]) * _UNITS_MS[option[0]] + base_ms
+        for name in value.elements.keys() & set(fields):
+            _date(call, value, name, Options(deadline=deadline), there=True)
+    elif option:
+        for name in fields:
+            value.deadlines.pop(name, None)
+    call.store(call.words[1], value)
+    return contents
+
+
+def _hgetdel(call: Call) -> Reply:
+    """HGETDEL key FIELDS n field ...; the second time a field is gone"""
+    value = call.typed(call.words[1], "hash")
+    if isinstance(value, Error):
+        return value
+    contents: list[Reply] = []
+    for name in call.words[4:]:
+        contents.append(value.elements.get(name))
+        value.remove(name)
+    call.store(call.words[1], value)
+    return contents
+
+
 _SADDEX = Grammar(MEMBER, 1, (b"XX", b"NX"))
 
 
@@ -307,6 +340,8 @@ def _pushex(side: int) -> Row:
 
 TIMED_WRITES: dict[str, Row] = {
     "hsetex": Row(_hsetex, -6),
+    "hgetex": Row(_hgetex, -5),
+    "hgetdel": Row(_hgetdel, -5),
     "saddex": Row(_saddex, -4),
     "zaddex": Row(_zaddex, -5),
     "lpushex": _pushex(0),

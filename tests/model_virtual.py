@@ -36,12 +36,13 @@ def _long(noun: Noun, words: list[bytes], not_positive: str) -> list[bytes] | Er
 # --- HEXPIREFIELD and its kin
 
 
-def _setter(noun: Noun, unit_ms: int, *, absolute: bool) -> Row:
+def _setter(noun: Noun, unit_ms: int, *, absolute: bool, long: bool = False) -> Row:
+    """Both forms; with `long` only that one, as Redis 8 has it for hashes."""
     not_positive = f"ERR Parameter `num{noun.singular.title()}s` should be greater than 0"
 
     def run(call: Call) -> Reply:
         words = call.words
-        short = len(words) < 6
+        short = len(words) < 6 and not long
         value = call.typed(words[1], noun.type)
         if isinstance(value, Error):
             return value
@@ -60,7 +61,7 @@ def _setter(noun: Noun, unit_ms: int, *, absolute: bool) -> Row:
             return elements
         return [_expire_element(call, value, each, deadline, condition) for each in elements]
 
-    return Row(run, -4)
+    return Row(run, -6 if long else -4)
 
 
 def _expire_element(
@@ -109,7 +110,7 @@ def _persist(call: Call, value: Value, element: bytes) -> int:
     return 1
 
 
-def _query(noun: Noun, answer: Callable[[Call, Value, bytes], int]) -> Row:
+def _query(noun: Noun, answer: Callable[[Call, Value, bytes], int], *, long: bool = False) -> Row:
     not_positive = f"ERR Number of {noun.singular}s must be a positive integer"
 
     def one(call: Call, value: Value, element: bytes) -> int:
@@ -128,7 +129,7 @@ def _query(noun: Noun, answer: Callable[[Call, Value, bytes], int]) -> Row:
             return elements
         return [one(call, value, each) for each in elements]
 
-    return Row(run, -3, gap=4)
+    return Row(run, -5) if long else Row(run, -3, gap=4)
 
 
 def _family(noun: Noun) -> dict[str, Row]:
@@ -146,7 +147,21 @@ def _family(noun: Noun) -> dict[str, Row]:
     }
 
 
+# Redis 8's own words for hashes, before servers that lack them.
+_REDIS_8: dict[str, Row] = {
+    "hexpire": _setter(FIELD, 1000, absolute=False, long=True),
+    "hpexpire": _setter(FIELD, 1, absolute=False, long=True),
+    "hexpireat": _setter(FIELD, 1000, absolute=True, long=True),
+    "hpexpireat": _setter(FIELD, 1, absolute=True, long=True),
+    "httl": _query(FIELD, _ttl_s, long=True),
+    "hpttl": _query(FIELD, _ttl, long=True),
+    "hexpiretime": _query(FIELD, _expiretime_s, long=True),
+    "hpexpiretime": _query(FIELD, _expiretime, long=True),
+    "hpersist": _query(FIELD, _persist, long=True),
+}
+
 VIRTUAL: dict[str, Row] = {
+    **_REDIS_8,
     **_family(FIELD),
     **_family(MEMBER),
     **_family(ZMEMBER),

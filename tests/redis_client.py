@@ -16,11 +16,11 @@ Word: TypeAlias = "bytes | str | int"
 class Client:
     """redis-py with a pool of one connection, so that pipelines and MULTI use the same one."""
 
-    def __init__(self, port: int, db: int = 0) -> None:
+    def __init__(self, port: int, db: int = 0, protocol: int = 2) -> None:
         self._redis = Redis(
             port=port,
             db=db,
-            protocol=2,
+            protocol=protocol,
             max_connections=1,
             retry=Retry(NoBackoff(), 0),
             socket_timeout=30,

@@ -29,7 +29,9 @@ from tests.command_strategies import (
     STRING,
     TYPES,
     Fleeting,
+    Key,
     Words,
+    any_key,
     blocking_command,
     command,
     fleeting,
@@ -131,6 +133,12 @@ class Conversation(RuleBasedStateMachine):
         self.trial.let_pass()
         self.trial.send(later, fleeting.then)
 
+    @rule(client=CLIENT, other=CLIENT, key=_drawn(any_key), meddling=_commands(0, 3))
+    def watch(self, client: int, other: int, key: Key, meddling: list[Words]) -> None:
+        busy = [self.trial.sessions[each].queued is not None for each in (client, other)]
+        if client != other and not any(busy):
+            self.trial.watch(client, key, other, meddling)
+
     @rule()
     def let_pass(self) -> None:
         self.trial.let_pass()
@@ -161,6 +169,7 @@ def _converse(site: Site, share: int) -> None:
         fault.add_note(f"The first time it was:\n{site.first_fault}")
         raise
     finally:
+        print(f"{site.trials} examples with {site.requests} requests")
         site.close()
 
 

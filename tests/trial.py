@@ -5,7 +5,7 @@ Knows sockets, words and worlds; draws nothing. Time passes only while it awaits
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
 from typing import Any
@@ -16,7 +16,7 @@ from tests.command_rows import SINCE
 from tests.command_strategies import FAR_MS, Element, Key, Time, Word, Words
 from tests.content import LEASE, Content, read
 from tests.model import Model, Plan, Session, Step
-from tests.model_data import OK, Error, Reply
+from tests.model_data import OK, Error, Reply, score_text
 from tests.model_virtual import VIRTUAL
 from tests.processes import attempts
 from tests.redis_client import Client
@@ -28,6 +28,7 @@ LOOK_EVERY = 4  # writes: a look past the proxy costs as much as one of them
 EXPIRES = {b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT"}
 LEASE_TAKERS = {b"EXEC", b"FLUSHDB", b"FLUSHALL", b"SWAPDB"}
 DATABASES = (0, 0, 1)  # where each client starts
+PROTOCOLS = (2, 3, 3)
 
 
 class Site:
@@ -44,6 +45,7 @@ class Site:
         self.version = (6, 2) if server_name == "6.2" else (7, 0)
         self.reaper = reaper
         self.trials = 0
+        self.requests = 0
         self.first_fault = ""
         self.direct = [Client(server_port, db) for db in range(2)]
 
@@ -76,10 +78,14 @@ class Trial:
         self.elements = elements
         self.worlds = Worlds(Model(site.version))
         ports = cycle(site.proxy_ports)
-        self.clients = [Client(port, db) for port, db in zip(ports, DATABASES, strict=False)]
+        self.clients = [
+            Client(port, db, protocol)
+            for port, db, protocol in zip(ports, DATABASES, PROTOCOLS, strict=False)
+        ]
         self.sessions = [Session(db) for db in DATABASES]
         self.start_ms = -(-self.clock() // 1000) * 1000
         self.failed = False
+        self.aborted = False
         self.sent: list[str] = []
 
     def clock(self) -> int:
@@ -94,6 +100,7 @@ class Trial:
             before_ms = self.clock()
             filled = [self._filled(words, before_ms) for words in requests]
             replies = self._ask(self.clients[client], filled)
+            self.site.requests += len(filled)
             after_ms = self.clock()
             self.sent.append(
                 f"client {client} from {before_ms} to {after_ms}: {filled} -> {replies}"
@@ -109,6 +116,29 @@ class Trial:
                 self.worlds = Worlds(read(self.site.direct, self.site.version).model)
             if len(self.worlds.models) > 1 or len(self.sent) % LOOK_EVERY == 0:
                 self._look()
+
+    def watch(self, client: int, key: Key, other: int, meddling: list[Words]) -> None:
+        """A transaction runs where nobody touched its key, and does not where the key changed."""
+        self.send(client, [(b"WATCH", key)])
+        db = self.sessions[client].db
+        before = self._states(db, key)
+        for words in meddling:
+            self.send(other, [words])
+        near = self.near()
+        after = self._states(db, key)
+        self.aborted = False
+        self.send(client, [(b"MULTI",), (b"EXISTS", key), (b"EXEC",)])
+        if self.aborted and not meddling and not near and before == after:
+            raise DisagreementError(f"EXEC was aborted, and nobody had touched {key}")
+        if not self.aborted and not before & after:
+            raise DisagreementError(f"EXEC ran, and {key} had changed: {before} to {after}")
+
+    def _states(self, db: int, key: Key) -> set[Hashable]:
+        """What `key` may be now."""
+        now_ms = self.clock()
+        values = [model.databases[db].get(self.keys[key.place]) for model in self.worlds.models]
+        living = [value.as_of(now_ms) if value is not None else None for value in values]
+        return {None if value is None else value.frozen() for value in living}
 
     @contextmanager
     def _faults_told(self) -> Iterator[None]:
@@ -181,6 +211,9 @@ class Trial:
         """What the model must run to judge `reply`; what needs no data is judged here."""
         queueing = session.queued is not None
         plan = session.plan(args)
+        if plan.watched and reply is None:
+            self.aborted = True
+            return []
         if plan.is_exec and isinstance(reply, list) and len(reply) == len(plan.steps):
             pairs = list(zip(plan.steps, reply, strict=True))
         elif plan.steps and not plan.is_exec:
@@ -222,10 +255,17 @@ def _differences(found: Model, expected: Model) -> list[str]:
 
 
 def _reply(found: Any) -> Reply:
-    """As the model writes it."""
-    if isinstance(found, ResponseError):
-        return Error(str(found))
-    return [_reply(each) for each in found] if isinstance(found, list) else found
+    """As the model writes it, which is RESP2's way; order within lists of pairs is for `same`."""
+    match found:
+        case ResponseError():
+            return Error(str(found))
+        case float():
+            return score_text(found)
+        case dict():
+            return [_reply(word) for pair in found.items() for word in pair]
+        case list() | set():
+            return [_reply(each) for each in found]
+    return found  # type: ignore[no-any-return]
 
 
 def _judge(args: list[bytes], plan: Plan, reply: Reply, *, queueing: bool) -> None:

@@ -103,10 +103,13 @@ def _reads_clock(args: list[bytes], before_ms: int, after_ms: int) -> bool:
     return b"expire" in name or b"ttl" in name or name.endswith(b"ex") or name == b"set"
 
 
+_OF_ALL = {b"keys", b"scan"}
+
+
 def _named(model: Model, args: list[bytes]) -> Iterator[int]:
-    """The deadlines of the keys in the words; KEYS is about all of them."""
+    """The deadlines of the keys in the words, or of all of them."""
     for database in model.databases:
-        for key in database if args[0].lower() == b"keys" else set(args[1:]):
+        for key in database if args[0].lower() in _OF_ALL else set(args[1:]):
             if key in database:
                 yield from _of(database[key])
 
@@ -123,7 +126,7 @@ def _of(value: Value) -> Iterator[int]:
         yield value.expires_ms
 
 
-_UNORDERED = {b"smembers", b"sunion", b"sinter", b"sdiff", b"keys"}
+_UNORDERED = {b"smembers", b"sunion", b"sinter", b"sdiff", b"keys", b"scan", b"spop"}
 
 
 def same(args: list[bytes], expected: Reply, seen: Reply) -> bool:
