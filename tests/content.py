@@ -118,7 +118,7 @@ class _Reader:
         else:
             value.elements = _ELEMENTS.get(type_, _string)(content)
         for element, score in zip(scores[::2], scores[1::2], strict=True):
-            if element in value:
+            if element in value and type_ != "string":
                 value.deadlines[element] = int(score)
             else:
                 self.faults.append(f"{key!r}: a deadline for {element!r}, which is gone")

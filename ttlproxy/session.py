@@ -342,6 +342,8 @@ class Session:
         target_db = override.target_db(args)
         for target in override.targets(args):
             self._registry.pin(self.db if target_db is None else target_db, target)
+        if override.whole:
+            self._sweep(override.targets(args))
         return self._call(override.plan(args))
 
     def _may_be_late(self, override: Override) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ttlproxy.commands import grammar
 from ttlproxy.commands.overrides import named, on_all_keys, on_key, on_two_keys, replacing
@@ -60,6 +61,7 @@ _COPY = Override(
     targets=lambda args: args[2:3],
     target_db=lambda args: (_copy_options(args) or (None,))[0],
     takes=lambda args: _copy_options(args) is not None,
+    whole=True,
 )
 _MOVE = Override(
     name="MOVE",
@@ -68,6 +70,7 @@ _MOVE = Override(
     targets=lambda args: args[1:2],
     target_db=lambda args: _db(args[2]),
     takes=lambda args: len(args) == 3 and _db(args[2]) is not None,
+    whole=True,
 )
 
 # What these write is a string: on a key that becomes managed behind their back, in a transaction,
@@ -109,6 +112,6 @@ OVERRIDES = (
     on_key("PERSIST", "key_persist", lambda args: ()),
     _COPY,
     _MOVE,
-    on_two_keys("RENAME", "key_rename", _name),
-    on_two_keys("RENAMENX", "key_rename", _name),
+    replace(on_two_keys("RENAME", "key_rename", _name), whole=True),
+    replace(on_two_keys("RENAMENX", "key_rename", _name), whole=True),
 )

@@ -116,8 +116,26 @@ local function announce_swap(prefix, one, other)
   try('DEL', name)
 end
 
+-- An index that was there may carry the expiry of a key that is gone, emptied by a script or a pop
+-- that has not been swept yet. It must not end before the key of now.
+local function index_must_last(data, index)
+  local left = redis.call('PTTL', index)
+  if left < 0 then
+    return
+  end
+  local wanted = redis.call('PTTL', data)
+  if wanted < 0 then
+    try('PERSIST', index)
+  elseif wanted > left + 1 then -- before 7.0 the clock may tick between the two
+    try('PEXPIRE', index, wanted)
+  end
+end
+
 -- After elements of `data` were given the deadline `at`; `before` is what index_first gave before.
 local function index_was_set(db, prefix, data, index, schedule, now, before, at)
+  if before then
+    index_must_last(data, index)
+  end
   if before and before <= at then
     return
   end

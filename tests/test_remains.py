@@ -1,0 +1,81 @@
+"""What a key that was emptied without a script of ours leaves behind: its index, until it is swept.
+
+Whatever comes before the sweep is not misled by the remains.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.containers import AnyServer
+from tests.content import read
+from tests.processes import wait_until
+from tests.redis_client import Client
+from tests.servers import Proxy
+
+FAR_MS = "100000"
+RUN = "return redis.call(unpack(ARGV))"
+
+# What adds an element, what gives it a deadline, and what removes it.
+TYPES = {
+    "hash": ("HSET k {} 1", "HPEXPIREFIELD k {} " + FAR_MS, "HDEL k {}"),
+    "set": ("SADD k {}", "SPEXPIREMEMBER k {} " + FAR_MS, "SREM k {}"),
+    "zset": ("ZADD k 1 {}", "ZPEXPIREMEMBER k {} " + FAR_MS, "ZREM k {}"),
+    "list": ("RPUSH k {}", "LPEXPIREELEMENT k {} " + FAR_MS, "LREM k 0 {}"),
+}
+every_type = pytest.mark.parametrize("type_", TYPES)
+
+
+@pytest.fixture
+def client(proxy: Proxy) -> Iterator[Client]:
+    client = Client(proxy.port)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def direct(server: AnyServer) -> Iterator[Client]:
+    client = Client(server.port)
+    yield client
+    client.close()
+
+
+def _in_a_script(line: str) -> list[str]:
+    return ["EVAL", RUN, "1", "k", *line.split()]
+
+
+@every_type
+def test_a_key_that_comes_back_has_nothing_of_the_expiry_it_had(
+    client: Client, direct: Client, type_: str
+) -> None:
+    """Its index would end with the time of the key before, and its deadlines with the index."""
+    add, expire, _ = TYPES[type_]
+    client.ask_many(
+        [
+            *(line.format("a").split() for line in (add, expire)),
+            ["PEXPIRE", "k", FAR_MS],
+            _in_a_script("DEL k"),
+            *(line.format("b").split() for line in (add, expire)),
+        ]
+    )
+    (index,) = direct.ask("KEYS", "__ttl:*:k")
+    assert direct.ask("ZSCORE", index, "b") is not None
+    assert direct.ask("PTTL", index) == -1
+
+
+@every_type
+@pytest.mark.parametrize("move", ["RENAME k j", "RENAMENX k j", "COPY k j", "MOVE k 1"])
+def test_what_went_along_with_a_key_is_swept_where_it_went(
+    client: Client, direct: Client, server: AnyServer, type_: str, move: str
+) -> None:
+    add, expire, remove = TYPES[type_]
+    client.ask_many(
+        [
+            *(line.format(each).split() for each in "ab" for line in (add, expire)),
+            _in_a_script(remove.format("a")),
+            move.split(),
+        ]
+    )
+    other = Client(server.port, db=1)
+    wait_until(lambda: not read([direct, other], (7, 0)).faults, "the sweep")
+    other.close()
