@@ -133,7 +133,7 @@ class Conversation(RuleBasedStateMachine):
         self.trial.let_pass()
         self.trial.send(later, fleeting.then)
 
-    @rule(client=CLIENT, other=CLIENT, key=_drawn(any_key), meddling=_commands(0, 3))
+    @rule(client=CLIENT, other=CLIENT, key=_drawn(any_key), meddling=_commands(1, 3))
     def watch(self, client: int, other: int, key: Key, meddling: list[Words]) -> None:
         busy = [self.trial.sessions[each].queued is not None for each in (client, other)]
         if client != other and not any(busy):

@@ -118,20 +118,18 @@ class Trial:
                 self._look()
 
     def watch(self, client: int, key: Key, other: int, meddling: list[Words]) -> None:
-        """A transaction runs where nobody touched its key, and does not where the key changed."""
+        """A transaction does not run where its key has changed. A sweep may abort one as well."""
         self.send(client, [(b"WATCH", key)])
         db = self.sessions[client].db
         before = self._states(db, key)
         for words in meddling:
             self.send(other, [words])
-        near = self.near()
         after = self._states(db, key)
         self.aborted = False
         self.send(client, [(b"MULTI",), (b"EXISTS", key), (b"EXEC",)])
-        if self.aborted and not meddling and not near and before == after:
-            raise DisagreementError(f"EXEC was aborted, and nobody had touched {key}")
-        if not self.aborted and not before & after:
-            raise DisagreementError(f"EXEC ran, and {key} had changed: {before} to {after}")
+        with self._faults_told():
+            if not self.aborted and not before & after:
+                raise DisagreementError(f"EXEC ran, and {key} had changed: {before} to {after}")
 
     def _states(self, db: int, key: Key) -> set[Hashable]:
         """What `key` may be now."""
