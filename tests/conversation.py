@@ -141,6 +141,11 @@ def in_multi(app: Connection, requests: list[list[bytes]]) -> Iterator[_Replies]
         yield replies
 
 
+def resp3_in_multi(app: Connection, requests: list[list[bytes]]) -> Iterator[_Replies]:
+    app.ask("HELLO", 3)
+    return in_multi(app, requests)
+
+
 Way: TypeAlias = Callable[[Connection, list[list[bytes]]], Iterator[_Replies]]
 
 OUTSIDE_MULTI: list[Way] = [one_by_one, pipelined, inline, resp3]

@@ -1,0 +1,66 @@
+"""Every row of the command tables does to deadlines what semantics_rows says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.containers import AnyServer
+from tests.conversation import WORD, Talk, in_multi, pipelined, resp3, resp3_in_multi, said_in
+from tests.nouns import said_of
+from tests.semantics_rows import SINCE, TYPES
+from tests.servers import release
+from ttlproxy.commands.rules import OVERRIDES, VIRTUALS
+
+talk = said_in([pipelined, resp3, in_multi, resp3_in_multi])
+
+# type, first release, request and reply in the type's own words, then a key and four numbers each.
+Row = tuple[str, tuple[int, ...], str, list[str]]
+
+
+def _rows() -> Iterator[Row]:
+    tables = [
+        *((type_, (6, 2), table) for type_, table in TYPES.items()),
+        *((type_, since, table) for (type_, since), table in SINCE.items()),
+    ]
+    for type_, since, table in tables:
+        for line in said_of(type_, table).splitlines():
+            said, *left = line.split(" ;")
+            yield type_, since, said, [each for each in map(str.strip, left) if each]
+
+
+ROWS = list(_rows())
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}: {row[2].split('->')[0].strip()}")
+def test_a_command_leaves_the_deadlines_that_it_should(
+    talk: Talk, server: AnyServer, row: Row
+) -> None:
+    type_, since, said, left = row
+    if release(server.name) < since:
+        pytest.skip("the server lacks the command")
+    talk(
+        said_of(
+            type_,
+            f"""
+            ADD k a b c                     -> 3
+            ADD to z                        -> 1
+            HEXPIREFIELD k 100 FIELDS 2 a b -> [1, 1]
+            wait 0
+            {said}
+            wait 0
+            """,
+        )
+        + "".join(_look(type_, each) for each in left)
+    )
+
+
+def _look(type_: str, expected: str) -> str:
+    key, *seconds = expected.split()
+    return "\n" + said_of(type_, f"HTTLFIELD {key} FIELDS 4 a b c d -> [{', '.join(seconds)}]")
+
+
+def test_no_row_of_the_command_tables_is_without_a_case() -> None:
+    covered = {WORD.findall(said)[0] for _, _, said, _ in ROWS}
+    assert {*OVERRIDES, *VIRTUALS} - covered == set()
