@@ -153,7 +153,7 @@ TYPES = {
     "list": ANY + LIST,
 }
 
-# type, release -> what its servers and later ones have, or answer so: 6.2 leaves the target of a GEO
+# type, release -> what servers have, or answer so, from then on: 6.2 leaves the target of a GEO
 # command alone where the source is missing.
 SINCE = {
     ("set", (7, 0)): """
