@@ -1,4 +1,6 @@
-"""Questions put to a Redis itself, past the proxy. Knows INFO and CLIENT LIST."""
+"""Questions put to a Redis itself, past the proxy. Knows INFO, CLIENT INFO and MONITOR."""
+
+import re
 
 from tests.processes import wait_until
 from tests.raw import Connection
@@ -14,6 +16,21 @@ def calls(port: int, name: str) -> int:
     """How often a command was called since the last CONFIG RESETSTAT."""
     stat = info(port, "commandstats").get(f"cmdstat_{name}", "calls=0")
     return int(stat.split(",")[0].removeprefix("calls="))
+
+
+def received(port: int, client: Connection, *words: str) -> list[bytes]:
+    """The names of the commands that Redis receives from a client's own connection when it asks."""
+    address = re.findall(rb" addr=(\S+)", client.ask("CLIENT", "INFO"))[0]
+    names: list[bytes] = []
+    with Connection(port) as monitor:
+        monitor.ask("MONITOR")
+        client.ask(*words)
+        client.ask("ECHO", "the end")
+        while b"echo" not in names:
+            sender, _, command = monitor.read().partition(b"] ")
+            if sender.endswith(b" " + address):
+                names.append(command.split(b'"')[1].lower())
+    return names[:-1]
 
 
 def clients(port: int) -> int:

@@ -68,7 +68,7 @@ def test_a_proxy_that_starts_later_knows_what_was_there(
     three: list[Connection], start_proxy: StartProxy
 ) -> None:
     one, _, direct = three
-    one.ask("SADDEX", "s", "PX", "20", "MEMBERS", "1", "a")
+    one.ask("SADDEX", "s", "PX", "500", "MEMBERS", "1", "a")
     one.ask("SADD", "s", "b")
     port = direct.socket.getpeername()[1]
     with Connection(start_proxy(f"redis://127.0.0.1:{port}").port) as late:
