@@ -4,7 +4,7 @@ drawn (command_strategies.py). Knows no strategy, no model and no proxy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 # What the model knows and the proxy does not do yet: none of it is drawn.
 TYPES_NOT_YET: set[str] = set()
@@ -222,6 +222,14 @@ BLOCKING = {
     """,
 }
 
+# What makes room: of equal deadlines any may go, so that these are judged by what they leave.
+EVICTING = {
+    "hash": "1 HSETEX {hash} MAXLEN {most} EVICT {timed} FIELDS {counted_pairs}",
+    "set": "1 SADDEX {set} MAXLEN {most} EVICT {timed} MEMBERS {distinct}",
+    "zset": "1 ZADDEX {zset} MAXLEN {most} EVICT {timed} MEMBERS {distinct_scored}",
+    "list": "1 RPUSHEX {list} MAXLEN {most} EVICT {timed} ELEMENTS {counted}",
+}
+
 _NINE = """
     1 HEXPIREFIELD {hash} {element} {s} {condition}
     1 HPEXPIREFIELD {hash} {element} {ms} {condition}
@@ -306,5 +314,6 @@ def rows(types: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [*found, *list(_read(_KEYS, 2)) * len(types)]
 
 
-def blocking_rows(types: tuple[str, ...]) -> list[tuple[str, ...]]:
-    return [row for type_ in types for row in _read(BLOCKING.get(type_, ""), 1)]
+def rows_of(tables: Mapping[str, str], types: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Those of BLOCKING or EVICTING."""
+    return [row for type_ in types for row in _read(tables.get(type_, ""), 1)]

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from tests.command_rows import TYPES_NOT_YET, blocking_rows, rows
+from tests.command_rows import BLOCKING, EVICTING, TYPES_NOT_YET, rows, rows_of
 
 # Names that a careless index key, parser or script would stumble over.
 KEYS = [b"k", b"h{1}", b"a{b}c", b"{}x", b"a}b", b"}{", b"\x00\r\n\xff", b"a}:b", b""]
@@ -211,8 +211,13 @@ def any_key(types: tuple[str, ...]) -> st.SearchStrategy[Key]:
 @cache
 def blocking_command(types: tuple[str, ...]) -> Strategy:
     """GET where none of the types has any that block."""
-    found = blocking_rows(types) or [("GET", "{string}")]
+    found = rows_of(BLOCKING, types) or [("GET", "{string}")]
     return _command(st.sampled_from(found), _SLOTS | _keys(types))
+
+
+@cache
+def evicting_command(types: tuple[str, ...]) -> Strategy:
+    return _command(st.sampled_from(rows_of(EVICTING, types)), _SLOTS | _keys(types))
 
 
 @dataclass(frozen=True)

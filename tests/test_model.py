@@ -34,6 +34,7 @@ from tests.command_strategies import (
     any_key,
     blocking_command,
     command,
+    evicting_command,
     fleeting,
     stock,
 )
@@ -125,6 +126,11 @@ class Conversation(RuleBasedStateMachine):
     def block(self, client: int, words: Words) -> None:
         if self.trial.sessions[client].queued is None:
             self.trial.send(client, [words])
+
+    @rule(client=CLIENT, words=_drawn(evicting_command))
+    def evict(self, client: int, words: Words) -> None:
+        if self.trial.sessions[client].queued is None:
+            self.trial.evict(client, words)
 
     @rule(client=CLIENT, later=CLIENT, fleeting=_drawn(fleeting))
     def look_just_after(self, client: int, later: int, fleeting: Fleeting) -> None:

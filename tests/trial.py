@@ -16,7 +16,7 @@ from tests.command_rows import SINCE
 from tests.command_strategies import FAR_MS, Element, Key, Time, Word, Words
 from tests.content import LEASE, Content, read
 from tests.model import Model, Plan, Session, Step
-from tests.model_data import OK, Error, Reply, score_text
+from tests.model_data import INT64, OK, Error, Reply, Value, score_text
 from tests.model_virtual import VIRTUAL
 from tests.processes import attempts
 from tests.redis_client import Client
@@ -131,6 +131,26 @@ class Trial:
             if not self.aborted and not before & after:
                 raise DisagreementError(f"EXEC ran, and {key} had changed: {before} to {after}")
 
+    def evict(self, client: int, words: Words) -> None:
+        """MAXLEN n EVICT: who looks next finds at most n, and that the first to expire went."""
+        with self._faults_told():
+            db, before_ms = self.sessions[client].db, self.clock()
+            self._look()
+            filled = self._filled(words, before_ms)
+            key = filled[1]
+            known = self.worlds.models[0].as_of(before_ms).databases[db].get(key)
+            (reply,) = self._ask(self.clients[client], [filled])
+            self.sent.append(f"client {client} from {before_ms}: {filled} -> {reply!r}")
+            evicted_ms = self.clock()
+            while self.clock() == evicted_ms:
+                pass
+            self._ask(self.clients[client], [[b"TYPE", key]])
+            found = read(self.site.direct, self.site.version).model
+            fault = _evicted_wrongly(filled, known, found.databases[db].get(key), reply)
+            if fault is not None:
+                raise DisagreementError(f"{filled!r} answered {reply!r}: {fault}")
+            self.worlds = Worlds(found)
+
     def _states(self, db: int, key: Key) -> set[Hashable]:
         """What `key` may be now."""
         now_ms = self.clock()
@@ -241,6 +261,25 @@ class Trial:
                 f"what stands in Redis at {now_ms}, and what should:\n   {expected}\n"
                 f"   faults: {content.faults}"
             ) from None
+
+
+def _evicted_wrongly(
+    args: list[bytes], before: Value | None, after: Value | None, reply: Reply
+) -> str | None:
+    """What is wrong with what `args`, with MAXLEN and EVICT, made of a key; None if nothing is."""
+    if not isinstance(reply, int) or reply <= 0 or after is None:
+        return None
+    most = int(args[[word.upper() for word in args].index(b"MAXLEN") + 1])
+    old = Value(after.type) if before is None else before
+    left = {*after.elements, *after.items}
+    others = left - set(args[6:])
+    if len(after) > most and others:
+        return f"{len(after)} are left"
+    gone = {*old.elements, *old.items} - left - set(args[6:])
+    kept = [old.deadlines.get(each, INT64) for each in others]
+    if any(old.deadlines.get(each, INT64) > later for each in gone for later in kept):
+        return f"{gone} went, {left} stayed"
+    return None
 
 
 def _differences(found: Model, expected: Model) -> list[str]:
