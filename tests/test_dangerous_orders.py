@@ -122,15 +122,6 @@ def test_a_key_that_was_evicted_and_is_written_again(
     wait_until(lambda: _in_order(clock), "no index left")
 
 
-@every_type
-def test_a_schedule_that_was_evicted(app: Connection, clock: Client, type_: str) -> None:
-    """The proxy knows by itself what is due, and writes it down anew."""
-    hold(app, clock, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1"))
-    clock.ask("DEL", Keys().schedule)
-    let_pass(clock, 20)
-    hold(app, clock, said_of(type_, "LEN k -> 1"))
-
-
 # --- transactions
 
 

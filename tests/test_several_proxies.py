@@ -1,12 +1,13 @@
 """Two proxies before one Redis, and what a proxy cannot know: each sees the other's deadlines."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.processes import wait_until
-from tests.raw import Connection
+from tests.raw import Connection, command
 from tests.redis_client import Client
 
 
@@ -36,21 +37,53 @@ def _past(direct: Connection, key: str, element: str) -> None:
     clock.close()
 
 
+def _busy(port: int, stop: threading.Event) -> None:
+    """Deadlines and reads of other keys, until told to stop."""
+    with Connection(port) as client:
+        while not stop.is_set():
+            requests = [("SADDEX", f"busy:{n}", 1000 - n, n) for n in range(5)]
+            client.send(b"".join(command(*words) for words in requests))
+            client.read_many(len(requests))
+            assert client.ask("DEL", *(words[1] for words in requests)).startswith(b":")
+
+
+@pytest.fixture
+def load(three: list[Connection]) -> Iterator[None]:
+    """Another client of each proxy that is never quiet."""
+    stop = threading.Event()
+    ports = [client.socket.getpeername()[1] for client in three[:2]]
+    threads = [threading.Thread(target=_busy, args=(port, stop)) for port in ports]
+    for thread in threads:
+        thread.start()
+    yield
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+# For each type: makes an element with a deadline, writes it anew, asks for its deadline.
+CHAINS = {
+    "hash": ("HSETEX {} EX 1000 FIELDS 1 e 1", ["HSET {} e 2"], "HTTLFIELD {} e"),
+    "set": ("SADDEX {} 1000 e", ["SREM {} e", "SADD {} e"], "STTLMEMBER {} e"),
+    "zset": ("ZADDEX {} 1000 1 e", ["ZADD {} 2 e"], "ZTTLMEMBER {} e"),
+    "list": ("RPUSHEX {} 1000 e", ["LREM {} 0 e", "RPUSH {} e"], "LTTLELEMENT {} e"),
+}
+
+
+@pytest.mark.usefixtures("load")
+@pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
 def test_a_write_through_the_other_proxy_clears_a_deadline_just_set(
-    three: list[Connection],
+    three: list[Connection], chain: tuple[str, list[str], str]
 ) -> None:
-    """The plain HSET comes after the reply that told of the deadline, thousands of times."""
-    one, other, _ = three
-    for number in range(1000):
-        key = f"h:{number}"
-        one.ask("HSET", key, "f", "v")
-        assert one.ask("HEXPIREFIELD", key, "f", 1000) == b":1\r\n"
-        assert other.ask("HSET", key, "f", "w") == b":0\r\n"
-        assert one.ask("HTTLFIELD", key, "f") == b":-1\r\n", number
-        assert other.ask("SADDEX", f"s:{number}", 1000, "m") == b":1\r\n"
-        assert one.ask("SREM", f"s:{number}", "m") == b":1\r\n"
-        assert one.ask("SADD", f"s:{number}", "m") == b":1\r\n"
-        assert other.ask("STTLMEMBER", f"s:{number}", "m") == b":-1\r\n", number
+    """The plain write comes after the reply that told of the deadline, 2,000 times in all."""
+    dated, written, asked = chain
+    for number in range(500):
+        one, other = three[:2] if number % 2 else three[1::-1]
+        key = f"k:{number}"
+        assert one.ask(*dated.format(key).split()) == b":1\r\n"
+        for line in written:
+            other.ask(*line.format(key).split())
+        assert one.ask(*asked.format(key).split()) == b":-1\r\n", number
 
 
 def test_an_element_past_its_deadline_is_seen_through_neither(three: list[Connection]) -> None:
