@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -32,6 +33,19 @@ def no_reaper(direct: Client) -> Iterator[None]:
     direct.ask("SET", LEASE, "a test", "PX", 60_000)
     yield
     direct.ask("DEL", LEASE)
+
+
+def test_a_lease_that_is_over_is_not_counted(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        direct.ask("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+        with Connection(start_proxy(server.url).port) as app:
+            app.ask("SADDEX", "s", 100, "a")
+            direct.ask("SET", LEASE, "a test", "PX", 1)
+            let_pass(direct, 2)
+            assert app.ask("DBSIZE") == b":1\r\n"
 
 
 def test_internal_keys_are_not_among_the_keys(talk: Talk) -> None:

@@ -12,6 +12,7 @@ from tests.containers import AnyServer
 from tests.processes import wait_until
 from tests.raw import Connection
 from tests.servers import Proxy
+from ttlproxy.keys import Keys
 from ttlproxy.reaper import adapt, plan, rest_ms, sweep_after_ms
 from ttlproxy.registry import Place
 
@@ -105,6 +106,38 @@ def test_a_key_that_was_replaced_by_a_string_loses_its_index(
     app.ask("HSETEX", "h", "EX", "1000", "FIELDS", "1", "a", "1")
     app.ask("SET", "h", "now a string")
     wait_until(lambda: _keys(server) == {b"h"}, "index and schedule entry gone")
+
+
+def test_what_somebody_puts_in_place_of_an_index_goes_and_holds_nobody(
+    app: Connection, server: AnyServer
+) -> None:
+    app.ask("HSETEX", "h", "PX", "200", "FIELDS", "1", "f", "v")
+    app.ask("SADDEX", "s", "100", "a")
+    index = Keys().index(b"s")
+    with Connection(server.port) as direct:
+        direct.ask("DEL", index)
+        direct.ask("SET", index, "no index")
+        direct.ask("ZADD", Keys().schedule, 1, "s")
+        wait_until(lambda: direct.ask("EXISTS", index) == b":0\r\n", "it gone")
+        wait_until(lambda: direct.ask("EXISTS", "h") == b":0\r\n", "the others reaped")
+    assert app.ask("SISMEMBER", "s", "a") == b":1\r\n"
+
+
+@pytest.mark.parametrize("command", ["PERSIST", "PEXPIRE"])
+def test_an_index_follows_an_expiry_that_a_script_changes(
+    app: Connection, server: AnyServer, command: str
+) -> None:
+    app.ask("HSETEX", "h", "EX", "1000", "FIELDS", "1", "f", "v")
+    app.ask("EXPIRE", "h", 100)
+    more = ", 500000" if command == "PEXPIRE" else ""
+    app.ask("EVAL", f"return redis.call('{command}', KEYS[1]{more})", 1, "h")
+    with Connection(server.port) as direct:
+
+        def follows() -> bool:
+            data, index = (int(direct.ask("PTTL", k)[1:]) for k in (b"h", Keys().index(b"h")))
+            return abs(data - index) < 1000
+
+        wait_until(follows, "the index to live as long")
 
 
 @pytest.mark.parametrize("proxies", [1, 3])

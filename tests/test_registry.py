@@ -11,6 +11,7 @@ def _past_all_pins(registry: Registry) -> None:
 def _reaped(registry: Registry, first_ms: int | None) -> None:
     registry.reaping((0, b"k"))
     registry.reaped((0, b"k"), first_ms)
+    registry.no_longer_reaping((0, b"k"))
 
 
 def test_an_announced_key_is_due_past_its_deadline_and_not_before() -> None:
@@ -50,9 +51,23 @@ def test_a_reap_answered_before_an_announcement_does_not_undo_it() -> None:
         registry.reaping((0, b"k"))
         registry.announced(0, b"k", deadline_ms)
         registry.reaping((0, b"k"))
-        registry.reaped((0, b"k"), first_ms)
-        registry.reaped((0, b"k"), first_ms)
+        for _ in range(2):
+            registry.reaped((0, b"k"), first_ms)
+            registry.no_longer_reaping((0, b"k"))
         assert registry.due(b"k", 301) == [(0, b"k")]
+
+
+def test_a_late_answer_of_three_reaps_does_not_undo_an_announcement() -> None:
+    registry = Registry()
+    registry.announced(0, b"k", 100)
+    registry.reaping((0, b"k"))
+    registry.reaping((0, b"k"))
+    registry.reaped((0, b"k"), 200)
+    registry.no_longer_reaping((0, b"k"))
+    registry.announced(0, b"k", 300)
+    registry.reaping((0, b"k"))
+    registry.reaped((0, b"k"), None)
+    assert registry.places(b"k") == [(0, b"k")]
 
 
 def test_of_announcements_in_any_order_the_earliest_counts() -> None:

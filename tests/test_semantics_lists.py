@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.asked import until_blocked
+from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.content import LEASE
@@ -126,6 +126,22 @@ def test_a_full_server_lets_the_elements_of_a_long_list_go(
         assert app.ask("SET", "text", "x").startswith(b"-OOM")
         expected = [value for number, value in enumerate(VALUES) if number % 3]
         wait_until(lambda: _left(app) == expected, "what is left")
+
+
+def test_a_value_without_a_deadline_is_moved_without_a_walk_along_the_target(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with Connection(start_proxy(server.url).port) as app:
+        app.ask("RPUSH", "source", "a", "b", "c")
+        app.ask("LEXPIREELEMENT", "source", "c", 100)
+        before = calls(server.port, "lpos")
+        assert app.ask("RPOPLPUSH", "source", "target") == b"$1\r\nc\r\n"
+        assert calls(server.port, "lpos") > before
+        app.ask("LEXPIREELEMENT", "source", "a", 100)
+        found = calls(server.port, "lpos")
+        assert app.ask("LMOVE", "source", "target", "RIGHT", "LEFT") == b"$1\r\nb\r\n"
+        assert calls(server.port, "lpos") == found
 
 
 @pytest.mark.parametrize("push", ["RPUSH l a", "RPUSHEX l KEEPTTL ELEMENTS 1 a"])

@@ -7,7 +7,7 @@ has said so. Knows no socket and no clock: instants come in as ms of the Redis s
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 # Of a key that nothing can fall due in before its announcement arrives.
@@ -28,6 +28,7 @@ class Registry:
         "_dbs",
         "_expected_beats",
         "_others",
+        "_overtaken",
         "_pins",
         "_reaping",
         "_staged",
@@ -42,8 +43,9 @@ class Registry:
         # (db, key) -> whether Redis is known to have an index for it. One dict for each beat.
         self._pins: list[dict[Place, bool]] = [{} for _ in range(PIN_BEATS)]
         self._staged: dict[int, dict[bytes, int]] | None = None
-        # Places of reaps that are out -> whether an announcement came meanwhile.
-        self._reaping: dict[Place, bool] = {}
+        # Places of reaps that are out -> how many, and those where an announcement came meanwhile.
+        self._reaping: Counter[Place] = Counter()
+        self._overtaken: set[Place] = set()
         self._wake = wake
         self.names: Mapping[bytes, int] = {}
         """key -> bound, over all databases: what a session asks first."""
@@ -99,7 +101,7 @@ class Registry:
                 keys[key] = min(deadline_ms, keys.get(key, deadline_ms))
         place = (db, key)
         if place in self._reaping:
-            self._reaping[place] = True
+            self._overtaken.add(place)
         self._confirm(place, True)
         self._wake(db, deadline_ms)
 
@@ -109,30 +111,31 @@ class Registry:
             if dbs is not None:
                 keys = dict.fromkeys({**dbs.get(one, {}), **dbs.get(other, {})}, UNKNOWN)
                 dbs[one], dbs[other] = keys, dict(keys)
-        for place in self._reaping:
-            if place[0] in (one, other):
-                self._reaping[place] = True
+        self._overtaken.update(place for place in self._reaping if place[0] in (one, other))
         self._tidy(one)
         self._tidy(other)
         self._publish()
 
     def reaping(self, place: Place) -> None:
-        """A reap is about to be sent; `reaped` or `not_reaped` will follow."""
-        self._reaping.setdefault(place, False)
+        """A reap is about to be sent; `reaped` may follow, `no_longer_reaping` will."""
+        self._reaping[place] += 1
 
-    def not_reaped(self, place: Place) -> None:
-        """There is no answer to a reap."""
-        self._reaping.pop(place, None)
+    def no_longer_reaping(self, place: Place) -> None:
+        """A reap has been answered, or never will be."""
+        self._reaping[place] -= 1
+        if not self._reaping[place]:
+            del self._reaping[place]
+            self._overtaken.discard(place)
 
     def reaped(self, place: Place, first_ms: int | None) -> None:
         """A reap found `first_ms` as the first deadline left, or None: no index.
 
-        Nothing is learnt from it where an announcement came since the reap was sent, for the
-        answer may be older than that; nor from the second answer of two.
+        Nothing is learnt from it where an announcement came since the reap was sent, or while
+        another one was out: the answer may be older than that.
         """
         db, key = place
         keys = self._dbs.get(db, {})
-        if self._reaping.pop(place, True) or key not in keys:
+        if place in self._overtaken or key not in keys:
             return
         if first_ms is not None:
             keys[key] = first_ms

@@ -57,7 +57,7 @@ class Reap:
             return self._learn(limits, replies, sent)
         finally:
             for place in limits:
-                self._registry.not_reaped(place)
+                self._registry.no_longer_reaping(place)
 
     def _learn(
         self, limits: dict[Place, int], replies: list[object], sent: float

@@ -20,12 +20,16 @@ local value = from and to and redis.pcall('LINDEX', data, from)
 if data == target or type(value) ~= 'string' then
   return move()
 end
+local deadline = index_get(index, value)
+-- Where it has none on either side, no list need be walked along.
+if not (deadline or index_get(target_index, value)) then
+  return move()
+end
 local there = redis.pcall('LPOS', target, value)
 if type(there) == 'table' then
   return move()
 end
 index_guard(target_index)
-local deadline = index_get(index, value)
 if not failure and not there then
   if deadline then
     local before = index_first(target_index)

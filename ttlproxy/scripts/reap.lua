@@ -40,6 +40,13 @@ if kind == 'list' then
   limit = math.max(limit, math.floor(redis.call('LLEN', data) / 32))
 end
 local due = index_due(index, now, limit)
+if due.err and string.find(due.err, 'WRONGTYPE', 1, true) then
+  -- Somebody has put something else there. To keep it would hold up all who ask for a reap.
+  index_drop(data, index, schedule)
+  return failure or { now, 0, -1, 0, kind }
+elseif due.err then
+  return due
+end
 
 -- Redis says hexpired of fields that are there, and of no others.
 local finders = { hash = by('HEXISTS'), set = by('SISMEMBER'), zset = by('ZSCORE'), list = has }

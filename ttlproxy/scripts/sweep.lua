@@ -1,8 +1,9 @@
--- Drops index entries whose element is gone, one page of them.
+-- Drops index entries whose element is gone, one page of them; it lasts as long as its key.
 -- KEYS: data index schedule
 -- ARGV: cursor count
 -- RESULT: [the next cursor, 0 at the end; dropped]
 -- include try
+-- include clock
 -- include index
 -- include list
 local function by(command)
@@ -37,5 +38,5 @@ for _, element in ipairs(elements) do
     dropped = dropped + redis.call('ZREM', index, element)
   end
 end
-index_was_cleared(data, index, schedule, dropped)
-return { page[1], dropped }
+index_reschedule(data, index, schedule, now)
+return failure or { page[1], dropped }

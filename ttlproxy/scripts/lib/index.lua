@@ -26,9 +26,10 @@ local function index_page(index, offset, count)
   return redis.pcall('ZRANGEBYSCORE', index, '-inf', '+inf', 'WITHSCORES', 'LIMIT', offset, count)
 end
 
--- Elements past their deadline: `deadline < now`, as Redis's keys and hash fields.
+-- Elements past their deadline: `deadline < now`, as Redis's keys and hash fields; Redis's error where
+-- something else than an index stands in its place.
 local function index_due(index, now, limit)
-  return redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', 0, limit)
+  return redis.pcall('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', 0, limit)
 end
 
 -- Elements in the order of their deadlines: all, or those from one place to another.
@@ -117,7 +118,7 @@ local function announce_swap(prefix, one, other)
 end
 
 -- An index that was there may carry the expiry of a key that is gone, emptied by a script or a pop
--- that has not been swept yet. It must not end before the key of now.
+-- that has not been swept yet, or one that a script has changed. It must not end before the key of now.
 local function index_must_last(data, index)
   local left = redis.call('PTTL', index)
   if left < 0 then
@@ -200,6 +201,7 @@ local function index_reschedule(data, index, schedule, now)
   local left = redis.call('PTTL', data)
   -- A full server lets a script write that has written, and DEL needs no memory.
   try('DEL', index_nowhere(index, prefix))
+  index_must_last(data, index)
   try('ZADD', schedule, ms(left >= 0 and math.min(first, now + left) or first), data)
   return first
 end
