@@ -145,13 +145,12 @@ class Reaper:
         self._next_ms = _NEVER
         await self._sweep(redis)
         databases = self._link.registry.databases()
-        if await self._due(redis, databases):
+        while due := await self._due(redis, databases):
             if not await self._hold_lease(redis):
                 # Somebody else is at it. See whether it is done well before the lease would end.
                 self._at_the_latest(self._link.clock.now_ms() + self._settings.lease_ms // 3)
                 return
-            while due := await self._due(redis, databases):
-                await self._reap(redis, deque(due))
+            await self._reap(redis, deque(due))
         await self._plan_next(redis, databases)
 
     async def _sleep(self) -> None:
