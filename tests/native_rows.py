@@ -522,7 +522,7 @@ KEYS = frozenset({"string", "hash", "set", "zset", "list", "stream", "hll", "geo
 # become KeyDB's dialect.
 NEVER_FLAWED = frozenset(
     {"BLPOP", "BRPOP", "BLMPOP", "BZPOPMIN", "BZMPOP", "BRPOPLPUSH", "BLMOVE", "XREAD", "WAIT",
-     "UNSUBSCRIBE", "PUNSUBSCRIBE", "SPOP", "TTL", "PTTL", "PERSIST"}
+     "UNSUBSCRIBE", "PUNSUBSCRIBE", "SPOP", "ZRANDMEMBER", "TTL", "PTTL", "PERSIST"}
 )  # fmt: skip
 
 # Redis 8 answers nothing to a refused AUTH that it reads together with what stands before it.
