@@ -13,6 +13,8 @@ NOT_YET: set[str] = set()
 # Since which server there is a command at all.
 SINCE = {b"LMPOP": (7, 0), b"ZMPOP": (7, 0), b"SINTERCARD": (7, 0)}
 
+# No script removes fields here: HINCRBY goes on as it came, and would give a field that it makes
+# anew the deadline that the old one leaves in the index until it is swept.
 _HASH = """
     4 HSET {hash} {pairs}
     2 HMSET {hash} {pairs}
@@ -39,7 +41,6 @@ _HASH = """
     1 HPERSIST {hash} FIELDS {counted}
     2 HGETEX {hash} {getex} FIELDS {distinct}
     2 HGETDEL {hash} FIELDS {counted}
-    2 EVAL {script} 1 {hash} HDEL {element}
 """
 
 _HASH_FAULTS = """
@@ -74,6 +75,7 @@ _SET = """
     2 SADDEX {set} KEEPTTL {s} {member} {other_member}
     2 SADDEX {set} {nx} MAXLEN {most} {timed} MEMBERS {distinct}
     2 EVAL {script} 1 {set} SREM {element}
+    1 EVAL {script} 1 {set} DEL
 """
 
 _ZSET = """
@@ -118,6 +120,7 @@ _ZSET = """
     2 ZADDEX {zset} {s} {score} {member} {score} {other_member}
     2 ZADDEX {zset} {zadd_flags} MAXLEN {most} {timed} MEMBERS {distinct_scored}
     2 EVAL {script} 1 {zset} ZREM {element}
+    1 EVAL {script} 1 {zset} DEL
 """
 
 _ZSET_FAULTS = """
@@ -159,6 +162,7 @@ _LIST = """
     1 LPUSHEX {list} MAXLEN {most} {timed} ELEMENTS {counted}
     1 RPUSHEX {list} MAXLEN {most} {timed} ELEMENTS {counted}
     2 EVAL {script} 1 {list} LTRIM {place} {place}
+    1 EVAL {script} 1 {list} DEL
     1 LPUSHEX {list} {s} {elements}
     1 RPUSHEX {list} {s} {elements}
 """
@@ -185,7 +189,6 @@ _KEYS = """
     1 TYPE {key}
     1 KEYS *
     1 SCAN 0 COUNT 1000
-    1 EVAL {script} 1 {key} DEL
     4 RENAME {alike}
     4 RENAMENX {alike}
     1 RENAME {key} {key}
