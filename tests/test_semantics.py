@@ -13,15 +13,15 @@ import pytest
 
 from tests.containers import Container
 from tests.content import LEASE, read
-from tests.conversation import WAYS, Talk, hold, let_pass, said_in
+from tests.conversation import ALL_WAYS, Talk, hold, let_pass, said_in
 from tests.nouns import every_type, said_of, said_to_all
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import Client
 from tests.servers import Proxy, Server
 
-talk = said_in(WAYS)
-every = said_to_all(WAYS)
+talk = said_in(ALL_WAYS)
+every = said_to_all(ALL_WAYS)
 
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"

@@ -1,6 +1,6 @@
 """What HEXPIREFIELD and its kin answer, word for word: SEMANTICS.md's table of virtual commands.
 
-Everything here is said of every type, in a pipeline, inline, under RESP3 and in MULTI.
+Everything here is said of every type, one by one, in a pipeline under RESP3, and in MULTI.
 """
 
 from __future__ import annotations
