@@ -390,7 +390,6 @@ SCRIPT LOAD return(1)--d
 SCRIPT EXISTS 59a894e0767129567e4da12b7aa691b96fcc5fa5 {field}
 SCRIPT NOSUCH
 SCRIPT FLUSH SYNC
-SCRIPT DEBUG nosuch
 SCRIPT KILL
 FUNCTION NOSUCH
 FUNCTION LOAD {value}
@@ -470,6 +469,7 @@ REASONS = {
     "RANDOMKEY": "picks at random",
     "REPLICAOF": "makes the server a replica",
     "SAVE": "writes a file, and is refused while a fork writes one",
+    "SCRIPT|DEBUG": "its answer depends on whether other answers are still on their way",
     "SHUTDOWN": "ends the server",
     "SLAVEOF": "makes the server a replica",
     "SLOWLOG|LEN": "counts what was slow",
