@@ -23,6 +23,7 @@ from ttlproxy.link.connections import tls_context
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 from ttlproxy.session import Session
+from ttlproxy.turn import Turn
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class Server:
         self.sweep = sweep
         self.metrics = metrics
         self.tls: ssl.SSLContext | None = tls_context(link.upstream)
+        self.turn = Turn()
         self.clients: set[Client] = set()
         self._listener: asyncio.Server | None = None
         self._gone = asyncio.Event()
@@ -98,11 +100,14 @@ class Server:
         async with asyncio.timeout(self.settings.connect_timeout):
             if upstream.path:
                 _, backend = await loop.create_unix_connection(
-                    lambda: Backend(client), upstream.path
+                    lambda: Backend(client, self.turn), upstream.path
                 )
             else:
                 _, backend = await loop.create_connection(
-                    lambda: Backend(client), upstream.host, upstream.port, ssl=self.tls
+                    lambda: Backend(client, self.turn),
+                    upstream.host,
+                    upstream.port,
+                    ssl=self.tls,
                 )
         return backend
 
@@ -157,6 +162,7 @@ class Client(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(_HIGH, _LOW)
         server = self._server
+        self.write = server.turn.writer(self._transport)
         server.clients.add(self)
         server.metrics.accepted += 1
         server.metrics.clients = len(server.clients)
@@ -176,6 +182,7 @@ class Client(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends no more, and may still be owed replies."""
         self._has_ended = True
+        self._server.turn.flush()
         if self.ended:
             return False
         if self._busy or self._session is None or self._backend is None:
@@ -187,6 +194,7 @@ class Client(asyncio.Protocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._server.turn.flush()
         if self._task is not None:
             self._task.cancel()
         if self._linger is not None:
@@ -205,15 +213,11 @@ class Client(asyncio.Protocol):
 
     # From Redis's side.
 
-    @property
-    def write(self) -> Callable[[bytes], None]:
-        """Gives the client bytes; bound once by those who call it often."""
-        return self._transport.write
-
     def end(self) -> None:
         """Redis has closed: what is buffered goes out, then the client is told."""
         if self.ended:
             return
+        self._server.turn.flush()
         self.ended = self._finished = True
         if self._task is not None:
             self._task.cancel()
@@ -387,19 +391,21 @@ class Client(asyncio.Protocol):
 class Backend(asyncio.Protocol):
     """A client's own connection to Redis: copies what Redis sends.
 
-    `data_received` is the client's `write` itself, so that between the two sockets no Python runs.
+    `data_received` is the client's `write` itself.
     """
 
     data_received: Callable[[bytes], None]  # type: ignore[assignment]
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, turn: Turn) -> None:
         self._client = client
+        self._turn = turn
         self._to_client = self.data_received = client.write
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(_HIGH, _LOW)
+        self.write = self._turn.writer(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._held and self._held != _OK:
@@ -412,16 +418,11 @@ class Backend(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._client.full(False)
 
-    @property
-    def write(self) -> Callable[[bytes], None]:
-        """Gives Redis bytes; bound once by those who call it often."""
-        return self._transport.write
-
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""
         self.data_received = self._hold_back
         self._transport.set_protocol(self)  # uvloop remembers which `data_received` it was
-        self._transport.write(request)
+        self.write(request)
 
     def _hold_back(self, data: bytes) -> None:
         data = self._held + data
@@ -431,6 +432,7 @@ class Backend(asyncio.Protocol):
 
     def cut(self) -> None:
         """The client is gone: Redis is to know at once."""
+        self._turn.flush()
         _half_close(self._transport)
 
     def pause(self, is_full: bool) -> None:

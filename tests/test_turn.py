@@ -1,0 +1,124 @@
+"""When what is written goes out. Knows sockets and the event loop, no Redis."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import uvloop
+
+from tests.loops import LOOPS
+from ttlproxy.turn import Turn
+
+FACTORIES = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+
+Run = Callable[[Callable[[], Awaitable[None]]], None]
+
+
+@pytest.fixture(params=LOOPS)
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a coroutine function on each of the event loops."""
+
+    async def awaited(main: Callable[[], Awaitable[None]]) -> None:
+        await main()
+
+    def run_on(main: Callable[[], Awaitable[None]]) -> None:
+        with asyncio.Runner(loop_factory=FACTORIES[request.param]) as runner:
+            runner.run(awaited(main))
+
+    return run_on
+
+
+@asynccontextmanager
+async def _connected() -> AsyncIterator[tuple[asyncio.WriteTransport, socket.socket]]:
+    """A transport and the socket at its other end."""
+    near, far = socket.socketpair()
+    with far:
+        far.setblocking(False)
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            asyncio.Protocol, sock=near
+        )
+        yield transport, far
+        transport.close()
+
+
+def _arrived(far: socket.socket) -> bytes:
+    try:
+        return far.recv(1 << 20)
+    except BlockingIOError:
+        return b""
+
+
+def test_the_writes_of_a_turn_go_out_at_its_end_in_order(run: Run) -> None:
+    async def main() -> None:
+        async with _connected() as (transport, far):
+            write = Turn().writer(transport)
+            write(b"one ")
+            write(b"two")
+            assert _arrived(far) == b""
+            await asyncio.sleep(0)
+            assert _arrived(far) == b"one two"
+
+    run(main)
+
+
+def test_what_is_flushed_before_the_end_goes_out_once(run: Run) -> None:
+    async def main() -> None:
+        async with _connected() as (transport, far):
+            turn = Turn()
+            write = turn.writer(transport)
+            write(b"one")
+            turn.flush()
+            assert _arrived(far) == b"one"
+            await asyncio.sleep(0)
+            assert _arrived(far) == b""
+
+    run(main)
+
+
+def test_a_large_write_does_not_wait_and_passes_nothing_by(run: Run) -> None:
+    async def main() -> None:
+        async with _connected() as (transport, far):
+            write = Turn().writer(transport)
+            large = b"x" * 20_000
+            write(b"one")
+            write(large)
+            assert _arrived(far) == b"one" + large
+
+    run(main)
+
+
+def test_who_is_alone_does_not_wait(run: Run) -> None:
+    """After some turns of one write each the next are made at once; then it looks again."""
+
+    async def main() -> None:
+        async with _connected() as (transport, far):
+            write = Turn().writer(transport)
+            at_once = []
+            for _ in range(1000):
+                write(b"x")
+                at_once.append(_arrived(far) == b"x")
+                await asyncio.sleep(0)
+                _arrived(far)
+            assert not at_once[0]
+            assert at_once.count(True) > 900
+            assert not all(at_once[-400:])
+
+    run(main)
+
+
+def test_a_write_that_fails_costs_no_other(run: Run) -> None:
+    async def main() -> None:
+        async with _connected() as (ended, _), _connected() as (transport, far):
+            turn = Turn()
+            for_nobody, write = turn.writer(ended), turn.writer(transport)
+            ended.write_eof()
+            for_nobody(b"lost")
+            write(b"kept")
+            with pytest.raises(RuntimeError):
+                turn.flush()
+            await asyncio.sleep(0)
+            assert _arrived(far) == b"kept"
+
+    run(main)
