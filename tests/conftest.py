@@ -6,12 +6,15 @@ Every test runs once for each server version that `server`, `plain`, `proxy`, `s
 
 import importlib.util
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
+import redis
 
 from tests.containers import IMAGES, AnyServer, Container, why_no_engine
+from tests.content import LEASE
 from tests.raw import Connection
+from tests.redis_client import Client
 from tests.require import absent
 from tests.servers import Binary, Proxy, Server, find_binaries
 
@@ -121,6 +124,35 @@ def other(proxy: Proxy) -> Iterator[Connection]:
 
 
 @pytest.fixture
+def client(proxy: Proxy) -> Iterator[Client]:
+    """A connection to `proxy` that reads replies as values."""
+    with closing(Client(proxy.port)) as connected:
+        yield connected
+
+
+@pytest.fixture
+def direct(server: AnyServer) -> Iterator[Client]:
+    """A connection past the proxy, which tells Redis's own time as well."""
+    with closing(Client(server.port)) as connected:
+        yield connected
+
+
+@pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
+def redis_py(proxy: Proxy, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
+    """redis-py as an application uses it."""
+    with redis.Redis(port=proxy.port, protocol=request.param, decode_responses=True) as connected:
+        yield connected
+
+
+@pytest.fixture
+def no_reaper(direct: Client) -> Iterator[None]:
+    """Somebody else holds the lease and never reaps: what goes, goes because a request looked."""
+    direct.ask("SET", LEASE, "a test", "PX", 60_000)
+    yield
+    direct.ask("DEL", LEASE)
+
+
+@pytest.fixture
 def start_server(version: str) -> Iterator[StartServer]:
     """start_server(*config) is a Redis that this test alone uses, and may kill and restart."""
     if version in IMAGES:
@@ -147,6 +179,16 @@ def start_proxy(loop_name: str) -> Iterator[StartProxy]:
             return proxy.start()
 
         yield start
+
+
+@pytest.fixture
+def scriptless(start_server: StartServer, start_proxy: StartProxy) -> Iterator[Client]:
+    """A client of a proxy of its own, for whom `AUTH scriptless word` is the end of scripts."""
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        direct.ask("ACL", "SETUSER", "scriptless", "on", ">word", "~*", "+@all", "-@scripting")
+    with closing(Client(start_proxy(server.url).port)) as client:
+        yield client
 
 
 def in_cluster_mode(start_server: StartServer) -> Server:

@@ -10,12 +10,10 @@ import select
 import struct
 import subprocess
 import termios
-from collections.abc import Iterator
 from typing import TypeAlias
 
 import pytest
 
-from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.conversation import WAYS, Talk, said_in
 from tests.processes import wait_until
@@ -60,29 +58,15 @@ def _asked(port: int, hello: int, words: str) -> bytes:
         return app.ask(*words.split())
 
 
-@pytest.fixture
-def ours(proxy: Proxy) -> Iterator[Client]:
-    client = Client(proxy.port)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def theirs(server: AnyServer) -> Iterator[Client]:
-    client = Client(server.port)
-    yield client
-    client.close()
-
-
-def _lacked(theirs: Client) -> set[str]:
+def _lacked(direct: Client) -> set[str]:
     """The virtual commands that the server does not have itself."""
-    return NAMES - {row[0].decode() for row in theirs.ask("COMMAND")}
+    return NAMES - {row[0].decode() for row in direct.ask("COMMAND")}
 
 
-def test_the_virtual_commands_are_counted_and_listed(ours: Client, theirs: Client) -> None:
-    lacked = _lacked(theirs)
-    assert ours.ask("COMMAND", "COUNT") == theirs.ask("COMMAND", "COUNT") + len(lacked)
-    native, all_names = theirs.ask("COMMAND", "LIST"), ours.ask("COMMAND", "LIST")
+def test_the_virtual_commands_are_counted_and_listed(client: Client, direct: Client) -> None:
+    lacked = _lacked(direct)
+    assert client.ask("COMMAND", "COUNT") == direct.ask("COMMAND", "COUNT") + len(lacked)
+    native, all_names = direct.ask("COMMAND", "LIST"), client.ask("COMMAND", "LIST")
     if isinstance(native, Exception):
         assert str(all_names) == str(native)
         return
@@ -132,28 +116,30 @@ def _shape(row: bytes) -> list[bytes]:
     return [lines[0], *kinds, *re.findall(rb"(?:flags|begin_search|find_keys|spec)\r\n.", row)]
 
 
-def test_what_only_asks_is_said_to_read_and_all_else_to_write(ours: Client, theirs: Client) -> None:
-    names = sorted(_lacked(theirs))
-    for name, row in zip(names, ours.ask("COMMAND", "INFO", *names), strict=True):
+def test_what_only_asks_is_said_to_read_and_all_else_to_write(
+    client: Client, direct: Client
+) -> None:
+    names = sorted(_lacked(direct))
+    for name, row in zip(names, client.ask("COMMAND", "INFO", *names), strict=True):
         asks = name == "ttlproxy" or name.endswith(("ttl", "ttlfield", "ttlmember", "ttlelement"))
         asks = asks or "expiretime" in name
         assert (b"readonly" in row[2], b"write" in row[2]) == (asks, not asks), name
 
 
-def test_documentation_says_what_the_tables_say(ours: Client, theirs: Client) -> None:
-    reply = ours.ask("COMMAND", "DOCS")
+def test_documentation_says_what_the_tables_say(client: Client, direct: Client) -> None:
+    reply = client.ask("COMMAND", "DOCS")
     if isinstance(reply, Exception):
-        assert str(reply) == str(theirs.ask("COMMAND", "DOCS"))
+        assert str(reply) == str(direct.ask("COMMAND", "DOCS"))
         return
     docs = dict(zip(reply[::2], reply[1::2], strict=True))
-    for name in _lacked(theirs):
+    for name in _lacked(direct):
         virtual, told = VIRTUALS[name.upper()], docs[name.encode()]
         entries = dict(zip(told[::2], told[1::2], strict=True))
         assert list(entries) == [b"summary", b"since", b"group", b"complexity", b"arguments"]
         assert entries[b"summary"].decode() == virtual.summary
         assert entries[b"group"].decode() == virtual.group
         assert len(entries[b"arguments"]) == len(arguments(virtual.forms))
-    (name, _) = ours.ask("COMMAND", "DOCS", "HTTLField", "nosuch")
+    (name, _) = client.ask("COMMAND", "DOCS", "HTTLField", "nosuch")
     assert name == b"httlfield"
 
 
@@ -168,17 +154,17 @@ def test_documentation_says_what_the_tables_say(ours: Client, theirs: Client) ->
     ],
 )
 def test_a_filtered_list_has_ours_that_pass(
-    ours: Client, theirs: Client, words: str, expected: set[str]
+    client: Client, direct: Client, words: str, expected: set[str]
 ) -> None:
     request = ["COMMAND", "LIST", "FILTERBY", *words.split()]
-    native, told = theirs.ask(*request), ours.ask(*request)
+    native, told = direct.ask(*request), client.ask(*request)
     if isinstance(native, Exception):
         assert str(told) == str(native)
         return
     assert told[: len(native)] == native
     names = {name.decode() for name in told[len(native) :]}
     assert names >= expected
-    assert names <= _lacked(theirs)
+    assert names <= _lacked(direct)
     assert bool(names) == bool(expected)
 
 
@@ -194,43 +180,37 @@ def test_the_keys_of_a_virtual_command_are_told(talk: Talk) -> None:
     """)
 
 
-def test_keys_with_flags_are_told_where_redis_tells_them(ours: Client, theirs: Client) -> None:
+def test_keys_with_flags_are_told_where_redis_tells_them(client: Client, direct: Client) -> None:
     for like, words in (("HSET h a 1", "HEXPIREFIELD h a 1"), ("HGET h a", "HTTLFIELD h a")):
-        native = theirs.ask("COMMAND", "GETKEYSANDFLAGS", *like.split())
-        told = ours.ask("COMMAND", "GETKEYSANDFLAGS", *words.split())
+        native = direct.ask("COMMAND", "GETKEYSANDFLAGS", *like.split())
+        told = client.ask("COMMAND", "GETKEYSANDFLAGS", *words.split())
         assert str(told) == str(native)
 
 
 @pytest.mark.parametrize("words", ["NOSUCH", "COUNT x", "LIST x", "GETKEYS", "INFO nosuch", "HELP"])
 def test_what_asks_for_none_of_ours_is_answered_by_redis(
-    ours: Client, theirs: Client, words: str
+    client: Client, direct: Client, words: str
 ) -> None:
-    assert str(ours.ask("COMMAND", *words.split())) == str(theirs.ask("COMMAND", *words.split()))
+    assert str(client.ask("COMMAND", *words.split())) == str(direct.ask("COMMAND", *words.split()))
 
 
-def test_command_in_a_transaction(proxy: Proxy, theirs: Client) -> None:
+def test_command_in_a_transaction(proxy: Proxy, direct: Client) -> None:
     with Connection(proxy.port) as app:
         app.send(b"MULTI\r\nCOMMAND COUNT\r\nCOMMAND INFO httlfield\r\nEXEC\r\n")
         reply = app.read_many(4)[3]
-    count = theirs.ask("COMMAND", "COUNT") + len(_lacked(theirs))
+    count = direct.ask("COMMAND", "COUNT") + len(_lacked(direct))
     assert reply.startswith(b"*2\r\n:%d\r\n*1\r\n*" % count)
     assert b"$9\r\nhttlfield\r\n:-3\r\n" in reply
 
 
 def test_who_may_run_no_script_is_told_of_redis_own_commands(
-    start_server: StartServer, start_proxy: StartProxy
+    scriptless: Client, direct: Client
 ) -> None:
-    server = start_server()
-    direct = Client(server.port)
-    direct.ask("ACL", "SETUSER", "watcher", "on", ">word", "~*", "+@all", "-@scripting")
-    app = Client(start_proxy(server.url).port)
     count = direct.ask("COMMAND", "COUNT")
-    assert app.ask("COMMAND", "COUNT") > count
-    assert app.ask("AUTH", "watcher", "word") == b"OK"
-    assert app.ask("COMMAND", "COUNT") == count
-    assert app.ask("COMMAND", "INFO", "httlfield") == [None]
-    app.close()
-    direct.close()
+    assert scriptless.ask("COMMAND", "COUNT") > count
+    assert scriptless.ask("AUTH", "scriptless", "word") == b"OK"
+    assert scriptless.ask("COMMAND", "COUNT") == count
+    assert scriptless.ask("COMMAND", "INFO", "httlfield") == [None]
 
 
 @pytest.mark.parametrize(
@@ -285,8 +265,8 @@ def _redis_cli() -> str:
     return absent("redis-cli", "no redis-cli 7 or later here")
 
 
-def test_redis_cli_completes_and_hints_a_virtual_command(proxy: Proxy, theirs: Client) -> None:
-    if isinstance(theirs.ask("COMMAND", "DOCS", "get"), Exception):
+def test_redis_cli_completes_and_hints_a_virtual_command(proxy: Proxy, direct: Client) -> None:
+    if isinstance(direct.ask("COMMAND", "DOCS", "get"), Exception):
         pytest.skip("this server has no COMMAND DOCS")
     path = _redis_cli()
     pid, terminal = pty.fork()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,33 +18,27 @@ from tests.servers import Proxy
 CLIENTS = Path(__file__).parent / "clients"
 
 
-@pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
-def client(proxy: Proxy, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
-    with redis.Redis(port=proxy.port, protocol=request.param, decode_responses=True) as connected:
-        yield connected
-
-
-def test_redis_py_in_its_ordinary_use(client: redis.Redis) -> None:
-    assert client.set("k", "v", ex=100) is True
-    assert client.get("k") == "v"
-    client.hset("h", mapping={"a": "1", "b": "2"})
-    assert client.execute_command("HEXPIREFIELD", "h", "a", 100) == 1
-    assert client.execute_command("HTTLFIELD", "h", "a") == 100
-    client.sadd("s", "m")
-    assert client.execute_command("SEXPIREMEMBER", "s", "m", 100) == 1
-    assert client.execute_command("STTLMEMBER", "s", "m") == 100
-    assert client.execute_command("SADDEX", "s", 10, "x", "y") == 2
-    assert client.execute_command("HSETEX", "h", "EX", 10, "FIELDS", 1, "f", "v") == 1
-    assert client.hgetall("h") == {"a": "1", "b": "2", "f": "v"}
-    assert client.smembers("s") == {"m", "x", "y"}
+def test_redis_py_in_its_ordinary_use(redis_py: redis.Redis) -> None:
+    assert redis_py.set("k", "v", ex=100) is True
+    assert redis_py.get("k") == "v"
+    redis_py.hset("h", mapping={"a": "1", "b": "2"})
+    assert redis_py.execute_command("HEXPIREFIELD", "h", "a", 100) == 1
+    assert redis_py.execute_command("HTTLFIELD", "h", "a") == 100
+    redis_py.sadd("s", "m")
+    assert redis_py.execute_command("SEXPIREMEMBER", "s", "m", 100) == 1
+    assert redis_py.execute_command("STTLMEMBER", "s", "m") == 100
+    assert redis_py.execute_command("SADDEX", "s", 10, "x", "y") == 2
+    assert redis_py.execute_command("HSETEX", "h", "EX", 10, "FIELDS", 1, "f", "v") == 1
+    assert redis_py.hgetall("h") == {"a": "1", "b": "2", "f": "v"}
+    assert redis_py.smembers("s") == {"m", "x", "y"}
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-        client.execute_command("HEXPIREFIELD", "k", "a", 1)
+        redis_py.execute_command("HEXPIREFIELD", "k", "a", 1)
 
 
-def test_redis_py_pipelines_and_transactions(client: redis.Redis) -> None:
+def test_redis_py_pipelines_and_transactions(redis_py: redis.Redis) -> None:
     for transaction in (False, True):
-        client.delete("h")
-        with client.pipeline(transaction=transaction) as pipeline:
+        redis_py.delete("h")
+        with redis_py.pipeline(transaction=transaction) as pipeline:
             pipeline.hset("h", "a", "1")
             pipeline.execute_command("HEXPIREFIELD", "h", "a", 100)
             pipeline.execute_command("HTTLFIELD", "h", "FIELDS", 2, "a", "b")
@@ -53,26 +46,26 @@ def test_redis_py_pipelines_and_transactions(client: redis.Redis) -> None:
             assert pipeline.execute() == [1, 1, [100, -2], {"a": "1"}]
 
 
-def test_redis_py_optimistic_locking_notices_a_change(client: redis.Redis) -> None:
-    client.set("k", "1")
-    with client.pipeline() as pipeline:
+def test_redis_py_optimistic_locking_notices_a_change(redis_py: redis.Redis) -> None:
+    redis_py.set("k", "1")
+    with redis_py.pipeline() as pipeline:
         pipeline.watch("k")
-        client.set("k", "2")
+        redis_py.set("k", "2")
         pipeline.multi()
         pipeline.incr("k")
         with pytest.raises(redis.WatchError):
             pipeline.execute()
 
 
-def test_redis_py_locks_scripts_and_subscriptions(client: redis.Redis) -> None:
-    with client.lock("lock", timeout=10) as lock:
+def test_redis_py_locks_scripts_and_subscriptions(redis_py: redis.Redis) -> None:
+    with redis_py.lock("lock", timeout=10) as lock:
         assert lock.owned()
-    script = client.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+    script = redis_py.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
     assert script(keys=["n"], args=[7]) == 7
-    with client.pubsub() as subscription:
+    with redis_py.pubsub() as subscription:
         subscription.subscribe("c")
         assert subscription.get_message(timeout=5)
-        client.publish("c", "hello")
+        redis_py.publish("c", "hello")
         message = subscription.get_message(timeout=5)
         assert message
         assert message["data"] == "hello"

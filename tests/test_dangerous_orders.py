@@ -13,7 +13,7 @@ import pytest
 
 from tests.asked import until_blocked
 from tests.containers import AnyServer
-from tests.content import LEASE, read
+from tests.content import read
 from tests.conversation import WAYS, Talk, hold, let_pass, said_in
 from tests.nouns import every_type, said_of, said_to_all
 from tests.processes import wait_until
@@ -26,24 +26,8 @@ every = said_to_all(WAYS)
 talk = said_in(WAYS)
 
 
-@pytest.fixture
-def clock(server: AnyServer) -> Iterator[Client]:
-    """A connection past the proxy."""
-    client = Client(server.port)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def no_reaper(clock: Client) -> Iterator[None]:
-    """Somebody else holds the lease and never reaps: what goes, goes because a request looked."""
-    clock.ask("SET", LEASE, "a test", "PX", 60_000)
-    yield
-    clock.ask("DEL", LEASE)
-
-
-def _in_order(clock: Client) -> bool:
-    return not read([clock], (7, 0)).faults
+def _in_order(direct: Client) -> bool:
+    return not read([direct], (7, 0)).faults
 
 
 # --- an element, or a key, that comes back
@@ -95,31 +79,31 @@ def test_renaming_a_plain_key_onto_a_managed_one(every: Talk) -> None:
 
 @every_type
 def test_an_index_that_was_evicted(
-    app: Connection, other: Connection, clock: Client, type_: str
+    app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
     """Its elements stay for good, as if nobody had given them a deadline, and can get one again."""
-    hold(app, clock, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))
-    assert clock.ask("DEL", Keys().index(b"k")) == 1
-    hold(other, clock, said_of(type_, "LEN k -> 2\nHTTLFIELD k FIELDS 2 a b -> [-1, -1]"))
-    hold(other, clock, said_of(type_, "HPERSISTFIELD k a -> -1\nHPEXPIREFIELD k a 20 -> 1"))
-    let_pass(clock, 20)
-    hold(app, clock, said_of(type_, "LEN k -> 1"))
-    wait_until(lambda: _in_order(clock), "the schedule in order")
+    hold(app, direct, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))
+    assert direct.ask("DEL", Keys().index(b"k")) == 1
+    hold(other, direct, said_of(type_, "LEN k -> 2\nHTTLFIELD k FIELDS 2 a b -> [-1, -1]"))
+    hold(other, direct, said_of(type_, "HPERSISTFIELD k a -> -1\nHPEXPIREFIELD k a 20 -> 1"))
+    let_pass(direct, 20)
+    hold(app, direct, said_of(type_, "LEN k -> 1"))
+    wait_until(lambda: _in_order(direct), "the schedule in order")
 
 
 @pytest.mark.usefixtures("no_reaper")
 @every_type
 def test_a_key_that_was_evicted_and_is_written_again(
-    app: Connection, other: Connection, clock: Client, type_: str
+    app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
     """Its index stands there still, and must not touch what is written now."""
-    hold(app, clock, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k 40 FIELDS 2 a b -> [1, 1]"))
-    assert clock.ask("DEL", "k") == 1
-    hold(other, clock, said_of(type_, "ADD k a -> 1\nHTTLFIELD k a -> -1"))
-    hold(app, clock, said_of(type_, "ADD k b -> *\nHTTLFIELD k FIELDS 2 a b -> [-1, -1]"))
-    let_pass(clock, 40)
-    hold(app, clock, said_of(type_, "LEN k -> 2"))
-    wait_until(lambda: _in_order(clock), "no index left")
+    hold(app, direct, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k 40 FIELDS 2 a b -> [1, 1]"))
+    assert direct.ask("DEL", "k") == 1
+    hold(other, direct, said_of(type_, "ADD k a -> 1\nHTTLFIELD k a -> -1"))
+    hold(app, direct, said_of(type_, "ADD k b -> *\nHTTLFIELD k FIELDS 2 a b -> [-1, -1]"))
+    let_pass(direct, 40)
+    hold(app, direct, said_of(type_, "LEN k -> 2"))
+    wait_until(lambda: _in_order(direct), "no index left")
 
 
 # --- transactions
@@ -127,53 +111,53 @@ def test_a_key_that_was_evicted_and_is_written_again(
 
 @every_type
 def test_a_flush_of_scripts_between_multi_and_exec(
-    app: Connection, other: Connection, clock: Client, type_: str
+    app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
-    hold(app, clock, said_of(type_, "ADD k a b -> 2\nMULTI -> OK\nHEXPIREFIELD k a 100 -> QUEUED"))
+    hold(app, direct, said_of(type_, "ADD k a b -> 2\nMULTI -> OK\nHEXPIREFIELD k a 100 -> QUEUED"))
     assert other.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
-    hold(app, clock, said_of(type_, "HTTLFIELD k a -> QUEUED\nEXEC -> [1, 100]"))
+    hold(app, direct, said_of(type_, "HTTLFIELD k a -> QUEUED\nEXEC -> [1, 100]"))
 
 
-def test_a_flush_of_scripts_inside_a_transaction(app: Connection, clock: Client) -> None:
-    hold(app, clock, "SADD k a -> 1\nMULTI -> OK\nSCRIPT FLUSH -> QUEUED")
-    hold(app, clock, "SEXPIREMEMBER k a 100 -> QUEUED\nEXEC -> [OK, 1]\nSTTLMEMBER k a -> 100")
+def test_a_flush_of_scripts_inside_a_transaction(app: Connection, direct: Client) -> None:
+    hold(app, direct, "SADD k a -> 1\nMULTI -> OK\nSCRIPT FLUSH -> QUEUED")
+    hold(app, direct, "SEXPIREMEMBER k a 100 -> QUEUED\nEXEC -> [OK, 1]\nSTTLMEMBER k a -> 100")
 
 
 @pytest.mark.usefixtures("no_reaper")
 @every_type
 def test_an_element_that_expires_between_watch_and_exec(
-    app: Connection, other: Connection, clock: Client, type_: str
+    app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
     """As with Redis's own expiry of fields: what has been deleted has been changed."""
-    hold(app, clock, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1\nWATCH k -> OK"))
-    let_pass(clock, 20)
-    hold(other, clock, said_of(type_, "LEN k -> 1"))
-    hold(app, clock, "MULTI -> OK\nSET text x -> QUEUED\nEXEC -> nil\nGET text -> nil")
+    hold(app, direct, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1\nWATCH k -> OK"))
+    let_pass(direct, 20)
+    hold(other, direct, said_of(type_, "LEN k -> 1"))
+    hold(app, direct, "MULTI -> OK\nSET text x -> QUEUED\nEXEC -> nil\nGET text -> nil")
 
 
 @every_type
 def test_a_plain_write_in_a_transaction_while_another_gives_the_first_deadline(
-    app: Connection, other: Connection, clock: Client, type_: str
+    app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
     """It was queued when the key had no deadline, and takes effect when it has one."""
-    hold(other, clock, "SADDEX elsewhere 100 m -> 1")
-    hold(app, clock, said_of(type_, "ADD k a b -> 2\nMULTI -> OK\nREM k a -> QUEUED"))
-    hold(app, clock, said_of(type_, "ADD k a -> QUEUED"))
-    hold(other, clock, said_of(type_, "HPEXPIREFIELD k a 40 -> 1"))
-    hold(app, clock, said_of(type_, "EXEC -> [*\nHTTLFIELD k a -> -1"))
-    let_pass(clock, 40)
-    hold(app, clock, said_of(type_, "LEN k -> 2"))
+    hold(other, direct, "SADDEX elsewhere 100 m -> 1")
+    hold(app, direct, said_of(type_, "ADD k a b -> 2\nMULTI -> OK\nREM k a -> QUEUED"))
+    hold(app, direct, said_of(type_, "ADD k a -> QUEUED"))
+    hold(other, direct, said_of(type_, "HPEXPIREFIELD k a 40 -> 1"))
+    hold(app, direct, said_of(type_, "EXEC -> [*\nHTTLFIELD k a -> -1"))
+    let_pass(direct, 40)
+    hold(app, direct, said_of(type_, "LEN k -> 2"))
 
 
 @every_type
 def test_a_virtual_command_in_a_discarded_transaction(
-    app: Connection, other: Connection, clock: Client, type_: str
+    app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
-    hold(app, clock, said_of(type_, "ADD k a -> 1\nMULTI -> OK\nHPEXPIREFIELD k a 20 -> QUEUED"))
-    hold(app, clock, said_of(type_, "HEXPIREFIELD k a 0 -> QUEUED\nDISCARD -> OK"))
-    let_pass(clock, 20)
-    hold(other, clock, said_of(type_, "HTTLFIELD k a -> -1\nADD k b -> *\nLEN k -> 2"))
-    assert clock.ask("EXISTS", Keys().index(b"k"), Keys().schedule) == 0
+    hold(app, direct, said_of(type_, "ADD k a -> 1\nMULTI -> OK\nHPEXPIREFIELD k a 20 -> QUEUED"))
+    hold(app, direct, said_of(type_, "HEXPIREFIELD k a 0 -> QUEUED\nDISCARD -> OK"))
+    let_pass(direct, 20)
+    hold(other, direct, said_of(type_, "HTTLFIELD k a -> -1\nADD k b -> *\nLEN k -> 2"))
+    assert direct.ask("EXISTS", Keys().index(b"k"), Keys().schedule) == 0
 
 
 # --- what is executed later than it was looked at
@@ -181,69 +165,69 @@ def test_a_virtual_command_in_a_discarded_transaction(
 
 @every_type
 def test_a_plain_write_behind_a_blocking_command_while_another_gives_the_first_deadline(
-    app: Connection, other: Connection, server: AnyServer, clock: Client, type_: str
+    app: Connection, other: Connection, server: AnyServer, direct: Client, type_: str
 ) -> None:
-    hold(other, clock, said_of(type_, "SADDEX elsewhere 100 m -> 1\nADD k a b -> 2"))
+    hold(other, direct, said_of(type_, "SADDEX elsewhere 100 m -> 1\nADD k a b -> 2"))
     written = [
         line.partition(" ->")[0].split()
         for line in said_of(type_, "REM k a -> 1\nADD k a -> 1").splitlines()
     ]
     app.send(command("BLPOP", "gate", 0) + b"".join(command(*words) for words in written))
     until_blocked(server.port, 1)
-    hold(other, clock, said_of(type_, "HPEXPIREFIELD k a 40 -> 1\nRPUSH gate x -> 1"))
+    hold(other, direct, said_of(type_, "HPEXPIREFIELD k a 40 -> 1\nRPUSH gate x -> 1"))
     app.read_many(1 + len(written))
-    hold(other, clock, said_of(type_, "HTTLFIELD k a -> -1"))
-    let_pass(clock, 40)
-    hold(other, clock, said_of(type_, "LEN k -> 2"))
+    hold(other, direct, said_of(type_, "HTTLFIELD k a -> -1"))
+    let_pass(direct, 40)
+    hold(other, direct, said_of(type_, "LEN k -> 2"))
 
 
 def test_a_pop_woken_by_a_dated_push_and_then_an_equal_value_moved_there(
-    app: Connection, other: Connection, server: AnyServer, clock: Client
+    app: Connection, other: Connection, server: AnyServer, direct: Client
 ) -> None:
     app.send(command("BLPOP", "l", 0))
     until_blocked(server.port, 1)
-    hold(other, clock, "LPUSHEX l 100 v -> 1")
+    hold(other, direct, "LPUSHEX l 100 v -> 1")
     assert app.read() == b"*2\r\n$1\r\nl\r\n$1\r\nv\r\n"
-    hold(other, clock, 'RPUSH from v -> 1\nBLMOVE from l LEFT RIGHT 0 -> "v"')
-    hold(other, clock, "LTTLELEMENT l v -> -1\nLLEN l -> 1")
+    hold(other, direct, 'RPUSH from v -> 1\nBLMOVE from l LEFT RIGHT 0 -> "v"')
+    hold(other, direct, "LTTLELEMENT l v -> -1\nLLEN l -> 1")
 
 
 @every_type
 def test_a_reap_that_finds_no_index_while_the_next_deadline_is_on_its_way(
-    app: Connection, other: Connection, server: AnyServer, clock: Client, type_: str
+    app: Connection, other: Connection, server: AnyServer, direct: Client, type_: str
 ) -> None:
     """The request waits behind a blocking one; the key must count as managed all the while."""
     setter = {"hash": "HEXPIREFIELD", "set": "SEXPIREMEMBER", "zset": "ZEXPIREMEMBER"}
-    hold(other, clock, said_of(type_, "ADD k a b c -> 3\nHPEXPIREFIELD k c 20 -> 1"))
+    hold(other, direct, said_of(type_, "ADD k a b c -> 3\nHPEXPIREFIELD k c 20 -> 1"))
     app.send(
         command("BLPOP", "gate", 0) + command(setter.get(type_, "LEXPIREELEMENT"), "k", "a", 9)
     )
     until_blocked(server.port, 1)
-    let_pass(clock, 20)
-    hold(other, clock, said_of(type_, "LEN k -> 2"))
-    assert clock.ask("EXISTS", Keys().index(b"k")) == 0, "reaped, and no index left"
-    hold(other, clock, "RPUSH gate x -> 1")
+    let_pass(direct, 20)
+    hold(other, direct, said_of(type_, "LEN k -> 2"))
+    assert direct.ask("EXISTS", Keys().index(b"k")) == 0, "reaped, and no index left"
+    hold(other, direct, "RPUSH gate x -> 1")
     assert app.read_many(2)[1] == b":1\r\n"
-    hold(other, clock, said_of(type_, "HTTLFIELD k a -> 9\nREM k a -> 1\nADD k a -> *"))
-    hold(other, clock, said_of(type_, "HTTLFIELD k a -> -1"))
+    hold(other, direct, said_of(type_, "HTTLFIELD k a -> 9\nREM k a -> 1\nADD k a -> *"))
+    hold(other, direct, said_of(type_, "HTTLFIELD k a -> -1"))
 
 
 # --- refused
 
 
 @pytest.fixture
-def limited(proxy: Proxy, server: AnyServer, clock: Client) -> Iterator[Connection]:
+def limited(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[Connection]:
     """A client of a user whose rights a test may take away; set anew by each `_restrict`."""
-    _restrict(clock)
+    _restrict(direct)
     with Connection(proxy.port) as client:
         assert client.ask("AUTH", "limited", "any") == b"+OK\r\n"
         yield client
-    clock.ask("ACL", "DELUSER", "limited")
+    direct.ask("ACL", "DELUSER", "limited")
 
 
-def _restrict(clock: Client, *rules: str) -> None:
+def _restrict(direct: Client, *rules: str) -> None:
     everything = ["reset", "on", "nopass", "~*", "&*", "+@all"]
-    assert clock.ask("ACL", "SETUSER", "limited", *everything, *rules) == b"OK"
+    assert direct.ask("ACL", "SETUSER", "limited", *everything, *rules) == b"OK"
 
 
 @every_type
@@ -252,17 +236,17 @@ def _restrict(clock: Client, *rules: str) -> None:
     ["-zadd", "-zrem", "-set", "-del", "-time", "-rename", "resetkeys ~k", "-evalsha -eval"],
 )
 def test_a_user_who_is_refused_in_the_middle_of_a_script_has_changed_nothing(
-    limited: Connection, app: Connection, clock: Client, type_: str, rules: str
+    limited: Connection, app: Connection, direct: Client, type_: str, rules: str
 ) -> None:
     for line in said_of(type_, _WRITES).splitlines():
-        hold(app, clock, "DEL k other -> *")
-        hold(app, clock, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))
-        before = read([clock], (7, 0)).model.frozen()
-        _restrict(clock, *rules.split())
+        hold(app, direct, "DEL k other -> *")
+        hold(app, direct, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))
+        before = read([direct], (7, 0)).model.frozen()
+        _restrict(direct, *rules.split())
         answer = limited.ask(*line.partition(" ->")[0].split())
-        _restrict(clock)
+        _restrict(direct)
         if answer.startswith(b"-"):
-            assert read([clock], (7, 0)).model.frozen() == before, (line, answer)
+            assert read([direct], (7, 0)).model.frozen() == before, (line, answer)
 
 
 _WRITES = """
@@ -280,16 +264,16 @@ _WRITES = """
 
 
 @pytest.mark.usefixtures("no_reaper")
-def test_a_multi_that_was_refused(limited: Connection, app: Connection, clock: Client) -> None:
+def test_a_multi_that_was_refused(limited: Connection, app: Connection, direct: Client) -> None:
     """What comes then is carried out at once, and not when an EXEC comes."""
-    _restrict(clock, "-multi", "-exec")
+    _restrict(direct, "-multi", "-exec")
     assert limited.ask("MULTI").startswith(b"-NOPERM")
-    hold(app, clock, "SADD k a b -> 2\nSPEXPIREMEMBER k a 20 -> 1")
-    let_pass(clock, 20)
-    hold(limited, clock, "SCARD k -> 1\nSADDEX k 100 b -> 0\nSREM k b -> 1\nSADD k b -> 1")
-    hold(limited, clock, "STTLMEMBER k b -> -1\nSPEXPIREMEMBER k b 20 -> 1\nwait 20\nSCARD k -> 0")
+    hold(app, direct, "SADD k a b -> 2\nSPEXPIREMEMBER k a 20 -> 1")
+    let_pass(direct, 20)
+    hold(limited, direct, "SCARD k -> 1\nSADDEX k 100 b -> 0\nSREM k b -> 1\nSADD k b -> 1")
+    hold(limited, direct, "STTLMEMBER k b -> -1\nSPEXPIREMEMBER k b 20 -> 1\nwait 20\nSCARD k -> 0")
     assert b"NOPERM" in limited.ask("EXEC")
-    hold(limited, clock, "EXISTS k -> 0")
+    hold(limited, direct, "EXISTS k -> 0")
 
 
 # --- a client that never reads
@@ -297,15 +281,17 @@ def test_a_multi_that_was_refused(limited: Connection, app: Connection, clock: C
 
 @pytest.mark.usefixtures("no_reaper")
 def test_a_client_that_never_reads_delays_nobodys_deadline(
-    app: Connection, proxy: Proxy, clock: Client
+    app: Connection, proxy: Proxy, direct: Client
 ) -> None:
     """Its replies fill every buffer on the way; others see what is due go in time."""
-    hold(app, clock, "SADDEX k 100 a b -> 2")
+    hold(app, direct, "SADDEX k 100 a b -> 2")
     app.ask("HSET", "big", "f", b"x" * (1 << 20))
     with Connection(proxy.port) as never:
         never.socket.settimeout(0.2)
         request = command("HGET", "big", "f") * 64 + command("SPEXPIREMEMBER", "k", "a", "20")
         never.send(request)
-        wait_until(lambda: clock.ask("ZSCORE", Keys().index(b"k"), "a") is not None, "the deadline")
-        hold(app, clock, "SEXPIREMEMBER k b 0 -> 2\nSADDEX k PX 20 MEMBERS 1 c -> 1\nwait 20")
-        hold(app, clock, "SISMEMBER k c -> 0")
+        wait_until(
+            lambda: direct.ask("ZSCORE", Keys().index(b"k"), "a") is not None, "the deadline"
+        )
+        hold(app, direct, "SEXPIREMEMBER k b 0 -> 2\nSADDEX k PX 20 MEMBERS 1 c -> 1\nwait 20")
+        hold(app, direct, "SISMEMBER k c -> 0")

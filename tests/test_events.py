@@ -44,24 +44,16 @@ class Ear:
         self._connection.close()
 
 
-@pytest.fixture
-def direct(app: Connection, server: AnyServer) -> Iterator[Client]:
-    """The server itself; its keyspace events are off before and afterwards, as the proxy knows."""
-    app.ask("CONFIG", "SET", SETTING, "")
-    client = Client(server.port)
-    yield client
-    client.close()
-    app.ask("CONFIG", "SET", SETTING, "")
-
-
 @pytest.fixture(params=["through the proxy", "directly"])
 def ear(
-    request: pytest.FixtureRequest, proxy: Proxy, server: AnyServer, direct: Client
+    request: pytest.FixtureRequest, proxy: Proxy, server: AnyServer, app: Connection
 ) -> Iterator[Ear]:
-    """A subscriber on either side of the proxy."""
+    """A subscriber on either side of the proxy; before and afterwards events are off."""
+    app.ask("CONFIG", "SET", SETTING, "")  # through the proxy, which is to know of it
     listener = Ear(proxy.port if request.param == "through the proxy" else server.port)
     yield listener
     listener.close()
+    app.ask("CONFIG", "SET", SETTING, "")
 
 
 def switch_on(client: Connection, flags: str) -> None:

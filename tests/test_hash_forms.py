@@ -11,7 +11,6 @@ from tests.containers import AnyServer
 from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
 from tests.raw import Connection
 from tests.redis_client import Client
-from tests.servers import Proxy
 
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
@@ -271,46 +270,42 @@ def test_of_two_deadlines_the_earlier_counts_and_ours_takes_the_servers_place(
 # --- redis-py's own methods
 
 
-@pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
-def client(proxy: Proxy, request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
-    with redis.Redis(port=proxy.port, protocol=request.param, decode_responses=True) as connected:
-        yield connected
-
-
-def test_an_application_that_uses_redis_py_for_redis_8_runs_unchanged(client: redis.Redis) -> None:
-    client.hset("h", mapping={"a": "1", "b": "2", "c": "3"})
-    assert client.hexpire("h", 100, "a", "b", "zz") == [1, 1, -2]
-    assert client.hexpire("h", 200, "a", nx=True) == [0]
-    assert client.hpexpire("h", 300_000, "a", gt=True) == [1]
-    assert client.httl("h", "a", "b", "c", "zz") == [300, 100, -1, -2]
-    assert client.hexpireat("h", 4102444800, "a") == [1]
-    assert client.hexpiretime("h", "a", "c") == [4102444800, -1]
-    assert client.hpexpireat("h", 4102444800123, "a", xx=True) == [1]
-    assert client.hpexpiretime("h", "a") == [4102444800123]
-    assert client.hpersist("h", "a", "c", "zz") == [1, -1, -2]
-    assert client.hpttl("h", "a", "zz") == [-1, -2]
-    assert client.hgetex("h", "a", "zz", ex=100) == ["1", None]
-    assert client.hgetex("h", "a", persist=True) == ["1"]
-    assert client.hsetex("h", mapping={"a": "9", "d": "4"}, px=100_000) == 1
-    assert client.httl("h", "a", "d") == [100, 100]
-    assert client.hgetdel("h", "a", "zz") == ["9", None]
-    assert client.hexpire("h", 0, "b") == [2]
-    assert client.hgetall("h") == {"c": "3", "d": "4"}
+def test_an_application_that_uses_redis_py_for_redis_8_runs_unchanged(
+    redis_py: redis.Redis,
+) -> None:
+    redis_py.hset("h", mapping={"a": "1", "b": "2", "c": "3"})
+    assert redis_py.hexpire("h", 100, "a", "b", "zz") == [1, 1, -2]
+    assert redis_py.hexpire("h", 200, "a", nx=True) == [0]
+    assert redis_py.hpexpire("h", 300_000, "a", gt=True) == [1]
+    assert redis_py.httl("h", "a", "b", "c", "zz") == [300, 100, -1, -2]
+    assert redis_py.hexpireat("h", 4102444800, "a") == [1]
+    assert redis_py.hexpiretime("h", "a", "c") == [4102444800, -1]
+    assert redis_py.hpexpireat("h", 4102444800123, "a", xx=True) == [1]
+    assert redis_py.hpexpiretime("h", "a") == [4102444800123]
+    assert redis_py.hpersist("h", "a", "c", "zz") == [1, -1, -2]
+    assert redis_py.hpttl("h", "a", "zz") == [-1, -2]
+    assert redis_py.hgetex("h", "a", "zz", ex=100) == ["1", None]
+    assert redis_py.hgetex("h", "a", persist=True) == ["1"]
+    assert redis_py.hsetex("h", mapping={"a": "9", "d": "4"}, px=100_000) == 1
+    assert redis_py.httl("h", "a", "d") == [100, 100]
+    assert redis_py.hgetdel("h", "a", "zz") == ["9", None]
+    assert redis_py.hexpire("h", 0, "b") == [2]
+    assert redis_py.hgetall("h") == {"c": "3", "d": "4"}
     with pytest.raises(redis.ResponseError, match="must be >= 0"):
-        client.hexpire("h", -1, "c")
-    with client.pipeline(transaction=True) as pipeline:
+        redis_py.hexpire("h", -1, "c")
+    with redis_py.pipeline(transaction=True) as pipeline:
         pipeline.hexpire("h", 100, "c")
         pipeline.httl("h", "c")
         pipeline.hgetdel("h", "c", "d")
         assert pipeline.execute() == [[1], [100], ["3", "4"]]
-    assert not client.exists("h")
+    assert not redis_py.exists("h")
 
 
-def test_nothing_of_it_is_left_inside(client: redis.Redis, server: AnyServer) -> None:
-    client.hsetex("h", mapping={"a": "1", "b": "2", "c": "3"}, ex=100)
-    client.hgetex("h", "a", persist=True)
-    client.hgetex("h", "b", pxat=1)
-    client.hgetdel("h", "c")
+def test_nothing_of_it_is_left_inside(redis_py: redis.Redis, server: AnyServer) -> None:
+    redis_py.hsetex("h", mapping={"a": "1", "b": "2", "c": "3"}, ex=100)
+    redis_py.hgetex("h", "a", persist=True)
+    redis_py.hgetex("h", "b", pxat=1)
+    redis_py.hgetdel("h", "c")
     with redis.Redis(port=server.port, decode_responses=True) as direct:
         inside = set(direct.keys()) - {"__ttl:lease", "__ttl:layout"}
         assert inside == {"h"}

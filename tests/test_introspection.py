@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.conversation import WAYS, Talk, said_in
 from tests.raw import Connection
@@ -18,13 +16,6 @@ from ttlproxy import __version__
 talk = said_in(WAYS)
 
 KEY_ARITY = "ERR wrong number of arguments for 'ttlproxy|key' command"
-
-
-@pytest.fixture
-def client(proxy: Proxy) -> Iterator[Client]:
-    client = Client(proxy.port)
-    yield client
-    client.close()
 
 
 def _fields(text: bytes) -> dict[str, str]:
@@ -145,16 +136,8 @@ def test_info_in_a_transaction_and_under_resp3(proxy: Proxy, server: AnyServer) 
             assert ours.split(b"\r\n")[1].startswith(b"txt:# Server")
 
 
-def test_who_may_run_no_script_gets_redis_own_info(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    direct = Client(server.port)
-    direct.ask("ACL", "SETUSER", "watcher", "on", ">word", "~*", "+@all", "-@scripting")
-    app = Client(start_proxy(server.url).port)
-    assert b"# Ttlproxy" in app.ask("INFO", "all")
-    assert app.ask("AUTH", "watcher", "word") == b"OK"
-    assert b"# Server" in app.ask("INFO", "all")
-    assert b"# Ttlproxy" not in app.ask("INFO", "all")
-    app.close()
-    direct.close()
+def test_who_may_run_no_script_gets_redis_own_info(scriptless: Client) -> None:
+    assert b"# Ttlproxy" in scriptless.ask("INFO", "all")
+    assert scriptless.ask("AUTH", "scriptless", "word") == b"OK"
+    assert b"# Server" in scriptless.ask("INFO", "all")
+    assert b"# Ttlproxy" not in scriptless.ask("INFO", "all")

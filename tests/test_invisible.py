@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
 from tests.content import LEASE
 from tests.conversation import WAYS, Talk, let_pass, said_in
 from tests.processes import wait_until
@@ -17,22 +15,6 @@ from tests.redis_client import Client
 from tests.servers import Proxy
 
 talk = said_in(WAYS)
-
-
-@pytest.fixture
-def direct(server: AnyServer) -> Iterator[Client]:
-    """A connection past the proxy."""
-    client = Client(server.port)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def no_reaper(direct: Client) -> Iterator[None]:
-    """Somebody else holds the lease and never reaps: what goes, goes because a request looked."""
-    direct.ask("SET", LEASE, "a test", "PX", 60_000)
-    yield
-    direct.ask("DEL", LEASE)
 
 
 def test_a_lease_that_is_over_is_not_counted(
@@ -116,63 +98,48 @@ def test_a_transaction_counts_as_of_its_exec(proxy: Proxy, direct: Client) -> No
         assert one.ask("EXEC") == b"*1\r\n:0\r\n"
 
 
-def test_a_scan_to_its_end_gives_every_key_and_no_internal_one(proxy: Proxy) -> None:
+def test_a_scan_to_its_end_gives_every_key_and_no_internal_one(client: Client) -> None:
     wanted = {b"k%d" % number for number in range(500)}
-    app = Client(proxy.port)
-    app.ask_many([["SADDEX", key, 100, "a"] for key in wanted])
+    client.ask_many([["SADDEX", key, 100, "a"] for key in wanted])
     cursor, found = b"0", list[bytes]()
     while True:
-        cursor, page = app.ask("SCAN", cursor)
+        cursor, page = client.ask("SCAN", cursor)
         found += page
         if cursor == b"0":
             break
     assert set(found) == wanted
-    assert app.ask("DBSIZE") == 500
-    app.close()
+    assert client.ask("DBSIZE") == 500
 
 
 def test_a_key_is_found_at_random_where_nearly_all_are_internal(
-    proxy: Proxy, direct: Client
+    client: Client, direct: Client
 ) -> None:
     direct.ask_many([["SET", f"__ttl:t:left{number}", "x"] for number in range(3000)])
-    app = Client(proxy.port)
-    assert app.ask("RANDOMKEY") is None
-    app.ask("SET", "alone", "1")
-    assert app.ask("RANDOMKEY") == b"alone"
-    app.close()
+    assert client.ask("RANDOMKEY") is None
+    client.ask("SET", "alone", "1")
+    assert client.ask("RANDOMKEY") == b"alone"
     direct.ask("FLUSHALL")
 
 
-def test_every_key_can_be_picked_at_random(proxy: Proxy) -> None:
-    app = Client(proxy.port)
-    app.ask_many([["SADDEX", f"k{number}", 100, "a"] for number in range(4)])
+def test_every_key_can_be_picked_at_random(client: Client) -> None:
+    client.ask_many([["SADDEX", f"k{number}", 100, "a"] for number in range(4)])
     for wanted in (b"k0", b"k1", b"k2", b"k3"):
-        wait_until(lambda: app.ask("RANDOMKEY") == wanted, f"{wanted!r} picked")  # noqa: B023
-    app.close()
+        wait_until(lambda: client.ask("RANDOMKEY") == wanted, f"{wanted!r} picked")  # noqa: B023
 
 
 def test_a_setting_shows_internal_keys(start_server: StartServer, start_proxy: StartProxy) -> None:
     proxy = start_proxy(start_server().url, "--show-internal-keys", "yes")
-    app = Client(proxy.port)
-    app.ask("SADDEX", "s", 100, "a")
-    assert b"__ttl:schedule" in app.ask("KEYS", "*")
-    assert app.ask("TYPE", "__ttl:schedule") == b"zset"
-    app.close()
+    with closing(Client(proxy.port)) as client:
+        client.ask("SADDEX", "s", 100, "a")
+        assert b"__ttl:schedule" in client.ask("KEYS", "*")
+        assert client.ask("TYPE", "__ttl:schedule") == b"zset"
 
 
-def test_who_may_run_no_script_sees_what_there_is(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    server = start_server()
-    direct = Client(server.port)
-    direct.ask("ACL", "SETUSER", "watcher", "on", ">word", "~*", "+@all", "-@scripting")
-    app = Client(start_proxy(server.url).port)
-    assert app.ask("SADDEX", "s", 100, "a") == 1
-    assert app.ask("DBSIZE") == 1
-    assert app.ask("AUTH", "watcher", "word") == b"OK"
-    assert app.ask("DBSIZE") > 1
-    app.close()
-    direct.close()
+def test_who_may_run_no_script_sees_what_there_is(scriptless: Client) -> None:
+    assert scriptless.ask("SADDEX", "s", 100, "a") == 1
+    assert scriptless.ask("DBSIZE") == 1
+    assert scriptless.ask("AUTH", "scriptless", "word") == b"OK"
+    assert scriptless.ask("DBSIZE") > 1
 
 
 INTERNAL = "ERR the key belongs to ttlproxy; its setting show_internal_keys lets clients name it"

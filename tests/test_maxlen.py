@@ -323,7 +323,7 @@ LENGTHS = {"hash": "HLEN", "set": "SCARD", "zset": "ZCARD", "list": "LLEN"}
 @pytest.mark.parametrize("type_", LENGTHS)
 @pytest.mark.parametrize("evict", ["", "EVICT"])
 def test_forty_adders_never_pass_the_cap(
-    proxy: Proxy, server: AnyServer, type_: str, evict: str
+    proxy: Proxy, direct: Client, type_: str, evict: str
 ) -> None:
     def add(adder: int) -> list[bytes]:
         with Connection(proxy.port) as app:
@@ -332,10 +332,9 @@ def test_forty_adders_never_pass_the_cap(
     def watch() -> list[int]:
         seen = []
         while not all(adding.done() for adding in adders):
-            seen.append(redis.ask("EVAL", LIVE, 2, "k", Keys().index(b"k"), LENGTHS[type_]))
+            seen.append(direct.ask("EVAL", LIVE, 2, "k", Keys().index(b"k"), LENGTHS[type_]))
         return seen
 
-    redis = Client(server.port)
     with ThreadPoolExecutor(ADDERS + 1) as threads:
         adders = [threads.submit(add, adder) for adder in range(ADDERS)]
         watching = threads.submit(watch)
@@ -348,8 +347,7 @@ def test_forty_adders_never_pass_the_cap(
         b":%d\r\n" % count for count in (*counted, 0 if type_ == "hash" else -1)
     }
     assert max(seen) == CAP
-    wait_until(lambda: redis.ask(LENGTHS[type_], "k") == CAP, "what was evicted gone")
-    redis.close()
+    wait_until(lambda: direct.ask(LENGTHS[type_], "k") == CAP, "what was evicted gone")
 
 
 def _turn(type_: str, evict: str, adder: int, turn: int) -> str:

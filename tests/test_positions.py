@@ -76,15 +76,8 @@ STRALGO LCS STRINGS a b                     ->
 
 
 @pytest.fixture
-def client(server: AnyServer) -> Iterator[Client]:
-    client = Client(server.port)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def rules(client: Client) -> Rules:
-    return Rules(natives(client.ask("COMMAND")))
+def rules(direct: Client) -> Rules:
+    return Rules(natives(direct.ask("COMMAND")))
 
 
 def _rows(server: AnyServer) -> Iterator[tuple[list[bytes], set[bytes], set[bytes]]]:
@@ -99,11 +92,11 @@ def _rows(server: AnyServer) -> Iterator[tuple[list[bytes], set[bytes], set[byte
 
 
 def test_the_keys_of_a_request_are_those_that_redis_finds(
-    client: Client, server: AnyServer, rules: Rules
+    direct: Client, server: AnyServer, rules: Rules
 ) -> None:
     for words, keys, _ in _rows(server):
         assert set(rules.find(words[0]).keys(words)) - {b""} == keys, words
-        found = client.ask("COMMAND", "GETKEYS", *words)
+        found = direct.ask("COMMAND", "GETKEYS", *words)
         if isinstance(found, list):  # an error: it has none, or Redis does not say
             assert set(found) <= keys | {b""}, words
 
@@ -118,8 +111,8 @@ def test_what_a_request_may_write_is_known_where_the_server_tells(
             assert found == written, words
 
 
-def test_no_command_of_the_server_hides_its_keys(client: Client, rules: Rules) -> None:
-    for native in natives(client.ask("COMMAND")):
+def test_no_command_of_the_server_hides_its_keys(direct: Client, rules: Rules) -> None:
+    for native in natives(direct.ask("COMMAND")):
         for command in (native, *native.subcommands.values()):
             assert command.positions is not None, command.name
     for name in KNOWN:

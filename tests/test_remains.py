@@ -3,15 +3,12 @@
 Whatever comes before the sweep is not misled by the remains.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.containers import AnyServer
 from tests.content import read
 from tests.processes import wait_until
 from tests.redis_client import Client
-from tests.servers import Proxy
 
 FAR_MS = "100000"
 RUN = "return redis.call(unpack(ARGV))"
@@ -24,20 +21,6 @@ TYPES = {
     "list": ("RPUSH k {}", "LPEXPIREELEMENT k {} " + FAR_MS, "LREM k 0 {}"),
 }
 every_type = pytest.mark.parametrize("type_", TYPES)
-
-
-@pytest.fixture
-def client(proxy: Proxy) -> Iterator[Client]:
-    client = Client(proxy.port)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def direct(server: AnyServer) -> Iterator[Client]:
-    client = Client(server.port)
-    yield client
-    client.close()
 
 
 def _in_a_script(line: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -39,21 +39,20 @@ SORT a ALPHA STORE k
 
 
 @pytest.fixture
-def client(server: AnyServer) -> Iterator[Client]:
+def described(direct: Client, server: AnyServer) -> list[Native]:
+    """The server's commands, if it says of them how they use their keys."""
     if server.name == "6.2":
         pytest.skip("Redis says how it uses keys from 7.0 on")
-    client = Client(server.port)
-    yield client
-    client.close()
+    return list(natives(direct.ask("COMMAND")))
 
 
 @pytest.fixture
-def without(client: Client, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Rules]:
+def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Rules]:
     """The rules of a proxy whose tables lack this row."""
 
     def made(name: str) -> Rules:
         monkeypatch.delitem(rules.OVERRIDES, name)
-        return Rules(natives(client.ask("COMMAND")))
+        return Rules(described)
 
     return made
 
@@ -72,27 +71,27 @@ def _planned(rules: Rules, words: list[bytes]) -> Call:
 
 @pytest.mark.parametrize("line", REQUESTS.strip().splitlines())
 def test_a_forgotten_command_that_replaces_keys_is_known_by_the_server_s_description(
-    client: Client, without: Callable[[str], Rules], line: str
+    described: list[Native], without: Callable[[str], Rules], line: str
 ) -> None:
     words = line.encode().split()
-    expected = _planned(Rules(natives(client.ask("COMMAND"))), words)
+    expected = _planned(Rules(described), words)
     found = _planned(without(line.split()[0]), words)
     assert (found.script, found.argv) == (expected.script, expected.argv)
     assert (found.keys[0], {*found.keys}) == (b"k", {*expected.keys})
 
 
 def test_a_forgotten_command_drops_the_deadlines_of_what_it_replaced(
-    client: Client, without: Callable[[str], Rules]
+    direct: Client, without: Callable[[str], Rules]
 ) -> None:
     rules, registry, index = without("SUNIONSTORE"), Registry(), Keys().index(b"k")
     registry.announced(0, b"k", FAR_MS)
-    client.ask("SADD", "k", "a")
-    client.ask("ZADD", index, FAR_MS, "a")
+    direct.ask("SADD", "k", "a")
+    direct.ask("ZADD", index, FAR_MS, "a")
     session = _session(rules, registry)
     (request,) = Requests().feed(session.from_client(encode((b"SUNIONSTORE", b"k", b"k"))))
     assert request[0] == b"EVAL"
-    assert client.ask(*request) == 1
-    assert client.ask("EXISTS", index) == 0
+    assert direct.ask(*request) == 1
+    assert direct.ask("EXISTS", index) == 0
 
 
 def test_a_forgotten_write_is_reaped_first_and_swept_afterwards(
@@ -107,12 +106,10 @@ def test_a_forgotten_write_is_reaped_first_and_swept_afterwards(
     assert session.sweep == {b"s"}
 
 
-def test_a_forgotten_read_is_reaped_first_and_not_swept(
-    client: Client,
-) -> None:
+def test_a_forgotten_read_is_reaped_first_and_not_swept(described: list[Native]) -> None:
     registry = Registry()
     registry.announced(0, b"s", -1)
-    session = _session(Rules(natives(client.ask("COMMAND"))), registry)
+    session = _session(Rules(described), registry)
     request = encode((b"SINTERCARD", b"2", b"x", b"s"))
     assert session.from_client(request) == request
     assert session.reap == {(0, b"s")}

@@ -7,12 +7,11 @@ test_semantics_virtual.py and test_semantics_write.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from tests.containers import Container
-from tests.content import LEASE, read
+from tests.content import read
 from tests.conversation import ALL_WAYS, Talk, hold, let_pass, said_in
 from tests.nouns import every_type, said_of, said_to_all
 from tests.processes import wait_until
@@ -25,22 +24,6 @@ every = said_to_all(ALL_WAYS)
 
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
-
-
-@pytest.fixture
-def clock(server: Server | Container) -> Iterator[Client]:
-    """A connection past the proxy."""
-    client = Client(server.port)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def no_reaper(clock: Client) -> Iterator[None]:
-    """Somebody else holds the lease and never reaps: what goes, goes because a request looked."""
-    clock.ask("SET", LEASE, "a test", "PX", 60_000)
-    yield
-    clock.ask("DEL", LEASE)
 
 
 # --- R1: past its deadline it is absent, for every command, though nobody reaped it
@@ -206,27 +189,27 @@ def _each(line: str, looks: list[str]) -> str:
 
 @every_type
 @pytest.mark.usefixtures("no_reaper")
-def test_a_transaction_is_as_fresh_as_its_exec(proxy: Proxy, clock: Client, type_: str) -> None:
+def test_a_transaction_is_as_fresh_as_its_exec(proxy: Proxy, direct: Client, type_: str) -> None:
     with Connection(proxy.port) as one, Connection(proxy.port) as other:
-        hold(other, clock, said_of(type_, "ADD k a b -> 2"))
+        hold(other, direct, said_of(type_, "ADD k a b -> 2"))
         assert one.ask("MULTI") == b"+OK\r\n"
-        hold(one, clock, said_of(type_, "LEN k -> QUEUED"))
-        hold(other, clock, said_of(type_, "HPEXPIREFIELD k a 20 -> 1"))
-        hold(one, clock, said_of(type_, "LEN k -> QUEUED"))
-        let_pass(clock, 20)
+        hold(one, direct, said_of(type_, "LEN k -> QUEUED"))
+        hold(other, direct, said_of(type_, "HPEXPIREFIELD k a 20 -> 1"))
+        hold(one, direct, said_of(type_, "LEN k -> QUEUED"))
+        let_pass(direct, 20)
         assert one.ask("EXEC") == b"*2\r\n:1\r\n:1\r\n"
 
 
 @every_type
 @pytest.mark.usefixtures("no_reaper")
 def test_a_deadline_that_another_client_set_is_known_to_all(
-    proxy: Proxy, clock: Client, type_: str
+    proxy: Proxy, direct: Client, type_: str
 ) -> None:
     with Connection(proxy.port) as one, Connection(proxy.port) as other:
-        hold(one, clock, said_of(type_, "ADD k a b -> 2"))
-        hold(other, clock, said_of(type_, "HPEXPIREFIELD k a 20 -> 1"))
-        let_pass(clock, 20)
-        hold(one, clock, said_of(type_, "LEN k -> 1"))
+        hold(one, direct, said_of(type_, "ADD k a b -> 2"))
+        hold(other, direct, said_of(type_, "HPEXPIREFIELD k a 20 -> 1"))
+        let_pass(direct, 20)
+        hold(one, direct, said_of(type_, "LEN k -> 1"))
 
 
 @pytest.mark.usefixtures("no_reaper")
@@ -245,7 +228,7 @@ def test_an_earlier_deadline_behind_a_later_one_is_the_one_that_counts(every: Ta
 
 
 def test_an_element_that_nobody_reads_is_gone_from_redis_soon_after(
-    every: Talk, server: Server | Container
+    every: Talk, direct: Client
 ) -> None:
     every("""
         ADD k a b                               -> 2
@@ -253,13 +236,11 @@ def test_an_element_that_nobody_reads_is_gone_from_redis_soon_after(
         HPEXPIREFIELD k a 20                    -> 1
         HPEXPIREFIELD gone a 20                 -> 1
     """)
-    direct = Client(server.port)
     wait_until(lambda: direct.ask("KEYS", "[a-z]*") == [b"k"], "the reaper")
     (left,) = read([direct], (7, 0)).model.databases
     assert b"b" in left[b"k"]
     assert len(left[b"k"]) == 1
     assert not left[b"k"].deadlines
-    direct.close()
 
 
 # --- R2, hashes: replacing a value clears its deadline, altering it keeps it
@@ -752,7 +733,7 @@ def test_the_same_key_in_another_database_is_another_key(every: Talk) -> None:
                 "HPERSISTFIELD k a b", "HSETEX h FIELDS 1 a", "SADDEX s 100"],
 )  # fmt: skip
 def test_a_virtual_command_of_too_few_words_aborts_the_transaction(
-    app: Connection, clock: Client, type_: str, refused: str
+    app: Connection, direct: Client, type_: str, refused: str
 ) -> None:
     conversation = f"""
         MULTI                               -> OK
@@ -762,7 +743,7 @@ def test_a_virtual_command_of_too_few_words_aborts_the_transaction(
         EXEC -> EXECABORT Transaction discarded because of previous errors.
         GET text                            -> nil
     """
-    hold(app, clock, said_of(type_, conversation))
+    hold(app, direct, said_of(type_, conversation))
 
 
 def test_an_error_inside_exec_stands_in_its_place(app: Connection) -> None:

@@ -5,35 +5,17 @@ Their replies, or their waiting, do not survive a script of ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.asked import until_blocked
 from tests.containers import AnyServer
-from tests.content import LEASE, read
+from tests.content import read
 from tests.conversation import WAYS, Talk, hold, said_in
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import Client
 
 talk = said_in(WAYS)
-
-
-@pytest.fixture
-def clock(server: AnyServer) -> Iterator[Client]:
-    """A connection past the proxy."""
-    client = Client(server.port)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def no_reaper(clock: Client) -> Iterator[None]:
-    """Somebody else holds the lease and never reaps: what goes, goes because a request looked."""
-    clock.ask("SET", LEASE, "a test", "PX", 60_000)
-    yield
-    clock.ask("DEL", LEASE)
 
 
 # A blocked client is served when the transaction is done: its element had a deadline by then.
@@ -52,8 +34,8 @@ ADDED = """
 POPPED = b"*2\r\n$1\r\nl\r\n$1\r\na\r\n"
 
 
-def _swept(clock: Client) -> None:
-    wait_until(lambda: not read([clock], (7, 0)).faults, "the sweep")
+def _swept(direct: Client) -> None:
+    wait_until(lambda: not read([direct], (7, 0)).faults, "the sweep")
 
 
 @pytest.mark.usefixtures("no_reaper")
@@ -117,31 +99,31 @@ def test_what_was_popped_leaves_its_deadline_behind(
 
 
 def test_what_a_blocked_client_popped_is_swept_when_it_goes_on(
-    app: Connection, other: Connection, server: AnyServer, clock: Client
+    app: Connection, other: Connection, server: AnyServer, direct: Client
 ) -> None:
     """Its index entry cannot be known to be one too many before."""
     for pop, key, added in (("BLPOP", "l", PUSHED), ("BZPOPMIN", "z", ADDED)):
         app.send(command(pop, key, 0))
         until_blocked(server.port, 1)
-        hold(other, clock, added)
+        hold(other, direct, added)
         assert app.read().startswith(b"*")
-        assert read([clock], (7, 0)).faults
+        assert read([direct], (7, 0)).faults
         app.ask("PING")
-        _swept(clock)
+        _swept(direct)
 
 
 def test_a_woken_pop_and_then_a_blocking_move_of_an_equal_value(
-    app: Connection, other: Connection, server: AnyServer, clock: Client
+    app: Connection, other: Connection, server: AnyServer, direct: Client
 ) -> None:
     """The entry that the pop left is not met by the value that comes after it."""
     app.send(command("BLPOP", "l", 0))
     until_blocked(server.port, 1)
-    hold(other, clock, PUSHED)
+    hold(other, direct, PUSHED)
     assert app.read() == POPPED
     for move in ("BLMOVE from l LEFT LEFT 1", "BRPOPLPUSH from l 1"):
         hold(
             other,
-            clock,
+            direct,
             f"""
             RPUSH from a                    -> 1
             {move}                          -> "a"
@@ -149,20 +131,20 @@ def test_a_woken_pop_and_then_a_blocking_move_of_an_equal_value(
             DEL l                           -> 1
         """,
         )
-        hold(other, clock, PUSHED)
+        hold(other, direct, PUSHED)
         assert app.ask("BLPOP", "l", 0) == POPPED
 
 
 def test_a_blocking_move_in_a_transaction_meets_no_deadline_of_one_that_is_gone(
-    app: Connection, other: Connection, server: AnyServer, clock: Client
+    app: Connection, other: Connection, server: AnyServer, direct: Client
 ) -> None:
-    hold(other, clock, "MULTI -> OK\nRPUSH from a -> QUEUED\nBLMOVE from l LEFT LEFT 1 -> QUEUED")
+    hold(other, direct, "MULTI -> OK\nRPUSH from a -> QUEUED\nBLMOVE from l LEFT LEFT 1 -> QUEUED")
     app.send(command("BLPOP", "l", 0))
     until_blocked(server.port, 1)
     with Connection(app.socket.getpeername()[1]) as third:
-        hold(third, clock, PUSHED)
+        hold(third, direct, PUSHED)
     assert app.read() == POPPED
-    hold(other, clock, 'EXEC -> [1, "a"]\nLTTLELEMENT l a -> -1')
+    hold(other, direct, 'EXEC -> [1, "a"]\nLTTLELEMENT l a -> -1')
 
 
 def test_a_blocking_move_does_not_carry_the_deadline(talk: Talk) -> None:
@@ -195,18 +177,18 @@ def test_the_declared_keys_of_a_script_are_reaped_first(talk: Talk, server: AnyS
     """)
 
 
-def test_what_a_script_removed_is_swept(app: Connection, clock: Client) -> None:
-    hold(app, clock, "SADDEX s 100 a -> 1\nSADD s b -> 1")
+def test_what_a_script_removed_is_swept(app: Connection, direct: Client) -> None:
+    hold(app, direct, "SADDEX s 100 a -> 1\nSADD s b -> 1")
     app.ask("SCRIPT", "LOAD", "return redis.call('SREM', KEYS[1], 'a')")
     assert app.ask("EVAL", "return redis.call('SREM', KEYS[1], 'a')", 1, "s") == b":1\r\n"
-    _swept(clock)
-    hold(app, clock, "SADD s a -> 1\nSTTLMEMBER s a -> -1\nSADDEX s 100 a -> 0")
+    _swept(direct)
+    hold(app, direct, "SADD s a -> 1\nSTTLMEMBER s a -> -1\nSADDEX s 100 a -> 0")
     assert app.ask("EVAL", "return redis.call('DEL', KEYS[1])", 1, "s") == b":1\r\n"
-    _swept(clock)
+    _swept(direct)
 
 
 def test_a_function_is_reaped_for_and_swept_after(
-    app: Connection, server: AnyServer, clock: Client
+    app: Connection, server: AnyServer, direct: Client
 ) -> None:
     if server.name == "6.2":
         pytest.skip("functions came with Redis 7.0")
@@ -220,7 +202,7 @@ def test_a_function_is_reaped_for_and_swept_after(
     assert app.ask("FUNCTION", "LOAD", "REPLACE", code) == b"$5\r\ntests\r\n"
     hold(
         app,
-        clock,
+        direct,
         """
         SADD s b c                          -> 2
         SADDEX s PX 20 MEMBERS 1 a          -> 1
@@ -230,5 +212,5 @@ def test_a_function_is_reaped_for_and_swept_after(
         FCALL remove 1 s b                  -> 1
     """,
     )
-    _swept(clock)
+    _swept(direct)
     assert app.ask("FUNCTION", "DELETE", "tests") == b"+OK\r\n"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.asked import calls
 from tests.containers import AnyServer
-from tests.content import LEASE, read
+from tests.content import read
 from tests.conversation import WAYS, Talk, hold, let_pass, said_in
 from tests.nouns import every_type, said_of, said_to_all
 from tests.processes import wait_until
@@ -22,22 +22,6 @@ talk = said_in(WAYS)
 every = said_to_all(WAYS)
 
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
-
-
-@pytest.fixture
-def clock(server: AnyServer) -> Iterator[Client]:
-    """A connection past the proxy."""
-    client = Client(server.port)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def no_reaper(clock: Client) -> Iterator[None]:
-    """Somebody else holds the lease and never reaps: what goes, goes because a request looked."""
-    clock.ask("SET", LEASE, "a test", "PX", 60_000)
-    yield
-    clock.ask("DEL", LEASE)
 
 
 # --- what replaces a key
@@ -199,18 +183,18 @@ def test_replacing_replies_have_the_shape_of_the_client_s_resp(app: Connection) 
     assert app.ask("EXEC") == b"*5\r\n_\r\n+OK\r\n$1\r\nv\r\n:0\r\n_\r\n"
 
 
-def test_a_restored_key_starts_clean(app: Connection, clock: Client) -> None:
+def test_a_restored_key_starts_clean(app: Connection, direct: Client) -> None:
     app.ask("SADD", "s", "a", "b")
-    payload = clock.ask("DUMP", "s")
+    payload = direct.ask("DUMP", "s")
     for restore in ("RESTORE", "RESTORE-ASKING"):
-        hold(app, clock, "SEXPIREMEMBER s a 100 -> 1")
+        hold(app, direct, "SEXPIREMEMBER s a 100 -> 1")
         assert app.ask(restore, "s", 0, payload) == b"-BUSYKEY Target key name already exists.\r\n"
-        hold(app, clock, "STTLMEMBER s a -> 100")
+        hold(app, direct, "STTLMEMBER s a -> 100")
         assert app.ask(restore, "s", 0, payload, "REPLACE") == b"+OK\r\n"
-        hold(app, clock, "STTLMEMBER s MEMBERS 2 a b -> [-1, -1]")
+        hold(app, direct, "STTLMEMBER s MEMBERS 2 a b -> [-1, -1]")
 
 
-def test_more_words_than_lua_can_hand_on(app: Connection, clock: Client) -> None:
+def test_more_words_than_lua_can_hand_on(app: Connection, direct: Client) -> None:
     app.ask("SADDEX", "k", 100, "a")
     pairs = [word for n in range(5000) for word in (f"n{n}", "v")]
     assert app.ask("MSET", *pairs, "k", "v") == b"+OK\r\n"
@@ -218,7 +202,7 @@ def test_more_words_than_lua_can_hand_on(app: Connection, clock: Client) -> None
     assert app.ask("SUNIONSTORE", "stored", *pairs) == b"+QUEUED\r\n"
     assert app.ask("SADDEX", "l", 100, "a") == b"+QUEUED\r\n"
     assert app.ask("EXEC").startswith(b"*2\r\n-WRONGTYPE")
-    hold(app, clock, 'GET k -> "v"\nDEL k -> 1\nSADD k a -> 1\nSTTLMEMBER k a -> -1')
+    hold(app, direct, 'GET k -> "v"\nDEL k -> 1\nSADD k a -> 1\nSTTLMEMBER k a -> -1')
 
 
 # --- COPY and MOVE
@@ -388,12 +372,12 @@ def test_a_refused_copy_or_move_changes_nothing(talk: Talk, refused: str, answer
                                      "COPY k new DB -1", "COPY k new DB 99999999999",
                                      "COPY k new DB 99"])  # fmt: skip
 def test_a_database_that_is_not_there_is_refused_in_redis_own_words(
-    app: Connection, server: AnyServer, clock: Client, refused: str
+    app: Connection, server: AnyServer, direct: Client, refused: str
 ) -> None:
     app.ask("SADDEX", "k", 100, "a")
-    with Connection(server.port) as direct:
-        assert app.ask(*refused.split()) == direct.ask(*refused.split())
-    hold(app, clock, "STTLMEMBER k a -> 100")
+    with Connection(server.port) as native:
+        assert app.ask(*refused.split()) == native.ask(*refused.split())
+    hold(app, direct, "STTLMEMBER k a -> 100")
 
 
 # --- SWAPDB, FLUSHDB, FLUSHALL
@@ -425,22 +409,22 @@ def test_swapped_databases_take_their_deadlines_along(every: Talk) -> None:
 
 @pytest.mark.usefixtures("no_reaper")
 def test_what_another_client_swapped_is_looked_for_where_it_is_now(
-    app: Connection, other: Connection, clock: Client
+    app: Connection, other: Connection, direct: Client
 ) -> None:
-    hold(app, clock, "SADD s a b -> 2\nSPEXPIREMEMBER s a 40 -> 1\nSELECT 7 -> OK\nSCARD s -> 0")
-    hold(other, clock, "SWAPDB 0 7 -> OK")
-    let_pass(clock, 40)
-    hold(app, clock, "SCARD s -> 1")
-    hold(other, clock, "SWAPDB 7 0 -> OK\nSCARD s -> 1")
+    hold(app, direct, "SADD s a b -> 2\nSPEXPIREMEMBER s a 40 -> 1\nSELECT 7 -> OK\nSCARD s -> 0")
+    hold(other, direct, "SWAPDB 0 7 -> OK")
+    let_pass(direct, 40)
+    hold(app, direct, "SCARD s -> 1")
+    hold(other, direct, "SWAPDB 7 0 -> OK\nSCARD s -> 1")
 
 
 @pytest.mark.parametrize("flush", ["FLUSHALL", "FLUSHDB", "FLUSHALL ASYNC"])
 def test_a_flushed_key_starts_clean_and_is_forgotten(
-    app: Connection, server: AnyServer, clock: Client, flush: str
+    app: Connection, server: AnyServer, direct: Client, flush: str
 ) -> None:
     hold(
         app,
-        clock,
+        direct,
         f"""
         SADDEX s 100 a                      -> 1
         {flush}                             -> OK
@@ -474,50 +458,50 @@ def test_a_flushed_key_starts_clean_and_is_forgotten(
     ],
 )
 def test_what_changes_a_deadline_aborts_the_transaction_of_who_watches(
-    app: Connection, other: Connection, clock: Client, type_: str, change: str
+    app: Connection, other: Connection, direct: Client, type_: str, change: str
 ) -> None:
-    hold(app, clock, said_of(type_, "ADD k a b -> 2"))
+    hold(app, direct, said_of(type_, "ADD k a b -> 2"))
     if "b" in change:
-        hold(app, clock, said_of(type_, "HEXPIREFIELD k b 200 -> 1"))
-    hold(app, clock, "WATCH nokey k -> OK")
-    hold(other, clock, said_of(type_, change))
-    hold(app, clock, "MULTI -> OK\nSET text x -> QUEUED\nEXEC -> nil\nGET text -> nil")
+        hold(app, direct, said_of(type_, "HEXPIREFIELD k b 200 -> 1"))
+    hold(app, direct, "WATCH nokey k -> OK")
+    hold(other, direct, said_of(type_, change))
+    hold(app, direct, "MULTI -> OK\nSET text x -> QUEUED\nEXEC -> nil\nGET text -> nil")
 
 
 @every_type
 def test_what_changes_nothing_does_not_abort_the_transaction_of_who_watches(
-    app: Connection, other: Connection, clock: Client, type_: str
+    app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
-    hold(app, clock, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1\nWATCH k -> OK"))
-    hold(other, clock, said_of(type_, "HEXPIREFIELD k a 50 NX -> 0\nHTTLFIELD k a -> 100"))
-    hold(other, clock, said_of(type_, "HEXPIREFIELD k zz 50 -> -2\nHPERSISTFIELD k b -> -1"))
-    hold(app, clock, "MULTI -> OK\nSET text x -> QUEUED\nEXEC -> [OK]")
+    hold(app, direct, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1\nWATCH k -> OK"))
+    hold(other, direct, said_of(type_, "HEXPIREFIELD k a 50 NX -> 0\nHTTLFIELD k a -> 100"))
+    hold(other, direct, said_of(type_, "HEXPIREFIELD k zz 50 -> -2\nHPERSISTFIELD k b -> -1"))
+    hold(app, direct, "MULTI -> OK\nSET text x -> QUEUED\nEXEC -> [OK]")
 
 
 @pytest.mark.usefixtures("no_reaper")
 @every_type
 def test_an_element_that_was_due_before_the_watch_does_not_abort_it(
-    app: Connection, clock: Client, type_: str
+    app: Connection, direct: Client, type_: str
 ) -> None:
-    hold(app, clock, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1\nwait 20"))
-    hold(app, clock, said_of(type_, "WATCH k -> OK\nLEN k -> 1\nMULTI -> OK\nLEN k -> QUEUED"))
-    hold(app, clock, "EXEC -> [1]")
+    hold(app, direct, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1\nwait 20"))
+    hold(app, direct, said_of(type_, "WATCH k -> OK\nLEN k -> 1\nMULTI -> OK\nLEN k -> QUEUED"))
+    hold(app, direct, "EXEC -> [1]")
 
 
 @pytest.mark.usefixtures("no_reaper")
 @every_type
 def test_an_element_that_falls_due_aborts_a_transaction_that_names_its_key(
-    app: Connection, clock: Client, type_: str
+    app: Connection, direct: Client, type_: str
 ) -> None:
-    hold(app, clock, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1\nWATCH k -> OK"))
-    hold(app, clock, said_of(type_, "wait 20\nMULTI -> OK\nLEN k -> QUEUED\nEXEC -> nil"))
-    hold(app, clock, said_of(type_, "LEN k -> 1"))
+    hold(app, direct, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1\nWATCH k -> OK"))
+    hold(app, direct, said_of(type_, "wait 20\nMULTI -> OK\nLEN k -> QUEUED\nEXEC -> nil"))
+    hold(app, direct, said_of(type_, "LEN k -> 1"))
 
 
-def test_watching_is_refused_in_redis_own_words(app: Connection, clock: Client) -> None:
+def test_watching_is_refused_in_redis_own_words(app: Connection, direct: Client) -> None:
     hold(
         app,
-        clock,
+        direct,
         """
         WATCH                   -> ERR wrong number of arguments for 'watch' command
         WATCH k                 -> OK
@@ -529,16 +513,16 @@ def test_watching_is_refused_in_redis_own_words(app: Connection, clock: Client) 
 
 
 def test_a_user_without_a_right_to_indexes_has_its_transactions(
-    app: Connection, other: Connection, clock: Client
+    app: Connection, other: Connection, direct: Client
 ) -> None:
-    clock.ask("ACL", "SETUSER", "watcher", "on", "nopass", "~app:*", "&*", "+@all")
+    direct.ask("ACL", "SETUSER", "watcher", "on", "nopass", "~app:*", "&*", "+@all")
     try:
         wait_until(lambda: _watches_as("watcher", other), "the proxy knows the user")
-        hold(app, clock, "SET app:x 1 -> OK\nSADDEX managed 100 m -> 1")
-        hold(other, clock, "MULTI -> OK\nGET app:x -> QUEUED\nEXEC -> nil")
-        hold(other, clock, "MULTI -> OK\nSADD app:s a -> QUEUED\nEXEC -> [1]")
+        hold(app, direct, "SET app:x 1 -> OK\nSADDEX managed 100 m -> 1")
+        hold(other, direct, "MULTI -> OK\nGET app:x -> QUEUED\nEXEC -> nil")
+        hold(other, direct, "MULTI -> OK\nSADD app:s a -> QUEUED\nEXEC -> [1]")
     finally:
-        clock.ask("ACL", "DELUSER", "watcher")
+        direct.ask("ACL", "DELUSER", "watcher")
 
 
 def _watches_as(user: str, app: Connection) -> bool:
@@ -550,23 +534,23 @@ def _watches_as(user: str, app: Connection) -> bool:
 
 
 @pytest.fixture
-def full(app: Connection, clock: Client) -> Iterator[None]:
+def full(app: Connection, direct: Client) -> Iterator[None]:
     """A managed set in a server that has no memory left."""
-    hold(app, clock, "SADDEX s 100 a b -> 2\nSADD other a -> 1\nSELECT 0 -> OK")
-    clock.ask("CONFIG", "SET", "maxmemory", 1)
+    hold(app, direct, "SADDEX s 100 a b -> 2\nSADD other a -> 1\nSELECT 0 -> OK")
+    direct.ask("CONFIG", "SET", "maxmemory", 1)
     yield
-    clock.ask("CONFIG", "SET", "maxmemory", 0)
+    direct.ask("CONFIG", "SET", "maxmemory", 0)
 
 
 @pytest.mark.usefixtures("full")
 @pytest.mark.parametrize("write", ["SET s v", "SUNIONSTORE s other", "COPY s new", "COPY s s DB 1",
                                    "COPY other s REPLACE", "SORT other ALPHA STORE s"])  # fmt: skip
 def test_a_full_server_refuses_a_write_and_nothing_has_changed(
-    app: Connection, clock: Client, write: str
+    app: Connection, direct: Client, write: str
 ) -> None:
     hold(
         app,
-        clock,
+        direct,
         f"""
         {write}                             -> OOM command not allowed when used memory*
         STTLMEMBER s MEMBERS 2 a b          -> [100, 100]
@@ -577,11 +561,11 @@ def test_a_full_server_refuses_a_write_and_nothing_has_changed(
 
 @pytest.mark.usefixtures("full")
 def test_a_full_server_moves_keys_and_swaps_databases_as_ever(
-    app: Connection, clock: Client
+    app: Connection, direct: Client
 ) -> None:
     hold(
         app,
-        clock,
+        direct,
         """
         MOVE s 1                            -> 1
         SWAPDB 0 1                          -> OK
@@ -592,11 +576,11 @@ def test_a_full_server_moves_keys_and_swaps_databases_as_ever(
 
 
 def test_a_migrated_key_leaves_its_deadlines_and_its_index_is_swept(
-    app: Connection, plain: AnyServer, clock: Client
+    app: Connection, plain: AnyServer, direct: Client
 ) -> None:
     hold(
         app,
-        clock,
+        direct,
         f"""
         SADDEX s 100 a b                    -> 2
         SADDEX s PX 20 MEMBERS 1 c          -> 1
@@ -611,4 +595,4 @@ def test_a_migrated_key_leaves_its_deadlines_and_its_index_is_swept(
     assert sorted(there.ask("SMEMBERS", "s")) == [b"a", b"b"]
     assert there.ask("DBSIZE") == 1
     there.close()
-    wait_until(lambda: not read([clock], (7, 0)).faults, "the sweep")
+    wait_until(lambda: not read([direct], (7, 0)).faults, "the sweep")

@@ -7,14 +7,12 @@ other types stands in test_semantics.py.
 from __future__ import annotations
 
 import re
-from contextlib import closing
 
 import pytest
 
 from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
-from tests.content import LEASE
 from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, let_pass, said_in
 from tests.processes import wait_until
 from tests.raw import Connection, command
@@ -97,21 +95,18 @@ def test_many_due_values_go_and_the_others_keep_their_order(
     wait_until(lambda: _left(app) == expected, "what is left")
 
 
-def test_a_long_list_goes_as_a_whole(app: Connection, server: AnyServer) -> None:
+def test_a_long_list_goes_as_a_whole(app: Connection, direct: Client) -> None:
     _fill(app, 3)
     app.ask("LPEXPIREELEMENT", "l", 10, "ELEMENTS", len(VALUES), *VALUES)
-    with Connection(server.port) as direct:
-        wait_until(lambda: direct.ask("EXISTS", "l") == b":0\r\n", "the list gone")
+    wait_until(lambda: direct.ask("EXISTS", "l") == 0, "the list gone")
 
 
-def test_however_many_are_due_the_next_look_sees_none(app: Connection, server: AnyServer) -> None:
+@pytest.mark.usefixtures("no_reaper")
+def test_however_many_are_due_the_next_look_sees_none(app: Connection, direct: Client) -> None:
     _fill(app, 2)
-    with closing(Client(server.port)) as clock:
-        clock.ask("SET", LEASE, "a test that never reaps", "PX", 60_000)
-        app.ask("LPEXPIREELEMENT", "l", 20, "ELEMENTS", 2500, *VALUES[:2500])
-        let_pass(clock, 20)
-        assert app.ask("LLEN", "l") == b":1000\r\n"
-        clock.ask("DEL", LEASE)
+    app.ask("LPEXPIREELEMENT", "l", 20, "ELEMENTS", 2500, *VALUES[:2500])
+    let_pass(direct, 20)
+    assert app.ask("LLEN", "l") == b":1000\r\n"
 
 
 def test_a_full_server_lets_the_elements_of_a_long_list_go(
@@ -146,24 +141,22 @@ def test_a_value_without_a_deadline_is_moved_without_a_walk_along_the_target(
 
 @pytest.mark.parametrize("push", ["RPUSH l a", "RPUSHEX l KEEPTTL ELEMENTS 1 a"])
 def test_deadlines_of_a_list_that_went_behind_the_proxys_back_do_not_come_back(
-    app: Connection, server: AnyServer, push: str
+    app: Connection, direct: Client, push: str
 ) -> None:
     app.ask("RPUSHEX", "l", 100, "a", "b")
-    with Connection(server.port) as direct:
-        direct.ask("DEL", "l")
+    direct.ask("DEL", "l")
     assert app.ask(*push.split()) == b":1\r\n"
     assert app.ask("LTTLELEMENT", "l", "ELEMENTS", 2, "a", "b") == b"*2\r\n:-1\r\n:-2\r\n"
 
 
 def test_entries_of_a_long_list_that_was_emptied_by_a_script_are_swept(
-    app: Connection, server: AnyServer
+    app: Connection, direct: Client
 ) -> None:
     _fill(app, 1)
     app.ask("LEXPIREELEMENT", "l", 100, "ELEMENTS", len(VALUES), *VALUES)
     app.ask("EVAL", "return redis.call('LTRIM', KEYS[1], 100, 109)", 1, "l")
-    with Connection(server.port) as direct:
-        index = Keys().index(b"l")
-        wait_until(lambda: direct.ask("ZCARD", index) == b":10\r\n", "the entries of what is gone")
+    index = Keys().index(b"l")
+    wait_until(lambda: direct.ask("ZCARD", index) == 10, "the entries of what is gone")
 
 
 def test_many_elements_are_told_apart_as_few_are(talk: Talk) -> None:

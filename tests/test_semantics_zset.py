@@ -6,31 +6,17 @@ test_semantics_virtual.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.containers import AnyServer
-from tests.content import LEASE
 from tests.conversation import WAYS, Talk, said_in
 from tests.raw import Connection, command
-from tests.redis_client import Client
 from tests.servers import Proxy
 
 talk = said_in(WAYS)
 
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 NOT_A_FLOAT = "ERR value is not a valid float"
-
-
-@pytest.fixture
-def no_reaper(server: AnyServer) -> Iterator[None]:
-    """Somebody else holds the lease and never reaps: what goes, goes because a request looked."""
-    client = Client(server.port)
-    client.ask("SET", LEASE, "a test", "PX", 60_000)
-    yield
-    client.ask("DEL", LEASE)
-    client.close()
 
 
 # --- R1: past its deadline it is absent, for every command, though nobody reaped it
