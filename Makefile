@@ -1,4 +1,5 @@
 # Needs Python 3.11 or later and make. PYTHON names another interpreter: make test PYTHON=python3.12
+# BENCH holds arguments of the benchmark: make bench BENCH='--only all --json figures.json'
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -19,7 +20,7 @@ lint: .venv/dev.stamp
 	$(BIN)/lint-imports
 
 bench: .venv/dev.stamp
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench $(BENCH)
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist

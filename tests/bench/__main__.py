@@ -3,83 +3,84 @@
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import sys
-from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
 
-from tests.bench.measure import CLIENTS, VALUE_BYTES, requests_per_second
-from tests.bench.targets import start_all
+from tests.bench import report
+from tests.bench.parts import PARTS, Part
+from tests.bench.scenarios import Result, Row, measured, one_round
+from tests.bench.targets import Stage, find_program
 
-TESTS = ("GET", "SET")
-PIPELINES = (1, 16, 64)
-# Requests of one measurement, so that each takes one to two seconds.
-REQUESTS = {1: 40_000, 16: 400_000, 64: 800_000}
-
-Figures = dict[tuple[str, int], dict[str, list[float]]]
+_BY_NAME = {part.name: part for part in PARTS}
+_HELP = "\n".join(f"  {part.name:<12}{part.summary}" for part in PARTS)
 
 
-def _measure(targets: dict[str, int], rounds: int, share: float) -> Figures:
-    """Rounds through all targets, each round beginning with another one."""
-    figures: Figures = defaultdict(lambda: defaultdict(list))
-    names = list(targets)
-    for number in range(rounds):
-        turn = number % len(names)
-        for test in TESTS:
-            for pipeline in PIPELINES:
-                for name in names[turn:] + names[:turn]:
-                    rate = requests_per_second(
-                        targets[name], test, pipeline, int(REQUESTS[pipeline] * share)
-                    )
-                    figures[test, pipeline][name].append(rate)
-        print(f"round {number + 1} of {rounds} done", file=sys.stderr)
-    return figures
-
-
-def _ratio(mine: list[float], others: list[float] | None) -> str:
-    """The median of the ratios round by round."""
-    if not others:
-        return "-"
-    return f"{median(a / b for a, b in zip(mine, others, strict=True)):.2f}"
-
-
-def _table(figures: Figures) -> str:
-    lines = [
-        "| test | pipeline | target | requests/s, median | min to max | of direct | of HAProxy |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for (test, pipeline), rates in figures.items():
-        for name, each in rates.items():
-            lines.append(
-                f"| {test} | {pipeline} | {name} | {median(each):,.0f}"
-                f" | {min(each):,.0f} to {max(each):,.0f}"
-                f" | {_ratio(each, rates['direct'])} | {_ratio(each, rates.get('haproxy'))} |"
-            )
-    return "\n".join(lines)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser("python -m tests.bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default: 5)")
-    parser.add_argument("--share", type=float, default=1.0, help="of the usual requests")
-    parser.add_argument("--json", type=Path, help="a file for all figures")
-    options = parser.parse_args()
-    if not shutil.which("redis-benchmark"):
-        print("redis-benchmark is needed (Debian: redis-tools)", file=sys.stderr)
-        return 2
+def run(part: Part, share: float, rounds: int) -> tuple[list[Row], list[str]]:
+    """The figures of a part, and what is missing among them and why."""
+    missing = [program for program in part.needs if find_program(program) is None]
+    if missing:
+        return [], [f"{part.name}: {program} is not installed" for program in missing]
     with ExitStack() as stack:
-        figures = _measure(start_all(stack), options.rounds, options.share)
-    print(f"{CLIENTS} clients, values of {VALUE_BYTES} bytes; ratios are medians of each round's")
-    print(_table(figures))
-    if options.json:
-        rows = [
-            {"test": test, "pipeline": pipeline, "requests_per_second": rates}
-            for (test, pipeline), rates in figures.items()
-        ]
-        options.json.write_text(json.dumps(rows, indent=1))
+        stage = Stage(stack, share)
+        scenarios = part.scenarios(stage)
+        results: list[list[dict[str, Result]]] = [[] for _ in scenarios]
+        for number in range(rounds):
+            for scenario, each in zip(scenarios, results, strict=True):
+                each.append(one_round(scenario))
+            print(f"{part.name}: round {number + 1} of {rounds} done", file=sys.stderr)
+    rows = [
+        row
+        for scenario, each in zip(scenarios, results, strict=True)
+        for row in measured(scenario, each)
+    ]
+    return rows, [f"{part.name}: {reason}" for reason in stage.absent]
+
+
+def _parts(text: str) -> list[Part]:
+    names = _BY_NAME if text == "all" else text.split(",")
+    try:
+        return [_BY_NAME[name] for name in names]
+    except KeyError as unknown:
+        raise argparse.ArgumentTypeError(f"there is no part {unknown}") from None
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m tests.bench",
+        description=__doc__,
+        epilog=f"parts:\n{_HELP}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--only",
+        type=_parts,
+        default=_parts("plain"),
+        metavar="PART,...",
+        help="the parts to run, or all (default: plain)",
+    )
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default: 7)")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of the usual requests, keys and elements"
+    )
+    parser.add_argument("--json", type=Path, help="a file for all figures, after each part anew")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    rows: list[Row] = []
+    absent: list[str] = []
+    for part in options.only:
+        more, reasons = run(part, options.share, options.rounds)
+        rows += more
+        absent += reasons
+        if options.json:
+            options.json.write_text(report.as_json(rows, absent))
+    for reason in absent:
+        print(f"left out: {reason}")
+    print("Ratios are medians of each round's, to direct or else the first target of the test.")
+    print(report.table(rows))
     return 0
 
 

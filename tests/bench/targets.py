@@ -6,14 +6,19 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.processes import START_TIMEOUT_S, attempts, free_port
-from tests.servers import Proxy, Server, find_binaries
+from tests.processes import START_TIMEOUT_S, Process, attempts, free_port
+from tests.servers import Binary, Proxy, Server, find_binaries, release
 
-HAPROXY = """\
+DIRECT, HAPROXY, TWEMPROXY, TTLPROXY = "direct", "haproxy", "twemproxy", "ttlproxy"
+# The first versions that let single hash fields expire by themselves, by the brand.
+_FIELD_EXPIRY = {"": (7, 4), "valkey": (9, 0)}
+
+_HAPROXY_CONFIG = """\
 global
   nbthread 1
   maxconn 4096
@@ -26,7 +31,7 @@ listen redis
   bind 127.0.0.1:{port}
   server redis 127.0.0.1:{upstream}
 """
-TWEMPROXY = """\
+_TWEMPROXY_CONFIG = """\
 redis:
   listen: 127.0.0.1:{port}
   redis: true
@@ -36,60 +41,128 @@ redis:
 """
 
 
-def _binary(name: str) -> str | None:
+@dataclass(frozen=True)
+class Target:
+    """Where requests are sent: a port, the Redis behind it, and the proxy, unless it is direct."""
+
+    name: str
+    port: int
+    redis: Process
+    proxy: Process | None = None
+
+
+@dataclass(frozen=True)
+class _Other:
+    """A proxy that is not ours: its program, its configuration file, and how it is called."""
+
+    program: str
+    config: str
+    arguments: Callable[[], tuple[str, ...]]
+
+
+_OTHERS = {
+    HAPROXY: _Other("haproxy", _HAPROXY_CONFIG, lambda: ("-q", "-db", "-f")),
+    TWEMPROXY: _Other(
+        "nutcracker",
+        _TWEMPROXY_CONFIG,
+        lambda: ("-v", "0", "-s", str(free_port()), "-a", "127.0.0.1", "-c"),
+    ),
+}
+
+
+class _Configured(Process):
+    """A proxy with a configuration file, on a port of its own."""
+
+    def __init__(self, command: tuple[str, ...], config: str, upstream: int) -> None:
+        super().__init__()
+        self.port = free_port()
+        self._folder = tempfile.TemporaryDirectory(prefix="ttlproxy-bench-")
+        path = Path(self._folder.name, "config")
+        path.write_text(config.format(port=self.port, upstream=upstream))
+        self._child = subprocess.Popen(
+            [*command, str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def until_it_serves(self) -> None:
+        for _ in attempts(START_TIMEOUT_S, f"{self.child.args!r} on port {self.port}"):
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            except OSError:
+                continue
+            return
+
+    def remove(self) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+
+def find_program(name: str) -> str | None:
     """On the PATH, or where Debian puts daemons."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin")
 
 
-def _serving(port: int) -> None:
-    for _ in attempts(START_TIMEOUT_S, f"a proxy on port {port}"):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return
+def _expires_fields(name: str) -> bool:
+    """Whether a server has HPEXPIRE, by the name of its binary."""
+    brand, _, version = name.rpartition("-")
+    return release(version) >= _FIELD_EXPIRY[brand]
 
 
-@contextmanager
-def _started(template: str, upstream: int, command: Callable[[str], list[str]]) -> Iterator[int]:
-    """A proxy with a configuration file, on a port of its own."""
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="ttlproxy-bench-") as folder:
-        config = Path(folder, "config")
-        config.write_text(template.format(port=port, upstream=upstream))
-        process = subprocess.Popen(
-            command(str(config)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            _serving(port)
-            yield port
-        finally:
-            process.terminate()
-            process.wait()
+class Stage:
+    """What a part of the benchmark needs, started for it and ended with it.
 
+    share: of the usual requests, keys and elements; absent: why something is left out
+    """
 
-def start_all(stack: ExitStack) -> dict[str, int]:
-    """The port of each target by its name; what is not installed is named and left out."""
-    binaries = find_binaries()
-    server = Server(binaries.get("7.0") or next(iter(binaries.values())), "--appendonly", "no")
-    stack.callback(server.remove)
-    targets = {"direct": server.start().port}
-    haproxy, twemproxy = _binary("haproxy"), _binary("nutcracker")
-    if haproxy:
-        command = [haproxy, "-q", "-db", "-f"]
-        targets["haproxy"] = stack.enter_context(
-            _started(HAPROXY, server.port, lambda config: [*command, config])
-        )
-    if twemproxy:
-        command_ = [twemproxy, "-v", "0", "-s", str(free_port()), "-a", "127.0.0.1", "-c"]
-        targets["twemproxy"] = stack.enter_context(
-            _started(TWEMPROXY, server.port, lambda config: [*command_, config])
-        )
-    proxy = Proxy(server.url)
-    stack.callback(proxy.remove)
-    targets["ttlproxy"] = proxy.start().port
-    for name in ("haproxy", "twemproxy"):
-        if name not in targets:
-            print(f"{name} is not installed, and left out")
-    print(f"redis {server.name}; 2 cores are enough: one target at a time is under load")
-    return targets
+    def __init__(self, stack: ExitStack, share: float) -> None:
+        self.share = share
+        self.absent: list[str] = []
+        self._stack = stack
+        self._binaries = find_binaries()
+
+    def scaled(self, count: int, least: int = 1) -> int:
+        """A number of requests, keys or elements for this share."""
+        return max(least, round(count * self.share))
+
+    def redis(self, *config: str) -> Target:
+        """A Redis of its own, as it is reached without a proxy: 7.0, where there is one."""
+        binaries = self._binaries
+        binary = binaries.get("7.0") or next(iter(binaries.values()))
+        return self._server(DIRECT, binary, *config)
+
+    def natives(self, *config: str) -> list[Target]:
+        """Of the servers that were named, those that can expire hash fields themselves."""
+        found = [
+            self._server(name if "-" in name else f"redis-{name}", binary, *config)
+            for name, binary in self._binaries.items()
+            if _expires_fields(name)
+        ]
+        if not found:
+            self.absent.append("TTLPROXY_TEST_REDIS names no server that expires hash fields")
+        return found
+
+    def ttlproxy(self, direct: Target) -> Target:
+        assert isinstance(direct.redis, Server)
+        proxy = Proxy(direct.redis.url)
+        self._stack.callback(proxy.remove)
+        return Target(TTLPROXY, proxy.start().port, direct.redis, proxy)
+
+    def others(self, direct: Target) -> list[Target]:
+        """HAProxy and twemproxy before a Redis, where they are installed."""
+        found = (self._other(name, direct) for name in _OTHERS)
+        return [target for target in found if target is not None]
+
+    def _server(self, name: str, binary: Binary, *config: str) -> Target:
+        server = Server(binary, "--appendonly", "no", *config)
+        self._stack.callback(server.remove)
+        return Target(name, server.start().port, server)
+
+    def _other(self, name: str, direct: Target) -> Target | None:
+        other = _OTHERS[name]
+        program = find_program(other.program)
+        if program is None:
+            self.absent.append(f"{name} is not installed")
+            return None
+        process = _Configured((program, *other.arguments()), other.config, direct.port)
+        self._stack.callback(process.remove)
+        process.until_it_serves()
+        return Target(name, process.port, direct.redis, process)

@@ -1,0 +1,200 @@
+"""Ways to put requests to a target, and what a run of each tells. Knows no command but those that
+it is given."""
+
+from __future__ import annotations
+
+import csv
+import selectors
+import socket
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from time import perf_counter, perf_counter_ns
+from typing import Protocol, TypeAlias
+
+import hiredis
+
+from tests.bench.targets import Target
+from tests.raw import TIMEOUT_S, Connection
+
+Words: TypeAlias = tuple[bytes | str | int, ...]
+
+# redis-benchmark puts a random number of twelve digits in its place.
+ANY = "__rand_int__"
+_FLOOD_TIMEOUT_S = 300.0
+_FLOOD_CLOCK_S = 0.001  # what it measures time in
+_RECEIVE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of a load tells.
+
+    requests, seconds: how many took how long; latencies_us: of each request, in order of size;
+    found: figures that a load has of its own, by name
+    """
+
+    requests: int = 1
+    seconds: float = 1.0
+    latencies_us: Sequence[float] = ()
+    found: Mapping[str, float] = field(default_factory=dict)
+
+
+class Load(Protocol):
+    """What is asked of a target, whichever it is."""
+
+    def __call__(self, target: Target, /) -> Run: ...
+
+
+@dataclass(frozen=True)
+class Flood:
+    """redis-benchmark: many clients at once, each with a pipeline of one and the same request.
+
+    keyspace: ANY is a number below it
+    """
+
+    words: tuple[str, ...]
+    requests: int
+    clients: int = 50
+    pipeline: int = 1
+    keyspace: int = 10_000
+
+    def __call__(self, target: Target) -> Run:
+        """Raises RuntimeError with what it printed, if that is no figure."""
+        # It sends whole pipelines.
+        requests = -(-self.requests // self.pipeline) * self.pipeline
+        command = [
+            *("redis-benchmark", "-h", "127.0.0.1", "-p", str(target.port), "--csv"),
+            *("-c", str(self.clients), "-P", str(self.pipeline), "-n", str(requests)),
+            *("-r", str(self.keyspace), *self.words),
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_FLOOD_TIMEOUT_S
+        )
+        for row in csv.reader(done.stdout.splitlines()):
+            if row[:1] == [" ".join(self.words)]:
+                return Run(requests, max(requests / float(row[1]), _FLOOD_CLOCK_S))
+        said = f"{done.stdout}{done.stderr}"
+        raise RuntimeError(f"redis-benchmark {self.words[0]} at {target.name}:\n{said:.2000}")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Many clients at once, each with a pipeline of different requests: `script` over and over."""
+
+    script: Sequence[Words]
+    requests: int
+    clients: int = 50
+    pipeline: int = 1
+
+    def __call__(self, target: Target) -> Run:
+        """Raises hiredis.ReplyError where a reply is an error."""
+        requests = [packed(words) for words in self.script]
+        chunks = [
+            b"".join(requests[begin : begin + self.pipeline])
+            for begin in range(0, len(requests) - self.pipeline + 1, self.pipeline)
+        ]
+        turns = -(-self.requests // self.pipeline)
+        with ExitStack() as stack:
+            players = [
+                stack.enter_context(_Player(target.port)) for _ in range(min(self.clients, turns))
+            ]
+            began = perf_counter()
+            _play(players, islice(cycle(chunks), turns), self.pipeline)
+            return Run(turns * self.pipeline, perf_counter() - began)
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """One client that sends a request when it has the reply to the one before."""
+
+    words: Words
+    requests: int
+
+    def __call__(self, target: Target) -> Run:
+        request = packed(self.words)
+        times_us: list[float] = []
+        with Connection(target.port) as client:
+            reply_bytes = len(client.ask(*self.words))
+            send, receive = client.socket.sendall, client.socket.recv
+            for _ in range(self.requests):
+                began = perf_counter_ns()
+                send(request)
+                left = reply_bytes
+                while left:
+                    left -= len(receive(left))
+                times_us.append((perf_counter_ns() - began) / 1000)
+        return Run(len(times_us), sum(times_us) / 1e6, sorted(times_us))
+
+
+def packed(words: Words) -> bytes:
+    request: bytes = hiredis.pack_command(words)  # type: ignore[arg-type] # of any length
+    return request
+
+
+def fill(target: Target, requests: Iterable[Words], pipeline: int = 200) -> None:
+    """Sends each of them once. Raises hiredis.ReplyError where a reply is an error."""
+    rest = iter(requests)
+    with _Player(target.port) as player:
+        while some := list(islice(rest, pipeline)):
+            player.send(b"".join(map(packed, some)), len(some))
+            while not player.has_all():
+                pass
+
+
+class _Player:
+    """A connection that counts the replies to what it has sent."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._reader = hiredis.Reader()
+        self._missing = 0
+
+    def __enter__(self) -> _Player:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.socket.close()
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def send(self, chunk: bytes, requests: int) -> None:
+        self._missing += requests
+        self.socket.sendall(chunk)
+
+    def has_all(self) -> bool:
+        """Reads once, and says whether all replies are here."""
+        data = self.socket.recv(_RECEIVE_BYTES)
+        if not data:
+            raise EOFError(f"closed, with {self._missing} replies missing")
+        self._reader.feed(data)
+        while (reply := self._reader.gets()) is not False:
+            if isinstance(reply, hiredis.ReplyError):
+                raise reply
+            self._missing -= 1
+        return self._missing == 0
+
+
+def _play(players: Sequence[_Player], chunks: Iterable[bytes], requests: int) -> None:
+    """Each player takes the next chunk as soon as it has the replies to its last one."""
+    rest = iter(chunks)
+    with selectors.DefaultSelector() as waiting:
+        for player, chunk in zip(players, rest, strict=False):
+            player.send(chunk, requests)
+            waiting.register(player, selectors.EVENT_READ, player)
+        while waiting.get_map():
+            ready = waiting.select(TIMEOUT_S)
+            if not ready:
+                raise TimeoutError(f"no reply within {TIMEOUT_S} s")
+            for key, _ in ready:
+                player = key.data
+                if not player.has_all():
+                    continue
+                if (more := next(rest, None)) is not None:
+                    player.send(more, requests)
+                else:
+                    waiting.unregister(player)

@@ -1,0 +1,53 @@
+"""Figures as a table for people and as JSON. Knows nothing of how they came about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+
+from tests.bench.scenarios import Row
+
+
+def table(rows: Sequence[Row]) -> str:
+    """In Markdown. A figure that is the only one stands in the heading alone."""
+    figures = {row.figure for row in rows}
+    (only,) = figures if len(figures) == 1 else ("",)
+    head = [
+        *("test", "pipeline", "target", *(() if only else ("figure",))),
+        *(f"{only}, median" if only else "median", "min to max", "of direct", "of HAProxy"),
+    ]
+    lines = [head, ["---"] * len(head)]
+    lines += [_cells(row, not only) for row in rows]
+    return "\n".join(f"|{'|'.join(line)}|" if line[0] == "---" else _line(line) for line in lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cells(row: Row, with_figure: bool) -> list[str]:
+    return [
+        row.test,
+        "-" if row.pipeline is None else str(row.pipeline),
+        row.target,
+        *((row.figure,) if with_figure else ()),
+        _number(row.median),
+        f"{_number(min(row.values))} to {_number(max(row.values))}",
+        _ratio(row.of_first),
+        _ratio(row.of_haproxy),
+    ]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _ratio(ratios: Sequence[float]) -> str:
+    return f"{median(ratios):.2f}" if ratios else "-"
+
+
+def as_json(rows: Sequence[Row], absent: Sequence[str]) -> str:
+    """All figures, round by round."""
+    return json.dumps({"figures": [asdict(row) for row in rows], "absent": list(absent)}, indent=1)

@@ -1,0 +1,137 @@
+"""What is compared with what, and the figures that come of it. Knows no command and no way to start
+anything.
+
+The rate of a shared machine may double within a run. So rounds are short and many, the order of the
+targets is another one in each, and ratios are taken round by round.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tests.bench import usage
+from tests.bench.loads import Load, Run
+from tests.bench.targets import HAPROXY, Target
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run, and the CPU time that Redis and the proxy, if there is one, took for it."""
+
+    run: Run
+    redis: usage.Cpu
+    proxy: usage.Cpu
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A figure and how it is read off a result.
+
+    name: with its unit; beyond: what counts is by how much it exceeds that of the first case;
+    of_proxy: there is none where the target is no proxy
+    """
+
+    name: str
+    of: Callable[[Result], float]
+    beyond: bool = False
+    of_proxy: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """A load for a target, under the name that it has in the table."""
+
+    name: str
+    target: Target
+    load: Load
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Cases that are compared; the others with the first.
+
+    pipeline: how many requests are under way at a time for each client, where that matters
+    """
+
+    name: str
+    cases: Sequence[Case]
+    measures: Sequence[Measure]
+    pipeline: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of a case: its value in each round, and their ratios to those of two others."""
+
+    test: str
+    pipeline: int | None
+    target: str
+    figure: str
+    values: Sequence[float]
+    of_first: Sequence[float]
+    of_haproxy: Sequence[float]
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+
+def measured(scenario: Scenario, rounds: Sequence[dict[str, Result]]) -> list[Row]:
+    """The rows of a scenario, from the results of its cases by name in each round."""
+    return [row for measure in scenario.measures for row in _rows(scenario, measure, rounds)]
+
+
+def one_round(scenario: Scenario) -> dict[str, Result]:
+    """Each case once, in any order."""
+    cases = random.sample(scenario.cases, len(scenario.cases))
+    return {case.name: _result(case) for case in cases}
+
+
+def _result(case: Case) -> Result:
+    before = _used(case.target)
+    run = case.load(case.target)
+    redis, proxy = (now.since(then) for now, then in zip(_used(case.target), before, strict=True))
+    return Result(run, redis, proxy)
+
+
+def _used(target: Target) -> tuple[usage.Cpu, usage.Cpu]:
+    """By Redis and by the proxy."""
+    proxy = usage.cpu(target.proxy.pid) if target.proxy else usage.NONE
+    return usage.cpu(target.redis.pid), proxy
+
+
+def _rows(scenario: Scenario, measure: Measure, rounds: Sequence[dict[str, Result]]) -> list[Row]:
+    values = {
+        case.name: [measure.of(results[case.name]) for results in rounds]
+        for case in scenario.cases
+        if case.target.proxy or not measure.of_proxy
+    }
+    first = scenario.cases[0].name
+    if measure.beyond:
+        base = values.pop(first)
+        values = {
+            name: [mine - other for mine, other in zip(each, base, strict=True)]
+            for name, each in values.items()
+        }
+    return [
+        Row(
+            scenario.name,
+            scenario.pipeline,
+            name,
+            measure.name,
+            each,
+            _ratios(each, values.get(first)),
+            _ratios(each, values.get(HAPROXY)),
+        )
+        for name, each in values.items()
+    ]
+
+
+def _ratios(mine: Sequence[float], others: Sequence[float] | None) -> list[float]:
+    """Round by round; none where there is nothing to compare with."""
+    if not others or not all(others):
+        return []
+    return [one / other for one, other in zip(mine, others, strict=True)]
