@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from ttlproxy import errors
 from ttlproxy.commands import grammar
-from ttlproxy.commands.grammar import Form, Noun, Options, Reading, Refused
+from ttlproxy.commands.grammar import Noun, Refused
+from ttlproxy.commands.options import Form, Options, read
 
 Args = Sequence[bytes]
 
@@ -45,27 +46,11 @@ def condition_and_fields(args: Args) -> tuple[bytes, Args]:
 
 def options(form: Form, args: Args) -> Options:
     """The options and `FIELDS n field ...`, in any order, from args[2] on."""
-    reading = Reading(form)
-    fields: Args = ()
-    try:
-        at = 2
-        while at < len(args):
-            if args[at].upper() == b"FIELDS":
-                fields = _taken(form, args, at, fields)
-                at += 2 + len(fields)
-            else:
-                at = reading.take(args, at)
-        if not fields:
-            raise Refused(errors.MISSING_FIELDS)
-    except Refused as refused:
-        raise Refused(refused.text, refused.time or reading.time) from None
-    return reading.options(fields)
+    return read(form, args, _fields_at, errors.MISSING_FIELDS)
 
 
-def _taken(form: Form, args: Args, at: int, before: Args) -> Args:
-    """The fields of the `FIELDS` at `at`, which is the only one."""
-    if before:
-        raise Refused(errors.twice(b"FIELDS"))
+def _fields_at(form: Form, args: Args, at: int) -> Args:
+    """The fields of the `FIELDS` at `at`."""
     if at + 1 >= len(args):
         raise Refused(errors.wrong_arity(form.command))
     return _fields(args, at, form.width, errors.invalid_count(NOUN.many))

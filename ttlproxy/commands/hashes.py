@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttlproxy.commands import hash_forms, hash_grammar, writes
+from ttlproxy.commands import calls, hash_forms, hash_grammar, writes
 from ttlproxy.commands.elements import family
-from ttlproxy.commands.grammar import Form, Refused, one_of
+from ttlproxy.commands.grammar import Refused
 from ttlproxy.commands.hash_grammar import NOUN
+from ttlproxy.commands.options import Form, one_of
 from ttlproxy.commands.overrides import named, on_key, rest
 from ttlproxy.commands.spec import Call, Virtual
 
@@ -18,7 +19,7 @@ def _plan_setex(args: Sequence[bytes]) -> Call:
     try:
         options = hash_grammar.options(_HSETEX, args)
     except Refused as refused:
-        return writes.untyped_refusal("HSETEX", refused)
+        return calls.refusal("HSETEX", refused.text, refused.time)
     return writes.call(_HSETEX, "hash_setex", args[1], options)
 
 
@@ -32,7 +33,7 @@ def _has_cap(args: Sequence[bytes]) -> bool:
 
 VIRTUALS = (
     *hash_forms.VIRTUALS,
-    *family(NOUN, fill="HSET h a 1 b 2", key="h", elements=("a", "b")),
+    *family(NOUN, fill="HSET h a 1 b 2"),
     Virtual(
         name="HSETEX",
         summary="Sets hash fields and their time to live in one step.",

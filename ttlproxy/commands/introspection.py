@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttlproxy import errors
+from ttlproxy.commands import calls
 from ttlproxy.commands.positions import READ, KeySpec
 from ttlproxy.commands.spec import Call, Survey, Virtual
 
@@ -27,12 +28,9 @@ def _plan(args: Args) -> Call:
     word = args[1].upper()
     plan = _SUBCOMMANDS.get(word)
     if plan is None:
-        return _refuse(b"", errors.unknown_subcommand(args[1], "TTLPROXY"))
-    return plan(args) or _refuse(word, errors.wrong_arity(f"ttlproxy|{word.decode()}"))
-
-
-def _refuse(word: bytes, text: bytes) -> Call:
-    return Call("refuse", (), (b"ttlproxy|" + word.lower(), b"", b"0", text))
+        return calls.refusal("TTLPROXY", errors.unknown_subcommand(args[1], "TTLPROXY"))
+    name = f"TTLPROXY|{word.decode()}"
+    return plan(args) or calls.refusal(name, errors.wrong_arity(name))
 
 
 def _plan_help(args: Args) -> Call | None:
@@ -49,7 +47,7 @@ def _plan_key(args: Args) -> Call | None:
     if len(args) == 3:
         return Call("key_deadlines", args[2:3], (b"0", b"-1"))
     if len(args) != 6 or args[3].upper() != b"LIMIT":
-        return _refuse(b"KEY", errors.SYNTAX)
+        return calls.refusal("TTLPROXY|KEY", errors.SYNTAX)
     return Call("key_deadlines", args[2:3], args[4:6])
 
 

@@ -10,7 +10,8 @@ from functools import partial
 
 from ttlproxy.commands import writes
 from ttlproxy.commands.elements import family
-from ttlproxy.commands.grammar import Form, Noun
+from ttlproxy.commands.grammar import Noun
+from ttlproxy.commands.options import Form
 from ttlproxy.commands.overrides import named, on_key, on_two_keys, rest
 from ttlproxy.commands.spec import Virtual
 
@@ -62,7 +63,7 @@ def _push(name: str, end: str) -> Virtual:
 
 
 VIRTUALS = (
-    *family(NOUN, fill="RPUSH l a b", key="l", elements=("a", "b")),
+    *family(NOUN, fill="RPUSH l a b"),
     _push("LPUSHEX", "head"),
     _push("RPUSHEX", "tail"),
 )

@@ -6,7 +6,8 @@ from functools import partial
 
 from ttlproxy.commands import writes
 from ttlproxy.commands.elements import family
-from ttlproxy.commands.grammar import Form, Noun, one_of
+from ttlproxy.commands.grammar import Noun
+from ttlproxy.commands.options import Form, one_of
 from ttlproxy.commands.overrides import on_key, on_two_keys, rest
 from ttlproxy.commands.spec import Virtual
 
@@ -16,7 +17,7 @@ NOUN = Noun(type="set", prefix="S", one="member", many="members")
 _SADDEX = Form("SADDEX", NOUN, conditions=one_of(b"NX", b"XX"), capped=True)
 
 VIRTUALS = (
-    *family(NOUN, fill="SADD s a b", key="s", elements=("a", "b")),
+    *family(NOUN, fill="SADD s a b"),
     Virtual(
         name="SADDEX",
         summary="Adds members to a set and sets their time to live in one step.",

@@ -9,7 +9,8 @@ from itertools import takewhile
 from ttlproxy import errors
 from ttlproxy.commands import writes
 from ttlproxy.commands.elements import family
-from ttlproxy.commands.grammar import Conditions, Form, Noun
+from ttlproxy.commands.grammar import Noun
+from ttlproxy.commands.options import Conditions, Form
 from ttlproxy.commands.overrides import named, on_key, rest
 from ttlproxy.commands.spec import Call, Override, Virtual
 
@@ -75,7 +76,7 @@ def _popping(name: str) -> Override:
 
 
 VIRTUALS = (
-    *family(NOUN, fill="ZADD z 1 a 2 b", key="z", elements=("a", "b")),
+    *family(NOUN, fill="ZADD z 1 a 2 b"),
     Virtual(
         name="ZADDEX",
         summary="Adds members to a sorted set and sets their time to live in one step.",

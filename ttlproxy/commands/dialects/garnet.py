@@ -1,0 +1,33 @@
+"""The commands of Garnet, as its SortedSetCommands.cs has them: members of a sorted set.
+
+Garnet looks at all words before it looks at the key, and at the time only to read it.
+"""
+
+from __future__ import annotations
+
+from ttlproxy import errors
+from ttlproxy.commands import calls
+from ttlproxy.commands.grammar import Counted, Time
+from ttlproxy.commands.long_forms import LongForms
+from ttlproxy.commands.sorted_sets import NOUN
+from ttlproxy.commands.spec import Call
+
+
+def _refuse(name: str, key: bytes, text: bytes, time: Time) -> Call:
+    return calls.refusal(name, text)
+
+
+_MEMBERS = Counted(
+    NOUN.keyword,
+    errors.parameter_too_small(NOUN.many),
+    errors.count_mismatch(NOUN.many.capitalize()),
+)
+
+VIRTUALS = LongForms(
+    noun=NOUN,
+    dialect="Garnet",
+    condition_and_elements=_MEMBERS.condition_and_elements,
+    elements=_MEMBERS.elements,
+    refuse=_refuse,
+    fill="ZADD z 1 a 2 b",
+).rows()
