@@ -1,8 +1,10 @@
 """The commands, a table for each data type.
 
-`spec` says what a row is, `elements` makes the nine commands every type has, `grammar` reads their
-words; `native` reads the server's own table, `positions` says where keys stand, `rules` puts our
-tables over the server's. Knows no Redis and no clock.
+`spec` says what a row is. `long_forms` and `elements` make the nine commands that every type has,
+`writes` those that set deadlines while they write; `grammar`, `hash_grammar` and `options` read
+their words, and `calls` makes the script calls. `dialects` has the commands of other servers.
+`native` reads the server's own table, `positions` says where keys stand, `rules` puts our tables
+over the server's. Knows no Redis and no clock.
 """
 
 from ttlproxy.commands.native import Native, natives
