@@ -9,15 +9,18 @@ import signal
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 
-from ttlproxy.config import Settings, Upstream
+from ttlproxy.config import Listen, Settings, Upstream
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError
+from ttlproxy.handover import Taker
 from ttlproxy.link import Link
+from ttlproxy.listening import Listener
 from ttlproxy.metrics import Metrics
 from ttlproxy.purge import purged
 from ttlproxy.reaper import Reaper
 from ttlproxy.server import Server
 from ttlproxy.tasks import Task, cancel, until_first
+from ttlproxy.workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -30,32 +33,89 @@ async def serve(settings: Settings, started: Started) -> int:
     `started(address, upstream, embedded server)` is called once clients may come. Raises
     TtlproxyError, and OSError where the address cannot be had.
     """
-    stop, now = _signals()
+    signals = _Signals()
     async with AsyncExitStack() as stack:
         upstream, embedded = await _upstream(settings, stack)
-        metrics = Metrics()
-        link = Link(settings, upstream, metrics)
-        reaper = Reaper(settings, link, metrics)
-        server = Server(settings, link, metrics, reaper.sweep)
-        linking = asyncio.create_task(link.run(), name="link")
-        reaping = asyncio.create_task(reaper.run(), name="reaper")
-        vital = [linking, reaping]
-        if embedded:
-            vital.append(asyncio.create_task(_ended(embedded), name="embedded server"))
-        try:
-            await _until(link.tried.wait(), vital)
-            address = await server.start()
-            gc.freeze()  # what is there now stays: the collector need not look at it again
+
+        def say(address: Listen) -> None:
             started(str(address), upstream.shown, embedded)
-            await _until(stop.wait(), vital)
-            log.info("stopping: %d clients are connected", len(server.clients))
-            await _until(_drain(server, settings.drain_max, now), vital)
-        finally:
-            await cancel(*vital[1:])
-            await reaper.drop_lease()
-            await cancel(linking)
-            await server.close()
+
+        vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
+        if settings.workers == 1:
+            await _proxy(settings, upstream, Listener(settings.listen), vital, say, signals)
+        else:
+            settings = settings.model_copy(update={"upstream": upstream})
+            await _supervise(settings, vital, say, signals)
     return 0
+
+
+async def work(settings: Settings, taker: Taker) -> int:
+    """Runs one of several proxies, whose clients another process accepts; gives the exit code.
+
+    Ends with that process. Raises TtlproxyError.
+    """
+    assert settings.upstream is not None
+    signals = _Signals()
+    closed = asyncio.create_task(taker.closed.wait(), name="handover")
+    closed.add_done_callback(lambda _: signals.stop.set())
+    await _proxy(settings, settings.upstream, taker, [], lambda _: None, signals)
+    await cancel(closed)
+    return 0
+
+
+async def _proxy(
+    settings: Settings,
+    upstream: Upstream,
+    door: Listener | Taker,
+    others: Sequence[Task],
+    say: Callable[[Listen], None],
+    signals: _Signals,
+) -> None:
+    metrics = Metrics()
+    link = Link(settings, upstream, metrics)
+    reaper = Reaper(settings, link, metrics)
+    server = Server(settings, link, metrics, reaper.sweep, door)
+    linking = asyncio.create_task(link.run(), name="link")
+    reaping = asyncio.create_task(reaper.run(), name="reaper")
+    vital = [linking, reaping, *others]
+    try:
+        await _until(link.tried.wait(), vital)
+        address = await server.start()
+        gc.freeze()  # what is there now stays: the collector need not look at it again
+        say(address)
+        await _until(signals.stop.wait(), vital)
+        log.info("stopping: %d clients are connected", len(server.clients))
+        await _until(_drain(server, settings.drain_max, signals.now), vital)
+    finally:
+        await cancel(*vital[1:])
+        await reaper.drop_lease()
+        await cancel(linking)
+        await server.close()
+
+
+async def _supervise(
+    settings: Settings,
+    others: Sequence[Task],
+    say: Callable[[Listen], None],
+    signals: _Signals,
+) -> None:
+    """Several processes that serve one address."""
+    workers = Workers(settings)
+    running = asyncio.create_task(workers.run(), name="workers")
+    vital = [running, *others]
+    try:
+        await _until(workers.listen(), vital)
+        say(workers.address)
+        await _until(signals.stop.wait(), vital)
+        log.info("stopping %d workers", settings.workers)
+        await workers.stop()
+        await _until(signals.now.wait(), vital)
+        if not running.done():
+            workers.hurry()
+            await running
+    finally:
+        await workers.close()
+        await cancel(*vital)
 
 
 async def purge(settings: Settings, force: bool, say: Callable[[str], None]) -> int:
@@ -89,17 +149,17 @@ async def _upstream(settings: Settings, stack: AsyncExitStack) -> tuple[Upstream
     return Upstream.parse(await embedded.start()), embedded
 
 
-def _signals() -> tuple[asyncio.Event, asyncio.Event]:
-    """Set at the first SIGTERM or SIGINT, and at the second."""
-    stop, now = asyncio.Event(), asyncio.Event()
+class _Signals:
+    """stop, now: set at the first SIGTERM or SIGINT, and at the second."""
 
-    def on_signal() -> None:
-        (now if stop.is_set() else stop).set()
+    def __init__(self) -> None:
+        self.stop, self.now = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    return stop, now
+    def _on_signal(self) -> None:
+        (self.now if self.stop.is_set() else self.stop).set()
 
 
 async def _until(event: Coroutine[None, None, object], others: Sequence[Task]) -> None:

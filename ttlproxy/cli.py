@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -40,18 +40,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     force = purges and "--force" in words
     try:
         settings = load([word for word in words[1:] if word != "--force"] if purges else words)
-        logging.basicConfig(
-            level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
-        )
+    except SettingsError as error:
+        return _failed(error)
+    return run(
+        settings, app.purge(settings, force, say) if purges else app.serve(settings, started)
+    )
+
+
+def run(settings: Settings, main: Coroutine[None, None, int]) -> int:
+    """Runs one of `app`'s, with a log and an event loop as they are set; gives the exit code."""
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
+    )
+    try:
         with asyncio.Runner(loop_factory=loop_factory(settings.event_loop)) as runner:
-            if purges:
-                return runner.run(app.purge(settings, force, say))
-            return runner.run(app.serve(settings, started))
+            return runner.run(main)
     except (TtlproxyError, OSError) as error:  # OSError: the address is in use, or not ours
-        print(f"ttlproxy: {error}", file=sys.stderr)
-        return error.exit_code if isinstance(error, TtlproxyError) else 1
+        return _failed(error)
     except KeyboardInterrupt:
         return 1
+
+
+def _failed(error: Exception) -> int:
+    print(f"ttlproxy: {error}", file=sys.stderr)
+    return error.exit_code if isinstance(error, TtlproxyError) else 1
 
 
 def load(argv: Sequence[str]) -> Settings:

@@ -203,6 +203,9 @@ class Settings(BaseSettings):
         Listen("127.0.0.1", 6380),
         description="where clients connect: host:port, [v6]:port or unix:///path; port 0 is any",
     )
+    workers: int = Field(
+        1, ge=1, le=256, description="processes that share the clients; more than cores is no use"
+    )
     # `upstream` is completed from these four, so they stand before it.
     upstream_user: str | None = Field(None, description="the proxy's own ACL user at Redis")
     upstream_password: SecretStr | None = Field(

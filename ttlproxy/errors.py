@@ -4,6 +4,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── SettingsError      exit 2: every problem in the settings, one a line
 ├── NoEmbeddedRedis    exit 2: no upstream and no server to start; says how to get one
 ├── EmbeddedError      exit 1: the embedded server does not start, or its directory is taken
+├── WorkerError        exit 1: a worker ends before it serves
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
 ├── PurgeError         exit 1: proxies are attached, or Redis does not let the purge through
 └── UnfitUpstream      exit 1: what is there can never be served: Cluster, too old, a newer layout
@@ -44,6 +45,10 @@ class NoEmbeddedRedis(TtlproxyError):  # noqa: N818 - the name says it
 
 class EmbeddedError(TtlproxyError):
     """The embedded server cannot be run: its directory is in use, or the server ended."""
+
+
+class WorkerError(TtlproxyError):
+    """A worker process cannot serve; it has said why."""
 
 
 class UpstreamError(TtlproxyError):

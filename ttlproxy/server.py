@@ -13,13 +13,14 @@ import logging
 import ssl
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import cast
 
 from ttlproxy.config import Listen, Settings
 from ttlproxy.errors import REFUSED
+from ttlproxy.handover import Taker
 from ttlproxy.link import Link
 from ttlproxy.link.connections import tls_context
+from ttlproxy.listening import Listener
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 from ttlproxy.session import Session
@@ -45,7 +46,9 @@ class Server:
         link: Link,
         metrics: Metrics,
         sweep: Callable[[Iterable[Place]], None],
+        door: Listener | Taker,
     ) -> None:
+        """`door`: where clients come from."""
         self.settings = settings
         self.link = link
         self.sweep = sweep
@@ -53,25 +56,16 @@ class Server:
         self.tls: ssl.SSLContext | None = tls_context(link.upstream)
         self.turn = Turn()
         self.clients: set[Client] = set()
-        self._listener: asyncio.Server | None = None
+        self._door = door
         self._gone = asyncio.Event()
 
     async def start(self) -> Listen:
-        """Listens; gives the address, with the port where any was asked for. Raises OSError."""
-        loop, listen = asyncio.get_running_loop(), self.settings.listen
-        if listen.path:
-            self._listener = await loop.create_unix_server(self._client, listen.path)
-            return listen
-        self._listener = await loop.create_server(
-            self._client, listen.host, listen.port, backlog=1024
-        )
-        port: int = self._listener.sockets[0].getsockname()[1]
-        return Listen(host=listen.host, port=port)
+        """Lets clients come; gives the address to which. Raises OSError."""
+        return await self._door.start(self._client)
 
     async def drain(self, limit_s: float) -> int:
         """Accepts nobody, lets what is in flight finish; gives how many clients were cut off."""
-        if self._listener is not None:
-            self._listener.close()
+        self._door.stop()
         for client in list(self.clients):
             client.drain()
         with suppress(TimeoutError):
@@ -81,10 +75,7 @@ class Server:
 
     async def close(self) -> None:
         """Ends what is left, at once."""
-        if self._listener is not None:
-            self._listener.close()
-            if self.settings.listen.path:
-                _remove(self.settings.listen.path)
+        self._door.stop()
         for client in list(self.clients):
             client.abort()
         await self._all_gone()
@@ -114,14 +105,11 @@ class Server:
     def forget(self, client: Client) -> None:
         self.clients.discard(client)
         self.metrics.clients = len(self.clients)
+        self._door.ended()
         self._gone.set()
 
     def _client(self) -> Client:
         return Client(self)
-
-
-def _remove(socket_path: str) -> None:
-    Path(socket_path).unlink(missing_ok=True)
 
 
 def _half_close(transport: asyncio.Transport) -> bool:

@@ -1,0 +1,182 @@
+"""Several processes behind one address."""
+
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.asked import calls, until_blocked
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.loops import both_loops
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy
+
+WORKERS = 3
+
+
+@pytest.fixture
+def workers(start_proxy: StartProxy, server: AnyServer) -> Proxy:
+    return start_proxy(server.url, "--workers", str(WORKERS))
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def _worker(client: Connection) -> int:
+    """The process that serves a client."""
+    found = re.search(rb"process_id:(\d+)", client.ask("INFO", "ttlproxy"))
+    assert found
+    return int(found[1])
+
+
+def _clients(stack: ExitStack, proxy: Proxy, count: int) -> list[Connection]:
+    return [stack.enter_context(Connection(proxy.port)) for _ in range(count)]
+
+
+def _all_workers(proxy: Proxy) -> set[int]:
+    with ExitStack() as stack:
+        return {_worker(client) for client in _clients(stack, proxy, 2 * WORKERS)}
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+@both_loops
+def test_clients_are_spread_evenly_also_after_some_have_gone(
+    workers: Proxy, stack: ExitStack
+) -> None:
+    of_worker: dict[int, list[Connection]] = {}
+    for client in _clients(stack, workers, 10 * WORKERS):
+        of_worker.setdefault(_worker(client), []).append(client)
+    assert [len(clients) for clients in of_worker.values()] == [10] * WORKERS
+    assert workers.pid not in of_worker
+    emptied = of_worker.popitem()
+    for client in emptied[1]:
+        client.close()
+
+    def least_busy() -> bool:
+        with Connection(workers.port) as client:
+            return _worker(client) == emptied[0]
+
+    wait_until(least_busy, "the others have more clients")
+    wait_until(lambda: all(least_busy() for _ in range(5)), "all ten are known to have gone")
+    assert Counter(map(_worker, _clients(stack, workers, 8))) == {emptied[0]: 8}
+
+
+def test_a_deadline_set_through_one_worker_is_kept_by_all(workers: Proxy, stack: ExitStack) -> None:
+    clients = {_worker(client): client for client in _clients(stack, workers, WORKERS)}
+    assert len(clients) == WORKERS
+    first, *others = clients.values()
+    for number in range(300):
+        key = f"h{number}"
+        assert first.ask("HSET", key, "f", "v") == b":1\r\n"
+        assert first.ask("HEXPIREFIELD", key, "f", "100") == b":1\r\n"
+        assert others[number % len(others)].ask("HSET", key, "f", "w") == b":0\r\n"
+        assert first.ask("HTTLFIELD", key, "f") == b":-1\r\n"
+
+
+def test_a_worker_that_is_killed_takes_only_its_own_clients_along(
+    workers: Proxy, stack: ExitStack
+) -> None:
+    clients = [(_worker(client), client) for client in _clients(stack, workers, 4 * WORKERS)]
+    before = {pid for pid, _ in clients}
+    killed = clients[0][0]
+    os.kill(killed, signal.SIGKILL)
+    for pid, client in clients:
+        if pid == killed:
+            assert client.read_to_end() == b""
+        else:
+            assert client.ask("PING") == b"+PONG\r\n"
+    wait_until(lambda: len(_all_workers(workers) - {killed}) == WORKERS, "another took its place")
+    assert before - _all_workers(workers) == {killed}
+    assert f"worker {killed} has ended by itself" in workers.stderr
+
+
+@both_loops
+def test_sigterm_ends_all_workers_after_what_is_owed(
+    start_server: StartServer, start_proxy: StartProxy, stack: ExitStack
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, "--workers", "2")
+    value = b"x" * (1 << 20)
+    with Connection(server.port) as direct:
+        direct.ask("SET", "big", value)
+    pids = _all_workers(proxy)
+    readers = _clients(stack, proxy, 4)
+    for reader in readers:
+        reader.send(command("GETRANGE", "big", 0, -1) * 4)
+    wait_until(lambda: calls(server.port, "getrange") == 4 * 4, "all requests at Redis")
+    proxy.terminate()
+    for reader in readers:
+        assert reader.read_to_end() == (b"$%d\r\n" % len(value) + value + b"\r\n") * 4
+    assert proxy.wait() == 0
+    assert not any(map(_runs, pids))
+
+
+def test_a_second_sigterm_ends_all_workers_at_once(
+    workers: Proxy, stack: ExitStack, server: AnyServer
+) -> None:
+    pids = _all_workers(workers)
+    (blocked,) = _clients(stack, workers, 1)
+    blocked.send(command("BLPOP", "nothing", 0))
+    until_blocked(server.port, 1)
+    workers.terminate()
+    wait_until(lambda: "stopping 3 workers" in workers.stderr, "the first has been seen")
+    workers.terminate()
+    assert workers.wait() == 0
+    assert not any(map(_runs, pids))
+
+
+def test_workers_end_with_the_process_that_listens(workers: Proxy) -> None:
+    pids = _all_workers(workers)
+    workers.kill()
+    wait_until(lambda: not any(map(_runs, pids)), "no worker is left behind")
+
+
+def test_a_password_stands_in_no_list_of_processes(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
+) -> None:
+    server = start_server("--requirepass", "secret-of-the-link")
+    secret = tmp_path / "secret"
+    secret.write_text("secret-of-the-link")
+    proxy = start_proxy(server.url, "--workers", "2", "--upstream-password-file", str(secret))
+    with Connection(proxy.port) as client:
+        assert client.ask("AUTH", "secret-of-the-link") == b"+OK\r\n"
+        pid = _worker(client)
+    for name in ("cmdline", "environ"):
+        assert b"secret-of-the-link" not in Path(f"/proc/{pid}/{name}").read_bytes()
+
+
+def test_workers_share_a_unix_socket(
+    start_proxy: StartProxy, server: AnyServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "listen"
+    proxy = start_proxy(server.url, "--workers", "2", "--listen", f"unix://{path}")
+    assert path.is_socket()
+    proxy.terminate()
+    assert proxy.wait() == 0
+    assert not path.exists()
+
+
+def test_what_no_worker_can_stand_before_ends_the_proxy(server: AnyServer) -> None:
+    with Connection(server.port) as direct:
+        direct.ask("SET", "__ttl:layout", "999")
+    proxy = Proxy(server.url, "--workers", "2")
+    with pytest.raises(RuntimeError, match="layout"):
+        proxy.start()
+    assert proxy.wait() == 1

@@ -1,0 +1,153 @@
+"""Accepted connections, handed by the process that listens to the processes that serve.
+
+The two ends of a Unix socket that keeps messages apart. One way go connections, as descriptors; the
+other way goes how many of them have ended, first of all none: then the process serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Final
+
+from ttlproxy.config import Listen
+from ttlproxy.listening import ClientProtocol
+
+_CLIENT: Final = b"client"
+_MESSAGE: Final = 64  # bytes, more than any message has
+
+
+def channel() -> tuple[socket.socket, socket.socket]:
+    """The sockets for the two ends."""
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setblocking(False)
+    return ends
+
+
+class Giver:
+    """The end of the process that listens.
+
+    ready: the other end serves; closed: there is no other end any more
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._given = 0
+        self._ended = 0
+        self.ready = asyncio.Event()
+        self.closed = asyncio.Event()
+        asyncio.get_running_loop().add_reader(end, self._read)
+
+    @property
+    def clients(self) -> int:
+        """Connections that the other end has."""
+        return self._given - self._ended
+
+    def give(self, client: socket.socket) -> bool:
+        """Hands a connection over and closes it here; False where the other end takes none now."""
+        try:
+            socket.send_fds(self._end, [_CLIENT], [client.fileno()])
+        except OSError:  # it does not keep up, or is gone
+            return False
+        client.close()
+        self._given += 1
+        return True
+
+    async def room(self) -> None:
+        """Until the other end may take one again, or is gone."""
+        loop, room = asyncio.get_running_loop(), asyncio.Event()
+        if self.closed.is_set():
+            return
+        loop.add_writer(self._end, room.set)
+        try:
+            await room.wait()
+        finally:
+            if not self.closed.is_set():
+                loop.remove_writer(self._end)
+
+    def _read(self) -> None:
+        try:
+            message = self._end.recv(_MESSAGE)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if message:
+            self._ended = int(message)
+            self.ready.set()
+        else:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._end)
+            loop.remove_writer(self._end)
+            self._end.close()
+            self.closed.set()
+
+
+class Taker:
+    """The end of a process that serves. closed: no more connections come"""
+
+    def __init__(self, end: socket.socket, listen: Listen) -> None:
+        """`listen`: the address that the connections came to."""
+        self._end = end
+        self._listen = listen
+        self._ended = 0
+        self._tells = False
+        self._tasks: set[asyncio.Task[object]] = set()
+        self.closed = asyncio.Event()
+
+    async def start(self, protocol: ClientProtocol) -> Listen:
+        """Says that this process serves; from now on each connection gets its protocol."""
+        asyncio.get_running_loop().add_reader(self._end, self._read, protocol)
+        self._tell()
+        return self._listen
+
+    def stop(self) -> None:
+        """Takes no more."""
+        asyncio.get_running_loop().remove_reader(self._end)
+
+    def ended(self) -> None:
+        """A connection that was taken has ended."""
+        self._ended += 1
+        if not self._tells:
+            self._tells = True
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def _tell(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._end.send(b"%d" % self._ended)
+        except BlockingIOError:
+            loop.add_writer(self._end, self._tell)
+            return
+        except OSError:  # nobody listens any more
+            pass
+        loop.remove_writer(self._end)
+        self._tells = False
+
+    def _read(self, protocol: ClientProtocol) -> None:
+        try:
+            message, descriptors, *_ = socket.recv_fds(self._end, _MESSAGE, 1)
+        except BlockingIOError:
+            return
+        except OSError:
+            message, descriptors = b"", []
+        for descriptor in descriptors:
+            self._take(socket.socket(fileno=descriptor), protocol)
+        if not message:
+            self.stop()
+            self.closed.set()
+
+    def _take(self, client: socket.socket, protocol: ClientProtocol) -> None:
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        task: asyncio.Task[object] = loop.create_task(
+            loop.connect_accepted_socket(protocol, client)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._taken)
+
+    def _taken(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.ended()  # it has gone already

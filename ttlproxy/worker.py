@@ -1,0 +1,24 @@
+"""`python -m ttlproxy.worker`, as `workers` calls it: one process of several that serve."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import sys
+
+from ttlproxy import app, cli
+from ttlproxy.config import Settings
+from ttlproxy.handover import Taker
+
+_MOST_SETTINGS = 1 << 16
+
+
+def main() -> int:
+    """Serves until the handover ends; its socket is the descriptor that the first word names."""
+    end = socket.socket(fileno=int(sys.argv[1]))
+    settings: Settings = pickle.loads(end.recv(_MOST_SETTINGS))
+    return cli.run(settings, app.work(settings, Taker(end, settings.listen)))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

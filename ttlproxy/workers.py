@@ -1,0 +1,154 @@
+"""Processes that serve one address: this one listens, and hands each client to the least busy.
+
+That spreads a few long-lived connections evenly, which SO_REUSEPORT does not. To Redis and to each
+other workers are proxies like any: they share nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pickle
+import signal
+import socket
+import sys
+from contextlib import suppress
+from random import uniform
+from typing import Final
+
+from ttlproxy.config import Settings
+from ttlproxy.errors import WorkerError
+from ttlproxy.handover import Giver, channel
+from ttlproxy.listening import BACKLOG, Listener
+from ttlproxy.tasks import cancel, run_together
+
+log = logging.getLogger(__name__)
+
+# After a worker has ended by itself: seconds until the next is started.
+_PAUSE_S: Final = (0.5, 1.5)
+
+
+class Workers:
+    """The processes that serve, and the socket that they have their clients from.
+
+    address: where that is, once it is there, with the port where any was asked for
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """`settings`: those of each worker."""
+        self._settings = settings
+        self.address = settings.listen
+        self._listener = Listener(settings.listen)
+        self._accepting: list[asyncio.Task[None]] = []
+        self._givers: dict[asyncio.subprocess.Process, Giver] = {}
+        self._stops = False
+        self._one_more_serves = asyncio.Condition()
+
+    async def run(self) -> None:
+        """Keeps them running until they are stopped.
+
+        Raises WorkerError where one ends before it has served.
+        """
+        keeping = [asyncio.create_task(self._keep()) for _ in range(self._settings.workers)]
+        try:
+            done, _ = await asyncio.wait(keeping, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            await cancel(*keeping)
+
+    async def listen(self) -> None:
+        """Once all of them serve: accepts. Raises OSError."""
+        await self._until_serving(self._settings.workers)
+        self.address = await self._listener.start(asyncio.Protocol, accepts=False)
+        for bound in self._listener.descriptors():
+            listener = socket.socket(fileno=os.dup(bound))
+            listener.setblocking(False)
+            listener.listen(BACKLOG)
+            self._accepting.append(asyncio.create_task(self._accept(listener), name="accept"))
+
+    async def stop(self) -> None:
+        """Accepts nobody; each worker lets what is in flight finish, and then ends."""
+        self._stops = True
+        await self._close_listener()
+        self._signal(signal.SIGTERM)
+
+    def hurry(self) -> None:
+        """Each worker is to end at once. Another signal, for two of one kind may arrive as one."""
+        self._signal(signal.SIGINT)
+
+    async def close(self) -> None:
+        """Ends what is left, at once."""
+        self._stops = True
+        await self._close_listener()
+        self._signal(signal.SIGKILL)
+        for process in list(self._givers):
+            await process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self._givers:
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    async def _close_listener(self) -> None:
+        if self._accepting:
+            await cancel(*self._accepting)
+        self._listener.stop()
+
+    async def _keep(self) -> None:
+        while not self._stops:
+            process, giver = await self._start()
+            self._givers[process] = giver
+            serving = asyncio.create_task(self._when_serving(giver))
+            code = await process.wait()
+            await cancel(serving)
+            del self._givers[process]
+            if self._stops:
+                return
+            if not giver.ready.is_set():
+                raise WorkerError(f"a worker has ended before it served, with {code}")
+            log.error("worker %d has ended by itself, with %d: it is replaced", process.pid, code)
+            await asyncio.sleep(uniform(*_PAUSE_S))
+
+    async def _when_serving(self, giver: Giver) -> None:
+        await giver.ready.wait()
+        async with self._one_more_serves:
+            self._one_more_serves.notify_all()
+
+    async def _until_serving(self, count: int) -> None:
+        async with self._one_more_serves:
+            await self._one_more_serves.wait_for(lambda: len(self._serving()) >= count)
+
+    def _serving(self) -> list[Giver]:
+        """The least busy first."""
+        givers = [giver for giver in self._givers.values() if giver.ready.is_set()]
+        return sorted(givers, key=lambda giver: giver.clients)
+
+    async def _start(self) -> tuple[asyncio.subprocess.Process, Giver]:
+        ours, theirs = channel()
+        with theirs:
+            ours.send(pickle.dumps(self._settings))  # not as words, which all users can read
+            number = theirs.fileno()
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "ttlproxy.worker", str(number)),
+                pass_fds=[number],
+                stdin=asyncio.subprocess.DEVNULL,
+                start_new_session=True,  # a terminal's Ctrl-C is for this process
+            )
+        return process, Giver(ours)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        with listener:
+            while True:
+                client, _ = await asyncio.get_running_loop().sock_accept(listener)
+                await self._give(client)
+
+    async def _give(self, client: socket.socket) -> None:
+        while True:
+            await self._until_serving(1)
+            serving = self._serving()
+            if any(giver.give(client) for giver in serving):
+                return
+            rooms = {f"room {number}": giver.room() for number, giver in enumerate(serving)}
+            await run_together(**rooms)
