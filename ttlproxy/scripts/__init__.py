@@ -129,13 +129,16 @@ def _pruned(source: str) -> str:
     Redis makes each function of a script anew for each call, at 0.1 us: those of a piece that a
     script has no use for cost as much as a write.
     """
-    source = _COMMENT.sub("", source)
-    while True:
-        mentions = Counter(_NAME.findall(source))
-        needed = _FUNCTION.sub(lambda found: found[0] if mentions[found[1]] > 1 else "", source)
-        if needed == source:
-            return source
-        source = needed
+    source, before = _COMMENT.sub("", source), ""
+    while source != before:
+        before, source = source, _mentioned(source)
+    return source
+
+
+def _mentioned(source: str) -> str:
+    """The source without the functions whose name stands in it only once."""
+    mentions = Counter(_NAME.findall(source))
+    return _FUNCTION.sub(lambda found: found[0] if mentions[found[1]] > 1 else "", source)
 
 
 @cache
