@@ -1,4 +1,4 @@
-"""Who may run scripts, as ACL LIST tells it."""
+"""Who may run scripts and ask ACL CAT, as ACL LIST tells it."""
 
 import pytest
 
@@ -31,6 +31,30 @@ def test_a_user_may_run_scripts_where_its_rules_allow_both_calls(rules: str, may
     rights.learn([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
     assert rights.may_script([b"default", b"app"]) is may
     assert rights.may_script([b"default", b"nobody"])
+
+
+OF_ACL_CAT = frozenset({b"acl", b"acl|cat", b"@all", b"@slow"})
+
+
+@pytest.mark.parametrize(
+    ("rules", "calls", "may"),
+    [
+        ("on #af ~* &* +@all -@dangerous", OF_ACL_CAT, True),
+        ("on #af ~* &* +@all -@dangerous", OF_ACL_CAT | {b"@dangerous"}, False),
+        ("on #af ~* &* +@all -acl +acl|cat", OF_ACL_CAT, True),
+        ("on #af ~* &* +@all -acl|cat", OF_ACL_CAT, False),
+        ("on #af ~* &* +@all -acl|whoami", OF_ACL_CAT, True),
+        ("on #af resetchannels -@all +eval (~x -@all +acl)", OF_ACL_CAT, True),
+        ("on #af ~* &* +@all", frozenset(), False),
+    ],
+)
+def test_a_user_may_ask_acl_cat_where_its_rules_allow_that(
+    rules: str, calls: frozenset[bytes], may: bool
+) -> None:
+    rights = Rights()
+    rights.suit(calls)
+    rights.learn([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
+    assert rights.may_ask_acl([b"default", b"app"]) is may
 
 
 def test_who_has_not_logged_in_is_told_so_by_redis() -> None:

@@ -1,4 +1,5 @@
-"""What clients may do: which ACL users may run scripts and read indexes, who may see internal keys.
+"""What clients may do: which users may run scripts, read indexes and ask ACL CAT, who may see
+internal keys.
 
 Read from ACL LIST, the one answer that Redis 6.2 has, too. Knows no connection: the link brings the
 lines, once a second.
@@ -12,7 +13,7 @@ from fnmatch import fnmatchcase
 
 # How a rule may call EVAL and EVALSHA: by their categories too.
 _SCRIPTING = frozenset({b"@all", b"@scripting", b"@slow"})
-_CALLS = (b"eval", b"evalsha")
+_CALLS = (_SCRIPTING | {b"eval"}, _SCRIPTING | {b"evalsha"})
 _PATTERN = re.compile(rb"(?:^|[ (])(?:%RW|%R)?~([^ )]*)")
 _SELECTOR = re.compile(rb"\(([^)]*)\)")
 _DEFAULT = b"default"
@@ -26,7 +27,15 @@ class Rights:
     shows_internal: whether clients may name and see internal keys
     """
 
-    __slots__ = ("_barred", "_index", "_kept_out", "running", "shows_internal")
+    __slots__ = (
+        "_acl_cat",
+        "_acl_refused",
+        "_barred",
+        "_index",
+        "_kept_out",
+        "running",
+        "shows_internal",
+    )
 
     def __init__(self, index: bytes = b"__ttl:", shows_internal: bool = False) -> None:
         self.shows_internal = shows_internal
@@ -34,6 +43,12 @@ class Rights:
         self._index = index
         self._barred: frozenset[bytes] = frozenset()
         self._kept_out: frozenset[bytes] = frozenset()
+        self._acl_refused: frozenset[bytes] = frozenset()
+        self._acl_cat: frozenset[bytes] = frozenset()
+
+    def suit(self, acl_cat: frozenset[bytes]) -> None:
+        """How a rule may call ACL CAT: the server's version decides on its categories."""
+        self._acl_cat = acl_cat
 
     def learn(self, lines: Iterable[bytes]) -> None:
         """The lines of ACL LIST.
@@ -42,7 +57,10 @@ class Rights:
         asks for.
         """
         users = [line.split(b" ", 2) for line in lines]
-        self._barred = frozenset(name for _, name, rules in users if not _runs(name, rules))
+        self._barred = frozenset(name for _, name, rules in users if not _may(name, rules, _CALLS))
+        self._acl_refused = frozenset(
+            name for _, name, rules in users if not _may(name, rules, (self._acl_cat,))
+        )
         self._kept_out = frozenset(
             name for _, name, rules in users if not _reads(rules, self._index)
         )
@@ -50,6 +68,10 @@ class Rights:
     def may_script(self, users: Iterable[bytes]) -> bool:
         """Whether scripts run now, and none of these, who need not exist, is barred from them."""
         return self.running and self._barred.isdisjoint(users)
+
+    def may_ask_acl(self, users: Iterable[bytes]) -> bool:
+        """Whether Redis would refuse ACL CAT to none of these."""
+        return self._acl_refused.isdisjoint(users)
 
     def may_watch(self, users: Iterable[bytes]) -> bool:
         """Whether none of these is kept from indexes."""
@@ -61,19 +83,19 @@ def _reads(rules: bytes, key: bytes) -> bool:
     return any(fnmatchcase(key, pattern) for pattern in _PATTERN.findall(rules))
 
 
-def _runs(name: bytes, rules: bytes) -> bool:
-    """Whether the rules of a user allow scripts, those of its selectors included."""
+def _may(name: bytes, rules: bytes, calls: Iterable[frozenset[bytes]]) -> bool:
+    """Whether the rules of a user, those of its selectors included, allow these calls."""
     own = _SELECTOR.sub(b"", rules)
     if name == _DEFAULT and b"off" in own.split():
         return True  # nobody is logged in as that, and who is not logged in is told so
     sets = [own, *_SELECTOR.findall(rules)]
-    return all(any(_allows(each.split(), call) for each in sets) for call in _CALLS)
+    return all(any(_allows(each.split(), call) for each in sets) for call in calls)
 
 
-def _allows(rules: Iterable[bytes], call: bytes) -> bool:
-    """Whether the rules, of which a later one overrides an earlier one, allow a command."""
+def _allows(rules: Iterable[bytes], call: frozenset[bytes]) -> bool:
+    """Whether the rules, of which a later one overrides an earlier one, allow a call."""
     allowed = False
     for rule in rules:
-        if rule[1:] == call or rule[1:] in _SCRIPTING:
+        if rule[1:] in call:
             allowed = rule[:1] == b"+"
     return allowed

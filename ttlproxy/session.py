@@ -362,8 +362,13 @@ class Session:
             return None
         plan = survey.plan(args)
         if isinstance(plan, Call):
-            return self._call(plan) if self._rights.may_script(self._users) else None
+            return self._call(plan) if self._may_hear(survey) else None
         return None if plan is None else encode(plan)
+
+    def _may_hear(self, survey: Survey) -> bool:
+        """Whether a script may answer: Redis refuses the client nothing that it does not call."""
+        rights, users = self._rights, self._users
+        return rights.may_script(users) and (not survey.heard or rights.may_ask_acl(users))
 
     def _native(self, rule: Rule, args: list[bytes], now_ms: int) -> None:
         """A request that goes on as it came."""

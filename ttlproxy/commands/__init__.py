@@ -7,7 +7,7 @@ their words, and `calls` makes the script calls. `dialects` has the commands of 
 over the server's and makes a `rule` for each command. Knows no Redis and no clock.
 """
 
-from ttlproxy.commands.native import Native, natives
+from ttlproxy.commands.native import Native, grants, natives
 from ttlproxy.commands.positions import KeySpec
 from ttlproxy.commands.rule import ANY_KEY, NO_KEY, ONE_KEY, Rule
 from ttlproxy.commands.rules import Rules
@@ -25,5 +25,6 @@ __all__ = [
     "Rules",
     "Survey",
     "Virtual",
+    "grants",
     "natives",
 ]

@@ -1,4 +1,4 @@
-"""COMMAND, with the virtual commands in it: their rows and their documentation, as Redis gives its.
+"""COMMAND and ACL CAT, with the virtual commands in them as Redis has its own.
 
 What a script is to put into Redis's reply goes to it as JSON: there `{"ok": ...}` is a status, and
 `{"set": [...]}` and `{"map": [[key, value], ...]}` are arrays under RESP2.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ttlproxy.commands.arguments import Argument, arguments
@@ -22,15 +22,35 @@ _CATEGORIES = {"sorted-set": "sortedset", "generic": "keyspace", "server": "conn
 
 
 class Catalogue:
-    """The virtual commands of one server, those that it does not have itself."""
+    """The virtual commands of one server, those that it does not have itself.
 
-    def __init__(self, virtuals: Iterable[Virtual]) -> None:
+    A request that Redis would refuse, or that asks for none of them, is Redis's to answer.
+    longer: those that it has, but not with so many words
+    heard: category -> what the server's ACL CAT says of it, where the link has heard that
+    """
+
+    def __init__(
+        self,
+        virtuals: Iterable[Virtual],
+        longer: Iterable[Virtual],
+        heard: Mapping[bytes, Sequence[bytes]],
+    ) -> None:
         self._virtuals = {virtual.name.lower().encode(): virtual for virtual in virtuals}
+        self._longer = {virtual.name.lower().encode(): virtual for virtual in longer}
+        self._heard = heard
 
     @property
-    def survey(self) -> Survey:
-        """COMMAND: a request that Redis would refuse, or that asks for none of ours, is Redis's."""
-        return Survey(name="COMMAND", plan=self._plan)
+    def surveys(self) -> tuple[Survey, ...]:
+        return (
+            Survey(name="COMMAND", plan=self._plan),
+            Survey(name="ACL", plan=self._plan_cat, heard=True),
+        )
+
+    @property
+    def categories(self) -> list[bytes]:
+        """The categories that they are in."""
+        found = {name for each in self._virtuals.values() for name in _categories(each)}
+        return sorted(name.removeprefix("@").encode() for name in found)
 
     def _plan(self, args: Args) -> Call | Words | None:
         plan = _SUBCOMMANDS.get(args[1].upper()) if len(args) > 1 else Catalogue._rows
@@ -69,19 +89,31 @@ class Catalogue:
     def _filtered(self, by: bytes, value: bytes) -> list[bytes]:
         """Those of our names that a filter lets through; none are of a module."""
         if by == b"ACLCAT":
-            category = "@" + value.decode(errors="replace").lower()
-            return [name for name, each in self._virtuals.items() if category in _categories(each)]
+            return self._of(value)
         if by == b"PATTERN":
             pattern = glob(value)
             return [name for name in self._virtuals if pattern.fullmatch(name)]
         return []
 
+    def _of(self, category: bytes) -> list[bytes]:
+        word = "@" + category.decode(errors="replace").lower()
+        return [name for name, each in self._virtuals.items() if word in _categories(each)]
+
+    def _plan_cat(self, args: Args) -> Call | None:
+        """ACL CAT of a category."""
+        if len(args) != 3 or args[1].upper() != b"CAT":
+            return None
+        theirs = self._heard.get(args[2].lower())
+        if theirs is None:
+            return None
+        return Call("acl_cat", (), (b" ".join((*theirs, *self._of(args[2]))),))
+
     def _keys(self, args: Args) -> Words | None:
         """GETKEYS and GETKEYSANDFLAGS: Redis is asked of a command of its own with that key."""
-        virtual = self._virtuals.get(args[2].lower()) if len(args) > 2 else None
+        request = args[2:]
+        virtual = self._asked(request) if request else None
         if virtual is None:
             return None
-        request = args[2:]
         if not virtual.fits(len(request)):
             return (*args[:2], b"HSET", *request[1:2])
         keys = [key for spec in virtual.positions for key in spec.words(request)]
@@ -89,6 +121,12 @@ class Catalogue:
             return (*args[:2], b"PING", b"x")
         like = (b"HMGET", keys[0], b"x") if _reads(virtual) else (b"HSET", keys[0], b"x", b"x")
         return (*args[:2], *like)
+
+    def _asked(self, request: Args) -> Virtual | None:
+        """The command of ours that a request is for."""
+        name = request[0].lower()
+        longer = self._longer.get(name)
+        return longer if longer and longer.fits(len(request)) else self._virtuals.get(name)
 
 
 _SUBCOMMANDS: dict[bytes, Callable[[Catalogue, Args], Call | Words | None]] = {

@@ -24,7 +24,8 @@ _ACCESSES = (READ, CHANGED, REMOVED, REPLACED)
 class Native:
     """A row of the reply.
 
-    name: in upper case; arity: as Redis counts it; subcommands: by their own names in upper case.
+    name: in upper case; arity: as Redis counts it; subcommands: by their own names in upper case;
+    categories: of ACLs, each with its `@`.
     """
 
     name: str
@@ -32,12 +33,22 @@ class Native:
     flags: frozenset[str]
     positions: Positions = ()
     subcommands: Mapping[bytes, Native] = field(default_factory=dict)
+    categories: frozenset[bytes] = frozenset()
 
 
 def natives(reply: Iterable[Sequence[Any]]) -> Iterator[Native]:
     """The rows of a COMMAND reply, RESP2, as bytes."""
     for row in reply:
         yield _native(row)
+
+
+def grants(table: Iterable[Native], name: str, subcommand: str) -> frozenset[bytes]:
+    """What a rule of an ACL may call a subcommand: by its name, its command's, or a category's."""
+    found = frozenset([b"@all", name.lower().encode(), f"{name}|{subcommand}".lower().encode()])
+    for native in table:
+        if native.name == name:
+            found |= native.subcommands.get(subcommand.encode(), native).categories
+    return found
 
 
 def _native(row: Sequence[Any]) -> Native:
@@ -52,6 +63,7 @@ def _native(row: Sequence[Any]) -> Native:
             subcommand[0].upper().partition(b"|")[2]: _native(subcommand)
             for subcommand in (row[9] if len(row) > 9 else ())
         },
+        categories=frozenset(row[6] if len(row) > 6 else ()),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from ttlproxy.commands import (
@@ -76,16 +77,25 @@ class Rules:
 
     plain: for the commands that need nothing but a look at their keys, the kind of those; names in
     upper and in lower case, which is how clients send them.
+    categories: those of ACLs that our commands are in; `heard` gets what the server's ACL CAT says
+    of them.
     """
 
-    __slots__ = ("_rules", "plain")
+    __slots__ = ("_rules", "categories", "plain")
 
-    def __init__(self, natives: Iterable[Native] = ()) -> None:
+    def __init__(
+        self,
+        natives: Iterable[Native] = (),
+        heard: Mapping[bytes, Sequence[bytes]] = MappingProxyType({}),
+    ) -> None:
         self._rules: dict[bytes, Rule] = {}
         self.plain: dict[bytes, int] = {}
         table = {native.name: native for native in natives}
-        catalogue = Catalogue(row for name, row in VIRTUALS.items() if name not in table)
-        all_surveys = {**SURVEYS, "COMMAND": catalogue.survey}
+        ours = [row for name, row in VIRTUALS.items() if name not in table]
+        longer = [row for name, row in LONGER.items() if name in table and table[name].arity > 0]
+        catalogue = Catalogue(ours, longer, heard)
+        self.categories = catalogue.categories
+        all_surveys = {**SURVEYS, **{survey.name: survey for survey in catalogue.surveys}}
         for native in table.values():
             self._add(_over(native, all_surveys.get(native.name)))
         for name in {*VIRTUALS, *LONGER, *OVERRIDES, *STATEFUL, *BLOCKING} - table.keys():

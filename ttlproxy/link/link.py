@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
-from ttlproxy.commands import Rules, natives
+from ttlproxy.commands import Rules, grants, natives
 from ttlproxy.config import Settings, Upstream
 from ttlproxy.errors import UnfitUpstream, UpstreamError
 from ttlproxy.keys import Keys
@@ -90,6 +90,9 @@ class Link:
         self._session_reaps: SessionReaps | None = None
         self._reload = False
         self._sees_users = True
+        self._heard: dict[bytes, list[bytes]] = {}
+        self._heard_at: object = None  # how many commands the server had
+        self._hears = True
         self._flushes = 0  # of scripts, up to the last heartbeat
         self._failures = 0
 
@@ -190,6 +193,7 @@ class Link:
     async def _prepare(self, redis: Redis) -> None:
         """What the server can do, whether we may touch it, and the scripts."""
         self._sees_users = True
+        self._heard_at = None
         server = await redis.info("server")
         _check(server, await redis.info("cluster"))
         layout = await redis.get(self.keys.layout)
@@ -205,7 +209,9 @@ class Link:
         except ResponseError as refused:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             found = []
-        self.rules = Rules(found)
+        self._hears = bool(found)
+        self.rules = Rules(found, self._heard)
+        self.rights.suit(grants(found, "ACL", "CAT"))
         (events,) = await run(redis, [(0, _EVENTS)])
         names = {native.name for native in found}
         traits = Traits(names >= _HASH_DEADLINES, _version(server) >= _SUBKEY_EVENTS)
@@ -277,6 +283,7 @@ class Link:
             self.clock.learn(int(seconds) * 1000 + int(microseconds) // 1000, sent)
             if not error(events) and self.scripts.traits == traits:
                 self.scripts.suit(traits.notifying(_setting(events)))
+            await self._hear_categories(redis)
             # A flush that has just passed may not have been carried out yet.
             calm, self._flushes = self._flushes == self.scripts.flushes, self.scripts.flushes
             if calm and not (all(valid(known)) and self.scripts.loaded):
@@ -293,6 +300,24 @@ class Link:
             self._sees_users = not isinstance(users, NoPermissionError)
             if not error(users):
                 self.rights.learn(valid(users))
+
+    async def _hear_categories(self, redis: Redis) -> None:
+        """What ACL CAT says, which no script may ask; anew when modules bring or take commands.
+
+        Nothing where Redis does not show who may ask it, or refuses it, which it logs each time.
+        """
+        if not (self._sees_users and self._hears):
+            self._heard.clear()
+            return
+        (count,) = await run(redis, [(0, (b"COMMAND", b"COUNT"))])
+        if count == self._heard_at:
+            return
+        names = self.rules.categories
+        replies = [count, *await run(redis, [(0, (b"ACL", b"CAT", name)) for name in names])]
+        self._hears = not any(isinstance(reply, NoPermissionError) for reply in replies)
+        if not any(map(error, replies)):
+            self._heard.update(zip(names, map(valid, replies[1:]), strict=True))
+            self._heard_at = count
 
     async def _is_bloated(self, redis: Redis) -> bool:
         """Whether most of what the registry holds has been reaped by others."""

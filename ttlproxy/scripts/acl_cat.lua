@@ -1,0 +1,9 @@
+-- ACL CAT of one category: the names that the link has heard, which Lua may not ask for, and ours.
+-- KEYS:
+-- ARGV: names
+-- RESULT: the command's
+local found = {}
+for name in string.gmatch(names, '%S+') do
+  found[#found + 1] = name
+end
+return found
