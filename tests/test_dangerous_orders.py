@@ -41,7 +41,7 @@ def test_an_element_removed_and_added_again_before_its_old_deadline(every: Talk)
         REM k a                         -> 1
         ADD k a                         -> *
         HTTLFIELD k FIELDS 2 a b        -> [-1, 100]
-        wait 20
+        wait 20 in time
         LEN k                           -> 2
     """)
 
@@ -129,8 +129,8 @@ def test_an_element_that_expires_between_watch_and_exec(
     app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
     """As with Redis's own expiry of fields: what has been deleted has been changed."""
-    hold(app, direct, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1\nWATCH k -> OK"))
-    let_pass(direct, 20)
+    dated = "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1"
+    hold(app, direct, said_of(type_, dated + "\nWATCH k -> OK\nwait 20 in time"))
     hold(other, direct, said_of(type_, "LEN k -> 1"))
     hold(app, direct, "MULTI -> OK\nSET text x -> QUEUED\nEXEC -> nil\nGET text -> nil")
 

@@ -264,7 +264,7 @@ def test_a_written_field_outlives_its_old_deadline(talk: Talk) -> None:
         HSET h a 1 b 1                      -> 2
         HPEXPIREFIELD h 20 FIELDS 2 a b     -> [1, 1]
         HSET h a 2                          -> 0
-        wait 20
+        wait 20 in time
         HGETALL h                           -> ["a", "2"]
     """)
 
@@ -482,7 +482,7 @@ def test_a_moved_member_goes_at_its_old_deadline(talk: Talk) -> None:
         SADD to z                           -> 1
         SMOVE from to a                     -> 1
         EXISTS from                         -> 0
-        wait 20
+        wait 20 in time
         SMEMBERS to                         -> ["z"]
     """)
 
@@ -620,7 +620,7 @@ def test_an_all_expired_destination_does_not_block_renamenx(every: Talk) -> None
         ADD other a b                   -> 2
         HPEXPIREFIELD other 20 FIELDS 2 a b -> [1, 1]
         RENAMENX k other                -> 0
-        wait 20
+        wait 20 in time
         RENAMENX k other                -> 1
         HTTLFIELD other FIELDS 2 a b    -> [100, -2]
     """)
@@ -680,7 +680,7 @@ def test_deadlines_that_come_back_follow_the_keys_expiry_again(every: Talk) -> N
         PEXPIRE k 20                    -> 1
         HPERSISTFIELD k a               -> 1
         HEXPIREFIELD k a 100            -> 1
-        wait 20
+        wait 20 in time
         ADD k a                         -> 1
         HTTLFIELD k a                   -> -1
     """)

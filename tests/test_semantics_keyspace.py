@@ -493,8 +493,9 @@ def test_an_element_that_was_due_before_the_watch_does_not_abort_it(
 def test_an_element_that_falls_due_aborts_a_transaction_that_names_its_key(
     app: Connection, direct: Client, type_: str
 ) -> None:
-    hold(app, direct, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1\nWATCH k -> OK"))
-    hold(app, direct, said_of(type_, "wait 20\nMULTI -> OK\nLEN k -> QUEUED\nEXEC -> nil"))
+    dated = "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1"
+    hold(app, direct, said_of(type_, dated + "\nWATCH k -> OK\nwait 20 in time"))
+    hold(app, direct, said_of(type_, "MULTI -> OK\nLEN k -> QUEUED\nEXEC -> nil"))
     hold(app, direct, said_of(type_, "LEN k -> 1"))
 
 

@@ -35,7 +35,7 @@ def test_equal_values_share_one_deadline_and_go_together(talk: Talk) -> None:
         RPUSH l a b a c a                       -> 5
         LPEXPIREELEMENT l a 20                  -> 1
         LTTLELEMENT l ELEMENTS 3 a b c          -> [1, -1, -1]
-        wait 20
+        wait 20 in time
         LRANGE l 0 -1                           -> ["b", "c"]
         LLEN l                                  -> 2
         LEXPIREELEMENT l b 0                    -> 2
@@ -531,7 +531,7 @@ def test_a_moved_value_goes_at_its_old_deadline(talk: Talk) -> None:
         RPUSH to z                              -> 1
         RPOPLPUSH from to                       -> "a"
         EXISTS from                             -> 0
-        wait 20
+        wait 20 in time
         LRANGE to 0 -1                          -> ["z"]
     """)
 
@@ -651,7 +651,7 @@ def test_what_was_pushed_goes_when_its_time_is_over(talk: Talk) -> None:
     talk("""
         LPUSHEX l PX 20 ELEMENTS 3 a b a        -> 3
         RPUSH l b c                             -> 5
-        wait 20
+        wait 20 in time
         LRANGE l 0 -1                           -> ["c"]
         LPUSHEX l KEEPTTL 100 a                 -> 2
         LTTLELEMENT l a                         -> 100
@@ -738,7 +738,7 @@ def test_expired_entries_do_not_count_against_the_cap(talk: Talk) -> None:
     talk("""
         RPUSHEX l PX 20 ELEMENTS 3 a a b          -> 3
         RPUSH l c                                 -> 4
-        wait 20
+        wait 20 in time
         RPUSHEX l MAXLEN 3 EX 100 ELEMENTS 2 a d  -> 3
         LRANGE l 0 -1                             -> ["c", "a", "d"]
     """)

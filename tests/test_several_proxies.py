@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.processes import wait_until
 from tests.raw import Connection, command
-from tests.redis_client import Client
+from tests.redis_client import milliseconds
 
 
 @pytest.fixture
@@ -24,17 +24,23 @@ def three(start_server: StartServer, start_proxy: StartProxy) -> Iterator[list[C
             yield [one, other, direct]
 
 
-def _past(direct: Connection, key: str, element: str) -> None:
-    """Awaits Redis's clock until it is past the deadline of an element."""
+def _deadline_ms(direct: Connection, key: str, element: str) -> int:
     (index,) = [
         name
         for name in direct.ask("KEYS", f"__ttl:*:{key}").split(b"\r\n")[2::2]
         if not name.startswith(b"__ttl:!")
     ]
-    deadline_ms = int(direct.ask("ZSCORE", index, element).split(b"\r\n")[1])
-    clock = Client(direct.socket.getpeername()[1])
-    wait_until(lambda: clock.now_ms() > deadline_ms, "the deadline")
-    clock.close()
+    return int(direct.ask("ZSCORE", index, element).split(b"\r\n")[1])
+
+
+def _let_pass(direct: Connection, deadline_ms: int) -> None:
+    """Returns when Redis's clock is past the deadline."""
+
+    def now_ms() -> int:
+        _, _, seconds, _, microseconds, _ = direct.ask("TIME").split(b"\r\n")
+        return milliseconds(seconds, microseconds)
+
+    wait_until(lambda: now_ms() > deadline_ms, "the deadline")
 
 
 def _busy(port: int, stop: threading.Event) -> None:
@@ -92,7 +98,7 @@ def test_an_element_past_its_deadline_is_seen_through_neither(three: list[Connec
         key = f"h:{number}"
         one.ask("HSET", key, "a", 1, "b", 2)
         one.ask("HPEXPIREFIELD", key, "a", 3)
-        _past(direct, key, "a")
+        _let_pass(direct, _deadline_ms(direct, key, "a"))
         assert direct.ask("HLEN", key) == b":2\r\n", "nobody has reaped it"
         assert other.ask("HLEN", key) == b":1\r\n"
 
@@ -105,7 +111,7 @@ def test_a_proxy_that_starts_later_knows_what_was_there(
     one.ask("SADD", "s", "b")
     port = direct.socket.getpeername()[1]
     with Connection(start_proxy(f"redis://127.0.0.1:{port}").port) as late:
-        _past(direct, "s", "a")
+        _let_pass(direct, _deadline_ms(direct, "s", "a"))
         assert late.ask("SCARD", "s") == b":1\r\n"
 
 
@@ -115,7 +121,7 @@ def test_a_select_that_failed_misleads_nobody(three: list[Connection], words: tu
     assert one.ask(*words).startswith(b"-ERR")
     one.ask("HSET", "h", "a", 1, "b", 2)
     one.ask("HPEXPIREFIELD", "h", "a", 10)
-    _past(direct, "h", "a")
+    _let_pass(direct, _deadline_ms(direct, "h", "a"))
     assert other.ask("HLEN", "h") == b":1\r\n"
 
 
@@ -126,7 +132,7 @@ def test_a_select_inside_a_transaction_that_was_dropped_misleads_nobody(
     for words in (("MULTI",), ("SELECT", "5"), ("DISCARD",), ("HSET", "h", "a", "1", "b", "2")):
         one.ask(*words)
     one.ask("HPEXPIREFIELD", "h", "a", 10)
-    _past(direct, "h", "a")
+    _let_pass(direct, _deadline_ms(direct, "h", "a"))
     assert other.ask("HLEN", "h") == b":1\r\n"
 
 
@@ -137,7 +143,7 @@ def test_the_same_key_in_two_databases_has_two_deadlines(three: list[Connection]
         one.ask("HSET", "h", "a", 1, "b", 2)
     one.ask("HPEXPIREFIELD", "h", "a", 10)
     direct.ask("SELECT", "7")
-    _past(direct, "h", "a")
+    _let_pass(direct, _deadline_ms(direct, "h", "a"))
     assert other.ask("HLEN", "h") == b":2\r\n"
     other.ask("SELECT", "7")
     assert other.ask("HLEN", "h") == b":1\r\n"
@@ -157,9 +163,9 @@ def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(
     one, other, direct = three
     one.ask("HSET", "h", "a", 1, "b", 2)
     one.ask("HPEXPIREFIELD", "h", "a", 30)
+    deadline_ms = _deadline_ms(direct, "h", "a")
     assert one.ask("SWAPDB", 0, 7) == b"+OK\r\n"
-    direct.ask("SELECT", 7)
-    _past(direct, "h", "a")
+    _let_pass(direct, deadline_ms)
     assert other.ask("HLEN", "h") == b":0\r\n"
     other.ask("SELECT", 7)
     assert other.ask("HLEN", "h") == b":1\r\n"
@@ -168,10 +174,11 @@ def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(
 def test_what_one_proxy_copied_or_moved_the_other_knows_there(three: list[Connection]) -> None:
     one, other, direct = three
     one.ask("HSET", "h", "a", 1, "b", 2)
-    one.ask("HPEXPIREFIELD", "h", "a", 300)
+    one.ask("HPEXPIREFIELD", "h", "a", 30)
+    deadline_ms = _deadline_ms(direct, "h", "a")
     for words in (("COPY", "h", "c"), ("COPY", "h", "h", "DB", 3), ("MOVE", "c", 7)):
         assert one.ask(*words) == b":1\r\n"
-    _past(direct, "h", "a")
+    _let_pass(direct, deadline_ms)
     for db, key in ((0, "h"), (3, "h"), (7, "c")):
         assert other.ask("SELECT", db) == b"+OK\r\n"
         assert other.ask("HLEN", key) == b":1\r\n", (db, key)
