@@ -1,6 +1,7 @@
 """A client that deals in raw bytes. Knows where a reply ends, and nothing of what it says."""
 
 import socket
+import time
 from types import TracebackType
 
 TIMEOUT_S = 30.0
@@ -78,6 +79,11 @@ class Connection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._framer = Framer()
         self._replies: list[bytes] = []
+        self._opened_s = time.monotonic()
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self._opened_s
 
     def __enter__(self) -> "Connection":
         return self
