@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import redis
 
@@ -227,39 +225,31 @@ def test_null_replies_have_the_shape_of_the_clients_protocol(app: Connection) ->
 # --- where the server has these commands itself
 
 
-@pytest.fixture
-def native(server: AnyServer) -> Iterator[Client]:
-    """A connection past the proxy."""
-    client = Client(server.port)
-    yield client
-    client.close()
-
-
 def test_of_two_deadlines_the_earlier_counts_and_ours_takes_the_servers_place(
-    app: Connection, native: Client
+    app: Connection, direct: Client
 ) -> None:
-    native.ask("HSET", "h", "a", "1", "b", "2")
-    hold(app, native, "HEXPIREFIELD h b 100 -> 1")
-    if native.ask("HEXPIRE", "h", 50, "FIELDS", 1, "a") != [1]:
+    direct.ask("HSET", "h", "a", "1", "b", "2")
+    hold(app, direct, "HEXPIREFIELD h b 100 -> 1")
+    if direct.ask("HEXPIRE", "h", 50, "FIELDS", 1, "a") != [1]:
         pytest.skip("this server has no deadlines for hash fields")
-    hold(app, native, """
+    hold(app, direct, """
         HTTL h FIELDS 2 a b                         -> [50, 100]
         HTTLFIELD h a                               -> 50
         HEXPIRE h 40 GT FIELDS 1 a                  -> [0]
         HEXPIREFIELD h a 60 GT                      -> 1
         HTTL h FIELDS 1 a                           -> [60]
     """)  # fmt: skip
-    assert native.ask("HTTL", "h", "FIELDS", 1, "a") == [-1]
-    native.ask("HEXPIRE", "h", 50, "FIELDS", 1, "a")
-    hold(app, native, """
+    assert direct.ask("HTTL", "h", "FIELDS", 1, "a") == [-1]
+    direct.ask("HEXPIRE", "h", 50, "FIELDS", 1, "a")
+    hold(app, direct, """
         HSETEX h KEEPTTL FIELDS 2 a 3 b 3           -> 1
         HTTL h FIELDS 2 a b                         -> [50, 100]
         HPERSIST h FIELDS 1 a                       -> [1]
         HTTL h FIELDS 1 a                           -> [-1]
     """)  # fmt: skip
-    assert native.ask("HTTL", "h", "FIELDS", 1, "a") == [-1]
-    native.ask("HEXPIRE", "h", 50, "FIELDS", 1, "a")
-    hold(app, native, """
+    assert direct.ask("HTTL", "h", "FIELDS", 1, "a") == [-1]
+    direct.ask("HEXPIRE", "h", 50, "FIELDS", 1, "a")
+    hold(app, direct, """
         HGETEX h EX 80 FIELDS 1 a                   -> ["3"]
         HTTL h FIELDS 1 a                           -> [80]
         HGETEX h PERSIST FIELDS 1 a                 -> ["3"]
