@@ -70,7 +70,7 @@ def test_the_figures_of_a_run_are_printed_and_written(
 
 
 def test_a_figure_of_one_kind_stands_in_the_heading() -> None:
-    row = Row("GET", 16, "ttlproxy", "requests/s", [90_000, 100_000, 50_000], [0.9, 0.8, 0.7], [])
+    row = Row("GET", 16, "ttlproxy", "requests/s", "direct", [9e4, 1e5, 5e4], [0.9, 0.8, 0.7], [])
     assert table([row]).splitlines() == [
         "| test | pipeline | target | requests/s, median | min to max | of direct | of HAProxy |",
         "|---|---|---|---|---|---|---|",

@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
             options.json.write_text(report.as_json(rows, absent))
     for reason in absent:
         print(f"left out: {reason}")
-    print("Ratios are medians of each round's, to direct or else the first target of the test.")
+    print("Ratios are medians of each round's, to direct, or to what is named behind them.")
     print(report.table(rows))
     return 0
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from statistics import median
 
 from tests.bench.scenarios import Row
+from tests.bench.targets import DIRECT
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -35,9 +36,14 @@ def _cells(row: Row, with_figure: bool) -> list[str]:
         *((row.figure,) if with_figure else ()),
         _number(row.median),
         f"{_number(min(row.values))} to {_number(max(row.values))}",
-        _ratio(row.of_first),
+        _ratio(row.of_first) + _of(row),
         _ratio(row.of_haproxy),
     ]
+
+
+def _of(row: Row) -> str:
+    """What the first ratio is to, where the heading does not say it."""
+    return "" if row.first.startswith(DIRECT) or not row.of_first else f" ({row.first})"
 
 
 def _number(value: float) -> str:

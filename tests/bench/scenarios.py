@@ -51,7 +51,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Cases that are compared; the others with the first.
+    """Cases that are compared: with the first, and with HAProxy.
 
     pipeline: how many requests are under way at a time for each client, where that matters
     """
@@ -64,12 +64,16 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of a case: its value in each round, and their ratios to those of two others."""
+    """A figure of a case: its value in each round, and the ratios to two other cases.
+
+    first: the name of the first case
+    """
 
     test: str
     pipeline: int | None
     target: str
     figure: str
+    first: str
     values: Sequence[float]
     of_first: Sequence[float]
     of_haproxy: Sequence[float]
@@ -122,6 +126,7 @@ def _rows(scenario: Scenario, measure: Measure, rounds: Sequence[dict[str, Resul
             scenario.pipeline,
             name,
             measure.name,
+            first,
             each,
             _ratios(each, values.get(first)),
             _ratios(each, values.get(HAPROXY)),

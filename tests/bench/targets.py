@@ -15,8 +15,8 @@ from tests.processes import START_TIMEOUT_S, Process, attempts, free_port
 from tests.servers import Binary, Proxy, Server, find_binaries, release
 
 DIRECT, HAPROXY, TWEMPROXY, TTLPROXY = "direct", "haproxy", "twemproxy", "ttlproxy"
-# The first versions that let single hash fields expire by themselves, by the brand.
-_FIELD_EXPIRY = {"": (7, 4), "valkey": (9, 0)}
+# The first versions that have HPEXPIRE and HSETEX, by the brand.
+_FIELD_EXPIRY = {"": (8, 0), "valkey": (9, 0)}
 
 _HAPROXY_CONFIG = """\
 global
@@ -47,7 +47,7 @@ class Target:
 
     name: str
     port: int
-    redis: Process
+    redis: Server
     proxy: Process | None = None
 
 
@@ -73,27 +73,39 @@ _OTHERS = {
 class _Configured(Process):
     """A proxy with a configuration file, on a port of its own."""
 
-    def __init__(self, command: tuple[str, ...], config: str, upstream: int) -> None:
+    def __init__(self, program: str, other: _Other, upstream: int) -> None:
         super().__init__()
-        self.port = free_port()
+        self.port = 0
+        self._program = program
+        self._other = other
+        self._upstream = upstream
         self._folder = tempfile.TemporaryDirectory(prefix="ttlproxy-bench-")
-        path = Path(self._folder.name, "config")
-        path.write_text(config.format(port=self.port, upstream=upstream))
-        self._child = subprocess.Popen(
-            [*command, str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
 
-    def until_it_serves(self) -> None:
-        for _ in attempts(START_TIMEOUT_S, f"{self.child.args!r} on port {self.port}"):
+    def start(self) -> _Configured:
+        """Serves when this returns. Other ports are tried where it ends, for one may be taken."""
+        for _ in attempts(START_TIMEOUT_S, self._program):
+            if not self.running:
+                self._launch()
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()
             except OSError:
                 continue
-            return
+            break
+        return self
 
     def remove(self) -> None:
         self.stop()
         self._folder.cleanup()
+
+    def _launch(self) -> None:
+        self.port = free_port()
+        config = Path(self._folder.name, "config")
+        config.write_text(self._other.config.format(port=self.port, upstream=self._upstream))
+        self._child = subprocess.Popen(
+            [self._program, *self._other.arguments(), str(config)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
 
 def find_program(name: str) -> str | None:
@@ -102,7 +114,7 @@ def find_program(name: str) -> str | None:
 
 
 def _expires_fields(name: str) -> bool:
-    """Whether a server has HPEXPIRE, by the name of its binary."""
+    """Whether a server expires hash fields itself, by the name of its binary."""
     brand, _, version = name.rpartition("-")
     return release(version) >= _FIELD_EXPIRY[brand]
 
@@ -141,7 +153,6 @@ class Stage:
         return found
 
     def ttlproxy(self, direct: Target) -> Target:
-        assert isinstance(direct.redis, Server)
         proxy = Proxy(direct.redis.url)
         self._stack.callback(proxy.remove)
         return Target(TTLPROXY, proxy.start().port, direct.redis, proxy)
@@ -162,7 +173,6 @@ class Stage:
         if program is None:
             self.absent.append(f"{name} is not installed")
             return None
-        process = _Configured((program, *other.arguments()), other.config, direct.port)
+        process = _Configured(program, other, direct.port)
         self._stack.callback(process.remove)
-        process.until_it_serves()
-        return Target(name, process.port, direct.redis, process)
+        return Target(name, process.start().port, direct.redis, process)

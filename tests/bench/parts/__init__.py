@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.bench.parts import forwarding, latency
+from tests.bench.parts import (
+    attached,
+    forwarding,
+    latency,
+    managed,
+    memory,
+    reaping,
+    scripts,
+    size,
+    virtual,
+)
 from tests.bench.scenarios import Scenario
 from tests.bench.targets import Stage
 
@@ -32,5 +42,14 @@ _FLOODED = ("redis-benchmark",)
 PARTS = (
     Part("plain", "GET and SET, the short comparison", forwarding.plain, _FLOODED),
     Part("forwarding", "sizes, clients and pipelines", forwarding.scenarios, _FLOODED),
+    Part("managed", "native commands on keys that have far deadlines", managed.scenarios, _FLOODED),
+    Part("virtual", "commands that set deadlines, beside native ones", virtual.scenarios, _FLOODED),
+    Part("scripts", "HSETEX beside its script, HSETEX and HGET one to one", scripts.scenarios),
+    Part("attached", "HSETEX with 1, 10 and 50 proxies attached", attached.scenarios),
     Part("latency", "added to a request of a client that is alone", latency.scenarios),
+    Part(
+        "memory", "resident: at rest, a connection, a managed key, large values", memory.scenarios
+    ),
+    Part("size", "bytes in Redis for an element with a deadline", size.scenarios),
+    Part("reaping", "elements that fall due in great numbers", reaping.scenarios),
 )

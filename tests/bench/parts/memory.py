@@ -1,0 +1,191 @@
+"""Resident memory of the proxy: at rest, for each connection and managed key, and while values of
+256 MiB pass. Each run is one of a proxy that was just started."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from tests.asked import info
+from tests.bench import usage
+from tests.bench.loads import Load, Run, Words, fill
+from tests.bench.measures import found
+from tests.bench.scenarios import Case, Scenario
+from tests.bench.targets import TTLPROXY, Stage, Target
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy
+
+MIB = 1 << 20
+MANAGED = (10_000, 1_000_000)
+# By announcements, each the work of an HSETEX.
+LEARNED = 100_000
+VALUE_MIB = 256
+_PIECE = b"v" * (64 * 1024)
+# A connection takes two descriptors of the proxy's.
+_DESCRIPTORS_OF_10_000 = 25_000
+_REST, _KEY, _VALUE = "KiB at rest", "bytes a managed key", "KiB above what was there"
+
+
+@contextmanager
+def _started(target: Target) -> Iterator[Proxy]:
+    proxy = Proxy(target.redis.url)
+    try:
+        yield proxy.start()
+    finally:
+        proxy.remove()
+
+
+def _at_rest(target: Target) -> Run:
+    with _started(target) as proxy, Connection(proxy.port) as client:
+        client.ask("PING")
+        return Run(found={_REST: proxy.rss_bytes() / 1024})
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Connections that have had one reply and ask for no more: so many, and then in all so many."""
+
+    counts: tuple[int, ...]
+
+    def __call__(self, target: Target) -> Run:
+        taken: dict[str, float] = {}
+        with _started(target) as proxy, ExitStack() as connections:
+            before, opened = proxy.rss_bytes(), 0
+            for count in self.counts:
+                for _ in range(count - opened):
+                    client = connections.enter_context(Connection(proxy.port))
+                    client.ask("PING")
+                opened = count
+                taken[_of(count)] = (proxy.rss_bytes() - before) / 1024 / count
+        return Run(found=taken)
+
+
+def _of(count: int) -> str:
+    return f"KiB a connection, of {count:,}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Managed keys that a proxy finds when it is started, beside one that finds none."""
+
+    count: int
+    empty: Target
+
+    def __call__(self, target: Target) -> Run:
+        with _started(self.empty) as without, _started(target) as proxy:
+            _until_managed(proxy, self.count)
+            taken = proxy.rss_bytes() - without.rss_bytes()
+        return Run(found={_KEY: taken / self.count})
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Managed keys that a proxy is told of, while another one makes them."""
+
+    count: int
+
+    def __call__(self, target: Target) -> Run:
+        with _started(target) as proxy, Connection(target.redis.port) as direct:
+            before = proxy.rss_bytes()
+            fill(target, _managed(self.count))
+            _until_managed(proxy, self.count)
+            taken = proxy.rss_bytes() - before
+            direct.ask("FLUSHALL")
+        return Run(found={_KEY: taken / self.count})
+
+
+def _managed(count: int) -> Iterator[Words]:
+    return (
+        ("HSETEX", f"key:{n:012}", "EX", 1_000_000, "FIELDS", 1, "f", "v") for n in range(count)
+    )
+
+
+def _until_managed(proxy: Proxy, count: int) -> None:
+    def knows_all() -> bool:
+        return int(info(proxy.port, "ttlproxy")["managed_keys"]) >= count
+
+    wait_until(knows_all, f"{count} managed keys are known")
+
+
+@dataclass(frozen=True)
+class Passing:
+    """A large value on its way to Redis or back: the most that is resident meanwhile."""
+
+    name: str
+    pieces: int
+    key: bytes = field(default=b"large", init=False)
+
+    def __call__(self, target: Target) -> Run:
+        size = self.pieces * len(_PIECE)
+        with (
+            _started(target) as proxy,
+            Connection(target.redis.port, timeout_s=120) as direct,
+            Connection(proxy.port, timeout_s=120) as client,
+        ):
+            client.ask("PING")
+            if self.name == "GET":
+                self._set(direct)
+            before = proxy.rss_bytes()
+            usage.forget_peak(proxy.pid)
+            self._set(client) if self.name == "SET" else self._get(client, size)
+            taken = usage.peak_bytes(proxy.pid) - before
+            direct.ask("DEL", self.key)
+        return Run(found={_VALUE: taken / 1024})
+
+    def _set(self, client: Connection) -> None:
+        size = self.pieces * len(_PIECE)
+        client.send(b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n" % (len(self.key), self.key, size))
+        for _ in range(self.pieces):
+            client.send(_PIECE)
+        client.send(b"\r\n")
+        if client.read() != b"+OK\r\n":
+            raise RuntimeError("a large SET was refused")
+
+    def _get(self, client: Connection, size: int) -> None:
+        client.send(command("GET", self.key))
+        left = len(b"$%d\r\n" % size) + size + 2
+        while left:
+            received = len(client.socket.recv(min(left, MIB)))
+            if not received:
+                raise EOFError(f"a large GET ended {left} bytes early")
+            left -= received
+
+
+def scenarios(stage: Stage) -> list[Scenario]:
+    most = _raise_descriptors()
+    empty = stage.redis("--maxclients", "12000")
+    busy = stage.redis()
+    writer = stage.ttlproxy(busy)
+
+    many = 10_000 if most >= _DESCRIPTORS_OF_10_000 else 5000
+    connections = (stage.scaled(1000, least=10), stage.scaled(many, least=20))
+
+    def scenario(name: str, target: Target, load: Load, *figures: str) -> Scenario:
+        return Scenario(name, [Case(TTLPROXY, target, load)], [found(name) for name in figures])
+
+    made = [
+        scenario("at rest", empty, _at_rest, _REST),
+        scenario("idle connections", empty, Idle(connections), *map(_of, connections)),
+    ]
+    for usual in MANAGED:
+        count = stage.scaled(usual, least=10)
+        there = stage.redis()
+        fill(stage.ttlproxy(there), _managed(count))
+        made.append(scenario(f"{count:,} managed keys found", there, Found(count, empty), _KEY))
+    count = stage.scaled(LEARNED, least=10)
+    made.append(scenario(f"{count:,} managed keys learned", writer, Learned(count), _KEY))
+    pieces = stage.scaled(VALUE_MIB * MIB // len(_PIECE))
+    size = f"{pieces * len(_PIECE) / MIB:g} MiB"
+    for name in ("SET", "GET"):
+        made.append(scenario(f"{name} of {size}", empty, Passing(name, pieces), _VALUE))
+    return made
+
+
+def _raise_descriptors() -> int:
+    """As many as the system lets this process and those that it starts have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most

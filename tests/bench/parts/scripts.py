@@ -1,0 +1,89 @@
+"""HSETEX alone, and HSETEX and HGET one to one on the same keys.
+
+Beside the same script called directly, which shows what the proxy costs; beside the least script
+there could be, of TIME, ZADD and HSET; and beside servers that have an HSETEX of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha1
+from itertools import chain, product
+
+from tests.bench.loads import Replay, Words, fill
+from tests.bench.measures import PROXY_CPU, RATE, REDIS_CPU
+from tests.bench.scenarios import Case, Scenario
+from tests.bench.targets import Stage, Target
+from ttlproxy.commands.rules import VIRTUALS
+from ttlproxy.keys import DEFAULT_PREFIX, Keys
+from ttlproxy.scripts import Scripts
+from ttlproxy.session import Caller
+
+PIPELINES = {1: 10_000, 16: 50_000}
+_KEYS = 1600
+_VALUE = b"v" * 32
+_FLOOR = b"""\
+local time = redis.call('TIME')
+local at = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
+redis.call('ZADD', KEYS[2], string.format('%.0f', at), ARGV[2])
+redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
+return 1
+"""
+_INTERNAL = Keys()
+_CALLER = Caller(Scripts(DEFAULT_PREFIX), _INTERNAL, bytes)
+
+Write = Callable[[bytes], Words]
+
+
+def _hsetex(key: bytes) -> Words:
+    return (b"HSETEX", key, b"PX", b"100000000", b"FIELDS", b"1", b"field", _VALUE)
+
+
+def _same_script(key: bytes) -> Words:
+    """What the proxy makes of `_hsetex`."""
+    args = [word for word in _hsetex(key) if isinstance(word, bytes)]
+    return _CALLER.words(VIRTUALS["HSETEX"].plan(args), db=b"0", by_text=False)
+
+
+def _floor(key: bytes) -> Words:
+    sha = sha1(_FLOOR).hexdigest()
+    return ("EVALSHA", sha, 2, key, b"floor:" + key, 100_000_000, b"field", _VALUE)
+
+
+def scenarios(stage: Stage) -> list[Scenario]:
+    direct = stage.redis()
+    proxy = stage.ttlproxy(direct)
+    fill(direct, [("SCRIPT", "LOAD", _FLOOR)])
+    keys = [b"%012d" % number for number in range(stage.scaled(_KEYS, least=16))]
+    ways: list[tuple[str, Target, Write]] = [
+        ("same script, direct", direct, _same_script),
+        ("ttlproxy", proxy, _hsetex),
+        ("least script, direct", direct, _floor),
+        *((native.name, native, _hsetex) for native in stage.natives()),
+    ]
+    for _, target, write in ways:
+        fill(target, map(write, keys))
+    return [
+        Scenario(
+            name,
+            [
+                Case(way, target, _load(stage, script(write, keys), pipeline))
+                for way, target, write in ways
+            ],
+            (RATE, REDIS_CPU, PROXY_CPU),
+            pipeline,
+        )
+        for (name, script), pipeline in product(_SCRIPTS.items(), PIPELINES)
+    ]
+
+
+def _load(stage: Stage, script: Sequence[Words], pipeline: int) -> Replay:
+    return Replay(script, stage.scaled(PIPELINES[pipeline]), pipeline=pipeline)
+
+
+_SCRIPTS: dict[str, Callable[[Write, Sequence[bytes]], list[Words]]] = {
+    "HSETEX": lambda write, keys: [write(key) for key in keys],
+    "HSETEX and HGET": lambda write, keys: list(
+        chain.from_iterable((write(key), (b"HGET", key, b"field")) for key in keys)
+    ),
+}

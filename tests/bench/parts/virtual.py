@@ -1,0 +1,160 @@
+"""Commands that set deadlines: beside the native command that writes such an element without one,
+and beside servers that have such a command themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from tests.bench.loads import ANY, Flood, Words, fill
+from tests.bench.measures import PROXY_CPU, RATE, REDIS_CPU
+from tests.bench.scenarios import Case, Scenario
+from tests.bench.targets import Stage, Target
+
+PIPELINES = {1: 20_000, 16: 100_000}
+_KEYS = 1000
+_MS, _S, _V = "100000000", "100000", "v" * 32
+_TEN = tuple(f"f{n}" for n in range(10))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What can be done in several ways, each by the words of a request, `{}` standing for the key.
+
+    plain: natively, without a deadline; ours: by form; native: where the server expires fields
+    """
+
+    name: str
+    plain: str
+    ours: dict[str, str]
+    native: str = ""
+
+
+_TEN_PAIRS = " ".join(f"{name} {_V}" for name in _TEN)
+TASKS = (
+    Task(
+        "deadline of a field",
+        f"HSET {{}} f0 {_V}",
+        {
+            "HPEXPIREFIELD short": f"HPEXPIREFIELD {{}} f0 {_MS}",
+            "HPEXPIREFIELD long": f"HPEXPIREFIELD {{}} {_MS} FIELDS 1 f0",
+        },
+        f"HPEXPIRE {{}} {_MS} FIELDS 1 f0",
+    ),
+    Task(
+        "deadlines of 10 fields",
+        f"HSET {{}} {_TEN_PAIRS}",
+        {"HPEXPIREFIELD long": f"HPEXPIREFIELD {{}} {_MS} FIELDS 10 {' '.join(_TEN)}"},
+        f"HPEXPIRE {{}} {_MS} FIELDS 10 {' '.join(_TEN)}",
+    ),
+    Task(
+        "time left of a field",
+        "HGET {} f0",
+        {
+            "HPTTLFIELD short": "HPTTLFIELD {} f0",
+            "HPTTLFIELD long": "HPTTLFIELD {} FIELDS 1 f0",
+        },
+        "HPTTL {} FIELDS 1 f0",
+    ),
+    Task(
+        "field and deadline",
+        f"HSET {{}} f0 {_V}",
+        {"HSETEX": f"HSETEX {{}} PX {_MS} FIELDS 1 f0 {_V}"},
+        f"HSETEX {{}} PX {_MS} FIELDS 1 f0 {_V}",
+    ),
+    Task(
+        "deadline of a member",
+        "SADD {} f0",
+        {
+            "SPEXPIREMEMBER short": f"SPEXPIREMEMBER {{}} f0 {_MS}",
+            "SPEXPIREMEMBER long": f"SPEXPIREMEMBER {{}} {_MS} MEMBERS 1 f0",
+        },
+    ),
+    Task(
+        "member and deadline",
+        "SADD {} f0",
+        {
+            "SADDEX short": f"SADDEX {{}} {_S} f0",
+            "SADDEX long": f"SADDEX {{}} PX {_MS} MEMBERS 1 f0",
+        },
+    ),
+    Task(
+        "scored member and deadline",
+        "ZADD {} 1 f0",
+        {
+            "ZADDEX short": f"ZADDEX {{}} {_S} 1 f0",
+            "ZADDEX long": f"ZADDEX {{}} PX {_MS} MEMBERS 1 1 f0",
+        },
+    ),
+    Task(
+        "deadline of a list element",
+        "LSET {} 0 f0",
+        {
+            "LPEXPIREELEMENT short": f"LPEXPIREELEMENT {{}} f0 {_MS}",
+            "LPEXPIREELEMENT long": f"LPEXPIREELEMENT {{}} {_MS} ELEMENTS 1 f0",
+        },
+    ),
+)
+# How each type of key is written, and, by the first letter of a command, which type it is for.
+_WRITES = (f"HSET {{}} {_TEN_PAIRS}", "SADD {} f0", "ZADD {} 1 f0", "RPUSH {} f0")
+_KINDS = {"H": "hash", "S": "set", "Z": "zset", "L": "list", "R": "list"}
+
+
+def scenarios(stage: Stage) -> list[Scenario]:
+    count = stage.scaled(_KEYS, least=10)
+    direct = stage.redis()
+    proxy = stage.ttlproxy(direct)
+    natives = stage.natives()
+    for target in (direct, *natives):
+        for write, state in product(_WRITES, ("plain", "timed")):
+            fill(target, _requests(write, state, count))
+    # What follows finds deadlines there that are sooner than its own: nothing more is announced.
+    for task in TASKS:
+        for words in task.ours.values():
+            fill(proxy, _requests(words, "timed", count))
+    return [
+        Scenario(
+            task.name,
+            _cases(stage, task, pipeline, count, direct, proxy, natives),
+            (RATE, REDIS_CPU, PROXY_CPU),
+            pipeline,
+        )
+        for task, pipeline in product(TASKS, PIPELINES)
+    ]
+
+
+def _cases(
+    stage: Stage,
+    task: Task,
+    pipeline: int,
+    count: int,
+    direct: Target,
+    proxy: Target,
+    natives: list[Target],
+) -> list[Case]:
+    def case(name: str, target: Target, request: str, state: str) -> Case:
+        words = tuple(_with_key(request, state, ANY).split())
+        requests = stage.scaled(PIPELINES[pipeline])
+        load = Flood(words, requests, pipeline=pipeline, keyspace=count)
+        return Case(f"{target.name} {name}", target, load)
+
+    plain = task.plain.split()[0]
+    return [
+        case(plain, direct, task.plain, "plain"),
+        case(plain, proxy, task.plain, "plain"),
+        *(case(name, proxy, request, "timed") for name, request in task.ours.items()),
+        *(
+            case(task.native.split()[0], native, task.native, "timed")
+            for native in natives
+            if task.native
+        ),
+    ]
+
+
+def _with_key(request: str, state: str, number: str) -> str:
+    return request.format(f"{state}:{_KINDS[request[0]]}:{number}")
+
+
+def _requests(request: str, state: str, count: int) -> Iterator[Words]:
+    return (tuple(_with_key(request, state, f"{n:012}").split()) for n in range(count))
