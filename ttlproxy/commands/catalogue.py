@@ -1,7 +1,5 @@
-"""COMMAND and ACL CAT, with the virtual commands in them as Redis has its own.
-
-What a script is to put into Redis's reply goes to it as JSON: there `{"ok": ...}` is a status, and
-`{"set": [...]}` and `{"map": [[key, value], ...]}` are arrays under RESP2.
+"""COMMAND and ACL CAT, with the virtual commands in them as Redis has its own: which script a
+request for one of the two becomes.
 """
 
 from __future__ import annotations
@@ -11,14 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ttlproxy.commands.arguments import Argument, arguments
-from ttlproxy.commands.positions import READ, KeySpec
+from ttlproxy.commands.descriptions import categories, docs, reads, row
 from ttlproxy.commands.spec import Call, Survey, Virtual
 
 Args = Sequence[bytes]
 Words: TypeAlias = tuple[bytes, ...]
-
-_CATEGORIES = {"sorted-set": "sortedset", "generic": "keyspace", "server": "connection"}
 
 
 class Catalogue:
@@ -49,7 +44,7 @@ class Catalogue:
     @property
     def categories(self) -> list[bytes]:
         """The categories that they are in."""
-        found = {name for each in self._virtuals.values() for name in _categories(each)}
+        found = {name for each in self._virtuals.values() for name in categories(each)}
         return sorted(name.removeprefix("@").encode() for name in found)
 
     def _plan(self, args: Args) -> Call | Words | None:
@@ -58,10 +53,10 @@ class Catalogue:
 
     def _rows(self, args: Args) -> Call | None:
         """COMMAND, and COMMAND INFO with or without names."""
-        return self._told("command_rows", args, _row)
+        return self._told("command_rows", args, row)
 
     def _docs(self, args: Args) -> Call | None:
-        return self._told("command_docs", args, _docs)
+        return self._told("command_docs", args, docs)
 
     def _told(self, script: str, args: Args, tell: Callable[[Virtual], Any]) -> Call | None:
         """What is told of the commands that are named, or of all."""
@@ -97,7 +92,7 @@ class Catalogue:
 
     def _of(self, category: bytes) -> list[bytes]:
         word = "@" + category.decode(errors="replace").lower()
-        return [name for name, each in self._virtuals.items() if word in _categories(each)]
+        return [name for name, each in self._virtuals.items() if word in categories(each)]
 
     def _plan_cat(self, args: Args) -> Call | None:
         """ACL CAT of a category."""
@@ -119,7 +114,7 @@ class Catalogue:
         keys = [key for spec in virtual.positions for key in spec.words(request)]
         if not keys:
             return (*args[:2], b"PING", b"x")
-        like = (b"HMGET", keys[0], b"x") if _reads(virtual) else (b"HSET", keys[0], b"x", b"x")
+        like = (b"HMGET", keys[0], b"x") if reads(virtual) else (b"HSET", keys[0], b"x", b"x")
         return (*args[:2], *like)
 
     def _asked(self, request: Args) -> Virtual | None:
@@ -161,77 +156,3 @@ def glob(pattern: bytes) -> re.Pattern[bytes]:
 
 _NOTHING = re.compile(rb"(?!)")
 _GROUP = re.compile(rb"(\^?)([^\]]+)\]")
-
-
-def _reads(virtual: Virtual) -> bool:
-    return all(spec.access == READ for spec in virtual.positions)
-
-
-def _categories(virtual: Virtual) -> list[str]:
-    kind = _CATEGORIES.get(virtual.group, virtual.group)
-    return ["@read" if _reads(virtual) else "@write", f"@{kind}", "@slow"]
-
-
-def _statuses(words: Iterable[str]) -> dict[str, Any]:
-    return {"set": [{"ok": word} for word in words]}
-
-
-def _map(**entries: Any) -> dict[str, Any]:
-    return {"map": list(entries.items())}
-
-
-def _row(virtual: Virtual) -> list[Any]:
-    """All that Redis 7 has; of 6.2 the script takes the first seven."""
-    spec = virtual.positions[0]
-    flags = ["readonly"] if _reads(virtual) else ["write"]
-    if virtual.sets_deadlines:
-        flags.append("denyoom")
-    if spec.keyword:
-        flags.append("movablekeys")
-    exact = len(virtual.forms) == 1 and "[" not in virtual.forms[0]
-    first = 0 if spec.keyword else spec.index
-    return [
-        virtual.name.lower(),
-        virtual.min_words if exact else -virtual.min_words,
-        _statuses(flags),
-        *(first, first, int(first > 0)),
-        _statuses(_categories(virtual)),
-        {"set": []},
-        {"set": [_key_spec(spec) for spec in virtual.positions]},
-        {"set": []},
-    ]
-
-
-def _key_spec(spec: KeySpec) -> dict[str, Any]:
-    if spec.keyword:
-        begin = _map(type="keyword", spec=_map(keyword=spec.keyword.decode(), startfrom=spec.index))
-    else:
-        begin = _map(type="index", spec=_map(index=spec.index))
-    return _map(
-        flags=_statuses(("RO", "access") if spec.access == READ else ("RW", "update")),
-        begin_search=begin,
-        find_keys=_map(type="range", spec=_map(lastkey=0, keystep=1, limit=0)),
-    )
-
-
-def _docs(virtual: Virtual) -> dict[str, Any]:
-    return _map(
-        summary=virtual.summary,
-        since=virtual.since,
-        group=virtual.group,
-        complexity=virtual.complexity,
-        arguments=[_argument(argument) for argument in arguments(virtual.forms)],
-    )
-
-
-def _argument(argument: Argument) -> dict[str, Any]:
-    entries: dict[str, Any] = {"name": argument.name, "type": argument.type}
-    if argument.type == "key":
-        entries["key_spec_index"] = 0
-    if argument.token:
-        entries["token"] = argument.token
-    if argument.flags:
-        entries["flags"] = _statuses(argument.flags)
-    if argument.arguments:
-        entries["arguments"] = [_argument(each) for each in argument.arguments]
-    return _map(**entries)
