@@ -9,7 +9,7 @@ from ttlproxy.commands.elements import family
 from ttlproxy.commands.grammar import Refused
 from ttlproxy.commands.hash_grammar import NOUN
 from ttlproxy.commands.options import Form, one_of
-from ttlproxy.commands.overrides import named, on_key, rest
+from ttlproxy.commands.overrides import on_key, rest, with_name
 from ttlproxy.commands.spec import Call, Virtual
 
 _HSETEX = Form("HSETEX", NOUN, width=2, conditions=one_of(b"FNX", b"FXX"), capped=True)
@@ -56,10 +56,10 @@ VIRTUALS = (
 )
 
 OVERRIDES = (
-    on_key("HSET", "hash_set", named),
-    on_key("HMSET", "hash_set", named),
-    on_key("HSETNX", "hash_keep", named),
-    on_key("HINCRBYFLOAT", "hash_keep", named),
+    on_key("HSET", "hash_set", with_name),
+    on_key("HMSET", "hash_set", with_name),
+    on_key("HSETNX", "hash_keep", with_name),
+    on_key("HINCRBYFLOAT", "hash_keep", with_name),
     on_key("HDEL", "hash_del", rest),
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ttlproxy.commands import grammar
-from ttlproxy.commands.overrides import named, on_all_keys, on_key, on_two_keys, replacing
+from ttlproxy.commands.overrides import on_all_keys, on_key, on_two_keys, replacing, with_name
 from ttlproxy.commands.positions import KNOWN, READ, REPLACED, KeySpec
 from ttlproxy.commands.spec import Call, Override
 
@@ -105,10 +105,10 @@ OVERRIDES = (
     *(replacing(name, positions) for name, positions in _COLLECTIONS.items()),
     on_all_keys("DEL", "key_delete"),
     on_all_keys("UNLINK", "key_delete"),
-    on_key("EXPIRE", "key_expire", named),
-    on_key("PEXPIRE", "key_expire", named),
-    on_key("EXPIREAT", "key_expire", named),
-    on_key("PEXPIREAT", "key_expire", named),
+    on_key("EXPIRE", "key_expire", with_name),
+    on_key("PEXPIRE", "key_expire", with_name),
+    on_key("EXPIREAT", "key_expire", with_name),
+    on_key("PEXPIREAT", "key_expire", with_name),
     on_key("PERSIST", "key_persist", lambda args: ()),
     _COPY,
     _MOVE,

@@ -12,7 +12,7 @@ from ttlproxy.commands import writes
 from ttlproxy.commands.elements import family
 from ttlproxy.commands.grammar import Noun
 from ttlproxy.commands.options import Form
-from ttlproxy.commands.overrides import named, on_key, on_two_keys, rest
+from ttlproxy.commands.overrides import on_key, on_two_keys, rest, with_name
 from ttlproxy.commands.spec import Virtual
 
 NOUN = Noun(type="list", prefix="L", one="element", many="elements", walks=True)
@@ -69,16 +69,16 @@ VIRTUALS = (
 )
 
 OVERRIDES = (
-    on_key("LPUSH", "list_push", named),
-    on_key("RPUSH", "list_push", named),
-    on_key("LPUSHX", "list_push", named),
-    on_key("RPUSHX", "list_push", named),
+    on_key("LPUSH", "list_push", with_name),
+    on_key("RPUSH", "list_push", with_name),
+    on_key("LPUSHX", "list_push", with_name),
+    on_key("RPUSHX", "list_push", with_name),
     on_key("LINSERT", "list_insert", rest),
     on_key("LSET", "list_set", rest),
     on_key("LREM", "list_rem", rest),
     on_key("LTRIM", "list_trim", rest),
-    on_key("LPOP", "list_pop", named, _has_no_count),
-    on_key("RPOP", "list_pop", named, _has_no_count),
+    on_key("LPOP", "list_pop", with_name, _has_no_count),
+    on_key("RPOP", "list_pop", with_name, _has_no_count),
     on_two_keys("LMOVE", "list_move", _moved),
     on_two_keys("RPOPLPUSH", "list_move", _moved),
 )

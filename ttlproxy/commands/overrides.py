@@ -19,7 +19,7 @@ def rest(args: Args) -> Args:
     return args[2:]
 
 
-def named(args: Args) -> Args:
+def with_name(args: Args) -> Args:
     """The name in upper case, and the words after the key."""
     return (args[0].upper(), *args[2:])
 

@@ -11,7 +11,7 @@ from ttlproxy.commands import writes
 from ttlproxy.commands.elements import family
 from ttlproxy.commands.grammar import Noun
 from ttlproxy.commands.options import Conditions, Form
-from ttlproxy.commands.overrides import named, on_key, rest
+from ttlproxy.commands.overrides import on_key, rest, with_name
 from ttlproxy.commands.spec import Call, Override, Virtual
 
 Args = Sequence[bytes]
@@ -72,7 +72,7 @@ def _adding(name: str) -> Override:
 
 def _popping(name: str) -> Override:
     """Of one member. A script would lose the shape of the reply that several have."""
-    return on_key(name, "zset_pop", named, takes=lambda args: len(args) == 2)
+    return on_key(name, "zset_pop", with_name, takes=lambda args: len(args) == 2)
 
 
 VIRTUALS = (
@@ -104,11 +104,11 @@ VIRTUALS = (
 OVERRIDES = (
     _adding("ZADD"),
     _adding("GEOADD"),
-    on_key("ZINCRBY", "zset_keep", named),
+    on_key("ZINCRBY", "zset_keep", with_name),
     on_key("ZREM", "zset_rem", rest),
-    on_key("ZREMRANGEBYRANK", "zset_cut", named),
-    on_key("ZREMRANGEBYSCORE", "zset_cut", named),
-    on_key("ZREMRANGEBYLEX", "zset_cut", named),
+    on_key("ZREMRANGEBYRANK", "zset_cut", with_name),
+    on_key("ZREMRANGEBYSCORE", "zset_cut", with_name),
+    on_key("ZREMRANGEBYLEX", "zset_cut", with_name),
     _popping("ZPOPMIN"),
     _popping("ZPOPMAX"),
 )

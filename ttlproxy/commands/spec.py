@@ -30,10 +30,10 @@ class Virtual:
 
     name: in upper case; forms: the arguments of each form, as `redis-cli help` shows them; plan:
     makes the call of a request whose arity is right; no_form_has: a number of words between the
-    forms, which is wrong; example: lines typed in
-    redis-cli one after the other on an empty database, each with its reply; sets_deadlines: it may
-    make its key managed; dialect: the server whose command it is, if it is not our own; only_ours:
-    the requests that no server takes which has a command of that name; positions: of its keys.
+    forms, which is wrong; example: lines typed in redis-cli one after the other on an empty
+    database, each with its reply; sets_deadlines: it may make its key managed; dialect: the server
+    whose command it is, if it is not our own; only_ours: the requests that no server takes which
+    has a command of that name; positions: of its keys.
     """
 
     name: str
