@@ -13,7 +13,7 @@ from ttlproxy.commands import calls, hash_grammar
 from ttlproxy.commands.grammar import Counted, Refused
 from ttlproxy.commands.hash_grammar import NOUN
 from ttlproxy.commands.long_forms import LongForms
-from ttlproxy.commands.options import Form
+from ttlproxy.commands.options import SHOWN_EXPIRIES, Form
 from ttlproxy.commands.spec import Call, Virtual
 
 REDIS = "Redis 8"
@@ -46,10 +46,7 @@ VIRTUALS = (
         summary="Gets the values of hash fields and sets or takes away their deadline.",
         group="hash",
         dialect=REDIS,
-        forms=(
-            "key [EX seconds|PX milliseconds|EXAT unix-time-seconds"
-            f"|PXAT unix-time-milliseconds|PERSIST] {_LONG.tail}",
-        ),
+        forms=(f"key [{SHOWN_EXPIRIES}|PERSIST] {_LONG.tail}",),
         reply="for each field its value, nil where there is none",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ttlproxy import errors
 from ttlproxy.commands import grammar
 from ttlproxy.commands.grammar import Noun, Refused
-from ttlproxy.commands.options import Form, Options, read
+from ttlproxy.commands.options import Form, Options, read_options
 
 Args = Sequence[bytes]
 
@@ -46,7 +46,7 @@ def condition_and_fields(args: Args) -> tuple[bytes, Args]:
 
 def options(form: Form, args: Args) -> Options:
     """The options and `FIELDS n field ...`, in any order, from args[2] on."""
-    return read(form, args, _fields_at, errors.MISSING_FIELDS)
+    return read_options(form, args, _fields_at, errors.MISSING_FIELDS)
 
 
 def _fields_at(form: Form, args: Args, at: int) -> Args:

@@ -60,6 +60,8 @@ EXPIRIES = {
     b"EXAT": grammar.UNIX_SECONDS,
     b"PXAT": grammar.UNIX_MILLISECONDS,
 }
+# As `redis-cli help` shows them.
+SHOWN_EXPIRIES = "|".join(f"{word.decode()} {unit.argument}" for word, unit in EXPIRIES.items())
 
 
 class _Reading:
@@ -117,7 +119,7 @@ class _Reading:
         return at + 3 if evict else at + 2
 
 
-def read(
+def read_options(
     form: Form,
     args: Sequence[bytes],
     elements: Callable[[Form, Sequence[bytes], int], Sequence[bytes]],
@@ -148,7 +150,7 @@ def read(
 
 def long_form(form: Form, args: Sequence[bytes]) -> Options:
     """`key [condition] [MAXLEN n [EVICT]] [expiry] MEMBERS n member ...`."""
-    return read(form, args, _counted, errors.wrong_arity(form.command))
+    return read_options(form, args, _counted, errors.wrong_arity(form.command))
 
 
 def short_form(form: Form, args: Sequence[bytes]) -> Options | None:

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 from ttlproxy.commands import calls
 from ttlproxy.commands.grammar import Refused
-from ttlproxy.commands.options import Form, Options, long_form, short_form
+from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, Options, long_form, short_form
 from ttlproxy.commands.spec import Call
 
 # The options that all of them take, as `redis-cli help` shows them.
-OPTIONS = (
-    "[MAXLEN maxlen [EVICT]] [EX seconds|PX milliseconds|EXAT unix-time-seconds"
-    "|PXAT unix-time-milliseconds|KEEPTTL]"
-)
+OPTIONS = f"[MAXLEN maxlen [EVICT]] [{SHOWN_EXPIRIES}|KEEPTTL]"
 
 
 def plan(form: Form, script: str, args: Sequence[bytes]) -> Call:
