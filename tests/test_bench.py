@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from math import isfinite
 from pathlib import Path
@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.bench.__main__ import main
+from tests.bench.loads import OneByOne, Run
+from tests.bench.measures import RATE, percentile
 from tests.bench.parts import PARTS, Part
+from tests.bench.parts.reaping import Storm
 from tests.bench.report import table
-from tests.bench.scenarios import Row, Scenario, measured, one_round
+from tests.bench.scenarios import Case, Measure, Result, Row, Scenario, measured, one_round
 from tests.bench.targets import Stage, find_program
+from tests.bench.usage import NONE
 from tests.require import absent
 
 SHARE = 0.0005
@@ -38,18 +42,23 @@ def _figures(scenario: Scenario) -> set[tuple[str, str]]:
     }
 
 
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with ExitStack() as stack:
+        yield Stage(stack, SHARE)
+
+
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
-def test_each_scenario_gives_each_of_its_figures(part: Part) -> None:
+def test_each_scenario_gives_each_of_its_figures(part: Part, stage: Stage) -> None:
     for program in part.needs:
         if find_program(program) is None:
             absent(program, f"{program} is not installed")
     rows: list[Row] = []
-    with ExitStack() as stack:
-        scenarios = _quick(part.scenarios(Stage(stack, SHARE)))
-        for scenario in scenarios:
-            found = measured(scenario, [one_round(scenario)])
-            assert {(row.target, row.figure) for row in found} == _figures(scenario)
-            rows += found
+    scenarios = _quick(part.scenarios(stage))
+    for scenario in scenarios:
+        found = measured(scenario, [one_round(scenario)])
+        assert {(row.target, row.figure) for row in found} == _figures(scenario)
+        rows += found
     assert scenarios
     assert all(isfinite(value) for row in rows for value in row.values)
     assert table(rows).count("\n") == len(rows) + 1
@@ -67,6 +76,45 @@ def test_the_figures_of_a_run_are_printed_and_written(
     assert {len(row["values"]) for row in figures} == {3}
     assert {row["target"] for row in figures} >= {"direct", "ttlproxy"}
     assert all(f"| {row['target']} | {row['figure']} |" in printed for row in figures)
+
+
+def _rounds(**rates: list[float]) -> list[dict[str, Result]]:
+    """Results of cases by name, so many requests a second in each round."""
+    names, values = list(rates), zip(*rates.values(), strict=True)
+    return [
+        {
+            name: Result(Run(seconds=1 / rate, latencies_us=[rate]), NONE, NONE)
+            for name, rate in zip(names, each, strict=True)
+        }
+        for each in values
+    ]
+
+
+def _scenario(stage: Stage, *measures: Measure) -> Scenario:
+    target = stage.redis()
+    load = OneByOne(("PING",), 1)
+    return Scenario("PING", [Case(name, target, load) for name in ("direct", "other")], measures)
+
+
+def test_ratios_are_taken_round_by_round(stage: Stage) -> None:
+    """The machine was twice as fast in the second round, and no target was any better."""
+    first, other = measured(_scenario(stage, RATE), _rounds(direct=[100, 200], other=[50, 100]))
+    assert (first.of_first, other.of_first) == ([1.0, 1.0], [0.5, 0.5])
+
+
+def test_what_is_added_is_told_of_all_but_the_first(stage: Stage) -> None:
+    scenario = _scenario(stage, percentile(50, beyond=True))
+    (other,) = measured(scenario, _rounds(direct=[100, 200], other=[150, 180]))
+    assert (other.target, other.figure, other.values) == ("other", "added p50, µs", [50, -20])
+
+
+def test_elements_of_a_storm_fall_due_evenly_in_each_key_and_over_all() -> None:
+    storm = Storm(keys=4, elements=40, over_ms=1000, together=2, figures=())
+    requests = list(storm.requests(5000))
+    deadlines_ms = [words[3] for words in requests]
+    assert deadlines_ms == [5000 + 50 * number for number in range(20)]
+    assert [words[1] for words in requests[:5]] == ["k0", "k1", "k2", "k3", "k0"]
+    assert len({(words[1], field) for words in requests for field in words[6::2]}) == 40
 
 
 def test_a_figure_of_one_kind_stands_in_the_heading() -> None:

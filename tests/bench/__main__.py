@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
         rows += more
         absent += reasons
         if options.json:
-            options.json.write_text(report.as_json(rows, absent))
+            options.json.write_text(report.as_json(rows, absent, options.share))
     for reason in absent:
         print(f"left out: {reason}")
     print("Ratios are medians of each round's, to direct, or to what is named behind them.")

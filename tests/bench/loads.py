@@ -23,6 +23,8 @@ Words: TypeAlias = tuple[bytes | str | int, ...]
 
 # redis-benchmark puts a random number of twelve digits in its place.
 ANY = "__rand_int__"
+# A deadline of the year 2096, in ms.
+FAR_MS = 4_000_000_000_000
 _FLOOD_TIMEOUT_S = 300.0
 _FLOOD_CLOCK_S = 0.001  # what it measures time in
 _RECEIVE_BYTES = 1 << 16

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import median
@@ -54,6 +56,11 @@ def _ratio(ratios: Sequence[float]) -> str:
     return f"{median(ratios):.2f}" if ratios else "-"
 
 
-def as_json(rows: Sequence[Row], absent: Sequence[str]) -> str:
-    """All figures, round by round."""
-    return json.dumps({"figures": [asdict(row) for row in rows], "absent": list(absent)}, indent=1)
+def as_json(rows: Sequence[Row], absent: Sequence[str], share: float) -> str:
+    """All figures, round by round, and where they were taken."""
+    figures = [asdict(row) for row in rows]
+    where = {"python": platform.python_version(), "system": platform.platform()}
+    return json.dumps(
+        {**where, "cpus": os.cpu_count(), "share": share, "absent": absent, "figures": figures},
+        indent=1,
+    )

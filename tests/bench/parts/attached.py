@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count, islice
 
-from tests.bench.loads import Replay, Run, Words
+from tests.bench.loads import FAR_MS, Replay, Run, Words
 from tests.bench.measures import RATE, REDIS_CPU
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
@@ -16,8 +16,6 @@ from tests.bench.targets import Stage, Target
 ATTACHED = (1, 10, 50)
 _REQUESTS = 20_000
 _KEYS = 1000
-# Of the year 2096, in ms.
-_FAR_MS = 4_000_000_000_000
 
 
 class Onward:
@@ -32,13 +30,13 @@ class Onward:
 
     def __call__(self, target: Target) -> Run:
         script = list(islice(self._words, self._requests))
-        return Replay(script, self._requests, pipeline=1)(target)
+        return Replay(script, self._requests)(target)
 
     @staticmethod
     def _all(step: int) -> Iterator[Words]:
         for number in count():
             turn, key = divmod(number, _KEYS)
-            yield ("HSETEX", key, "PXAT", _FAR_MS + turn * step, "FIELDS", 1, "field", "v" * 32)
+            yield ("HSETEX", key, "PXAT", FAR_MS + turn * step, "FIELDS", 1, "field", "v" * 32)
 
 
 def scenarios(stage: Stage) -> list[Scenario]:

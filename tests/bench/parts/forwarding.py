@@ -3,42 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import product
 
 from tests.bench.loads import ANY, Flood, Words, fill
 from tests.bench.measures import CPU, RATE
-from tests.bench.scenarios import Case, Measure, Scenario
+from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
 
-SIZES = {"64 B": 64, "4 KiB": 4096}
-CLIENTS = (1, 50, 500)
-# By the length of the pipeline, so many requests of 64 bytes that each run takes about a second.
-REQUESTS = {1: 40_000, 16: 400_000, 64: 800_000, 256: 1_000_000}
-# Of those, for other sizes.
-_PART = {64: 1.0, 4096: 0.3}
-# And for other numbers of clients: one alone waits for each reply.
-_PART_OF_ONE = 0.3
+SIZES = {64: "64 B", 4096: "4 KiB"}
+CLIENTS = {1: "1 client", 50: "50 clients", 500: "500 clients"}
+PIPELINES = (1, 16, 64, 256)
+# Requests of 64 bytes, by the pipeline, so that a run takes about a second. Larger ones are fewer,
+# and so are those of a client that is alone.
+_REQUESTS = {1: 40_000, 16: 400_000, 64: 800_000, 256: 1_000_000}
+_SHARE_OF_LARGE = _SHARE_OF_ONE = 0.3
 _KEYSPACE = 10_000
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """GET or SET of values of a size, from so many clients with so long a pipeline."""
+
+    name: str
+    size: int
+    clients: int
+    pipeline: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {SIZES[self.size]}, {CLIENTS[self.clients]}"
+
+    def load(self, stage: Stage) -> Flood:
+        requests = _REQUESTS[self.pipeline]
+        if self.clients == 1:
+            requests = round(requests * _SHARE_OF_ONE)
+        if self.size > min(SIZES):
+            requests = round(requests * _SHARE_OF_LARGE)
+        value = ("x" * self.size,) if self.name == "SET" else ()
+        return Flood(
+            (self.name, _key(self.size, ANY), *value),
+            *(stage.scaled(requests), self.clients, self.pipeline, _KEYSPACE),
+        )
 
 
 def plain(stage: Stage) -> list[Scenario]:
     """The first of all comparisons: 64 bytes, 50 clients."""
     targets = _filled(stage, [64])
+    loads = [Traffic(name, 64, 50, pipeline) for name in ("GET", "SET") for pipeline in (1, 16, 64)]
     return [
-        _scenario(stage, targets, name, name, 64, 50, pipeline, (RATE,))
-        for name, pipeline in product(("GET", "SET"), (1, 16, 64))
+        Scenario(each.name, _cases(stage, targets, each), (RATE,), each.pipeline) for each in loads
     ]
 
 
 def scenarios(stage: Stage) -> list[Scenario]:
-    targets = _filled(stage, SIZES.values())
+    targets = _filled(stage, SIZES)
+    loads = [Traffic(*each) for each in product(("GET", "SET"), SIZES, CLIENTS, PIPELINES)]
     return [
-        _scenario(
-            *(stage, targets, f"{name} {size}, {clients} clients", name),
-            *(SIZES[size], clients, pipeline, (RATE, *CPU)),
-        )
-        for name, size, clients, pipeline in product(("GET", "SET"), SIZES, CLIENTS, REQUESTS)
+        Scenario(each.title, _cases(stage, targets, each), (RATE, *CPU), each.pipeline)
+        for each in loads
     ]
+
+
+def _cases(stage: Stage, targets: list[Target], traffic: Traffic) -> list[Case]:
+    load = traffic.load(stage)
+    return [Case(target.name, target, load) for target in targets]
 
 
 def _filled(stage: Stage, sizes: Iterable[int]) -> list[Target]:
@@ -54,25 +83,3 @@ def _key(size: int, number: str) -> str:
 
 def _values(size: int) -> Iterator[Words]:
     return (("SET", _key(size, f"{n:012}"), b"x" * size) for n in range(_KEYSPACE))
-
-
-def _scenario(
-    stage: Stage,
-    targets: list[Target],
-    title: str,
-    name: str,
-    size: int,
-    clients: int,
-    pipeline: int,
-    measures: tuple[Measure, ...],
-) -> Scenario:
-    part = _PART[size] * (_PART_OF_ONE if clients == 1 else 1)
-    load = Flood(
-        (name, _key(size, ANY), *(("x" * size,) if name == "SET" else ())),
-        stage.scaled(round(REQUESTS[pipeline] * part)),
-        clients,
-        pipeline,
-        _KEYSPACE,
-    )
-    cases = [Case(target.name, target, load) for target in targets]
-    return Scenario(title, cases, measures, pipeline)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.asked import clients, info
-from tests.bench.loads import Run, Words, fill
+from tests.bench.loads import FAR_MS, Run, Words, fill
 from tests.bench.measures import found
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
@@ -17,8 +17,6 @@ from tests.raw import Connection
 _VALUE = b"v" * 32
 # Elements of one request, which share a deadline.
 _TOGETHER = 10
-# Of the year 2096, in ms.
-_FAR_MS = 4_000_000_000_000
 _TOTAL, _DEADLINE = "bytes an element", "of these, bytes for the deadline"
 
 # Key, elements, deadline.
@@ -110,7 +108,7 @@ class Filled:
         for begin in range(0, self.elements, self.together):
             end = min(begin + self.together, self.elements)
             elements = [b"element-%08d" % number for number in range(begin, end)]
-            yield write(b"key:%d" % (begin // self.of_a_key), elements, _FAR_MS + begin)
+            yield write(b"key:%d" % (begin // self.of_a_key), elements, FAR_MS + begin)
 
 
 def _used(port: int) -> int:

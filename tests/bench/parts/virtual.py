@@ -102,54 +102,53 @@ _KINDS = {"H": "hash", "S": "set", "Z": "zset", "L": "list", "R": "list"}
 
 
 def scenarios(stage: Stage) -> list[Scenario]:
-    count = stage.scaled(_KEYS, least=10)
-    direct = stage.redis()
-    proxy = stage.ttlproxy(direct)
-    natives = stage.natives()
-    for target in (direct, *natives):
-        for write, state in product(_WRITES, ("plain", "timed")):
-            fill(target, _requests(write, state, count))
-    # What follows finds deadlines there that are sooner than its own: nothing more is announced.
-    for task in TASKS:
-        for words in task.ours.values():
-            fill(proxy, _requests(words, "timed", count))
+    ground = _prepared(stage)
     return [
         Scenario(
             task.name,
-            _cases(stage, task, pipeline, count, direct, proxy, natives),
+            ground.cases(task, pipeline, stage.scaled(requests)),
             (RATE, REDIS_CPU, PROXY_CPU),
             pipeline,
         )
-        for task, pipeline in product(TASKS, PIPELINES)
+        for task, (pipeline, requests) in product(TASKS, PIPELINES.items())
     ]
 
 
-def _cases(
-    stage: Stage,
-    task: Task,
-    pipeline: int,
-    count: int,
-    direct: Target,
-    proxy: Target,
-    natives: list[Target],
-) -> list[Case]:
-    def case(name: str, target: Target, request: str, state: str) -> Case:
-        words = tuple(_with_key(request, state, ANY).split())
-        requests = stage.scaled(PIPELINES[pipeline])
-        load = Flood(words, requests, pipeline=pipeline, keyspace=count)
-        return Case(f"{target.name} {name}", target, load)
+@dataclass(frozen=True)
+class _Ground:
+    """Where tasks are done: so many keys of each type, with deadlines and without."""
 
-    plain = task.plain.split()[0]
-    return [
-        case(plain, direct, task.plain, "plain"),
-        case(plain, proxy, task.plain, "plain"),
-        *(case(name, proxy, request, "timed") for name, request in task.ours.items()),
-        *(
-            case(task.native.split()[0], native, task.native, "timed")
-            for native in natives
-            if task.native
-        ),
-    ]
+    keys: int
+    direct: Target
+    proxy: Target
+    natives: list[Target]
+
+    def cases(self, task: Task, pipeline: int, requests: int) -> list[Case]:
+        def case(name: str, target: Target, request: str, state: str) -> Case:
+            words = tuple(_with_key(request, state, ANY).split())
+            load = Flood(words, requests, pipeline=pipeline, keyspace=self.keys)
+            return Case(f"{target.name} {name}", target, load)
+
+        plain, native = task.plain.partition(" ")[0], task.native.partition(" ")[0]
+        made = [case(plain, target, task.plain, "plain") for target in (self.direct, self.proxy)]
+        made += [case(form, self.proxy, words, "timed") for form, words in task.ours.items()]
+        if native:
+            made += [case(native, target, task.native, "timed") for target in self.natives]
+        return made
+
+
+def _prepared(stage: Stage) -> _Ground:
+    keys = stage.scaled(_KEYS, least=10)
+    direct = stage.redis()
+    proxy, natives = stage.ttlproxy(direct), stage.natives()
+    for target in (direct, *natives):
+        for write, state in product(_WRITES, ("plain", "timed")):
+            fill(target, _requests(write, state, keys))
+    # What is measured finds deadlines there that are sooner than its own: nothing is announced.
+    for task in TASKS:
+        for words in task.ours.values():
+            fill(proxy, _requests(words, "timed", keys))
+    return _Ground(keys, direct, proxy, natives)
 
 
 def _with_key(request: str, state: str, number: str) -> str:
