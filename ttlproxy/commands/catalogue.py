@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ttlproxy.commands.descriptions import categories, docs, reads, row
+from ttlproxy.commands.descriptions import acl_categories, docs, reads, row
 from ttlproxy.commands.spec import Call, Survey, Virtual
 
 Args = Sequence[bytes]
@@ -44,7 +44,7 @@ class Catalogue:
     @property
     def categories(self) -> list[bytes]:
         """The categories that they are in."""
-        found = {name for each in self._virtuals.values() for name in categories(each)}
+        found = {name for each in self._virtuals.values() for name in acl_categories(each)}
         return sorted(name.removeprefix("@").encode() for name in found)
 
     def _plan(self, args: Args) -> Call | Words | None:
@@ -92,7 +92,7 @@ class Catalogue:
 
     def _of(self, category: bytes) -> list[bytes]:
         word = "@" + category.decode(errors="replace").lower()
-        return [name for name, each in self._virtuals.items() if word in categories(each)]
+        return [name for name, each in self._virtuals.items() if word in acl_categories(each)]
 
     def _plan_cat(self, args: Args) -> Call | None:
         """ACL CAT of a category."""

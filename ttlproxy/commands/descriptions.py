@@ -21,8 +21,8 @@ def reads(virtual: Virtual) -> bool:
     return all(spec.access == READ for spec in virtual.positions)
 
 
-def categories(virtual: Virtual) -> list[str]:
-    """Its ACL categories."""
+def acl_categories(virtual: Virtual) -> list[str]:
+    """Those that ACL CAT and COMMAND name."""
     kind = _CATEGORIES.get(virtual.group, virtual.group)
     return ["@read" if reads(virtual) else "@write", f"@{kind}", "@slow"]
 
@@ -50,7 +50,7 @@ def row(virtual: Virtual) -> list[Any]:
         virtual.min_words if exact else -virtual.min_words,
         _statuses(flags),
         *(first, first, int(first > 0)),
-        _statuses(categories(virtual)),
+        _statuses(acl_categories(virtual)),
         {"set": []},
         {"set": [_key_spec(spec) for spec in virtual.positions]},
         {"set": []},
