@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from tests.model import Model
 from tests.model_data import Value, score_text
+from tests.processes import wait_until
 from tests.redis_client import Client, milliseconds
 
 PREFIX = b"__ttl:"
@@ -47,6 +48,11 @@ def read(servers: list[Client], version: tuple[int, int]) -> Content:
         reader.read()
         content.faults += [f"db {db}: {fault}" for fault in reader.faults]
     return content
+
+
+def until_swept(*servers: Client) -> None:
+    """Returns when internal content makes sense; `servers[n]` is a connection in database n."""
+    wait_until(lambda: not read([*servers], (7, 0)).faults, "internal content in order")
 
 
 # One key's type, content, index, key-level expiry and its index's.

@@ -21,8 +21,7 @@ from typing import TypeAlias
 import pytest
 
 from tests.containers import Container
-from tests.content import read
-from tests.processes import wait_until
+from tests.content import until_swept
 from tests.raw import Connection, command
 from tests.redis_client import Client
 from tests.servers import Proxy, Server
@@ -243,7 +242,7 @@ def talking(proxy: Proxy, server: Server | Container, way: Way) -> Iterator[Talk
     servers = [Client(server.port, db) for db in range(2)]
     with Connection(proxy.port) as app:
         yield lambda text: hold(app, servers[0], text, way)
-    wait_until(lambda: not read(servers, (7, 0)).faults, "internal content in order")
+    until_swept(*servers)
     for client in servers:
         client.close()
 

@@ -6,7 +6,7 @@ The whole oracle (model*.py) is written from SEMANTICS.md alone; it must never i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -176,6 +176,16 @@ class Call:
         if value is None:
             return Value(type_)
         return value if value.type == type_ else WRONGTYPE
+
+    def first_filled(self, keys: Iterable[bytes], type_: str) -> tuple[bytes, Value] | Error | None:
+        """The first of `keys` that there is, and its value; WRONGTYPE where another is met."""
+        for key in keys:
+            value = self.typed(key, type_)
+            if isinstance(value, Error):
+                return value
+            if len(value):
+                return key, value
+        return None
 
     def store(self, key: bytes, value: Value) -> None:
         """Puts `value` at `key`; an empty one takes the key away (R5)."""

@@ -142,32 +142,28 @@ def _lmpop(call: Call) -> Reply:
     (numkeys,) = _numbers(call, 1)
     side, *rest = call.words[2 + numkeys :]
     count = integer(rest[1]) if rest else 1
-    for key in call.words[2 : 2 + numkeys]:
-        value = call.typed(key, "list")
-        if isinstance(value, Error):
-            return value
-        if len(value):
-            popped = _taken(value, _SIDES[side.upper()], count or 1)
-            value.forget_absent()
-            call.store(key, value)
-            return [key, list(popped)]
-    return None
+    found = call.first_filled(call.words[2 : 2 + numkeys], "list")
+    if found is None or isinstance(found, Error):
+        return found
+    key, value = found
+    popped = _taken(value, _SIDES[side.upper()], count or 1)
+    value.forget_absent()
+    call.store(key, value)
+    return [key, list(popped)]
 
 
 def _bpop(side: int) -> Row:
     """As it answers a client that need not wait, or has waited in vain."""
 
     def run(call: Call) -> Reply:
-        for key in call.words[1:-1]:
-            value = call.typed(key, "list")
-            if isinstance(value, Error):
-                return value
-            if len(value):
-                (popped,) = _taken(value, side, 1)
-                value.forget_absent()
-                call.store(key, value)
-                return [key, popped]
-        return None
+        found = call.first_filled(call.words[1:-1], "list")
+        if found is None or isinstance(found, Error):
+            return found
+        key, value = found
+        (popped,) = _taken(value, side, 1)
+        value.forget_absent()
+        call.store(key, value)
+        return [key, popped]
 
     return Row(run, -3)
 

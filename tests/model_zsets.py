@@ -209,16 +209,14 @@ def _zrangestore(call: Call) -> Reply:
     return len(result)
 
 
-def _zremrange(how: _Range) -> Row:
+def _in_range(how: _Range, answer: Callable[[Call, Value, Pairs], int]) -> Row:
     def run(call: Call) -> Reply:
         value = call.typed(call.words[1], "zset")
         held = Value("zset") if isinstance(value, Error) else value
         pairs = how(ordered(held), call.words[2], call.words[3])
         if isinstance(pairs, Error):
             return pairs
-        if isinstance(value, Error):
-            return value
-        return _without(call, value, pairs)
+        return value if isinstance(value, Error) else answer(call, value, pairs)
 
     return Row(run, 4)
 
@@ -230,16 +228,8 @@ def _without(call: Call, value: Value, pairs: Pairs) -> int:
     return len(pairs)
 
 
-def _zcount(how: _Range) -> Row:
-    def run(call: Call) -> Reply:
-        value = call.typed(call.words[1], "zset")
-        held = Value("zset") if isinstance(value, Error) else value
-        pairs = how(ordered(held), call.words[2], call.words[3])
-        if isinstance(pairs, Error):
-            return pairs
-        return value if isinstance(value, Error) else len(pairs)
-
-    return Row(run, 4)
+def _counted(_call: Call, _value: Value, pairs: Pairs) -> int:
+    return len(pairs)
 
 
 # --- popping
@@ -268,33 +258,29 @@ def _zmpop(call: Call) -> Reply:
     numkeys = integer(call.words[1]) or 0
     end, *rest = call.words[2 + numkeys :]
     count = integer(rest[1]) if rest else 1
-    for key in call.words[2 : 2 + numkeys]:
-        value = call.typed(key, "zset")
-        if isinstance(value, Error):
-            return value
-        if len(value):
-            pairs = _first(value, count or 1, highest=end.upper() == b"MAX")
-            for member, _ in pairs:
-                value.remove(member)
-            call.store(key, value)
-            return [key, flat(pairs, scores=True)]
-    return None
+    found = call.first_filled(call.words[2 : 2 + numkeys], "zset")
+    if found is None or isinstance(found, Error):
+        return found
+    key, value = found
+    pairs = _first(value, count or 1, highest=end.upper() == b"MAX")
+    for member, _ in pairs:
+        value.remove(member)
+    call.store(key, value)
+    return [key, flat(pairs, scores=True)]
 
 
 def _bzpop(*, highest: bool) -> Row:
     """As it answers a client that need not wait, or has waited in vain."""
 
     def run(call: Call) -> Reply:
-        for key in call.words[1:-1]:
-            value = call.typed(key, "zset")
-            if isinstance(value, Error):
-                return value
-            if len(value):
-                pairs = _first(value, 1, highest=highest)
-                value.remove(pairs[0][0])
-                call.store(key, value)
-                return [key, *flat(pairs, scores=True)]
-        return None
+        found = call.first_filled(call.words[1:-1], "zset")
+        if found is None or isinstance(found, Error):
+            return found
+        key, value = found
+        pairs = _first(value, 1, highest=highest)
+        value.remove(pairs[0][0])
+        call.store(key, value)
+        return [key, *flat(pairs, scores=True)]
 
     return Row(run, -3)
 
@@ -333,16 +319,16 @@ ZSETS: dict[str, Row] = {
     "zmpop": Row(_zmpop, -4),
     "bzpopmin": _bzpop(highest=False),
     "bzpopmax": _bzpop(highest=True),
-    "zremrangebyrank": _zremrange(_by_rank),
-    "zremrangebyscore": _zremrange(_by_score),
-    "zremrangebylex": _zremrange(_by_lex),
+    "zremrangebyrank": _in_range(_by_rank, _without),
+    "zremrangebyscore": _in_range(_by_score, _without),
+    "zremrangebylex": _in_range(_by_lex, _without),
     "zrange": _zrange(()),
     "zrevrange": _zrange((b"REV",)),
     "zrangebyscore": _zrange((b"BYSCORE",)),
     "zrevrangebyscore": _zrange((b"BYSCORE", b"REV")),
     "zrangestore": Row(_zrangestore, -5),
-    "zcount": _zcount(_by_score),
-    "zlexcount": _zcount(_by_lex),
+    "zcount": _in_range(_by_score, _counted),
+    "zlexcount": _in_range(_by_lex, _counted),
     "zscore": Row(_zscore, 3),
     "zmscore": Row(_zmscore, -3),
     "zrank": _zrank(highest=False),

@@ -13,7 +13,7 @@ import pytest
 
 from tests.asked import until_blocked
 from tests.containers import AnyServer
-from tests.content import read
+from tests.content import read, until_swept
 from tests.conversation import WAYS, Talk, hold, let_pass, said_in
 from tests.nouns import every_type, said_of, said_to_all
 from tests.processes import wait_until
@@ -24,10 +24,6 @@ from ttlproxy.keys import Keys
 
 every = said_to_all(WAYS)
 talk = said_in(WAYS)
-
-
-def _in_order(direct: Client) -> bool:
-    return not read([direct], (7, 0)).faults
 
 
 # --- an element, or a key, that comes back
@@ -88,7 +84,7 @@ def test_an_index_that_was_evicted(
     hold(other, direct, said_of(type_, "HPERSISTFIELD k a -> -1\nHPEXPIREFIELD k a 20 -> 1"))
     let_pass(direct, 20)
     hold(app, direct, said_of(type_, "LEN k -> 1"))
-    wait_until(lambda: _in_order(direct), "the schedule in order")
+    until_swept(direct)
 
 
 @pytest.mark.usefixtures("no_reaper")
@@ -103,7 +99,7 @@ def test_a_key_that_was_evicted_and_is_written_again(
     hold(app, direct, said_of(type_, "ADD k b -> *\nHTTLFIELD k FIELDS 2 a b -> [-1, -1]"))
     let_pass(direct, 40)
     hold(app, direct, said_of(type_, "LEN k -> 2"))
-    wait_until(lambda: _in_order(direct), "no index left")
+    until_swept(direct)
 
 
 # --- transactions

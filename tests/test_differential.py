@@ -61,6 +61,13 @@ def _empty(*servers: AnyServer) -> None:
             client.ask("FUNCTION", "FLUSH")
 
 
+def _manage_elsewhere(plain: AnyServer, proxy: Proxy) -> None:
+    _alike(plain, proxy, [command("SADD", "elsewhere", 1, 2) + QUIT])
+    with Connection(proxy.port) as client:
+        assert client.ask("SPEXPIREATMEMBER", "elsewhere", 1, FAR_MS) == b":1\r\n"
+
+
+@pytest.mark.parametrize("managed", [False, True], ids=["nothing managed", "another key managed"])
 @both_protocols
 @generated
 @given(seeds=SEEDS, cuts=CUTS)
@@ -68,30 +75,14 @@ def test_any_native_command_answers_as_without_the_proxy(
     plain: AnyServer,
     server: AnyServer,
     proxy: Proxy,
+    managed: bool,
     hello: bytes,
     seeds: list[int],
     cuts: list[float],
 ) -> None:
     _empty(plain, server)
-    _alike(plain, proxy, pieces(hello + pipeline(server.name, seeds), cuts))
-
-
-@both_protocols
-@generated
-@given(seeds=SEEDS, cuts=CUTS)
-def test_any_native_command_answers_alike_while_another_key_is_managed(
-    plain: AnyServer,
-    server: AnyServer,
-    proxy: Proxy,
-    hello: bytes,
-    seeds: list[int],
-    cuts: list[float],
-) -> None:
-    _empty(plain, server)
-    elsewhere = command("SADD", "elsewhere", 1, 2) + QUIT
-    _alike(plain, proxy, [elsewhere])
-    with Connection(proxy.port) as client:
-        assert client.ask("SPEXPIREATMEMBER", "elsewhere", 1, FAR_MS) == b":1\r\n"
+    if managed:
+        _manage_elsewhere(plain, proxy)
     _alike(plain, proxy, pieces(hello + pipeline(server.name, seeds), cuts))
 
 

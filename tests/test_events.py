@@ -128,23 +128,14 @@ def _keyevents(heard: list[str]) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("wrapped", ["{}", "MULTI; {}; EXEC"], ids=["alone", "in MULTI"])
 @pytest.mark.parametrize(("before", "said", "expected"), HEARD, ids=[row[1] for row in HEARD])
 def test_an_event_is_named_after_what_has_befallen_which_elements(
-    app: Connection, ear: Ear, before: str, said: str, expected: list[str]
+    app: Connection, ear: Ear, before: str, said: str, expected: list[str], wrapped: str
 ) -> None:
     say(app, before)
     switch_on(app, "EA")
-    say(app, said)
-    assert _keyevents(ear.heard(app)) == expected
-
-
-@pytest.mark.parametrize(("before", "said", "expected"), HEARD, ids=[row[1] for row in HEARD])
-def test_a_transaction_says_the_same(
-    app: Connection, ear: Ear, before: str, said: str, expected: list[str]
-) -> None:
-    say(app, before)
-    switch_on(app, "EA")
-    say(app, f"MULTI; {said}; EXEC")
+    say(app, wrapped.format(said))
     assert _keyevents(ear.heard(app)) == expected
 
 

@@ -6,8 +6,7 @@ Whatever comes before the sweep is not misled by the remains.
 import pytest
 
 from tests.containers import AnyServer
-from tests.content import read
-from tests.processes import wait_until
+from tests.content import until_swept
 from tests.redis_client import Client
 
 FAR_MS = "100000"
@@ -60,5 +59,5 @@ def test_what_went_along_with_a_key_is_swept_where_it_went(
         ]
     )
     other = Client(server.port, db=1)
-    wait_until(lambda: not read([direct, other], (7, 0)).faults, "the sweep")
+    until_swept(direct, other)
     other.close()

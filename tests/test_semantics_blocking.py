@@ -9,9 +9,8 @@ import pytest
 
 from tests.asked import until_blocked
 from tests.containers import AnyServer
-from tests.content import read
+from tests.content import read, until_swept
 from tests.conversation import WAYS, Talk, hold, said_in
-from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import Client
 
@@ -32,10 +31,6 @@ ADDED = """
     EXEC                                    -> [1, 1]
 """
 POPPED = b"*2\r\n$1\r\nl\r\n$1\r\na\r\n"
-
-
-def _swept(direct: Client) -> None:
-    wait_until(lambda: not read([direct], (7, 0)).faults, "the sweep")
 
 
 @pytest.mark.usefixtures("no_reaper")
@@ -109,7 +104,7 @@ def test_what_a_blocked_client_popped_is_swept_when_it_goes_on(
         assert app.read().startswith(b"*")
         assert read([direct], (7, 0)).faults
         app.ask("PING")
-        _swept(direct)
+        until_swept(direct)
 
 
 def test_a_woken_pop_and_then_a_blocking_move_of_an_equal_value(
@@ -181,10 +176,10 @@ def test_what_a_script_removed_is_swept(app: Connection, direct: Client) -> None
     hold(app, direct, "SADDEX s 100 a -> 1\nSADD s b -> 1")
     app.ask("SCRIPT", "LOAD", "return redis.call('SREM', KEYS[1], 'a')")
     assert app.ask("EVAL", "return redis.call('SREM', KEYS[1], 'a')", 1, "s") == b":1\r\n"
-    _swept(direct)
+    until_swept(direct)
     hold(app, direct, "SADD s a -> 1\nSTTLMEMBER s a -> -1\nSADDEX s 100 a -> 0")
     assert app.ask("EVAL", "return redis.call('DEL', KEYS[1])", 1, "s") == b":1\r\n"
-    _swept(direct)
+    until_swept(direct)
 
 
 def test_a_function_is_reaped_for_and_swept_after(
@@ -212,5 +207,5 @@ def test_a_function_is_reaped_for_and_swept_after(
         FCALL remove 1 s b                  -> 1
     """,
     )
-    _swept(direct)
+    until_swept(direct)
     assert app.ask("FUNCTION", "DELETE", "tests") == b"+OK\r\n"

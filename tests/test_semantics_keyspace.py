@@ -11,7 +11,7 @@ import pytest
 
 from tests.asked import calls
 from tests.containers import AnyServer
-from tests.content import read
+from tests.content import until_swept
 from tests.conversation import WAYS, Talk, hold, let_pass, said_in
 from tests.nouns import every_type, said_of, said_to_all
 from tests.processes import wait_until
@@ -596,4 +596,4 @@ def test_a_migrated_key_leaves_its_deadlines_and_its_index_is_swept(
     assert sorted(there.ask("SMEMBERS", "s")) == [b"a", b"b"]
     assert there.ask("DBSIZE") == 1
     there.close()
-    wait_until(lambda: not read([direct], (7, 0)).faults, "the sweep")
+    until_swept(direct)
