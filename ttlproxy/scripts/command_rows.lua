@@ -3,11 +3,14 @@
 -- ARGV: resp json argument...
 -- RESULT: the command's; ours have as many columns as Redis's own
 -- include told
-local columns = #(ask('INFO', 'get')[1] or {})
+-- GET has no subcommands, as ours: under RESP3 an empty set for Redis, an empty array for Valkey.
+local native = ask('INFO', 'get')[1] or {}
+local subcommands = 10
 
 local function row(name)
   local found = reply_of(told[name])
-  for number = columns + 1, #found do
+  found[subcommands] = native[subcommands]
+  for number = #native + 1, #found do
     found[number] = nil
   end
   return found
