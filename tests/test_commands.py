@@ -10,12 +10,13 @@ import pytest
 from tests.asked import received
 from tests.containers import AnyServer
 from tests.raw import Connection
+from ttlproxy.caller import _ROLES
 from ttlproxy.commands import Native, Rules
 from ttlproxy.commands.positions import FIRST
 from ttlproxy.commands.rules import BLOCKING, LONGER, OVERRIDES, STATEFUL, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.scripts import Scripts
-from ttlproxy.session import _ROLES, _STATEFUL
+from ttlproxy.session.changes import CHANGES
 
 SCRIPTS = Scripts(b"__ttl:")
 ROWS = (*VIRTUALS.values(), *LONGER.values())
@@ -82,7 +83,7 @@ def test_scripts_and_tables_name_each_other() -> None:
     for script in SCRIPTS.values():
         assert set(script.keys) <= set(_ROLES), script.name
         assert script.text.count(b"-- include") == 0, script.name
-    assert set(_STATEFUL) == STATEFUL
+    assert set(CHANGES) == STATEFUL
     assert not set(VIRTUALS) & (set(OVERRIDES) | STATEFUL | BLOCKING)
 
 

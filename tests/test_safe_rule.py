@@ -8,12 +8,13 @@ import pytest
 
 from tests.containers import AnyServer
 from tests.redis_client import Client
+from ttlproxy.caller import Caller
 from ttlproxy.commands import Call, KeySpec, Native, Rules, natives, rules
 from ttlproxy.keys import Keys
 from ttlproxy.registry import Registry
 from ttlproxy.rights import Rights
 from ttlproxy.scripts import Scripts
-from ttlproxy.session import Caller, Session
+from ttlproxy.session import Session
 from ttlproxy.wire import Requests, encode
 
 FAR_MS = 1 << 50

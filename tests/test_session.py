@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ttlproxy.caller import Caller
 from ttlproxy.commands import KeySpec, Native, Rules
 from ttlproxy.keys import Keys
 from ttlproxy.registry import Registry
 from ttlproxy.rights import Rights
 from ttlproxy.scripts import Scripts
-from ttlproxy.session import QUIT, Caller, Session
+from ttlproxy.session import QUIT, Session
 from ttlproxy.wire import Requests, encode
 
 ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET", "APPEND")

@@ -222,8 +222,7 @@ class Reaper:
             self._at_the_latest(due_ms)
 
     def _words(self, script: str, *argv: bytes) -> tuple[bytes, ...]:
-        caller = self._link.caller
-        return caller.words(Call(script, (), argv), b"", not caller.loaded)
+        return self._link.caller.words(Call(script, (), argv), b"")
 
     async def _make_unevictable(self, redis: Redis) -> None:
         """The reaper must get through when clients are evicted; older servers refuse the words."""

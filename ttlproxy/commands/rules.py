@@ -33,7 +33,7 @@ SURVEYS: Final = {row.name: row for row in (*surveys.SURVEYS, *introspection.SUR
 
 HARMLESS: Final = frozenset(hashes.HARMLESS)
 
-# Commands that change what later requests mean: see Session.
+# Commands that change what later requests mean: see session/changes.
 STATEFUL: Final = frozenset(
     [
         "MULTI",

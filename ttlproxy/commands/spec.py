@@ -14,7 +14,7 @@ from ttlproxy.commands.positions import FIRST, KeySpec
 class Call(NamedTuple):
     """A script call that a request becomes: which script, on which data keys, with which words.
 
-    A script whose header names `db` first gets it from the session, and `argv` begins after it; one
+    A script whose header names `db` first gets it from the caller, and `argv` begins after it; one
     that names `origin` gets the database put before the first of `argv`, and one that names
     `section` first gets what the proxy says of itself, one that names `resp` the RESP version.
     """

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
+from ttlproxy.caller import Caller
 from ttlproxy.commands import Rules, grants, natives
 from ttlproxy.config import Settings, Upstream
 from ttlproxy.errors import UnfitUpstream, UpstreamError
@@ -27,7 +28,6 @@ from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
 from ttlproxy.scripts import Scripts, Traits
-from ttlproxy.session import Caller
 from ttlproxy.tasks import run_together
 
 log = logging.getLogger(__name__)

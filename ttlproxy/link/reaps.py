@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 
+from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.clock import ServerClock
@@ -17,7 +18,6 @@ from ttlproxy.link.pipeline import run
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
-from ttlproxy.session import Caller
 
 # Elements that a key may always lose in one call, however many keys share the batch.
 _LEAST = 16
@@ -85,7 +85,7 @@ class Reap:
     def _words(self, place: Place, limit: int) -> tuple[bytes, ...]:
         db, key = place
         call = Call("reap", (key,), (b"%d" % limit,))
-        return self._caller.words(call, b"%d" % db, not self._caller.loaded)
+        return self._caller.words(call, b"%d" % db)
 
 
 class SessionReaps:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
+from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
-from ttlproxy.session import Caller
 
 _PAGE = b"500"
 
@@ -38,6 +38,6 @@ class Sweep:
         """The next cursor, and how many entries were dropped."""
         db, key = place
         call = Call("sweep", (key,), (cursor, _PAGE))
-        (reply,) = await run(redis, [(db, self._caller.words(call, b"", not self._caller.loaded))])
+        (reply,) = await run(redis, [(db, self._caller.words(call, b""))])
         following, dropped = valid(reply)
         return following, dropped

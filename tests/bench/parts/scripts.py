@@ -14,10 +14,10 @@ from tests.bench.loads import Replay, Words, fill
 from tests.bench.measures import PROXY_CPU, RATE, REDIS_CPU
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
+from ttlproxy.caller import Caller
 from ttlproxy.commands.rules import VIRTUALS
 from ttlproxy.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Scripts
-from ttlproxy.session import Caller
 
 PIPELINES = {1: 10_000, 16: 50_000}
 _KEYS = 1600
@@ -30,7 +30,9 @@ redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
 return 1
 """
 _INTERNAL = Keys()
-_CALLER = Caller(Scripts(DEFAULT_PREFIX), _INTERNAL, bytes)
+_KNOWN = Scripts(DEFAULT_PREFIX)
+_KNOWN.loaded = True  # by the proxy before the same server
+_CALLER = Caller(_KNOWN, _INTERNAL, bytes)
 
 Write = Callable[[bytes], Words]
 
@@ -42,7 +44,7 @@ def _hsetex(key: bytes) -> Words:
 def _same_script(key: bytes) -> Words:
     """What the proxy makes of `_hsetex`."""
     args = [word for word in _hsetex(key) if isinstance(word, bytes)]
-    return _CALLER.words(VIRTUALS["HSETEX"].plan(args), db=b"0", by_text=False)
+    return _CALLER.words(VIRTUALS["HSETEX"].plan(args), db=b"0")
 
 
 def _floor(key: bytes) -> Words:

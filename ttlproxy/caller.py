@@ -1,0 +1,81 @@
+"""Script calls as requests for Redis. Knows what a script's header asks for, and no connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
+
+from ttlproxy.commands import Call
+from ttlproxy.keys import Keys
+from ttlproxy.scripts import Script, Scripts
+
+Section: TypeAlias = Callable[[], bytes]
+"""INFO's section about the proxy, as of now."""
+
+
+class Caller:
+    """Turns calls into requests for Redis; shared by all sessions and the link.
+
+    keys: the names of internal keys.
+    """
+
+    __slots__ = ("_scripts", "_section", "keys")
+
+    def __init__(self, scripts: Scripts, keys: Keys, section: Section) -> None:
+        self._section = section
+        self._scripts = scripts
+        self.keys = keys
+
+    def words(
+        self, call: Call, db: bytes, resp: bytes = b"2", in_multi: bool = False
+    ) -> tuple[bytes, ...]:
+        """The words of an EVALSHA; of an EVAL with the script's text where Redis may not know it.
+
+        `resp` is b"3" where the client may be in RESP3. `in_multi`: a NOSCRIPT inside EXEC could be
+        neither retried nor undone.
+        """
+        script = self._scripts[call.script]
+        by_text = in_multi or not self._scripts.loaded
+        head = (b"EVAL", script.text) if by_text else (b"EVALSHA", script.sha)
+        keys = self._key_names(script, call.keys)
+        argv = call.argv
+        with_ours = _FIRST.get(script.argv[0]) if script.argv else None
+        if with_ours is not None:
+            argv = with_ours(argv, db, resp, self._section)
+        return (*head, b"%d" % len(keys), *keys, *argv)
+
+    def flushed(self) -> None:
+        """A SCRIPT FLUSH is on its way."""
+        self._scripts.flushed()
+
+    def notifying(self, flags: str) -> None:
+        """A CONFIG SET of the keyspace events is on its way; the link sees whether it is taken."""
+        self._scripts.suit(self._scripts.traits.notifying(flags))
+
+    def _key_names(self, script: Script, data: Sequence[bytes]) -> list[bytes]:
+        """What a script's header calls its KEYS, for these data keys."""
+        names: list[bytes] = []
+        for role in script.keys:
+            names += _ROLES[role](self.keys, data)
+        return names
+
+
+_ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
+    "data": lambda keys, data: (data[0],),
+    "index": lambda keys, data: (keys.index(data[0]),),
+    "target": lambda keys, data: (data[1],),
+    "target_index": lambda keys, data: (keys.index(data[1]),),
+    "schedule": lambda keys, data: (keys.schedule,),
+    "key...": lambda keys, data: (*data, *map(keys.index, data)),
+    "lease": lambda keys, data: (keys.lease,),
+    "layout": lambda keys, data: (keys.layout,),
+    "fixed...": lambda keys, data: keys.fixed,
+}
+
+# A call's words with what no command knows, for scripts whose header names that first.
+_FIRST: Final[dict[str, Callable[[Sequence[bytes], bytes, bytes, Section], Sequence[bytes]]]] = {
+    "db": lambda argv, db, resp, section: (db, *argv),
+    "origin": lambda argv, db, resp, section: (b"%s %s" % (db, argv[0]), *argv[1:]),
+    "resp": lambda argv, db, resp, section: (resp, *argv),
+    "section": lambda argv, db, resp, section: (section(), *argv),
+}

@@ -1,0 +1,127 @@
+"""Commands that change what later ones mean, a function for each.
+
+It notes in the state what the request changes, and gives what goes to Redis in its place, or None
+where the request goes on its way as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final
+
+from ttlproxy.commands import Call
+from ttlproxy.session.state import State
+from ttlproxy.session.transaction import Transaction
+from ttlproxy.wire import encode
+
+
+def _multi(state: State, args: list[bytes], now_ms: int) -> None:
+    if state.transaction is None:  # Redis refuses a second one, and the first goes on
+        state.transaction = Transaction()
+
+
+def _exec(state: State, args: list[bytes], now_ms: int) -> None:
+    transaction, state.transaction = state.transaction, None
+    if transaction is not None:
+        transaction.carry_out(state, now_ms)
+        if transaction.flushes:
+            state.caller.flushed()
+
+
+def _discard(state: State, args: list[bytes], now_ms: int) -> None:
+    state.transaction = None
+
+
+def _select(state: State, args: list[bytes], now_ms: int) -> None:
+    if len(args) == 2 and _is_number(args[1]):
+        state.database = b"?%d" % int(args[1])
+
+
+def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+    if len(args) != 3 or not all(map(_is_number, args[1:])):
+        return None  # Redis refuses it
+    if not state.registry.names:
+        return None
+    if not state.may_script():
+        state.registry.swapped(int(args[1]), int(args[2]))
+        return None
+    state.registry.expect()
+    return state.encoded(Call("key_swap", (), args[1:]))
+
+
+def _is_number(word: bytes) -> bool:
+    """Whether a word may be that of a database."""
+    return word.isdigit() and len(word) < 10
+
+
+def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
+    """Indexes are watched, too: a changed deadline aborts EXEC, as native HEXPIRE does."""
+    state.names(args[1:], now_ms)
+    if state.transaction is not None or len(args) < 2 or not state.may_watch():
+        return None
+    return encode((*args, *map(state.caller.keys.index, args[1:])))
+
+
+def _reset(state: State, args: list[bytes], now_ms: int) -> None:
+    state.transaction = None
+    state.database = b"?0"
+
+
+def _client(state: State, args: list[bytes], now_ms: int) -> None:
+    if len(args) > 1 and args[1].upper() == b"REPLY":
+        state.silent = True
+
+
+def _config(state: State, args: list[bytes], now_ms: int) -> None:
+    if len(args) > 3 and args[1].upper() == b"SET":
+        for name, value in zip(args[2::2], args[3::2], strict=False):
+            if name.lower() == b"notify-keyspace-events":
+                state.caller.notifying(value.decode(errors="replace"))
+
+
+def _script(state: State, args: list[bytes], now_ms: int) -> None:
+    if len(args) > 1 and args[1].upper() == b"FLUSH":
+        state.caller.flushed()
+        if state.transaction is not None:
+            state.transaction.flushes = True
+
+
+def _auth(state: State, args: list[bytes], now_ms: int) -> None:
+    if len(args) == 3:
+        state.tries(args[1])
+
+
+def _hello(state: State, args: list[bytes], now_ms: int) -> None:
+    if args[1:2] == [b"3"]:
+        state.resp = b"3"
+    for word, user in pairwise(args[2:]):
+        if word.upper() == b"AUTH":
+            state.tries(user)
+
+
+def _quit(state: State, args: list[bytes], now_ms: int) -> None:
+    state.quit = True
+
+
+def _to_replica(state: State, args: list[bytes], now_ms: int) -> None:
+    state.is_replica = True
+
+
+CHANGES: Final[dict[str, Callable[[State, list[bytes], int], bytes | None]]] = {
+    "MULTI": _multi,
+    "EXEC": _exec,
+    "DISCARD": _discard,
+    "SELECT": _select,
+    "SWAPDB": _swapdb,
+    "WATCH": _watch,
+    "RESET": _reset,
+    "CLIENT": _client,
+    "CONFIG": _config,
+    "SCRIPT": _script,
+    "QUIT": _quit,
+    "PSYNC": _to_replica,
+    "SYNC": _to_replica,
+    "AUTH": _auth,
+    "HELLO": _hello,
+}

@@ -1,0 +1,101 @@
+"""What goes to Redis in place of one request, and what has to be done beside it."""
+
+from __future__ import annotations
+
+from ttlproxy import errors
+from ttlproxy.commands import Call, Override, Rule, Survey, Virtual
+from ttlproxy.session.changes import CHANGES
+from ttlproxy.session.state import State
+from ttlproxy.wire import encode
+
+
+def decide(state: State, rule: Rule, args: list[bytes], now_ms: int) -> bytes | None:
+    """What goes to Redis in place of a request; None for the request as it came."""
+    if rule.stateful:
+        instead = CHANGES[rule.name](state, args, now_ms)
+        if instead is not None:
+            return instead
+    if rule.virtual:
+        return _virtual(state, rule, rule.virtual, args, now_ms)
+    if rule.longer and rule.longer.fits(len(args)):
+        return _virtual(state, rule, rule.longer, args, now_ms)
+    if rule.override and rule.fits(len(args)) and rule.override.takes(args):
+        return _override(state, rule, rule.override, args, now_ms)
+    if rule.survey and rule.fits(len(args)):
+        return _survey(state, rule.survey, args)
+    _native(state, rule, args, now_ms)
+    return None
+
+
+def refuse(state: State, rule: Rule, text: bytes) -> bytes:
+    """A script call whose reply is this error."""
+    return state.encoded(Call("refuse", (), (rule.name.lower().encode(), b"", b"0", text)))
+
+
+def _virtual(
+    state: State, rule: Rule, virtual: Virtual, args: list[bytes], now_ms: int
+) -> bytes | None:
+    if not virtual.fits(len(args)):
+        if state.transaction is not None:
+            return None  # Redis refuses it, and EXEC aborts
+        return refuse(state, rule, errors.wrong_arity(rule.name))
+    state.names(rule.keys(args), now_ms)
+    if virtual.sets_deadlines:
+        state.registry.pin(state.db, args[1])
+    return state.encoded(virtual.plan(args))
+
+
+def _override(
+    state: State, rule: Rule, override: Override, args: list[bytes], now_ms: int
+) -> bytes | None:
+    names = state.registry.names
+    keys = override.keys(args)
+    late = _may_be_late(state, override)
+    managed = names and keys and (late or any(key in names for key in keys))
+    if not (managed or (override.always and override.always(args))):
+        _native(state, rule, args, now_ms)
+        return None
+    state.names(rule.keys(args), now_ms)
+    target_db = override.target_db(args)
+    for target in override.targets(args):
+        state.registry.pin(state.db if target_db is None else target_db, target)
+    if override.whole:
+        state.writes(override.targets(args))
+    return state.encoded(override.plan(args))
+
+
+def _may_be_late(state: State, override: Override) -> bool:
+    """Whether a key may become managed before a request is carried out, and that matters.
+
+    A client that may not touch indexes is left alone on keys that are not known as managed.
+    """
+    return override.late and state.is_late and state.may_script() and state.may_watch()
+
+
+def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
+    if survey.of_keys:
+        # A SELECT may have failed, so in all databases where anything may be due.
+        state.sees(state.registry.databases())
+    if survey.of_keys and state.rights.shows_internal:
+        return None
+    plan = survey.plan(args)
+    if isinstance(plan, Call):
+        return state.encoded(plan) if _may_hear(state, survey) else None
+    return None if plan is None else encode(plan)
+
+
+def _may_hear(state: State, survey: Survey) -> bool:
+    """Whether a script may answer: Redis refuses the client nothing that it does not call."""
+    return state.may_script() and (not survey.heard or state.rights.may_ask_acl(state.users))
+
+
+def _native(state: State, rule: Rule, args: list[bytes], now_ms: int) -> None:
+    """A request that goes on as it came."""
+    if rule.blocks:
+        state.behind_blocking = True
+    if state.registry.names or state.transaction is not None:
+        state.names(rule.keys(args), now_ms)
+        state.writes(rule.written(args))
+        state.fills(rule.filled(args))
+    if rule.blocks:
+        state.blocks_on(rule.written(args))

@@ -1,0 +1,57 @@
+"""What has to be done beside a client's requests, by whoever carries them. Knows the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from ttlproxy.registry import Place, Registry
+
+
+class Errands:
+    """Gathered from requests, and taken by those who carry the bytes.
+
+    reap: places whose due elements must be gone before the bytes go on
+    reap_in: databases all of whose due elements must be
+    unswept: places that must be swept before those bytes go on
+    sweep: keys that a forwarded request may have changed without their index
+    """
+
+    __slots__ = ("_blocked", "reap", "reap_in", "registry", "sweep", "unswept")
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.reap: set[Place] = set()
+        self.reap_in: set[int] = set()
+        self.sweep: set[bytes] = set()
+        self.unswept: set[Place] = set()
+        # Of the last blocking commands, what they may have popped from when the next request comes.
+        self._blocked: set[bytes] = set()
+
+    def names(self, keys: Collection[bytes], now_ms: int) -> None:
+        """A request names these keys: what is due there must be gone."""
+        for key in keys:
+            self.reap.update(self.registry.due(key, now_ms))
+
+    def sees(self, databases: Iterable[int]) -> None:
+        """A request may see any key in these databases."""
+        self.reap_in.update(databases)
+
+    def writes(self, keys: Iterable[bytes]) -> None:
+        """A request may change these keys without their index."""
+        managed = self.registry.names
+        self.sweep.update(key for key in keys if key in managed)
+
+    def fills(self, keys: Iterable[bytes]) -> None:
+        """What is put in must not meet the deadline of an equal element that is gone."""
+        for key in keys:
+            self.unswept.update(self.registry.places(key))
+
+    def blocks_on(self, keys: Iterable[bytes]) -> None:
+        """A request may wait before it changes these keys."""
+        self._blocked.update(keys)
+
+    def unblock(self) -> None:
+        """A client that sends more has its element, as a rule: what blocked it may be swept."""
+        if self._blocked:
+            blocked, self._blocked = self._blocked, set()
+            self.sweep.update(blocked & self.registry.names.keys())

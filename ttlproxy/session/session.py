@@ -1,0 +1,154 @@
+"""A client's stream of bytes: which chunks pass as they are, and what goes on for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ttlproxy import errors
+from ttlproxy.caller import Caller
+from ttlproxy.commands import NO_KEY, ONE_KEY, Rules
+from ttlproxy.registry import Registry
+from ttlproxy.rights import Rights
+from ttlproxy.session.decisions import decide, refuse
+from ttlproxy.session.state import State
+from ttlproxy.wire import PARSER, Requests, encode
+
+QUIT: Final = encode((b"QUIT",))
+
+
+class Session(State):
+    """A client's requests, on their way to Redis; its errands are to be looked at after each."""
+
+    __slots__ = (
+        "_heedful",
+        "_hidden",
+        "_hidden_begin",
+        "_now_ms",
+        "_plain",
+        "_requests",
+        "_rules",
+    )
+
+    def __init__(
+        self,
+        rules: Rules,
+        caller: Caller,
+        registry: Registry,
+        rights: Rights,
+        now_ms: Callable[[], int],
+        max_request_bytes: int,
+    ) -> None:
+        super().__init__(caller, registry, rights)
+        self._rules = rules
+        self._plain = rules.plain
+        self._now_ms = now_ms
+        self._requests = Requests(max_request_bytes)
+        # What no client may name: the prefix of internal keys. Its first byte, an int, is found, or
+        # not, in a tenth of the time.
+        self._hidden = caller.keys.prefix
+        self._hidden_begin = self._hidden[0]
+        # In the middle of something, so that the next chunk is not a common one.
+        self._heedful = False
+
+    def passes(self, data: bytes) -> bool:
+        """Whether a chunk of the client's goes to Redis as it is, and nothing follows from it.
+
+        The common case, and all that is done for it. If the answer is no, `from_client` takes the
+        chunk.
+        """
+        if self._heedful or (self._hidden_begin in data and data.find(self._hidden) >= 0):
+            return False
+        requests = PARSER.whole(data)
+        return requests is not None and self._are_plain(requests)
+
+    def needs_nothing(self, data: bytes) -> bool:
+        """Whether a chunk may go to Redis as it is while nothing is known of managed keys.
+
+        Such as INFO and PING, which Redis answers in every state that it can be in.
+        """
+        requests = None if self._heedful else PARSER.whole(data)
+        return requests is not None and all(
+            args[0].__class__ is bytes and self._rules.find(args[0]).is_indifferent
+            for args in requests
+        )
+
+    def from_client(self, data: bytes) -> bytes:
+        """Takes any chunk of the client's, gives the bytes for Redis."""
+        requests = self._requests
+        commands = requests.feed(data)
+        heedful = self.is_late or requests.relay
+        if not (heedful or self._may_name_hidden(requests.raw)) and self._are_plain(commands):
+            out = requests.raw
+        else:
+            out = self._with_care(self._now_ms())
+            heedful = self.is_late or requests.relay
+        self._heedful = heedful or requests.pending
+        return out
+
+    def finish(self) -> bytes:
+        """No more requests will come: what lets Redis answer all that is owed, and then close."""
+        if self.quit or self.relays:
+            return b""
+        self.quit = True
+        return QUIT
+
+    @property
+    def relays(self) -> bool:
+        """Whether bytes pass unread: nothing of ours can be put between them."""
+        return self.is_replica or self._requests.relay
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether no request is half here, and no transaction half done."""
+        return not (self.transaction is not None or self.relays or self._requests.pending)
+
+    def _are_plain(self, requests: Iterable[list[bytes]]) -> bool:
+        """Whether these need no more than their names, and names of no managed key among them."""
+        plain, names = self._plain, self.registry.names
+        try:
+            for args in requests:
+                kind = plain[args[0]]
+                if names and kind != NO_KEY:
+                    if kind == ONE_KEY:
+                        if args[1] in names:
+                            return False
+                    elif not names.keys().isdisjoint(args):
+                        return False
+        except (KeyError, IndexError, TypeError):
+            return False  # not plain, without its key, or no bulk string, which hiredis lets pass
+        return True
+
+    def _with_care(self, now_ms: int) -> bytes:
+        """The chunk command by command; runs that are not rewritten stay as they were sent."""
+        requests = self._requests
+        raw = requests.raw
+        self.unblock()
+        instead_of = self._suspect if self._may_name_hidden(raw) else self._decide
+        out: list[bytes] = []
+        sent = 0
+        for args, begin, end in requests.exact():
+            rewritten = None if self.is_replica else instead_of(args, now_ms)
+            if rewritten is not None:
+                out += (raw[sent:begin], rewritten)
+                sent = end
+        out.append(raw[sent:])
+        return b"".join(out)
+
+    def _may_name_hidden(self, raw: bytes) -> bool:
+        """Whether an internal key's name may stand in these bytes; inline, it may be escaped."""
+        return self._hidden in raw or b"\\x" in raw
+
+    def _suspect(self, args: list[bytes], now_ms: int) -> bytes | None:
+        """What goes to Redis in place of a request that may name an internal key."""
+        rule = self._rules.find(args[0])
+        named = any(map(self.caller.keys.is_internal, rule.certain_keys(args)))
+        if named and not self.rights.shows_internal:
+            return refuse(self, rule, errors.INTERNAL_KEY)
+        return self._decide(args, now_ms)
+
+    def _decide(self, args: list[bytes], now_ms: int) -> bytes | None:
+        """What goes to Redis in place of a request; None for the request as it came."""
+        if not self.is_late and self._are_plain((args,)):
+            return None
+        return decide(self, self._rules.find(args[0]), args, now_ms)

@@ -1,0 +1,112 @@
+"""Where a client stands: what its requests so far mean for the next.
+
+A request may fail, and its reply is never seen: what is known here is what may be so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.registry import Registry
+from ttlproxy.rights import Rights
+from ttlproxy.session.errands import Errands
+from ttlproxy.session.transaction import Transaction
+from ttlproxy.wire import encode
+
+# Users that one client tries to log in as, before those it tried first are forgotten.
+_USERS_MAX = 8
+
+
+class State(Errands):
+    """What is known of a client; and its errands, which inside MULTI are noted for EXEC.
+
+    transaction: since MULTI; None outside
+    database: as a script gets it; "?n" once a SELECT has passed, which may have failed
+    resp: b"3" once the client has asked for that, which may have failed
+    users: all that the client may be logged in as: what it tried may have failed
+    quit: a QUIT is on its way, the client's or ours
+    silent: CLIENT REPLY has passed, so a request may have no reply
+    behind_blocking: a blocking command has passed, whose reply may still be out
+    is_replica: what the client sends from here on are no requests
+    """
+
+    __slots__ = (
+        "behind_blocking",
+        "caller",
+        "database",
+        "is_replica",
+        "quit",
+        "resp",
+        "rights",
+        "silent",
+        "transaction",
+        "users",
+    )
+
+    def __init__(self, caller: Caller, registry: Registry, rights: Rights) -> None:
+        super().__init__(registry)
+        self.caller = caller
+        self.rights = rights
+        self.transaction: Transaction | None = None
+        self.database = b"0"
+        self.resp = b"2"
+        self.users = {b"default"}
+        self.quit = False
+        self.silent = False
+        self.behind_blocking = False
+        self.is_replica = False
+
+    @property
+    def db(self) -> int:
+        """The logical database that the client is believed to be in."""
+        return int(self.database.lstrip(b"?"))
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a request may take effect later than it is looked at."""
+        return self.transaction is not None or self.behind_blocking
+
+    def may_script(self) -> bool:
+        """Whether a script that the client has not asked for can run for it."""
+        return self.rights.may_script(self.users)
+
+    def may_watch(self) -> bool:
+        """Whether the client may touch indexes."""
+        return self.rights.may_watch(self.users)
+
+    def tries(self, user: bytes) -> None:
+        """The client logs in, and may be let in."""
+        if len(self.users) >= _USERS_MAX:
+            self.users.clear()
+        self.users.add(user)
+
+    def encoded(self, call: Call) -> bytes:
+        """A script call as a request of the client's."""
+        in_multi = self.transaction is not None
+        return encode(self.caller.words(call, self.database, self.resp, in_multi))
+
+    # Errands: a request that Redis queues is seen to at once and again at EXEC, or then alone.
+
+    def names(self, keys: Collection[bytes], now_ms: int) -> None:
+        super().names(keys, now_ms)
+        if self.transaction is not None:
+            self.transaction.named.update(keys)
+
+    def sees(self, databases: Iterable[int]) -> None:
+        super().sees(databases)
+        if self.transaction is not None:
+            self.transaction.seen.update(databases)
+
+    def writes(self, keys: Iterable[bytes]) -> None:
+        if self.transaction is not None:
+            self.transaction.written.update(keys)
+        else:
+            super().writes(keys)
+
+    def fills(self, keys: Iterable[bytes]) -> None:
+        if self.transaction is not None:
+            self.transaction.filled.update(keys)
+        else:
+            super().fills(keys)

@@ -1,0 +1,34 @@
+"""What MULTI holds back: the errands of requests that Redis queues until EXEC."""
+
+from __future__ import annotations
+
+from ttlproxy.session.errands import Errands
+
+
+class Transaction:
+    """Begins with MULTI; EXEC carries it out, DISCARD and RESET drop it.
+
+    It notes names and no places: which of them are managed, and due, is asked when EXEC comes.
+
+      named: keys that its requests name
+      seen: databases in which they may see any key
+      written: keys that they may change without their index
+      filled: keys that they may put elements into
+      flushes: whether there is a SCRIPT FLUSH among them
+    """
+
+    __slots__ = ("filled", "flushes", "named", "seen", "written")
+
+    def __init__(self) -> None:
+        self.named: set[bytes] = set()
+        self.seen: set[int] = set()
+        self.written: set[bytes] = set()
+        self.filled: set[bytes] = set()
+        self.flushes = False
+
+    def carry_out(self, errands: Errands, now_ms: int) -> None:
+        """EXEC is on its way: what was noted is now asked for."""
+        errands.names(self.named, now_ms)
+        errands.sees(self.seen)
+        errands.writes(self.written)
+        errands.fills(self.filled)
