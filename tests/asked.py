@@ -42,3 +42,9 @@ def until_blocked(port: int, count: int) -> None:
     wait_until(
         lambda: int(info(port, "clients")["blocked_clients"]) == count, f"{count} blocked clients"
     )
+
+
+def largest_query(port: int) -> int:
+    """Bytes of the largest request that Redis has begun to receive."""
+    with Connection(port) as client:
+        return max(map(int, re.findall(rb" qbuf=(\d+)", client.ask("CLIENT", "LIST"))))

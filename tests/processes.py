@@ -83,8 +83,19 @@ class Process:
 
     def rss_bytes(self) -> int:
         """Resident memory, from /proc: Linux only."""
+        return self._memory("VmRSS")
+
+    def peak_bytes(self) -> int:
+        """The most memory that was resident since `forget_peak`, from /proc: Linux only."""
+        return self._memory("VmHWM")
+
+    def forget_peak(self) -> None:
+        with open(f"/proc/{self.pid}/clear_refs", "w", encoding="ascii") as references:
+            references.write("5")
+
+    def _memory(self, name: str) -> int:
         with open(f"/proc/{self.pid}/status", encoding="ascii") as status:
-            sizes = [line.split()[1] for line in status if line.startswith("VmRSS:")]
+            sizes = [line.split()[1] for line in status if line.startswith(f"{name}:")]
         return int(sizes[0]) * 1024
 
     def open_files(self) -> int:

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from tests.asked import calls, clients, until_blocked
+from tests.asked import calls, clients, largest_query, until_blocked
 from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.loops import both_loops
@@ -145,6 +145,66 @@ def test_a_value_of_8_mib_goes_in_and_comes_out(app: Connection) -> None:
     value = bytes(range(256)) * (8 * MIB // 256)
     assert app.ask("SET", "large", value) == b"+OK\r\n"
     assert app.ask("GET", "large") == _bulk(value)
+
+
+@both_loops
+def test_a_value_of_64_mib_passes_without_being_kept(proxy: Proxy) -> None:
+    value, earlier = b"v" * (64 * MIB), 4
+    with Connection(proxy.port, PIPELINE_TIMEOUT_S) as client:
+        assert client.ask("SET", "large", b"v" * MIB) == b"+OK\r\n"
+        proxy.forget_peak()
+        before = proxy.rss_bytes()
+        client.send(command("PING") * earlier + command("SET", "large", value, "EX", "1000"))
+        client.send(command("STRLEN", "large"))
+        assert client.read_many(earlier + 2) == [
+            *[b"+PONG\r\n"] * earlier,
+            b"+OK\r\n",
+            b":%d\r\n" % len(value),
+        ]
+        assert client.ask("GET", "large") == _bulk(value)
+        assert proxy.peak_bytes() - before < 4 * MIB
+
+
+def test_a_key_that_gets_a_deadline_while_its_replacement_passes_leaves_no_index(
+    proxy: Proxy, server: AnyServer
+) -> None:
+    request = command("SET", "k", b"v" * MIB)
+    with Connection(proxy.port) as slow, Connection(proxy.port) as quick:
+        assert quick.ask("HSET", "k", "f", "v") == b":1\r\n"
+        slow.send(request[: MIB // 2])
+        wait_until(lambda: largest_query(server.port) > MIB // 4, "Redis has the first half")
+        assert quick.ask("HEXPIREFIELD", "k", "f", "100") == b":1\r\n"
+        slow.send(request[MIB // 2 :])
+        assert slow.read() == b"+OK\r\n"
+        with Connection(server.port) as direct:
+            wait_until(lambda: direct.ask("DBSIZE") == b":1\r\n", "the index is gone")
+
+
+@both_loops
+def test_a_half_close_inside_a_large_value_costs_no_earlier_reply(app: Connection) -> None:
+    app.send(command("PING") + command("SET", "large", b"v" * MIB)[:-100])
+    app.half_close()
+    assert app.read_to_end() == b"+PONG\r\n"
+
+
+@pytest.mark.parametrize("words", [("HSETEX", "h", "EX", "100", "FIELDS", "1", "f"), ("HGETALL",)])
+def test_what_cannot_pass_unread_has_a_limit_and_an_error(
+    start_proxy: StartProxy, server: AnyServer, words: tuple[str, ...]
+) -> None:
+    proxy = start_proxy(server.url, "--max-request-bytes", str(MIB))
+    large = command(*words, b"v" * (2 * MIB), "more")
+    refused = (
+        b"-ERR the request is larger than ttlproxy keeps; its setting is max_request_bytes\r\n"
+    )
+    with Connection(proxy.port) as client:
+        client.send(command("HSET", "h", "a", "1") + large + command("HLEN", "h"))
+        assert client.read_many(3) == [b":1\r\n", refused, b":1\r\n"]
+        client.send(command("MULTI") + command("HSET", "h", "b", "2") + large + command("EXEC"))
+        replies = client.read_many(4)
+        assert replies[:2] == [b"+OK\r\n", b"+QUEUED\r\n"]
+        assert replies[2].startswith(b"-ERR unknown command")
+        assert replies[3].startswith(b"-EXECABORT")
+        assert client.ask("HEXPIREFIELD", "h", "a", "100") == b":1\r\n"
 
 
 @both_loops

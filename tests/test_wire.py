@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ttlproxy.wire import Requests, encode
 from ttlproxy.wire.inline import split
-from ttlproxy.wire.requests import MAX_LINE
+from ttlproxy.wire.requests import LARGE_BULK, MAX_LINE
 from ttlproxy.wire.whole import Parser
 
 WORDS = st.lists(st.binary(max_size=40), min_size=1, max_size=5).map(tuple)
@@ -111,14 +111,88 @@ def test_a_frame_that_only_hiredis_takes_is_no_command() -> None:
     assert requests.relay
 
 
-def test_a_request_beyond_the_limit_is_only_relayed() -> None:
-    requests = Requests(limit=100)
-    head = b"*2\r\n$3\r\nGET\r\n$200\r\n"
-    assert requests.feed(head + b"x" * 50) == []
+def _begin(requests: Requests, head: bytes) -> None:
+    assert requests.feed(head) == []
     assert not requests.raw
-    requests.feed(b"x" * 60)
+
+
+CUTS = st.lists(st.integers(0, 100_000), max_size=9)
+
+
+@given(WORDS, st.binary(max_size=8), st.lists(st.binary(max_size=40)), STREAMS, CUTS, st.booleans())
+def test_a_request_that_is_streamed_or_skipped_ends_where_it_ends(
+    words: tuple[bytes, ...],
+    salt: bytes,
+    tail: list[bytes],
+    stream: bytes,
+    cuts: list[int],
+    skips: bool,
+) -> None:
+    large = salt + b"x" * (LARGE_BULK + 1)
+    request = encode((*words, large, *tail))
+    cut = request.index(large) + 100
+    requests = Requests()
+    _begin(requests, request[:cut])
+    assert requests.begun == list(words)
+    raw = b""
+    if skips:
+        requests.skip()
+    else:
+        raw = requests.stream()
+        assert raw == request[:cut]
+    commands: list[list[bytes]] = []
+    for piece in _cut(request[cut:] + stream, cuts):
+        found = requests.feed(piece)
+        commands += found
+        raw += requests.raw
+        assert [words for words, *_ in requests.exact()] == found
+    assert not requests.streams
+    assert raw == (stream if skips else request + stream)
+    assert commands == _read([stream])[0]
+
+
+def test_the_exact_reader_begins_behind_what_is_streamed() -> None:
+    large, ping = b"x" * (LARGE_BULK + 1), encode((b"PING",))
+    request = encode((b"SET", b"k", large))
+    requests = Requests()
+    _begin(requests, request[:-100])
+    requests.stream()
+    assert requests.feed(request[-100:] + ping) == [[b"PING"]]
+    ((words, begin, end),) = requests.exact()
+    assert words == [b"PING"]
+    assert requests.raw[begin:end] == ping
+
+
+@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize("cut", [0, 1, 2])
+@pytest.mark.parametrize("broken", [b":5\r\n", b"$-1\r\n", b"$" + b"1" * 40, b"*1\r\n"])
+def test_what_is_streamed_and_turns_out_to_be_no_request_ends_the_reading(
+    broken: bytes, cut: int, skips: bool
+) -> None:
+    head = b"*3\r\n$3\r\nSET\r\n$100000\r\n"
+    requests = Requests()
+    _begin(requests, head + b"x" * 10)
+    raw = b""
+    if skips:
+        requests.skip()
+    else:
+        raw = requests.stream()
+    for piece in (b"x" * 99_990 + b"\r\n" + broken[:cut], broken[cut:], b"PING\r\n"):
+        if piece:
+            requests.feed(piece)
+            raw += requests.raw
     assert requests.relay
-    assert requests.raw == head + b"x" * 110
+    assert raw == (b"*1\r\n" if skips else head + b"x" * 100_000 + b"\r\n") + broken + b"PING\r\n"
+
+
+def test_a_request_beyond_the_limit_is_excessive_by_its_announcement_or_as_it_comes() -> None:
+    announced, coming = Requests(limit=1000), Requests(limit=1000)
+    _begin(announced, b"*2\r\n$3\r\nGET\r\n$2000\r\nx")
+    assert (announced.begun, announced.excessive) == ([b"GET"], True)
+    _begin(coming, b"*999\r\n" + b"$5\r\nhello\r\n" * 80)
+    assert (coming.begun, coming.excessive) == (None, False)
+    _begin(coming, b"$5\r\nhello\r\n" * 20)
+    assert (coming.begun, coming.excessive) == ([b"hello"] * 100, True)
 
 
 def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -248,7 +248,9 @@ class Settings(BaseSettings):
     )
     connect_timeout: Seconds = Field(5.0, description="seconds that connecting to Redis may take")
     max_request_bytes: int = Field(
-        2**30, ge=1, description="bytes of one request, as Redis's client-query-buffer-limit"
+        2**30,
+        ge=1,
+        description="bytes of a request that has to be read whole, as one on a key with deadlines",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the least that is logged"

@@ -72,6 +72,9 @@ NEGATIVE_EXPIRE = b"ERR invalid expire time, must be >= 0"
 INTERNAL_KEY = (
     b"ERR the key belongs to ttlproxy; its setting show_internal_keys lets clients name it"
 )
+TOO_LARGE = b"ERR the request is larger than ttlproxy keeps; its setting is max_request_bytes"
+# A command that Redis does not know, so that EXEC is aborted.
+TOO_LARGE_IN_MULTI = b"TOO-LARGE-FOR-MAX-REQUEST-BYTES"
 SYNTAX = b"ERR syntax error"
 MISSING_EXPIRE = b"ERR missing expire time"
 MISSING_FIELDS = b"ERR missing FIELDS argument"

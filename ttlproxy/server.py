@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 _HIGH, _LOW = 256 * 1024, 64 * 1024
 # Redis's reply to QUIT.
 _OK = b"+OK\r\n"
+# How long replies may take to a client that has ended in the middle of a large request.
+_GRACE_S = 1.0
 # How long a client that has been told the end may take to close its side.
 _LINGER_S = 5.0
 
@@ -175,7 +177,9 @@ class Client(asyncio.Protocol):
             return False
         if self._busy or self._session is None or self._backend is None:
             return True  # it is dealt with after what came in before
-        if self._session.behind_blocking or self._session.relays:
+        if self._session.streams:  # a QUIT would be taken for the rest of the value
+            self._linger = asyncio.get_running_loop().call_later(_GRACE_S, self._backend.cut)
+        elif self._session.behind_blocking or self._session.relays:
             self._backend.cut()  # as Redis would find it: a blocked client is gone at once
         else:
             self._finish(self._session, self._backend)

@@ -7,7 +7,7 @@ from typing import Final
 
 from ttlproxy import errors
 from ttlproxy.caller import Caller
-from ttlproxy.commands import NO_KEY, ONE_KEY, Rules
+from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, Rule, Rules
 from ttlproxy.registry import Registry
 from ttlproxy.rights import Rights
 from ttlproxy.session.decisions import decide, refuse
@@ -25,6 +25,7 @@ class Session(State):
         "_hidden",
         "_hidden_begin",
         "_now_ms",
+        "_passing",
         "_plain",
         "_requests",
         "_rules",
@@ -50,6 +51,8 @@ class Session(State):
         self._hidden_begin = self._hidden[0]
         # In the middle of something, so that the next chunk is not a common one.
         self._heedful = False
+        # The key of a request that passes, as far as it has come.
+        self._passing: list[bytes] = []
 
     def passes(self, data: bytes) -> bool:
         """Whether a chunk of the client's goes to Redis as it is, and nothing follows from it.
@@ -77,14 +80,23 @@ class Session(State):
         """Takes any chunk of the client's, gives the bytes for Redis."""
         requests = self._requests
         commands = requests.feed(data)
+        if self._passing and not requests.streams:
+            self._passed()
         heedful = self.is_late or requests.relay
         if not (heedful or self._may_name_hidden(requests.raw)) and self._are_plain(commands):
             out = requests.raw
         else:
             out = self._with_care(self._now_ms())
             heedful = self.is_late or requests.relay
+        if (begun := requests.begun) is not None:
+            out += self._begin(begun)
         self._heedful = heedful or requests.pending
         return out
+
+    @property
+    def streams(self) -> bool:
+        """Whether Redis has part of a request, and the rest has not come."""
+        return self._requests.streams
 
     def finish(self) -> bytes:
         """No more requests will come: what lets Redis answer all that is owed, and then close."""
@@ -118,6 +130,35 @@ class Session(State):
         except (KeyError, IndexError, TypeError):
             return False  # not plain, without its key, or no bulk string, which hiredis lets pass
         return True
+
+    def _begin(self, words: list[bytes]) -> bytes:
+        """What goes on of a request that is not complete, and too large to wait for."""
+        rule = self._rules.find(words[0]) if words else None
+        if rule is None or self._may_pass(rule, words):
+            self._passing = words[1:2]
+            return self._requests.stream()
+        if not self._requests.excessive:
+            return b""
+        self._requests.skip()
+        if self.transaction is not None:
+            return encode((errors.TOO_LARGE_IN_MULTI,))
+        return refuse(self, rule, errors.TOO_LARGE)
+
+    def _may_pass(self, rule: Rule, words: list[bytes]) -> bool:
+        """Whether all that matters of a request are these, its first words.
+
+        Not where it writes elements: they might have deadlines by the time when it is complete.
+        """
+        if self.is_late or rule.key_kind == ANY_KEY or (rule.override and rule.override.late):
+            return False
+        if rule.key_kind == ONE_KEY and (len(words) < 2 or self.caller.keys.is_internal(words[1])):
+            return False
+        return self._are_plain((words,))
+
+    def _passed(self) -> None:
+        """A request is complete whose key may have got deadlines while it came."""
+        self.writes(self._passing)
+        self._passing = []
 
     def _with_care(self, now_ms: int) -> bytes:
         """The chunk command by command; runs that are not rewritten stay as they were sent."""

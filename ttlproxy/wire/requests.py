@@ -14,6 +14,7 @@ import re
 import hiredis
 
 from ttlproxy.wire.inline import split
+from ttlproxy.wire.passage import Passage
 from ttlproxy.wire.whole import PARSER
 
 # Redis: PROTO_INLINE_MAX_SIZE, for a line without its end.
@@ -22,6 +23,8 @@ MAX_LINE = 64 * 1024
 MAX_ELEMENTS = 1024 * 1024
 # Redis: proto-max-bulk-len, its default.
 MAX_BULK = 512 * 1024 * 1024
+# A longer bulk string need not be here whole before its request goes on.
+LARGE_BULK = 64 * 1024
 
 # An integer as Redis's own parser takes it (src/util.c, string2ll).
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
@@ -37,26 +40,33 @@ class Requests:
     """The requests of one client.
 
     Attributes after `feed`:
-      raw: the bytes of the complete requests, and of nothing else, as they were sent
+      raw: the bytes that may go on, as they were sent: those of the complete requests, and before
+        them what `stream` lets pass
       relay: no request will be recognised from here on; `raw` is all there was
     """
 
-    __slots__ = ("_limit", "_scanner", "_unread", "raw", "relay")
+    __slots__ = ("_limit", "_passage", "_scanner", "_skips", "_streamed", "_unread", "raw", "relay")
 
     def __init__(self, limit: int = 1 << 30) -> None:
-        """`limit`: bytes of an incomplete request to keep (Redis: client-query-buffer-limit)."""
+        """`limit`: bytes of a request that is kept until it is complete."""
         self._limit = limit
         self._scanner = _Scanner()
+        self._passage: Passage | None = None
+        self._skips = False  # what passes is dropped
+        self._streamed = 0  # bytes of `raw` that belong to a request that began before
         self._unread = False  # `raw` came after the stream was given up
         self.raw = b""
         self.relay = False
 
     def feed(self, data: bytes) -> list[list[bytes]]:
         """Takes a chunk, gives the commands that are now complete."""
+        self._streamed = 0
         if self.relay:
             self.raw = data
             self._unread = True
             return []
+        if self._passage is not None:
+            return self._let_pass(self._passage, data)
         if self._scanner.buffer:
             return self._resume(data)
         commands = PARSER.whole(data)
@@ -64,6 +74,35 @@ class Requests:
             return self._start(data)
         self.raw = data
         return commands
+
+    @property
+    def begun(self) -> list[bytes] | None:
+        """The first words of a request that is not complete and too large to wait for, if any."""
+        if self._scanner.awaited > LARGE_BULK or self.excessive:
+            return self._scanner.words
+        return None
+
+    @property
+    def excessive(self) -> bool:
+        """Whether what has begun is, or says that it will be, larger than the limit."""
+        scanner = self._scanner
+        return len(scanner.buffer) + scanner.awaited > self._limit
+
+    def stream(self) -> bytes:
+        """Lets the request that has begun pass as it comes; gives what is here of it."""
+        scanner = self._scanner
+        self._passage, self._skips = scanner.passage(), False
+        return scanner.rest()
+
+    def skip(self) -> None:
+        """Drops the request that has begun, as it comes."""
+        self.stream()
+        self._skips = True
+
+    @property
+    def streams(self) -> bool:
+        """Whether a request is passing that is not complete."""
+        return self._passage is not None
 
     def exact(self) -> list[tuple[list[bytes], int, int]]:
         """The commands of `raw` as Redis reads them, each with where it begins and ends.
@@ -76,7 +115,7 @@ class Requests:
         """
         if self._unread:
             return []
-        scanner = _Scanner(self.raw)
+        scanner = _Scanner(self.raw, self._streamed)
         found = []
         while (command := scanner.next()) is not None:
             found.append((command, scanner.begin, scanner.start))
@@ -86,7 +125,23 @@ class Requests:
     @property
     def pending(self) -> bool:
         """Whether part of a request is here and the rest is not."""
-        return bool(self._scanner.buffer)
+        return bool(self._scanner.buffer) or self._passage is not None
+
+    def _let_pass(self, passage: Passage, data: bytes) -> list[list[bytes]]:
+        taken = passage.take(data)
+        if passage.broken:
+            if self._skips:  # as Redis would have met it
+                data = b"*1\r\n" + passage.header + data[taken:]
+            self._passage, self.relay, self.raw, self._unread = None, True, data, True
+            return []
+        if passage.done:
+            self._passage = None
+        streamed = b"" if self._skips else data[:taken]
+        commands, raw = [], b""
+        if rest := data[taken:]:
+            commands, raw = self.feed(rest), self.raw
+        self.raw, self._streamed = streamed + raw, len(streamed)
+        return commands
 
     def _start(self, data: bytes) -> list[list[bytes]]:
         """A chunk that begins with a request, and may end in the middle of one."""
@@ -125,7 +180,7 @@ class Requests:
     def _take(self, commands: list[list[bytes]]) -> list[list[bytes]]:
         scanner = self._scanner
         self.raw = scanner.taken()
-        if scanner.broken or scanner.pending_bytes > self._limit:
+        if scanner.broken:
             self.relay = True
             self.raw += scanner.rest()
         return commands
@@ -134,20 +189,17 @@ class Requests:
 class _Scanner:
     """Reads one request at a time, exactly as Redis does; keeps what is incomplete."""
 
-    __slots__ = ("_args", "_at", "_missing", "begin", "broken", "buffer", "start")
+    __slots__ = ("_at", "_missing", "awaited", "begin", "broken", "buffer", "start", "words")
 
-    def __init__(self, data: bytes = b"") -> None:
+    def __init__(self, data: bytes = b"", start: int = 0) -> None:
         self.buffer = bytearray(data)
-        self._args: list[bytes] = []
-        self._at = 0  # how far the buffer has been read
+        self.words: list[bytes] = []  # of the present request, as far as it is here
+        self._at = start  # how far the buffer has been read
         self._missing = 0  # elements of the present request still to come
-        self.start = 0  # where what has not been taken begins
-        self.begin = 0  # where the request begins that `next` gave last
+        self.awaited = 0  # bytes of the bulk string that is not complete
+        self.start = start  # where what has not been taken begins
+        self.begin = start  # where the request begins that `next` gave last
         self.broken = False
-
-    @property
-    def pending_bytes(self) -> int:
-        return len(self.buffer) - self.start
 
     def push(self, data: bytes) -> None:
         self.buffer += data
@@ -160,11 +212,18 @@ class _Scanner:
         self.start = 0
         return taken
 
+    def passage(self) -> Passage:
+        """For the request that is not complete: what is here of it has been taken note of."""
+        passage = Passage(self._missing)
+        passage.take(bytes(self.buffer[self._at :]))
+        return passage
+
     def rest(self) -> bytes:
         """All that is left, given up."""
         rest = bytes(self.buffer)
         self.buffer.clear()
-        self._at = self.start = self._missing = 0
+        self._at = self.start = self._missing = self.awaited = 0
+        self.words = []
         return rest
 
     def next(self) -> list[bytes] | None:
@@ -172,8 +231,8 @@ class _Scanner:
         while not self.broken and (self._missing or self._header()):
             if self._missing and not self._elements():
                 return None
-            if self._args:
-                args, self._args = self._args, []
+            if self.words:
+                args, self.words = self.words, []
                 return args
         return None
 
@@ -213,9 +272,10 @@ class _Scanner:
                 return False
             end = self._at + length
             if end + 2 > len(buffer):
-                self._at = at
+                self._at, self.awaited = at, length
                 return False
-            self._args.append(bytes(buffer[self._at : end]))
+            self.awaited = 0
+            self.words.append(bytes(buffer[self._at : end]))
             self._at = end + 2
             self._missing -= 1
         self.start = self._at
@@ -248,6 +308,6 @@ class _Scanner:
         if words is None:
             self.broken = True
             return False
-        self._args = words
+        self.words = words
         self.start = self._at = end + 1
         return True

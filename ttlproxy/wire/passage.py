@@ -1,0 +1,55 @@
+"""The rest of a request that is not kept: its bytes are counted as they come."""
+
+from __future__ import annotations
+
+import re
+
+# The header of a bulk string, as Redis's own parser takes it.
+_BULK = re.compile(rb"\$(0|[1-9][0-9]{0,9})\r\n")
+_LONGEST_HEADER = 16
+
+
+class Passage:
+    """How much of what comes belongs to the request.
+
+    broken: it is no request, and nobody knows where it ends
+    header: what is here of the header of the next bulk string, or of what stands in its place
+    """
+
+    __slots__ = ("_body", "_elements", "broken", "header")
+
+    def __init__(self, elements: int) -> None:
+        """`elements`: bulk strings to come; the first of them begins with the next byte."""
+        self._elements = elements
+        self._body = 0  # bytes to come of the present bulk string, with its end of line
+        self.header = b""
+        self.broken = False
+
+    @property
+    def done(self) -> bool:
+        """Whether no more bytes belong to it."""
+        return not (self._body or self._elements)
+
+    def take(self, data: bytes) -> int:
+        """Gives how many of these bytes belong to the request."""
+        at = 0
+        while at < len(data) and not (self.done or self.broken):
+            if self._body:
+                taken = min(self._body, len(data) - at)
+                self._body -= taken
+            else:
+                taken = self._read_header(data[at : at + _LONGEST_HEADER])
+            at += taken
+        return at
+
+    def _read_header(self, data: bytes) -> int:
+        """Gives how many of these bytes belong to the header."""
+        end = data.find(b"\n") + 1 or len(data)
+        self.header += data[:end]
+        if header := _BULK.fullmatch(self.header):
+            self._body = int(header[1]) + 2
+            self._elements -= 1
+            self.header = b""
+        else:
+            self.broken = self.header.endswith(b"\n") or len(self.header) >= _LONGEST_HEADER
+        return end
