@@ -6,7 +6,8 @@
 -- include index
 -- include hash
 -- include typed
-local values, fields, taken, cleared = {}, {}, {}, 0
+-- include clear
+local values, fields, taken = {}, {}, {}
 for i = first_field, #ARGV do
   local field = ARGV[i]
   local value = not taken[field] and redis.pcall('HGET', data, field)
@@ -19,14 +20,11 @@ for i = first_field, #ARGV do
   end
   values[#values + 1] = value
 end
-batches(1, #fields, function(from, to)
-  cleared = cleared + (tonumber(index_clear(index, unpack(fields, from, to))) or 0)
-end)
+clear(fields, 1)
 if failure then
   return failure
 end
 batches(1, #fields, function(from, to)
   remove(unpack(fields, from, to))
 end)
-index_was_cleared(data, index, schedule, cleared)
 return failure or values

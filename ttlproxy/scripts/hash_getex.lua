@@ -11,7 +11,7 @@
 -- include typed
 -- include deadline
 -- include events
--- include departures
+-- include settle
 local before = index_first(index)
 local dated, persisted, cleared = {}, {}, 0
 
@@ -44,11 +44,7 @@ for i = first_field, #ARGV do
   end
   values[#values + 1] = value
 end
-if dated[1] then
-  index_was_set(db, prefix, data, index, schedule, now, before, at)
-end
-index_was_cleared(data, index, schedule, cleared)
-remove_departures()
+settle(before, dated, cleared)
 if failure then
   return failure
 end

@@ -5,11 +5,6 @@
 -- include try
 -- include index
 -- include hash
-index_guard(index)
-if failure then
-  return failure
-end
-if has(field) == 0 then
-  index_was_cleared(data, index, schedule, index_clear(index, field))
-end
+-- include keep
+keep(field)
 return failure or redis.pcall(command, data, field, value)

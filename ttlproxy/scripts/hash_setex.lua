@@ -34,16 +34,12 @@ local kept = {}
 for _, field in ipairs(flag == '1' and fields or {}) do
   kept[field] = native_deadline(field)
 end
-if write_deadlines(fields, flag == '1') and not failure then
+write_timed(fields, flag == '1', function()
   batches(first_pair, #ARGV, function(from, to)
     try('HSET', data, unpack(ARGV, from, to))
   end)
   for field, deadline in pairs(kept) do
     try('HPEXPIREAT', data, ms(deadline), 'FIELDS', 1, field)
   end
-end
-if failure then
-  return failure
-end
-notify(class, 'expire', db, data, dated)
-return 1
+end)
+return failure or 1

@@ -6,9 +6,6 @@
 -- include try
 -- include index
 -- include list
--- include list_clear
-index_guard(index)
-if not failure then
-  clear_absent({ element }, 1)
-end
+-- include list_keep
+keep({ element }, 1)
 return failure or redis.pcall('LINSERT', data, where, pivot, element)

@@ -8,6 +8,7 @@
 -- include index
 -- include list
 -- include list_clear
+-- include travel
 local ends = { LEFT = 0, RIGHT = -1 }
 local words = command == 'LMOVE' and { unpack(ARGV, first_end) } or { 'RIGHT', 'LEFT' }
 local from, to = ends[string.upper(words[1])], ends[string.upper(words[2])]
@@ -31,15 +32,7 @@ if type(there) == 'table' then
 end
 index_guard(target_index)
 if not failure and not there then
-  if deadline then
-    local before = index_first(target_index)
-    index_set(target_index, value, deadline)
-    if not failure then
-      index_was_set(db, prefix, target, target_index, schedule, now, before, deadline)
-    end
-  else
-    index_was_cleared(target, target_index, schedule, index_clear(target_index, value))
-  end
+  travel(value, deadline)
 end
 local moved = failure or move()
 if type(moved) == 'string' then

@@ -6,12 +6,9 @@
 -- include try
 -- include index
 -- include list
--- include list_clear
+-- include list_keep
 -- include list_length
-index_guard(index)
-if not failure then
-  clear_absent(ARGV, first_element)
-end
+keep(ARGV, first_element)
 if failure then
   return failure
 end

@@ -39,13 +39,9 @@ if evict ~= '' then
     live = live - copies(value)
   end
 end
-if write_deadlines(values, keep) and not failure then
+write_timed(values, keep, function()
   batches(first_element, #ARGV, function(from, to)
     try(commands[name], data, unpack(ARGV, from, to))
   end)
-end
-if failure then
-  return failure
-end
-notify(class, 'expire', db, data, dated)
-return live
+end)
+return failure or live

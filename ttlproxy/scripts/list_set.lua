@@ -7,7 +7,7 @@
 -- include try
 -- include index
 -- include list
--- include list_clear
+-- include list_keep
 local function set()
   return redis.pcall('LSET', data, at, element)
 end
@@ -16,10 +16,7 @@ local old = redis.pcall('LINDEX', data, at)
 if type(old) ~= 'string' or old == element then
   return set()
 end
-index_guard(index)
-if not failure then
-  clear_absent({ element }, 1)
-end
+keep({ element }, 1)
 local reply = failure or set()
 clear_absent({ old }, 1)
 return reply

@@ -6,14 +6,8 @@
 -- include try
 -- include clock
 -- include index
--- include list
+-- include finders
 -- include events
-local function by(command)
-  return function(element)
-    return redis.call(command, data, element)
-  end
-end
-
 local function all_by(command)
   return function(elements)
     local removed = 0
@@ -49,7 +43,6 @@ elseif due.err then
 end
 
 -- Redis says hexpired of fields that are there, and of no others.
-local finders = { hash = by('HEXISTS'), set = by('SISMEMBER'), zset = by('ZSCORE'), list = has }
 local letter, expired = string.sub(kind, 1, 1), {}
 if wants(letter) then
   look_for(kind == 'list' and due or {}, 1)

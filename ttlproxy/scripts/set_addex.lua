@@ -27,13 +27,9 @@ end
 if not has_room(members, added) then
   return -1
 end
-if write_deadlines(members, flag == '1') and not failure then
+write_timed(members, flag == '1', function()
   batches(1, #members, function(from, to)
     try('SADD', data, unpack(members, from, to))
   end)
-end
-if failure then
-  return failure
-end
-notify(class, 'expire', db, data, dated)
-return added
+end)
+return failure or added

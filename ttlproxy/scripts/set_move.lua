@@ -6,6 +6,7 @@
 -- include clock
 -- include index
 -- include set
+-- include travel
 local function move()
   return redis.pcall('SMOVE', data, target, member)
 end
@@ -17,15 +18,7 @@ end
 index_guard(target_index)
 local deadline = index_get(index, member)
 if not failure and there == 0 then
-  if deadline then
-    local before = index_first(target_index)
-    index_set(target_index, member, deadline)
-    if not failure then
-      index_was_set(db, prefix, target, target_index, schedule, now, before, deadline)
-    end
-  else
-    index_was_cleared(target, target_index, schedule, index_clear(target_index, member))
-  end
+  travel(member, deadline)
 end
 if not failure then
   index_was_cleared(data, index, schedule, index_clear(index, member))

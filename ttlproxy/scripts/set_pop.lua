@@ -5,6 +5,7 @@
 -- RESULT: the command's, in the client's RESP version
 -- include try
 -- include index
+-- include clear
 redis.setresp(3)
 local popped = redis.pcall('SPOP', data, unpack(ARGV))
 local members = {}
@@ -15,9 +16,5 @@ elseif type(popped) == 'table' and popped.set then
     members[#members + 1] = member
   end
 end
-local cleared = 0
-batches(1, #members, function(from, to)
-  cleared = cleared + (tonumber(index_clear(index, unpack(members, from, to))) or 0)
-end)
-index_was_cleared(data, index, schedule, cleared)
+clear(members, 1)
 return popped

@@ -5,14 +5,7 @@
 -- include try
 -- include clock
 -- include index
--- include list
-local function by(command)
-  return function(element)
-    return redis.call(command, data, element)
-  end
-end
-
-local finders = { hash = by('HEXISTS'), set = by('SISMEMBER'), zset = by('ZSCORE'), list = has }
+-- include finders
 local kind = redis.call('TYPE', data).ok
 local find = finders[kind]
 if not find then

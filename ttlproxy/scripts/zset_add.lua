@@ -8,17 +8,14 @@
 -- include zset
 -- include options
 -- include zadd
+-- include clear
 judge()
 if failure then
   return failure
 end
 -- include typed
 local members = written_members()
-local cleared = 0
-batches(1, #members, function(from, to)
-  cleared = cleared + (tonumber(index_clear(index, unpack(members, from, to))) or 0)
-end)
-index_was_cleared(data, index, schedule, cleared)
+clear(members, 1)
 local added = 0
 batches(first_tuple, #ARGV, function(from, to)
   if not failure then

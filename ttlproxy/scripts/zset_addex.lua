@@ -23,15 +23,9 @@ local members, added, changed = written_members()
 if not has_room(members, added) then
   return -1
 end
-if write_deadlines(members, flag == '1') then
+write_timed(members, flag == '1', function()
   batches(first_tuple, #ARGV, function(from, to)
-    if not failure then
-      try(called(data, from, to))
-    end
+    try(called(data, from, to))
   end)
-end
-if failure then
-  return failure
-end
-notify(class, 'expire', db, data, dated)
-return options.CH and changed or added
+end)
+return failure or (options.CH and changed or added)

@@ -5,14 +5,9 @@
 -- include try
 -- include index
 -- include zset
+-- include keep
 -- include options
 local member = ARGV[#ARGV]
-index_guard(index)
-if failure then
-  return failure
-end
-if has(member) == 0 then
-  index_was_cleared(data, index, schedule, index_clear(index, member))
-end
+keep(member)
 redis.setresp(3)
 return failure or redis.pcall(called(data, first_argument, #ARGV))

@@ -1,5 +1,6 @@
 -- include events
--- include departures
+-- include each
+-- include settle
 local function refuses(old)
   if condition == 'NX' then
     return old
@@ -34,18 +35,11 @@ local function expire(element)
   return 1
 end
 
-local replies = {}
-for i = first_element, #ARGV do
-  replies[#replies + 1] = expire(ARGV[i])
-  if failure then
-    return failure
-  end
+local replies = each(expire)
+if failure then
+  return failure
 end
-if dated[1] then
-  index_was_set(db, prefix, data, index, schedule, now, before, at)
-end
-index_was_cleared(data, index, schedule, cleared)
-remove_departures()
+settle(before, dated, cleared)
 if not failure then
   notify(class, 'expire', db, data, dated)
 end

@@ -1,4 +1,5 @@
 -- include events
+-- include each
 local cleared, persisted = 0, {}
 
 local function persist(element)
@@ -13,12 +14,9 @@ local function persist(element)
   return 1
 end
 
-local replies = {}
-for i = first_element, #ARGV do
-  replies[#replies + 1] = persist(ARGV[i])
-  if failure then
-    return failure
-  end
+local replies = each(persist)
+if failure then
+  return failure
 end
 index_was_cleared(data, index, schedule, cleared)
 if not failure then

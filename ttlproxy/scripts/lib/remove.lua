@@ -1,12 +1,10 @@
-local cleared, removed = 0, 0
-batches(first_element, #ARGV, function(from, to)
-  cleared = cleared + (tonumber(index_clear(index, unpack(ARGV, from, to))) or 0)
-end)
+-- include clear
+clear(ARGV, first_element)
 if failure then
   return failure
 end
+local removed = 0
 batches(first_element, #ARGV, function(from, to)
   removed = removed + (tonumber(remove(unpack(ARGV, from, to))) or 0)
 end)
-index_was_cleared(data, index, schedule, cleared)
 return failure or removed

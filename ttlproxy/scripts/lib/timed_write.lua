@@ -1,13 +1,10 @@
 -- include events
--- include departures
--- The elements that were given a deadline: once they are written, `notify` says so.
-local dated = {}
-
+-- include settle
 -- Deadlines of elements that are about to be written: `at`, or none where at is nil; with `keep`,
--- elements that are there keep what they have. True where the elements are still to be written,
--- false where the deadline is already past and they are gone.
+-- elements that are there keep what they have. Where the deadline is already past they are gone.
+-- Gives those that have the new deadline.
 local function write_deadlines(elements, keep)
-  local before, cleared = index_first(index), 0
+  local before, dated, cleared = index_first(index), {}, 0
   local past = at and at <= now
   if not at then
     index_guard(index)
@@ -28,10 +25,17 @@ local function write_deadlines(elements, keep)
       end
     end
   end
-  if dated[1] then
-    index_was_set(db, prefix, data, index, schedule, now, before, at)
+  settle(before, dated, cleared)
+  return dated
+end
+
+-- Elements and their deadline: `write` writes them, unless their time is past.
+local function write_timed(elements, keep, write)
+  local dated = write_deadlines(elements, keep)
+  if not (failure or at and at <= now) then
+    write()
   end
-  index_was_cleared(data, index, schedule, cleared)
-  remove_departures()
-  return not past
+  if not failure then
+    notify(class, 'expire', db, data, dated)
+  end
 end

@@ -1,3 +1,4 @@
+-- include each
 local function left(element)
   if has(element) == 0 then
     return -2
@@ -10,8 +11,5 @@ local function left(element)
   return math.floor((math.max(deadline - base * now, 0) + unit - 1) / unit)
 end
 
-local replies = {}
-for i = first_element, #ARGV do
-  replies[#replies + 1] = left(ARGV[i])
-end
+local replies = each(left)
 return single == '1' and replies[1] or replies

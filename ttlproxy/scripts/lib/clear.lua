@@ -1,0 +1,8 @@
+-- Clears the deadlines of the elements, from `first` on.
+local function clear(elements, first)
+  local cleared = 0
+  batches(first, #elements, function(from, to)
+    cleared = cleared + (tonumber(index_clear(index, unpack(elements, from, to))) or 0)
+  end)
+  index_was_cleared(data, index, schedule, cleared)
+end

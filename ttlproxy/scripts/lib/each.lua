@@ -1,0 +1,10 @@
+-- What `answer` says of each element, up to the first failure.
+local function each(answer)
+  local replies = {}
+  for i = first_element, #ARGV do
+    if not failure then
+      replies[#replies + 1] = answer(ARGV[i])
+    end
+  end
+  return replies
+end

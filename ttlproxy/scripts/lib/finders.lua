@@ -1,0 +1,9 @@
+-- How each type says whether an element is there: nil, false or 0 where it is not.
+local function by(command)
+  return function(element)
+    return redis.call(command, data, element)
+  end
+end
+
+-- include list
+local finders = { hash = by('HEXISTS'), set = by('SISMEMBER'), zset = by('ZSCORE'), list = has }

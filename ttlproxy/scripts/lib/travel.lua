@@ -1,0 +1,12 @@
+-- A deadline goes along with an element that is new at the target.
+local function travel(element, deadline)
+  if not deadline then
+    index_was_cleared(target, target_index, schedule, index_clear(target_index, element))
+    return
+  end
+  local before = index_first(target_index)
+  index_set(target_index, element, deadline)
+  if not failure then
+    index_was_set(db, prefix, target, target_index, schedule, now, before, deadline)
+  end
+end
