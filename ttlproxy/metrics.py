@@ -9,10 +9,19 @@ class Metrics:
     """What the proxy has done since it was started.
 
     clients: now connected; accepted, refused: clients; held: chunks that waited for a reap;
-    reaped_elements: by type; swept_entries: index entries whose element was gone.
+    reaped_elements: by type; swept_entries: index entries whose element was gone;
+    refusals: requests of the proxy's own to which Redis has answered an error.
     """
 
-    __slots__ = ("accepted", "clients", "held", "reaped_elements", "refused", "swept_entries")
+    __slots__ = (
+        "accepted",
+        "clients",
+        "held",
+        "reaped_elements",
+        "refusals",
+        "refused",
+        "swept_entries",
+    )
 
     def __init__(self) -> None:
         self.clients = 0
@@ -20,6 +29,7 @@ class Metrics:
         self.refused = 0
         self.held = 0
         self.swept_entries = 0
+        self.refusals = 0
         self.reaped_elements: Counter[str] = Counter()
 
     def reaped(self, kind: str, count: int) -> None:

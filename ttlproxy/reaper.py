@@ -10,28 +10,29 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
 from uuid import uuid4
 
 from redis.asyncio import Redis
-from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
-from ttlproxy.link import LAYOUT, Link, Words, client, run, valid
+from ttlproxy.link import DUE, LAYOUT, Backoff, Link, client, everywhere, run, valid
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 
 log = logging.getLogger(__name__)
 
-_BACKOFF = ExponentialWithJitterBackoff(cap=2.0, base=0.05)
+_BACKOFF = Backoff(cap=2.0, base=0.05)
+# A key, or a schedule, that Redis refuses is tried again until somebody has mended it.
+_PARKED = Backoff(cap=30.0, base=0.05)
 # The longest sleep, for what no announcement told.
 _LONGEST_SLEEP_MS = 5000
 # Elements that a call may remove of each key where many keys share a batch, and what a call for one
 # more key costs, in elements (a call is about 15 us, a deletion 1.5 us).
 _KEY_COST = 10
 _NEVER = 1 << 62
+_UNREAD_MS = 1000
 # A request that was just forwarded has been carried out by then, unless something blocks it: what
 # it leaves behind after that is found when it falls due.
 _SWEEP_AFTER_MS = 200
@@ -70,6 +71,33 @@ def sweep_after_ms(took_ms: float) -> int:
     return max(_SWEEP_AFTER_MS, 10 * round(took_ms))
 
 
+class Parked:
+    """Keys whose reap Redis refuses: each is left alone for a while, and then for longer."""
+
+    def __init__(self) -> None:
+        self._until: dict[Place, tuple[int, int]] = {}  # ms of the server's clock, failures
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def park(self, place: Place, now_ms: int) -> None:
+        """It was refused just now."""
+        failures = self._until.get(place, (0, 0))[1] + 1
+        self._until[place] = (now_ms + round(_PARKED.compute(failures) * 1000), failures)
+
+    def holds(self, place: Place, now_ms: int) -> bool:
+        """Whether it is not to be tried yet."""
+        return self._until.get(place, (0, 0))[0] > now_ms
+
+    def first_ms(self) -> int:
+        """When one is to be tried again."""
+        return min((until_ms for until_ms, _ in self._until.values()), default=_NEVER)
+
+    def forget(self, now_ms: int) -> None:
+        """All that could be tried by now has been: those that were not refused again are mended."""
+        self._until = {place: held for place, held in self._until.items() if held[0] > now_ms}
+
+
 class Reaper:
     """Deletes what is past its deadline, for everybody."""
 
@@ -82,6 +110,7 @@ class Reaper:
         self._wake = asyncio.Event()
         self._next_ms = _NEVER  # of the server's clock
         self._sweeps: dict[Place, int] = {}  # when each is to be done
+        self._parked = Parked()
         self._sweep_after_ms = _SWEEP_AFTER_MS
         self._lease_until_ms = 0
         link.registry.on_announcement(self._announced)
@@ -101,6 +130,8 @@ class Reaper:
                     failures = 0
             except RedisError as trouble:
                 failures += 1
+                if isinstance(trouble, ResponseError):
+                    self._link.refusals.note("the reaper's requests", trouble)
                 level = logging.INFO if failures == 1 else logging.DEBUG
                 log.log(level, "the reaper waits: %s", trouble)
                 await asyncio.sleep(_BACKOFF.compute(failures))
@@ -145,13 +176,18 @@ class Reaper:
         self._next_ms = _NEVER
         await self._sweep(redis)
         databases = self._link.registry.databases()
-        while due := await self._due(redis, databases):
+        while True:
+            now_ms = self._link.clock.now_ms()
+            due = await self._due(redis, databases, now_ms)
+            if not due:
+                break
             if not await self._hold_lease(redis):
                 # Somebody else is at it. See whether it is done well before the lease would end.
-                self._at_the_latest(self._link.clock.now_ms() + self._settings.lease_ms // 3)
+                self._at_the_latest(now_ms + self._settings.lease_ms // 3)
                 return
             await self._reap(redis, deque(due))
-        await self._plan_next(redis, databases)
+        self._parked.forget(now_ms)
+        await self._plan_next(redis, databases, now_ms)
 
     async def _sleep(self) -> None:
         """Until past the next deadline, or until woken."""
@@ -166,23 +202,21 @@ class Reaper:
                 self._next_ms = min(self._next_ms, now_ms)
         self._wake.clear()
 
-    async def _due(self, redis: Redis, databases: Iterable[int]) -> list[Place]:
-        """Keys that need attention now."""
-        return await self._link.due(redis, databases, self._link.clock.now_ms())
+    async def _due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[Place]:
+        """Keys that need attention now, but for those that are parked."""
+        due, unread = await self._link.due(redis, databases, now_ms, DUE + len(self._parked))
+        if unread:
+            self._at_the_latest(now_ms + _UNREAD_MS)
+        return [place for place in due if not self._parked.holds(place, now_ms)]
 
-    async def _plan_next(self, redis: Redis, databases: Iterable[int]) -> None:
-        words = (b"ZRANGE", self._link.keys.schedule, 0, 0, b"WITHSCORES")
-        for _, head in await self._ask(redis, databases, words):
+    async def _plan_next(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
+        """Wakes for what falls due next; all that was due by now has been reaped, or is parked."""
+        self._at_the_latest(self._parked.first_ms())
+        since = (b"ZRANGEBYSCORE", self._link.keys.schedule, now_ms, b"+inf")
+        heads, _ = await everywhere(redis, databases, (*since, b"WITHSCORES", b"LIMIT", 0, 1))
+        for head in heads.values():
             if head:
                 self._at_the_latest(int(head[1]))
-
-    async def _ask(
-        self, redis: Redis, databases: Iterable[int], words: Words
-    ) -> list[tuple[int, list[Any]]]:
-        """The same request in several databases: (db, reply)."""
-        asked = list(databases)
-        replies = await run(redis, [(db, words) for db in asked])
-        return [(db, valid(reply)) for db, reply in zip(asked, replies, strict=True)]
 
     async def _reap(self, redis: Redis, queue: deque[Place]) -> None:
         """Goes round the due keys, so that a large one starves no other."""
@@ -190,12 +224,14 @@ class Reaper:
         while queue and await self._hold_lease(redis):
             limits = plan(queue, self._batch)
             began = clock.reading()
-            more, ghosts = await self._link.reap(redis, limits)
+            outcome = await self._link.reap(redis, limits)
             took_ms = clock.reading() - began
             self._batch = adapt(self._batch, took_ms, settings.reap_budget_ms, settings.reap_batch)
             await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms) / 1000)
-            queue.extend(more)
-            self.sweep(ghosts)
+            queue.extend(outcome.more)
+            self.sweep(outcome.ghosts)
+            for place in outcome.refused:
+                self._parked.park(place, clock.now_ms())
 
     async def _hold_lease(self, redis: Redis) -> bool:
         """Takes the lease, or keeps it while more than two thirds of it are left."""

@@ -176,6 +176,10 @@ class Registry:
         for key, bound in bounds:
             keys[key] = min(bound, keys.get(key, bound))
 
+    def load_known(self, db: int) -> None:
+        """The schedule of a database cannot be read: what was known of it stays."""
+        self.load(db, self._dbs.get(db, {}).items())
+
     def end_load(self) -> None:
         """All schedules are read: what is neither in them nor pinned is forgotten."""
         if self._staged is None:

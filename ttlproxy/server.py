@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import cast
 
 from ttlproxy.config import Listen, Settings
-from ttlproxy.errors import REFUSED
+from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.handover import Taker
 from ttlproxy.link import Link
 from ttlproxy.link.connections import tls_context
@@ -281,8 +281,7 @@ class Client(asyncio.Protocol):
         places, session.reap = session.reap, set()
         databases, session.reap_in = session.reap_in, set()
         unswept, session.unswept = session.unswept, set()
-        async with asyncio.timeout(self._server.settings.hold_max):
-            await self._link.reaped(places, databases, unswept)
+        await self._link.reaped(places, databases, unswept)
         self._to_redis(out)
         self._after(session)
         self._go_on()
@@ -308,6 +307,8 @@ class Client(asyncio.Protocol):
             return
         if isinstance(trouble, TimeoutError):
             log.warning("a client is closed: Redis was away for longer than hold_max")
+        elif isinstance(trouble, ReapRefused):
+            log.warning("a client is closed: Redis refuses, for longer than hold_max: %s", trouble)
         else:
             log.error("a client is closed", exc_info=trouble)
         self._transport.abort()

@@ -9,19 +9,20 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Rules, grants, natives
 from ttlproxy.config import Settings, Upstream
-from ttlproxy.errors import UnfitUpstream, UpstreamError
+from ttlproxy.errors import ReapRefused, UnfitUpstream, UpstreamError
 from ttlproxy.keys import Keys
+from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
-from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.pushes import Pushes
-from ttlproxy.link.reaps import Reap, SessionReaps
+from ttlproxy.link.reaps import Ask, Reap, SessionReaps
+from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.status import section
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.metrics import Metrics
@@ -36,10 +37,10 @@ log = logging.getLogger(__name__)
 LAYOUT = 1
 
 _BEAT_S = 1.0
-_BACKOFF = ExponentialWithJitterBackoff(cap=2.0, base=0.05)
+_BACKOFF = Backoff(cap=2.0, base=0.05)
 _PAGE = 1000
 # Due keys that are looked up at a time.
-_DUE = 4096
+DUE = 4096
 _OLDEST = (6, 2)
 _SUBKEY_EVENTS = (8, 8)
 _HASH_DEADLINES = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
@@ -80,8 +81,9 @@ class Link:
         self.serving = False
         self.tried = asyncio.Event()
         self.upstream = upstream
-        self.reap = Reap(self.caller, self.registry, self.clock, metrics)
-        self.sweep = Sweep(self.caller, metrics)
+        self.refusals = Refusals(metrics)
+        self.reap = Reap(self.caller, self.registry, self.clock, metrics, self.refusals)
+        self.sweep = Sweep(self.caller, metrics, self.refusals)
         self.on_ghosts: Callable[[Iterable[Place]], None] = lambda places: None
         self._settings = settings
         self._metrics = metrics
@@ -106,24 +108,39 @@ class Link:
     ) -> None:
         """Ends when what is due now at these places, and in all of these databases, is gone.
 
-        And what is `unswept` is swept, however long Redis is away.
+        And what is `unswept` is swept. Where that takes longer than hold_max: raises ReapRefused if
+        Redis answers errors, TimeoutError if it is away.
         """
-        while True:
-            await self.ready.wait()
-            assert self._session_reaps
-            with suppress(UpstreamError):  # the link was lost: ask in its next life
-                await asyncio.shield(self._session_reaps.ask(places, databases, unswept))
-                return
+        ask: Ask | None = None
+        try:
+            async with asyncio.timeout(self._settings.hold_max):
+                while True:
+                    await self.ready.wait()
+                    assert self._session_reaps
+                    ask = self._session_reaps.ask(places, databases, unswept)
+                    with suppress(UpstreamError):  # the link was lost: ask in its next life
+                        await ask.done
+                        return
+        except TimeoutError:
+            if ask is None or ask.refusal is None:
+                raise
+            raise ReapRefused(str(ask.refusal)) from None
 
     def _section(self) -> bytes:
         return section(self.clock.reading() - self._began, self.registry, self._metrics)
 
-    async def due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[Place]:
-        """Keys that need attention, the earliest of each database first; not all, where many do."""
-        words = (b"ZRANGEBYSCORE", self.keys.schedule, b"-inf", b"(%d" % now_ms, b"LIMIT", 0, _DUE)
-        asked = list(databases)
-        pages = await run(redis, [(db, words) for db in asked])
-        return [(db, key) for db, page in zip(asked, pages, strict=True) for key in valid(page)]
+    async def due(
+        self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
+    ) -> tuple[list[Place], dict[int, ResponseError]]:
+        """Keys that need attention, the earliest of each database first; not all, where many do.
+
+        And the databases whose schedule Redis does not let us read.
+        """
+        words = (b"ZRANGEBYSCORE", self.keys.schedule, b"-inf", b"(%d" % now_ms, b"LIMIT", 0, most)
+        pages, refused = await everywhere(redis, databases, words)
+        for db, refusal in refused.items():
+            self._unread(db, refusal)
+        return [(db, key) for db, page in pages.items() for key in page], refused
 
     async def run(self) -> None:
         """Connects, stays connected, and starts anew after a loss. Raises UnfitUpstream only."""
@@ -240,15 +257,27 @@ class Link:
         self._reload = False
         self.registry.begin_load()
         for db in await self._databases(redis):
-            cursor = b"0"
-            while True:
-                words = (b"ZSCAN", self.keys.schedule, cursor, b"COUNT", _PAGE)
-                cursor, entries = valid((await run(redis, [(db, words)]))[0])
-                scores = map(int, entries[1::2])
-                self.registry.load(db, zip(entries[::2], scores, strict=True))
-                if cursor == b"0":
-                    break
+            try:
+                await self._load_schedule(redis, db)
+            except ResponseError as refusal:
+                self._unread(db, refusal)
+                if not self.serving:
+                    raise  # nothing is known yet, so nothing can be promised
+                self.registry.load_known(db)
         self.registry.end_load()
+
+    async def _load_schedule(self, redis: Redis, db: int) -> None:
+        cursor = b"0"
+        while True:
+            words = (b"ZSCAN", self.keys.schedule, cursor, b"COUNT", _PAGE)
+            cursor, entries = valid((await run(redis, [(db, words)]))[0])
+            scores = map(int, entries[1::2])
+            self.registry.load(db, zip(entries[::2], scores, strict=True))
+            if cursor == b"0":
+                return
+
+    def _unread(self, db: int, refusal: ResponseError) -> None:
+        self.refusals.note(f"to read the schedule of database {db}", refusal)
 
     async def _databases(self, redis: Redis) -> list[int]:
         """The logical databases that hold keys."""
@@ -323,10 +352,9 @@ class Link:
         """Whether most of what the registry holds has been reaped by others."""
         if len(self.registry) < 2 * _PAGE:
             return False
-        sizes = await run(
-            redis, [(db, (b"ZCARD", self.keys.schedule)) for db in self.registry.databases()]
-        )
-        return len(self.registry) > 2 * sum(size for size in sizes if isinstance(size, int))
+        words = (b"ZCARD", self.keys.schedule)
+        sizes, refused = await everywhere(redis, self.registry.databases(), words)
+        return not refused and len(self.registry) > 2 * sum(sizes.values())
 
     def _is_serving(self, serving: bool) -> None:
         self.serving = serving

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 Words = Sequence[bytes | int]
 
@@ -17,16 +17,28 @@ async def run(redis: Redis, requests: Iterable[tuple[int, Words]]) -> list[objec
     Raises redis-py's ConnectionError or TimeoutError.
     """
     pipeline = redis.pipeline(transaction=False)
-    wanted: list[int] = []
+    wanted: list[tuple[int, int, int]] = []  # its database; where the replies stand, SELECT's too
     current: int | None = None
+    selected = 0
     for db, words in requests:
         if db != current:
+            selected = len(pipeline.command_stack)
             pipeline.execute_command(b"SELECT", db)
             current = db
-        wanted.append(len(pipeline.command_stack))
+        wanted.append((db, selected, len(pipeline.command_stack)))
         pipeline.execute_command(*words)
     replies = await pipeline.execute(raise_on_error=False)
-    return [replies[at] for at in wanted]
+    return [_outcome(db, replies[select], replies[at]) for db, select, at in wanted]
+
+
+async def everywhere(
+    redis: Redis, databases: Iterable[int], words: Words
+) -> tuple[dict[int, Any], dict[int, ResponseError]]:
+    """The same request in several databases: the replies, and Redis's errors, by database."""
+    asked = list(databases)
+    replies = dict(zip(asked, await run(redis, [(db, words) for db in asked]), strict=True))
+    refused = {db: refusal for db, reply in replies.items() if (refusal := error(reply))}
+    return {db: valid(reply) for db, reply in replies.items() if db not in refused}, refused
 
 
 def valid(reply: object) -> Any:
@@ -39,3 +51,17 @@ def valid(reply: object) -> Any:
 def error(reply: object) -> ResponseError | None:
     """The reply where it is an error of Redis."""
     return reply if isinstance(reply, ResponseError) else None
+
+
+def _outcome(db: int, selected: object, reply: object) -> object:
+    """The reply, unless the request was carried out in another database than it was meant for.
+
+    Who may not SELECT is in the first one; a number that is out of range came from a client that
+    believes its own SELECT, and nothing is there.
+    """
+    refusal = error(selected)
+    if refusal is None or "out of range" in str(refusal):
+        return reply
+    if db == 0 and isinstance(refusal, NoPermissionError):
+        return reply
+    return refusal

@@ -1,51 +1,73 @@
-"""Reaps on behalf of sessions: those that ask in the same moment share one round trip."""
+"""Reaps on behalf of sessions: those that ask in the same moment share one round trip.
+
+What Redis refuses holds up those who wait for it, and nobody else: they are asked for again, with
+pauses, until it is done or nobody waits any more.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from redis.asyncio import Redis
-from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.errors import UpstreamError
+from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
-from ttlproxy.link.pipeline import run
+from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
 
 # Elements that a key may always lose in one call, however many keys share the batch.
 _LEAST = 16
-_BACKOFF = ExponentialWithJitterBackoff(cap=0.5, base=0.01)
+_BACKOFF = Backoff(cap=0.5, base=0.01)
 
 
-Due: TypeAlias = Callable[[Redis, Iterable[int], int], Awaitable[list[Place]]]
+Due: TypeAlias = Callable[
+    [Redis, Iterable[int], int], Awaitable[tuple[list[Place], dict[int, ResponseError]]]
+]
 """Some of the keys in these databases that need attention at an instant: see Link.due."""
+
+
+class Outcome(NamedTuple):
+    """What a reap has left.
+
+    more: where more may be due; ghosts: where the index has entries without an element;
+    refused: where Redis has answered an error
+    """
+
+    more: set[Place]
+    ghosts: set[Place]
+    refused: dict[Place, ResponseError]
 
 
 class Reap:
     """The reap script: called for a number of keys at once, its answers written down."""
 
     def __init__(
-        self, caller: Caller, registry: Registry, clock: ServerClock, metrics: Metrics
+        self,
+        caller: Caller,
+        registry: Registry,
+        clock: ServerClock,
+        metrics: Metrics,
+        refusals: Refusals,
     ) -> None:
         self._caller = caller
         self._registry = registry
         self._clock = clock
         self._metrics = metrics
+        self._refusals = refusals
 
-    async def __call__(
-        self, redis: Redis, limits: dict[Place, int]
-    ) -> tuple[set[Place], set[Place]]:
+    async def __call__(self, redis: Redis, limits: dict[Place, int]) -> Outcome:
         """Removes due elements, at most `limits[place]` at each place.
 
-        Gives the places where more may be due, and those whose index has entries without an
-        element. Raises redis-py's exceptions.
+        Raises redis-py's ConnectionError or TimeoutError.
         """
         sent = self._clock.reading()
         for place in limits:
@@ -59,33 +81,69 @@ class Reap:
             for place in limits:
                 self._registry.no_longer_reaping(place)
 
-    def _learn(
-        self, limits: dict[Place, int], replies: list[object], sent: float
-    ) -> tuple[set[Place], set[Place]]:
-        """Writes the answers down; gives what `__call__` does."""
-        more, ghosts = set(), set()
+    def _learn(self, limits: dict[Place, int], replies: list[object], sent: float) -> Outcome:
+        """Writes the answers down."""
+        outcome = Outcome(set(), set(), {})
         for place, reply in zip(limits, replies, strict=True):
             if isinstance(reply, NoScriptError):
                 self._caller.flushed()
-                more.add(place)
+                outcome.more.add(place)
                 continue
-            if isinstance(reply, Exception):
-                raise reply
-            assert isinstance(reply, list)
-            now_ms, removed, first_ms, has_ghosts, kind = reply
+            if refusal := error(reply):
+                self._refusals.note(f"to reap in database {place[0]}", refusal)
+                outcome.refused[place] = refusal
+                continue
+            now_ms, removed, first_ms, has_ghosts, kind = valid(reply)
             self._clock.learn(now_ms, sent)
             self._registry.reaped(place, first_ms if first_ms >= 0 else None)
             self._metrics.reaped(kind.decode(), removed)
             if 0 <= first_ms < now_ms:
-                more.add(place)
+                outcome.more.add(place)
             elif has_ghosts:
-                ghosts.add(place)
-        return more, ghosts
+                outcome.ghosts.add(place)
+        return outcome
 
     def _words(self, place: Place, limit: int) -> tuple[bytes, ...]:
         db, key = place
         call = Call("reap", (key,), (b"%d" % limit,))
         return self._caller.words(call, b"%d" % db)
+
+
+class Ask:
+    """What a session waits for.
+
+    done: nothing is due any more at these places and in all of these databases, and what was
+      `unswept` is swept; an UpstreamError where the link was lost before
+    refusal: the error for which it is not done yet
+    """
+
+    __slots__ = ("databases", "done", "failures", "places", "refusal", "unswept")
+
+    def __init__(
+        self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
+    ) -> None:
+        self.places = set(places)
+        self.databases = set(databases)
+        self.unswept = set(unswept)
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.refusal: ResponseError | None = None
+        self.failures = 0
+
+    def served(self, refused: dict[Place, ResponseError], closed: dict[int, ResponseError]) -> None:
+        """All has been tried; Redis has refused it at these places, and in these databases."""
+        concerned = [refused[place] for place in self.places | self.unswept if place in refused]
+        concerned += [closed[db] for db in self.databases if db in closed]
+        if concerned:
+            self.failures += 1
+            self.refusal = concerned[0]
+        elif not self.done.done():
+            self.done.set_result(None)
+
+    def lost(self) -> None:
+        """It has to be asked for anew."""
+        if not self.done.done():
+            self.done.set_exception(UpstreamError("the link was lost"))
+            self.done.exception()  # nobody need be waiting
 
 
 class SessionReaps:
@@ -108,71 +166,85 @@ class SessionReaps:
         self._redis = redis
         self._batch = batch
         self._on_ghosts = on_ghosts
-        self._wanted: set[Place] = set()
-        self._databases: set[int] = set()
-        self._unswept: set[Place] = set()
-        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._new: list[Ask] = []
+        self._served: list[Ask] = []
+        self._refused: list[Ask] = []
+        self._again: asyncio.TimerHandle | None = None
         self._asked = asyncio.Event()
 
     def ask(
         self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
-    ) -> asyncio.Future[None]:
-        """Done when what was due, at the time of asking, is gone: there, and in those databases.
-
-        And when what is `unswept` has been swept.
-        """
-        self._wanted.update(places)
-        self._databases.update(databases)
-        self._unswept.update(unswept)
+    ) -> Ask:
+        """To be served in the next round; who does not wait any more cancels its `done`."""
+        ask = Ask(places, databases, unswept)
+        self._new.append(ask)
         self._asked.set()
-        return self._done
+        return ask
 
     async def run(self) -> None:
-        """Serves until cancelled; a failure ends it, and those who wait get an UpstreamError."""
+        """Serves until cancelled; the loss of the connection ends it."""
         while True:
             await self._asked.wait()
-            wanted, databases, unswept = self._wanted, self._databases, self._unswept
-            done = self._done
-            self._wanted, self._databases, self._unswept = set(), set(), set()
-            self._done = asyncio.get_running_loop().create_future()
             self._asked.clear()
-            try:
-                await self._serve(wanted, databases, unswept)
-            except BaseException:
-                _fail(done)
-                raise
-            done.set_result(None)
+            self._served, self._new = self._new, []
+            await self._serve(self._served)
+            self._refused += [ask for ask in self._served if not ask.done.done()]
+            self._served = []
+            self._ask_again_later()
 
     def stop(self) -> None:
         """Sessions that still wait have to ask anew."""
-        _fail(self._done)
+        if self._again is not None:
+            self._again.cancel()
+        for ask in (*self._new, *self._served, *self._refused):
+            ask.lost()
 
-    async def _serve(self, places: set[Place], databases: set[int], unswept: set[Place]) -> None:
-        now_ms, failures = self._clock.now_ms(), 0
-        met: set[Place] = set()
-        while True:
-            try:
-                for place in list(unswept):
-                    await self._sweep(self._redis, place)
-                    unswept.remove(place)
-                if databases and not places:
-                    # Once for each: what is due by the clock here may not yet be by the server's.
-                    places = set(await self._due(self._redis, databases, now_ms)) - met
-                    met |= places
-                if not places:
-                    return
-                limit = max(self._batch // len(places), _LEAST)
-                places, ghosts = await self._reap(self._redis, dict.fromkeys(places, limit))
-            except ReadOnlyError:
-                return  # before a replica nothing can be reaped: reads pass
-            except ResponseError:
-                # BUSY, LOADING, MASTERDOWN: it passes. How long a session waits is its own matter.
-                failures += 1
-                await asyncio.sleep(_BACKOFF.compute(failures))
-                continue
-            self._on_ghosts(ghosts)
+    def _ask_again_later(self) -> None:
+        """BUSY passes, and what is broken may be mended. How long a session waits is its matter."""
+        if self._refused and self._again is None:
+            failures = max(ask.failures for ask in self._refused)
+            loop = asyncio.get_running_loop()
+            self._again = loop.call_later(_BACKOFF.compute(failures), self._ask_again)
 
+    def _ask_again(self) -> None:
+        self._again = None
+        self._new += [ask for ask in self._refused if not ask.done.done()]
+        self._refused = []
+        if self._new:
+            self._asked.set()
 
-def _fail(done: asyncio.Future[None]) -> None:
-    done.set_exception(UpstreamError("the link was lost"))
-    done.exception()  # nobody need be waiting
+    async def _serve(self, asks: list[Ask]) -> None:
+        """One attempt at all that is asked for."""
+        refused: dict[Place, ResponseError] = {}
+        for place in set[Place]().union(*(ask.unswept for ask in asks)):
+            if refusal := await self._sweep(self._redis, place):
+                refused[place] = refusal
+        now_ms = self._clock.now_ms()
+        refused |= await self._reap_all(set().union(*(ask.places for ask in asks)))
+        databases, met = set[int]().union(*(ask.databases for ask in asks)), set[Place]()
+        closed: dict[int, ResponseError] = {}
+        while databases:
+            due, unread = await self._due(self._redis, databases, now_ms)
+            # Once for each: what is due by the clock here may not yet be by the server's.
+            places = set(due) - met
+            met |= places
+            refused |= await self._reap_all(places)
+            closed |= unread
+            if not places:
+                break
+        # Before a replica nothing can be reaped: reads pass.
+        refused = {at: why for at, why in refused.items() if not isinstance(why, ReadOnlyError)}
+        closed |= {db: why for (db, _), why in refused.items()}
+        for ask in asks:
+            ask.served(refused, closed)
+
+    async def _reap_all(self, places: set[Place]) -> dict[Place, ResponseError]:
+        """Until nothing is due at these places; gives what Redis refuses."""
+        refused: dict[Place, ResponseError] = {}
+        while places:
+            limit = max(self._batch // len(places), _LEAST)
+            outcome = await self._reap(self._redis, dict.fromkeys(places, limit))
+            self._on_ghosts(outcome.ghosts)
+            refused |= outcome.refused
+            places = outcome.more
+        return refused

@@ -22,6 +22,7 @@ def section(uptime_ms: float, registry: Registry, metrics: Metrics) -> bytes:
         "held_chunks": metrics.held,
         "reaped_elements": sum(metrics.reaped_elements.values()),
         "swept_entries": metrics.swept_entries,
+        "refusals": metrics.refusals,
     }
     lines = [f"{name}:{value}" for name, value in fields.items()]
     for kind, count in sorted(metrics.reaped_elements.items()):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, ResponseError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.refusals import Refusals
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 
@@ -17,12 +18,16 @@ _PAGE = b"500"
 class Sweep:
     """The sweep script, called until it has gone through a whole index."""
 
-    def __init__(self, caller: Caller, metrics: Metrics) -> None:
+    def __init__(self, caller: Caller, metrics: Metrics, refusals: Refusals) -> None:
         self._caller = caller
         self._metrics = metrics
+        self._refusals = refusals
 
-    async def __call__(self, redis: Redis, place: Place) -> None:
-        """Sweeps one index. Raises redis-py's exceptions."""
+    async def __call__(self, redis: Redis, place: Place) -> ResponseError | None:
+        """Sweeps one index; gives the error for which Redis does not let it.
+
+        Raises redis-py's ConnectionError or TimeoutError.
+        """
         cursor = b"0"
         while True:
             try:
@@ -30,9 +35,12 @@ class Sweep:
             except NoScriptError:
                 self._caller.flushed()
                 continue
+            except ResponseError as refusal:
+                self._refusals.note(f"to sweep in database {place[0]}", refusal)
+                return refusal
             self._metrics.swept_entries += dropped
             if cursor == b"0":
-                return
+                return None
 
     async def _page(self, redis: Redis, place: Place, cursor: bytes) -> tuple[bytes, int]:
         """The next cursor, and how many entries were dropped."""

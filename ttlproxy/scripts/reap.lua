@@ -12,7 +12,7 @@ local function all_by(command)
   return function(elements)
     local removed = 0
     batches(1, #elements, function(from, to)
-      removed = removed + redis.call(command, data, unpack(elements, from, to))
+      removed = removed + (tonumber(try(command, data, unpack(elements, from, to))) or 0)
     end)
     return removed
   end
@@ -34,8 +34,7 @@ if kind == 'list' then
   limit = math.max(limit, math.floor(redis.call('LLEN', data) / 32))
 end
 local due = index_due(index, now, limit)
-if due.err and string.find(due.err, 'WRONGTYPE', 1, true) then
-  -- Somebody has put something else there. To keep it would hold up all who ask for a reap.
+if is_no_index(due) then
   index_drop(data, index, schedule)
   return failure or { now, 0, -1, 0, kind }
 elseif due.err then
@@ -54,10 +53,14 @@ if wants(letter) then
   notify(letter, 'expired', db, data, expired)
 end
 
-batches(1, #due, function(from, to)
-  redis.call('ZREM', index, unpack(due, from, to))
-end)
+-- Unlike elsewhere the elements go first: where that is refused, they keep their deadlines.
 local removed = removers[kind](due)
+batches(1, #due, function(from, to)
+  index_clear(index, unpack(due, from, to))
+end)
+if failure then
+  return failure
+end
 local first = index_reschedule(data, index, schedule, now)
 local ghosts = redis.call('ZCARD', index) > redis.call(lengths[kind], data)
 return failure or { now, removed, first or -1, ghosts and 1 or 0, kind }

@@ -16,7 +16,13 @@ if kind == 'list' then
   -- One walk for all, where the index has no more entries than the list.
   count = math.max(count, redis.call('LLEN', data))
 end
-local page = redis.call('ZSCAN', index, cursor, 'COUNT', count)
+local page = redis.pcall('ZSCAN', index, cursor, 'COUNT', count)
+if is_no_index(page) then
+  index_drop(data, index, schedule)
+  return failure or { '0', 0 }
+elseif page.err then
+  return page
+end
 local elements = {}
 for i = 1, #page[2], 2 do
   elements[#elements + 1] = page[2][i]

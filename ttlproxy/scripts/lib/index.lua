@@ -32,6 +32,12 @@ local function index_due(index, now, limit)
   return redis.pcall('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', 0, limit)
 end
 
+-- Whether Redis said so of something that somebody has put in the place of an index. To keep it would
+-- hold up all who ask for a reap or a sweep.
+local function is_no_index(reply)
+  return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+
 -- Elements in the order of their deadlines: all, or those from one place to another.
 local function index_elements(index, from, to)
   return redis.call('ZRANGE', index, from or 0, to or -1)

@@ -1,0 +1,200 @@
+"""What Redis refuses the proxy's own user, or what somebody has broken: those who need it wait, and
+are closed in the end; nobody else notices, and the log says why."""
+
+import pytest
+
+from tests.asked import calls
+from tests.conftest import StartProxy, StartServer
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy, Server
+from ttlproxy.keys import Keys
+from ttlproxy.link import Backoff
+from ttlproxy.reaper import Parked
+
+CLOSED = "a client is closed: Redis refuses"
+KEYS = Keys()
+
+
+def _due(server: Server, db: int, *keys: str) -> None:
+    """Hashes and, where the name begins with s, sets whose one element is past its deadline."""
+    with Connection(server.port) as direct:
+        direct.ask("SELECT", db)
+        for key in keys:
+            direct.ask(*(("SADD", key, "e") if key[0] == "s" else ("HSET", key, "e", "v")))
+            direct.ask("ZADD", KEYS.index(key.encode()), 1, "e")
+            direct.ask("ZADD", KEYS.schedule, 1, key)
+
+
+def _lease(server: Server, *words: str) -> None:
+    """While somebody else has the lease, only those are reaped for whom a client asks."""
+    with Connection(server.port) as direct:
+        direct.ask(*words)
+
+
+def _before(server: Server, start_proxy: StartProxy, *settings: str) -> Proxy:
+    """A proxy whose own user has every right as yet."""
+    with Connection(server.port) as direct:
+        direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "&*", "+@all")
+    return start_proxy(f"redis://proxy:word@127.0.0.1:{server.port}", *settings)
+
+
+def _set_user(server: Server, rule: str) -> None:
+    with Connection(server.port) as direct:
+        assert direct.ask("ACL", "SETUSER", "proxy", rule) == b"+OK\r\n"
+
+
+def _beats(server: Server, count: int) -> None:
+    until = calls(server.port, "time") + count
+    wait_until(lambda: calls(server.port, "time") >= until, f"{count} more heartbeats")
+
+
+def test_a_right_that_is_missing_holds_up_those_who_need_it_and_nobody_else(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    _lease(server, "SET", "__ttl:lease", "somebody")
+    _due(server, 0, "h", "s")
+    proxy = _before(server, start_proxy, "--hold-max", "0.5")
+    _set_user(server, "-hdel")
+    with (
+        Connection(proxy.port) as one,
+        Connection(proxy.port) as two,
+        Connection(proxy.port) as app,
+        Connection(server.port) as direct,
+    ):
+        one.send(command("HGETALL", "h"))
+        two.send(command("HLEN", "h"))
+        assert app.ask("SCARD", "s") == b":0\r\n"
+        assert one.read_to_end() == two.read_to_end() == b"", "no made-up reply"
+        assert app.ask("SCARD", "s") == b":0\r\n"
+        wait_until(lambda: proxy.stderr.count(CLOSED) == 2, "both ends told")
+        assert proxy.stderr.count("Redis refuses to reap in database 0: ") == 1
+        (refusals,) = [
+            line for line in app.ask("INFO", "ttlproxy").split(b"\r\n") if b"refusals" in line
+        ]
+        assert int(refusals.split(b":")[1]) > 1
+        assert direct.ask("ZSCORE", KEYS.index(b"h"), "e") == b"$1\r\n1\r\n", "it has its deadline"
+        _set_user(server, "+hdel")
+        assert app.ask("HLEN", "h") == b":0\r\n"
+
+
+def test_the_reaper_goes_on_past_keys_that_it_may_not_reap(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = _before(server, start_proxy, "--reap-batch", "10")
+    _set_user(server, "-hdel")
+    _due(server, 0, "h:1", "h:2", "s")
+    with Connection(proxy.port) as app, Connection(server.port) as direct:
+        app.ask("SADDEX", "stays", 1000, "m")
+        app.ask("SADDEX", "other", "PX", "1", "MEMBERS", "1", "m")  # wakes the reaper
+        wait_until(lambda: direct.ask("EXISTS", "s", "other") == b":0\r\n", "both sets gone")
+        assert direct.ask("EXISTS", "h:1", "h:2") == b":2\r\n"
+        _beats(server, 1)
+        before = calls(server.port, "evalsha")
+        _beats(server, 3)
+        assert calls(server.port, "evalsha") - before < 200, "it does not spin"
+        _set_user(server, "+hdel")
+        wait_until(lambda: direct.ask("EXISTS", "h:1", "h:2") == b":0\r\n", "both gone", 40)
+    assert proxy.stderr.count("Redis refuses") == 1
+
+
+def test_a_request_is_not_carried_out_in_a_database_it_was_not_meant_for(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    _lease(server, "SET", "__ttl:lease", "somebody")
+    _due(server, 3, "h")
+    proxy = _before(server, start_proxy, "--hold-max", "0.5")
+    _set_user(server, "-select")
+    with Connection(proxy.port) as app:
+        assert app.ask("SELECT", 3) == b"+OK\r\n"
+        app.send(command("HGETALL", "h"))
+        assert app.read_to_end() == b""
+    wait_until(lambda: CLOSED in proxy.stderr, "the reason told")
+
+
+def test_a_list_is_moved_to_where_somebody_has_overwritten_the_index(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as app, Connection(server.port) as direct:
+        app.ask("RPUSH", "from", "a")
+        app.ask("LPUSHEX", "to", 100, "b")
+        direct.ask("SET", KEYS.index(b"to"), "no index")
+        assert app.ask("BLMOVE", "from", "to", "LEFT", "RIGHT", 1) == b"$1\r\na\r\n"
+        assert direct.ask("EXISTS", KEYS.index(b"to")) == b":0\r\n"
+    assert "Redis refuses" not in proxy.stderr
+
+
+def test_a_schedule_that_somebody_has_overwritten_stops_its_own_database_only(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    _lease(server, "SET", "__ttl:lease", "somebody")
+    _due(server, 3, "h")
+    proxy = start_proxy(server.url, "--hold-max", "0.5")
+    with (
+        Connection(server.port) as direct,
+        Connection(proxy.port) as waits,
+        Connection(proxy.port) as app,
+    ):
+        direct.ask("SELECT", 3)
+        direct.ask("SET", KEYS.schedule, "no schedule")
+        assert waits.ask("SELECT", 3) == b"+OK\r\n"
+        waits.send(command("HGETALL", "h"))
+        app.ask("HSETEX", "g", "PX", 50, "FIELDS", 1, "e", "v")
+        wait_until(lambda: app.ask("HLEN", "g") == b":0\r\n", "the other database served")
+        assert waits.read_to_end() == b""
+        wait_until(lambda: CLOSED in proxy.stderr, "the reason told")
+        _lease(server, "DEL", "__ttl:lease")
+        app.ask("HSETEX", "g", "PX", 1, "FIELDS", 1, "e", "v")
+        direct.ask("SELECT", 0)
+        wait_until(lambda: direct.ask("EXISTS", "g") == b":0\r\n", "the other database reaped")
+        app.ask("FLUSHDB")  # after which the schedules are read anew
+        _beats(server, 3)
+        assert app.ask("PING") == b"+PONG\r\n"
+    for refused in ("to reap in", "to read the schedule of"):
+        assert proxy.stderr.count(f"Redis refuses {refused} database 3: WRONGTYPE") == 1
+    assert "is away" not in proxy.stderr
+
+
+def test_a_proxy_that_cannot_read_a_schedule_serves_nobody_and_says_why(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("SELECT", 3)
+        direct.ask("SET", KEYS.schedule, "no schedule")
+        proxy = start_proxy(server.url)
+        with Connection(proxy.port) as app:
+            assert app.read_to_end().startswith(b"-ERR ttlproxy has no connection to Redis")
+        assert proxy.stderr.count("Redis refuses to read the schedule of database 3: WRONG") == 1
+        direct.ask("DEL", KEYS.schedule)
+
+    def serves() -> bool:
+        with Connection(proxy.port) as app:
+            return app.ask("PING") == b"+PONG\r\n"
+
+    wait_until(serves, "it serving")
+
+
+def test_what_goes_on_being_refused_is_left_alone_for_longer_until_it_is_mended() -> None:
+    parked, place = Parked(), (0, b"k")
+    parked.park(place, 1000)
+    assert 1000 <= (until_ms := parked.first_ms()) <= 1100
+    assert parked.holds(place, until_ms - 1)
+    assert not parked.holds(place, until_ms)
+    for _ in range(2000):
+        parked.park(place, 1000)
+    assert len(parked) == 1
+    assert not parked.holds(place, 31_000)
+    parked.forget(31_000)
+    assert len(parked) == 0
+
+
+@pytest.mark.parametrize("failures", [1, 1_000_000])
+def test_a_pause_is_computed_after_any_number_of_failures(failures: int) -> None:
+    assert 0 <= Backoff(cap=2.0, base=0.05).compute(failures) <= 2.0

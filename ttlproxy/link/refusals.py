@@ -1,0 +1,31 @@
+"""What Redis refuses the link: each is counted, and said once in a while for each cause."""
+
+from __future__ import annotations
+
+import logging
+
+from redis.exceptions import ResponseError
+
+from ttlproxy.link.clock import ServerClock
+from ttlproxy.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+_SILENCE_MS = 60_000
+
+
+class Refusals:
+    """Remembers what has been said of late, so that a thousand clients make one line."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._said: dict[str, float] = {}  # when, by the local clock
+
+    def note(self, what: str, refusal: ResponseError) -> None:
+        """Redis has refused `what` ("to reap in database 0"), for the reason it gives."""
+        self._metrics.refusals += 1
+        cause, now_ms = f"{what}: {refusal}", ServerClock.reading()
+        self._said = {said: at for said, at in self._said.items() if now_ms - at < _SILENCE_MS}
+        if cause not in self._said:
+            self._said[cause] = now_ms
+            log.error("Redis refuses %s", cause)
