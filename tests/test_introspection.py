@@ -8,6 +8,7 @@ import pytest
 
 from tests.containers import AnyServer
 from tests.conversation import WAYS, Talk, said_in
+from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy
@@ -95,6 +96,30 @@ def test_the_section_of_the_proxy_tells_what_it_does(client: Client) -> None:
         assert int(fields["managed_keys"]) >= 1
         assert int(fields["uptime_in_seconds"]) >= 0
         assert int(fields["reaped_elements"]) >= 0
+
+
+def _gone(client: Client) -> dict[str, int]:
+    fields = _fields(client.ask("INFO", "ttlproxy"))
+    marks = [name for name in fields if name.startswith("gone_clients_")]
+    return {name.removeprefix("gone_clients_"): int(fields[name]) for name in marks}
+
+
+def test_it_is_told_why_clients_have_gone(proxy: Proxy, client: Client, direct: Client) -> None:
+    def one_more(why: str) -> bool:
+        after = _gone(client)
+        return after.get(why, 0) > before.get(why, 0)
+
+    for leave in (b"QUIT\r\n", b""):
+        before = _gone(client)
+        with Connection(proxy.port) as leaving:
+            leaving.send(leave or b"PING\r\n")
+            leaving.read()
+        wait_until(lambda: one_more("client"), "it has gone by itself")
+    before = _gone(client)
+    with Connection(proxy.port) as killed:
+        direct.ask("CLIENT", "KILL", "ID", killed.ask("CLIENT", "ID")[1:-2])
+        assert killed.read_to_end() == b""
+        wait_until(lambda: one_more("redis"), "Redis has closed it")
 
 
 @pytest.mark.parametrize("section", ["all", "everything", "ALL"])

@@ -10,12 +10,15 @@ class Metrics:
 
     clients: now connected; accepted, refused: clients; held: chunks that waited for a reap;
     reaped_elements: by type; swept_entries: index entries whose element was gone;
-    refusals: requests of the proxy's own to which Redis has answered an error.
+    refusals: requests of the proxy's own to which Redis has answered an error; gone: clients, by
+    who ended it: client, redis, or we: refused, held (for longer than hold_max), drained, cut_off
+    (as the drain took too long), error.
     """
 
     __slots__ = (
         "accepted",
         "clients",
+        "gone",
         "held",
         "reaped_elements",
         "refusals",
@@ -31,6 +34,7 @@ class Metrics:
         self.swept_entries = 0
         self.refusals = 0
         self.reaped_elements: Counter[str] = Counter()
+        self.gone: Counter[str] = Counter()
 
     def reaped(self, kind: str, count: int) -> None:
         """`count` elements of a key of type `kind` were past their deadline."""

@@ -79,7 +79,7 @@ class Server:
         """Ends what is left, at once."""
         self._door.stop()
         for client in list(self.clients):
-            client.abort()
+            client.abort("cut_off")
         await self._all_gone()
 
     async def _all_gone(self) -> None:
@@ -145,6 +145,7 @@ class Client(asyncio.Protocol):
         self._draining = False
         self._finished = False  # no more requests go to Redis
         self.ended = False  # Redis has said all it had to say
+        self._why = ""  # it ends, a key of Metrics.gone, once that is known
 
     # From the event loop.
 
@@ -193,6 +194,9 @@ class Client(asyncio.Protocol):
             self._linger.cancel()
         if self._backend is not None:
             self._backend.close()
+        self._ends_because("client")
+        log.debug("a client has gone: %s", self._why)
+        self._server.metrics.gone[self._why] += 1
         self._server.forget(self)
 
     def pause_writing(self) -> None:
@@ -210,6 +214,8 @@ class Client(asyncio.Protocol):
         if self.ended:
             return
         self._server.turn.flush()
+        asked = self._has_ended or (self._session is not None and self._session.quit)
+        self._ends_because("client" if asked else "redis")
         self.ended = self._finished = True
         if self._task is not None:
             self._task.cancel()
@@ -235,7 +241,9 @@ class Client(asyncio.Protocol):
         self._draining = True
         self._end_at_boundary()
 
-    def abort(self) -> None:
+    def abort(self, why: str) -> None:
+        """Ends the connection at once."""
+        self._ends_because(why)
         self._transport.abort()
 
     # Inside.
@@ -249,6 +257,7 @@ class Client(asyncio.Protocol):
         except OSError as trouble:
             log.info("a client is refused: %s", trouble)
             self._server.metrics.refused += 1
+            self._ends_because("refused")
             self._task = None
             self.write(REFUSED)
             self.end()
@@ -307,11 +316,17 @@ class Client(asyncio.Protocol):
             return
         if isinstance(trouble, TimeoutError):
             log.warning("a client is closed: Redis was away for longer than hold_max")
+            self.abort("held")
         elif isinstance(trouble, ReapRefused):
             log.warning("a client is closed: Redis refuses, for longer than hold_max: %s", trouble)
+            self.abort("held")
         else:
             log.error("a client is closed", exc_info=trouble)
-        self._transport.abort()
+            self.abort("error")
+
+    def _ends_because(self, why: str) -> None:
+        """The first reason is the one that counts."""
+        self._why = self._why or why
 
     def _go_on(self) -> None:
         """Nothing is held any more: what came in meanwhile is next."""
@@ -351,6 +366,7 @@ class Client(asyncio.Protocol):
         if session is None or backend is None:
             return
         if not (self._busy or self._finished) and session.at_boundary:
+            self._ends_because("drained")
             self._finish(session, backend)
 
     def _finish(self, session: Session, backend: Backend) -> None:

@@ -25,6 +25,7 @@ def section(uptime_ms: float, registry: Registry, metrics: Metrics) -> bytes:
         "refusals": metrics.refusals,
     }
     lines = [f"{name}:{value}" for name, value in fields.items()]
+    lines += [f"gone_clients_{why}:{count}" for why, count in sorted(metrics.gone.items())]
     for kind, count in sorted(metrics.reaped_elements.items()):
         lines.append(f"reaped_{kind}:elements={count}")
     return "".join(f"{line}\r\n" for line in ["# Ttlproxy", *lines]).encode()
