@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from tests.containers import AnyServer
+from tests.content import read
+from tests.native_rows import REASONS
+from tests.processes import wait_until
+from tests.raw import Connection
 from tests.redis_client import Client
+from tests.servers import Proxy
+from tests.streams import names
+from tests.told import KEYS, requests
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call, KeySpec, Native, Rules, natives, rules
 from ttlproxy.keys import Keys
@@ -122,3 +130,88 @@ def test_what_no_script_can_run_is_swept_all_the_same() -> None:
     rule = Rules([Native("MINE", -2, flags, (KeySpec("OW"),))]).find(b"mine")
     assert rule.override is None
     assert rule.written([b"mine", b"k"]) == [b"k"]
+
+
+# --- every command of the server, said as COMMAND DOCS says it
+
+
+def _with_keys(direct: Client) -> Iterator[tuple[list[bytes], dict[bytes, set[str]]]]:
+    """Requests of all commands that have keys, each with its keys and what it does to them."""
+    for words in requests(direct):
+        found: Any = direct.ask("COMMAND", "GETKEYSANDFLAGS", *words)
+        if isinstance(found, list):
+            yield words, {key: {flag.decode() for flag in flags} for key, flags in found}
+
+
+def _said(words: list[bytes]) -> str:
+    return b" ".join(words).decode()
+
+
+def test_every_command_of_the_server_has_its_keys_reaped_and_swept_if_it_may_write_them(
+    direct: Client, described: list[Native]
+) -> None:
+    natives_by_name = {native.name: native for native in described}
+    rules = Rules(natives_by_name.values())
+    seen = 0
+    for words, keys in _with_keys(direct):
+        registry = Registry()
+        for key in keys:
+            registry.announced(0, key, -1)
+        session = _session(rules, registry)
+        request = encode(tuple(words))
+        is_rewritten = session.from_client(request) != request
+        assert session.reap >= {(0, key) for key in keys}, _said(words)
+        native = natives_by_name[words[0].decode()]
+        flags = native.subcommands.get(words[1], native).flags
+        if "readonly" in flags:
+            assert not session.sweep, _said(words)
+        elif "write" in flags and not is_rewritten and native.name != "HINCRBY":
+            assert session.sweep >= {key for key in keys if "RO" not in keys[key]}, _said(words)
+        seen += 1
+    assert seen > 200
+
+
+# What fills a key of a type, what gives it a deadline, what shows it.
+FILLS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
+    "hash": (("HSET", "x", "1", "y", "2"), "HEXPIREATFIELD", ("HGETALL",)),
+    "set": (("SADD", "x", "y"), "SEXPIREATMEMBER", ("SMEMBERS",)),
+    "zset": (("ZADD", "1", "x", "2", "y"), "ZEXPIREATMEMBER", ("ZRANGE", "0", "-1", "WITHSCORES")),
+    "list": (("RPUSH", "x", "y", "x"), "LEXPIREATELEMENT", ("LRANGE", "0", "-1")),
+}
+FAR_S = 4_102_444_800
+
+
+def _is_known(words: list[bytes]) -> bool:
+    """Whether the differential test says it, or the tables."""
+    name, full = words[0].decode(), b"|".join(words[:2]).decode()
+    return not {name, full}.isdisjoint(
+        names() | REASONS.keys() | rules.OVERRIDES.keys() | rules.VIRTUALS.keys()
+    )
+
+
+@pytest.mark.parametrize("kind", FILLS)
+@pytest.mark.parametrize("in_multi", [False, True], ids=["outside MULTI", "inside MULTI"])
+def test_a_command_that_our_tables_do_not_know_meets_a_managed_key(
+    direct: Client, server: AnyServer, plain: AnyServer, proxy: Proxy, kind: str, in_multi: bool
+) -> None:
+    """Its reply is that of a server without deadlines, and nothing wrong is left."""
+    (fill, *content), deadline, (look, *rest) = FILLS[kind]
+    databases = [Client(server.port, db) for db in range(2)]
+    for words, keys in _with_keys(direct):
+        if _is_known(words):
+            continue
+        replies = []
+        for port in (plain.port, proxy.port):
+            with Connection(port) as app:
+                app.ask("FLUSHALL")
+                for key in KEYS[:2]:
+                    assert app.ask(fill, key, *content).startswith(b":"), key
+                    if port == proxy.port:
+                        assert app.ask(deadline, key, "y", FAR_S) == b":1\r\n"
+                said = [[b"MULTI"], words, [b"EXEC"]] if in_multi else [words]
+                replies.append([app.ask(*each) for each in said])
+                replies[-1] += [app.ask(look, key, *rest) for key in keys]
+        assert replies[1] == replies[0], _said(words)
+        wait_until(lambda: not read(databases, (7, 0)).faults, f"order after {_said(words)}")
+    for each in databases:
+        each.close()
