@@ -289,7 +289,6 @@ HELLO 2
 HELLO 3
 HELLO 4
 HELLO {bad}
-HELLO 3 AUTH {field} {value}
 HELLO 3 SETNAME {field}
 RESET
 CLIENT GETNAME
@@ -436,7 +435,7 @@ COMMAND GETKEYSANDFLAGS GET a
 COMMAND INFO get nosuch
 COMMAND LIST FILTERBY MODULE nosuch
 LATENCY HISTOGRAM nosuch
-LOLWUT VERSION 99
+LOLWUT VERSION 7
 PUBSUB CHANNELS differential-*
 SLOWLOG GET 0
 """ + "".join(
@@ -527,6 +526,7 @@ NEVER_FLAWED = frozenset(
 
 # Redis 8 answers nothing to a refused AUTH that it reads together with what stands before it.
 BEFORE_REDIS_8 = """
+HELLO 3 AUTH {field} {value}
 AUTH {value}
 AUTH {field} {value}
 """

@@ -169,7 +169,31 @@ ZMPOP 1 k MIN                           -> ["k"* ; k -2 100 -1 -2
 LMPOP 1 k LEFT                          -> ["k", ["a"]] ; k -2 100 -1 -2
 BLMPOP 0 1 k RIGHT                      -> ["k", ["c"]] ; k 100 100 -2 -2
 """,
-    ("hash", (8, 4)): """
+}
+
+# Rows for the servers that have the command, whichever these are.
+NEWER = {
+    "hash": """
 MSETEX 1 k text EX 100                  -> 1    ;
+DELEX k                                 -> 1    ; k -2 -2 -2 -2
+DELEX k IFEQ a                          -> ERR* ; k 100 100 -1 -2
+DELIFEQ k a                             -> *    ; k 100 100 -1 -2
+SET k text IFEQ a                       -> *    ; k 100 100 -1 -2
+INCREX k                                -> *    ; k 100 100 -1 -2
+""",
+    "set": """
+SUNIONCARD 1 k                          -> 3    ; k 100 100 -1 -2
+SDIFFCARD 2 k to                        -> 3    ; k 100 100 -1 -2
+DELEX k                                 -> 1    ; k -2 -2 -2 -2
+VADD k VALUES 1 1 d                     -> *    ; k 100 100 -1 -2
+""",
+    "zset": """
+DELEX k                                 -> 1    ; k -2 -2 -2 -2
+""",
+    "list": """
+DELEX k                                 -> 1    ; k -2 -2 -2 -2
+LMOVEM k to LEFT RIGHT COUNT 2 OBO      -> ["a", "b"] ; k -2 -2 -1 -2 ; to -1 -1 -2 -2
+BLMOVEM k to LEFT RIGHT 0 COUNT 1 OBO   -> ["a"] ; k -2 100 -1 -2 ; to -1 -2 -2 -2
+ARSET k 1 a                             -> *    ; k 100 100 -1 -2
 """,
 }

@@ -11,7 +11,7 @@ from tests.containers import AnyServer
 from tests.content import read
 from tests.native_rows import REASONS
 from tests.processes import wait_until
-from tests.raw import Connection
+from tests.raw import Connection, command
 from tests.redis_client import Client
 from tests.servers import Proxy
 from tests.streams import names
@@ -213,5 +213,44 @@ def test_a_command_that_our_tables_do_not_know_meets_a_managed_key(
                 replies[-1] += [app.ask(look, key, *rest) for key in keys]
         assert replies[1] == replies[0], _said(words)
         wait_until(lambda: not read(databases, (7, 0)).faults, f"order after {_said(words)}")
+    for each in databases:
+        each.close()
+
+
+def test_what_only_newer_servers_have_is_refused_by_others_in_their_own_words(
+    proxy: Proxy, plain: AnyServer
+) -> None:
+    replies = []
+    for port in (plain.port, proxy.port):
+        with Connection(port) as app:
+            app.ask("SADD", "k", "a")
+            app.ask("SEXPIREMEMBER", "k", "a", 100)
+            replies.append([app.ask("DELEX", "k"), app.ask("MSETEX", 1, "k", "v")])
+    assert replies[1] == replies[0]
+
+
+def test_what_comes_after_a_new_kind_of_deletion_has_no_old_deadline(proxy: Proxy) -> None:
+    with Connection(proxy.port) as app:
+        app.ask("HSET", "k", "a", 1)
+        assert app.ask("HEXPIREATFIELD", "k", "a", FAR_S) == b":1\r\n"
+        said = ["DELEX k", "HINCRBY k a 5", "HTTLFIELD k a"]
+        app.send(b"".join(command(*line.split()) for line in said))
+        replies = app.read_many(3)
+        if replies[0].startswith(b"-"):
+            pytest.skip("this server has no DELEX")
+        assert replies == [b":1\r\n", b":5\r\n", b":-1\r\n"]
+
+
+def test_an_imported_hash_is_swept_of_the_deadlines_of_what_it_replaced(
+    server: AnyServer, proxy: Proxy
+) -> None:
+    with Connection(proxy.port) as app:
+        if app.ask("HIMPORT", "PREPARE", "set", "x", "y") != b"+OK\r\n":
+            pytest.skip("this server has no HIMPORT")
+        app.ask("HSET", "k", "a", 1, "b", 2)
+        assert app.ask("HEXPIREATFIELD", "k", "a", FAR_S) == b":1\r\n"
+        assert app.ask("HIMPORT", "SET", "k", "set", 3, 4) == b"+OK\r\n"
+    databases = [Client(server.port, db) for db in range(2)]
+    wait_until(lambda: not read(databases, (7, 0)).faults, "order")
     for each in databases:
         each.close()

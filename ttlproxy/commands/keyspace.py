@@ -105,6 +105,8 @@ OVERRIDES = (
     *(replacing(name, positions) for name, positions in _COLLECTIONS.items()),
     on_all_keys("DEL", "key_delete"),
     on_all_keys("UNLINK", "key_delete"),
+    # With more words it deletes strings only.
+    replace(on_all_keys("DELEX", "key_delete"), takes=lambda args: len(args) == 2),
     on_key("EXPIRE", "key_expire", with_name),
     on_key("PEXPIRE", "key_expire", with_name),
     on_key("EXPIREAT", "key_expire", with_name),

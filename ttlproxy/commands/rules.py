@@ -98,7 +98,9 @@ class Rules:
         all_surveys = {**SURVEYS, **{survey.name: survey for survey in catalogue.surveys}}
         for native in table.values():
             self._add(_over(native, all_surveys.get(native.name)))
-        for name in {*VIRTUALS, *LONGER, *OVERRIDES, *STATEFUL, *BLOCKING} - table.keys():
+        # Scripts cannot do what the server lacks; where it tells of nothing, it may have all.
+        overrides = () if table else OVERRIDES
+        for name in {*VIRTUALS, *LONGER, *overrides, *STATEFUL, *BLOCKING} - table.keys():
             self._add(_ours(name))
 
     def find(self, word: bytes) -> Rule:
