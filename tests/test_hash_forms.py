@@ -257,6 +257,45 @@ def test_of_two_deadlines_the_earlier_counts_and_ours_takes_the_servers_place(
     """)  # fmt: skip
 
 
+# Each is said of a hash with fields a and b of which a has the server's own deadline.
+ALIKE = """
+HSETEX h NX EXAT 4102444900 FIELDS 1 a 2
+HSETEX h XX EXAT 4102444900 FIELDS 1 a 2
+HSETEX h XX FNX EXAT 4102444900 FIELDS 1 c 2
+HSETEX h FXX XX EXAT 4102444900 FIELDS 2 a 2 c 2
+HSETEX none XX EXAT 4102444900 FIELDS 1 a 2
+HEXPIREAT h 4102443000 XX GT FIELDS 2 a b
+HEXPIREAT h 4102443000 LT XX FIELDS 2 a b
+HEXPIREAT h 4102444900 XX GT FIELDS 2 a b
+HPEXPIREAT h 4102444800001 FIELDS 1 b
+HPEXPIREAT h 4102444800499 FIELDS 1 b
+HPEXPIREAT h 4102444800500 FIELDS 1 b
+HPEXPIREAT h 4102444800999 FIELDS 1 b
+HPEXPIRE h 100400 FIELDS 1 b
+HPEXPIRE h 100600 FIELDS 1 b
+"""
+
+
+@pytest.mark.parametrize("line", ALIKE.strip().splitlines())
+def test_a_managed_key_is_treated_as_the_server_treats_its_own(
+    app: Connection, plain: AnyServer, line: str
+) -> None:
+    look = ["HTTL h FIELDS 1 b"]
+    if "AT" in line:
+        look = [f"{name} h FIELDS 3 a b c" for name in ("HEXPIRETIME", "HPEXPIRETIME")]
+    with Connection(plain.port) as direct:
+        for client in (direct, app):
+            client.ask("HSET", "h", "a", "1", "b", "1", "far", "1")
+            if client.ask("HEXPIREAT", "h", "4102444000", "FIELDS", 1, "a") != b"*1\r\n:1\r\n":
+                pytest.skip("this server has no deadlines for hash fields")
+        app.ask("HEXPIREATFIELD", "h", "far", "4102444800")
+        said = [words.split() for words in (line, *look)]
+        replies = [[client.ask(*words) for words in said] for client in (direct, app)]
+    if replies[0][0].startswith(b"-"):
+        pytest.skip("this server refuses it")
+    assert replies[1] == replies[0]
+
+
 # --- redis-py's own methods
 
 

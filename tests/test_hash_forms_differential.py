@@ -1,4 +1,6 @@
-"""Redis 8's hash-field commands, answered here and by a Redis 8 that the tester names, alike.
+"""The hash-field commands of Redis 8 and Valkey 9, answered as a server of that kind answers.
+
+Before a server that lacks them, that is a Redis 8 that the tester names.
 
 Knows the words of these commands, good and bad ones, and none of their meaning.
 """
@@ -42,6 +44,7 @@ EXPIRIES = [
     *([word, time] for word in ("EX", "ex", "PX") for time in ("1000000", "0")),
     *(["PXAT", time] for time in ("4102444800123", "1", *BAD_TIMES)),
     *([word] for word in ["KEEPTTL", "PERSIST", "persist", "FNX", "FXX", "EX", "BAD"]),
+    *([word] for word in ["NX", "XX"]),
 ]
 PLAIN = ["HSET h a 1 b 2", "HSET h c 3", "DEL h", "HDEL h a", "HMGET h a b c zz", "HLEN h",
          "EXISTS h", "HPEXPIRETIME h FIELDS 4 a b c zz"]  # fmt: skip
@@ -83,6 +86,11 @@ def _request(draw: st.DrawFn) -> list[str]:
     return words[: draw(st.sampled_from([len(words)] * 15 + [2, 3, 4, 5]))]
 
 
+def _has_forms(server: AnyServer) -> bool:
+    with Connection(server.port) as direct:
+        return not direct.ask("HGETEX", "none", "FIELDS", 1, "a").startswith(b"-")
+
+
 @pytest.fixture(scope="module")
 def redis_8() -> Iterator[Server]:
     """A Redis of that kind, whichever server stands behind the proxy."""
@@ -97,6 +105,17 @@ def redis_8() -> Iterator[Server]:
         server.remove()
 
 
+@pytest.fixture
+def own_kind(
+    server: AnyServer, plain: AnyServer, request: pytest.FixtureRequest
+) -> AnyServer | Server:
+    """A server that has these commands: one like that behind the proxy, or else a Redis 8."""
+    if _has_forms(server):
+        return plain
+    found: Server = request.getfixturevalue("redis_8")
+    return found
+
+
 def _said(port: int, hello: bytes, requests: list[list[str]]) -> list[bytes]:
     with Connection(port) as client:
         setup = [command("FLUSHALL"), command("SET", "text", "x"), hello or command("PING")]
@@ -107,9 +126,47 @@ def _said(port: int, hello: bytes, requests: list[list[str]]) -> list[bytes]:
 @both_protocols
 @generated
 @given(requests=st.lists(_request(), max_size=25))
-def test_hash_field_commands_answer_as_redis_8(
-    redis_8: Server, server: AnyServer, proxy: Proxy, hello: bytes, requests: list[list[str]]
+def test_hash_field_commands_answer_as_those_of_a_server_that_has_them(
+    own_kind: AnyServer, server: AnyServer, proxy: Proxy, hello: bytes, requests: list[list[str]]
 ) -> None:
-    expected, got = (_said(port, hello, requests) for port in (redis_8.port, proxy.port))
+    expected, got = (_said(port, hello, requests) for port in (own_kind.port, proxy.port))
     for words, theirs, ours in zip(requests, expected, got, strict=True):
         assert RELATIVE.sub(b":N", ours) == RELATIVE.sub(b":N", theirs), words
+
+
+FAR = ["FIELDS", "1", "far"]
+
+
+def _may_be_refused(words: list[str]) -> bool:
+    """Whether Valkey may take what the proxy, on a managed key, does not: times beyond 2^46 ms, and
+    an expiry that is given twice."""
+    options = [word.upper() for word in words]
+    return bool({*words} & {*BAD_TIMES}) or any(
+        options.count(word) > 1 for word in ("EX", "PX", "PXAT", "KEEPTTL", "PERSIST")
+    )
+
+
+@both_protocols
+@generated
+@given(requests=st.lists(_request(), max_size=25))
+def test_on_a_managed_key_they_answer_as_on_any_other(
+    plain: AnyServer, server: AnyServer, proxy: Proxy, hello: bytes, requests: list[list[str]]
+) -> None:
+    """The same far deadline is kept by the server in one place, by the proxy in the other. What
+    Valkey refuses is refused in Redis 8's words, so it is not said."""
+    if not _has_forms(server):
+        pytest.skip("this server lacks them, so they are ours on every key")
+    with Connection(plain.port) as direct, Connection(proxy.port) as app:
+        is_valkey = direct.ask("COMMAND", "INFO", "DELIFEQ").startswith(b"*1\r\n*")
+        for client in (direct, app):
+            client.send(command("FLUSHALL") + command("SET", "text", "x") + (hello or b""))
+            client.read_many(3 if hello else 2)
+            client.ask("HSET", "h", "far", "1")
+        assert direct.ask("HEXPIREAT", "h", "4102444800", *FAR) == b"*1\r\n:1\r\n"
+        assert app.ask("HEXPIREATFIELD", "h", "4102444800", *FAR) == b"*1\r\n:1\r\n"
+        for words in requests:
+            if is_valkey and _may_be_refused(words):
+                continue
+            expected = direct.ask(*words)
+            if not (is_valkey and expected.startswith(b"-ERR")):
+                assert RELATIVE.sub(b":N", app.ask(*words)) == RELATIVE.sub(b":N", expected), words

@@ -19,7 +19,7 @@ from ttlproxy.commands.spec import Call, Virtual
 REDIS = "Redis 8"
 
 _HGETEX = Form("HGETEX", NOUN, keep=b"PERSIST")
-_LONG = LongForms(
+LONG = LongForms(
     noun=NOUN,
     dialect=REDIS,
     condition_and_elements=hash_grammar.condition_and_fields,
@@ -40,19 +40,19 @@ def _plan_getex(args: Sequence[bytes]) -> Call:
 
 
 VIRTUALS = (
-    *_LONG.rows(),
+    *LONG.rows(),
     Virtual(
         name="HGETEX",
         summary="Gets the values of hash fields and sets or takes away their deadline.",
         group="hash",
         dialect=REDIS,
-        forms=(f"key [{SHOWN_EXPIRIES}|PERSIST] {_LONG.tail}",),
+        forms=(f"key [{SHOWN_EXPIRIES}|PERSIST] {LONG.tail}",),
         reply="for each field its value, nil where there is none",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
         plan=_plan_getex,
         example=(
-            _LONG.filled,
+            LONG.filled,
             ("HGETEX h EX 100 FIELDS 2 a none", '1) "1"\n2) (nil)'),
             ("HTTL h FIELDS 1 a", "1) (integer) 100"),
             ("HGETEX h PERSIST FIELDS 1 a", '1) "1"'),
@@ -64,11 +64,11 @@ VIRTUALS = (
         summary="Gets the values of hash fields and deletes them.",
         group="hash",
         dialect=REDIS,
-        forms=(f"key {_LONG.tail}",),
+        forms=(f"key {LONG.tail}",),
         reply="for each field its value, nil where there is none",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
-        plan=_LONG.plan_named("HGETDEL", "getdel"),
-        example=(_LONG.filled, ("HGETDEL h FIELDS 2 a a", '1) "1"\n2) (nil)')),
+        plan=LONG.plan_named("HGETDEL", "getdel"),
+        example=(LONG.filled, ("HGETDEL h FIELDS 2 a a", '1) "1"\n2) (nil)')),
     ),
 )

@@ -6,7 +6,7 @@ Which mistake is found first, and what it is called, is from src/t_hash.c there
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ttlproxy import errors
 from ttlproxy.commands import grammar
@@ -18,8 +18,10 @@ Args = Sequence[bytes]
 NOUN = Noun(type="hash", prefix="H", one="field", many="fields")
 
 
-def condition_and_fields(args: Args) -> tuple[bytes, Args]:
-    """`[NX|XX|GT|LT]` and `FIELDS n field ...`, from args[3] on."""
+def condition_and_fields(
+    args: Args, together: Collection[frozenset[bytes]] = ()
+) -> tuple[bytes, Args]:
+    """`[NX|XX|GT|LT]`, or those that go `together`, and `FIELDS n field ...`, from args[3] on."""
     conditions: set[bytes] = set()
     found: Args = ()
     at = 3
@@ -39,9 +41,9 @@ def condition_and_fields(args: Args) -> tuple[bytes, Args]:
         at += 1
     if not found:
         raise Refused(errors.MISSING_FIELDS)
-    if len(conditions) > 1:
+    if len(conditions) > 1 and conditions not in together:
         raise Refused(errors.CONDITIONS)
-    return b"".join(conditions), found
+    return b"".join(sorted(conditions)), found
 
 
 def options(form: Form, args: Args) -> Options:

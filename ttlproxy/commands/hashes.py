@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ttlproxy.commands import calls, hash_forms, hash_grammar, writes
 from ttlproxy.commands.elements import family
@@ -12,21 +13,21 @@ from ttlproxy.commands.options import Form, one_of
 from ttlproxy.commands.overrides import on_key, rest, with_name
 from ttlproxy.commands.spec import Call, Virtual
 
-_HSETEX = Form("HSETEX", NOUN, width=2, conditions=one_of(b"FNX", b"FXX"), capped=True)
+HSETEX = Form("HSETEX", NOUN, width=2, conditions=one_of(b"FNX", b"FXX"), capped=True)
 
 
-def _plan_setex(args: Sequence[bytes]) -> Call:
+def plan_setex(form: Form, args: Sequence[bytes]) -> Call:
     try:
-        options = hash_grammar.options(_HSETEX, args)
+        options = hash_grammar.options(form, args)
     except Refused as refused:
         return calls.refusal("HSETEX", refused.text, refused.time)
-    return writes.call(_HSETEX, "hash_setex", args[1], options)
+    return writes.call(form, "hash_setex", args[1], options)
 
 
 def _has_cap(args: Sequence[bytes]) -> bool:
     """Whether MAXLEN stands among the options, not among the fields."""
     try:
-        return bool(hash_grammar.options(_HSETEX, args).cap)
+        return bool(hash_grammar.options(HSETEX, args).cap)
     except Refused:
         return b"MAXLEN" in map(bytes.upper, args[2:])
 
@@ -42,7 +43,7 @@ VIRTUALS = (
         reply="1 the fields were written, 0 condition not met or too many fields",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
-        plan=_plan_setex,
+        plan=partial(plan_setex, HSETEX),
         example=(
             ("HSETEX h FNX EX 100 FIELDS 2 a 1 b 2", "(integer) 1"),
             ("HSETEX h FNX EX 100 FIELDS 1 a 3", "(integer) 0"),

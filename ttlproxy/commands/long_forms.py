@@ -13,10 +13,9 @@ from functools import partial
 from ttlproxy.commands import calls, grammar
 from ttlproxy.commands.grammar import NO_TIME, Noun, Refused, Time, Unit
 from ttlproxy.commands.positions import FIRST_READ
-from ttlproxy.commands.spec import Call, Virtual
+from ttlproxy.commands.spec import Call, Plan, Virtual
 
 Args = Sequence[bytes]
-Plan = Callable[[Args], Call]
 Line = tuple[str, str]
 
 SETTERS = {

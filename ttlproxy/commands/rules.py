@@ -21,7 +21,7 @@ from ttlproxy.commands.native import Native
 from ttlproxy.commands.overrides import replacing
 from ttlproxy.commands.positions import REPLACED
 from ttlproxy.commands.rule import UNKNOWN, Rule
-from ttlproxy.commands.spec import Override, Survey, Virtual
+from ttlproxy.commands.spec import Override, Plan, Survey, Virtual
 
 _TABLES: Final = (hashes, sets, sorted_sets, lists)
 VIRTUALS: Final = {
@@ -78,7 +78,8 @@ class Rules:
     plain: for the commands that need nothing but a look at their keys, the kind of those; names in
     upper and in lower case, which is how clients send them.
     categories: those of ACLs that our commands are in; `heard` gets what the server's ACL CAT says
-    of them.
+    of them. `forms`: how the server takes those of our commands that it has itself, where that is
+    not Redis 8's way.
     """
 
     __slots__ = ("_rules", "categories", "plain")
@@ -87,6 +88,7 @@ class Rules:
         self,
         natives: Iterable[Native] = (),
         heard: Mapping[bytes, Sequence[bytes]] = MappingProxyType({}),
+        forms: Mapping[str, Plan] = MappingProxyType({}),
     ) -> None:
         self._rules: dict[bytes, Rule] = {}
         self.plain: dict[bytes, int] = {}
@@ -97,7 +99,7 @@ class Rules:
         self.categories = catalogue.categories
         all_surveys = {**SURVEYS, **{survey.name: survey for survey in catalogue.surveys}}
         for native in table.values():
-            self._add(_over(native, all_surveys.get(native.name)))
+            self._add(_over(native, all_surveys.get(native.name), forms.get(native.name)))
         # Scripts cannot do what the server lacks; where it tells of nothing, it may have all.
         overrides = () if table else OVERRIDES
         for name in {*VIRTUALS, *LONGER, *overrides, *STATEFUL, *BLOCKING} - table.keys():
@@ -130,11 +132,11 @@ def _ours(name: str) -> Rule:
     )
 
 
-def _over(native: Native, survey: Survey | None) -> Rule:
+def _over(native: Native, survey: Survey | None, form: Plan | None) -> Rule:
     """Of a command of the server's."""
     name = native.name
     virtual = VIRTUALS.get(name)
-    override = _overriding(virtual) if virtual else OVERRIDES.get(name)
+    override = _overriding(virtual, form or virtual.plan) if virtual else OVERRIDES.get(name)
     return Rule(
         name,
         positions=native.positions,
@@ -157,7 +159,7 @@ def _replacing(native: Native) -> Override | None:
     return None
 
 
-def _overriding(virtual: Virtual) -> Override:
+def _overriding(virtual: Virtual, plan: Plan) -> Override:
     """On managed keys alone, and what is only ours, where the server has the command itself."""
 
     def first(args: Sequence[bytes]) -> Sequence[bytes]:
@@ -166,7 +168,7 @@ def _overriding(virtual: Virtual) -> Override:
     targets = first if virtual.sets_deadlines else lambda args: ()
     return Override(
         name=virtual.name,
-        plan=virtual.plan,
+        plan=plan,
         keys=first,
         targets=targets,
         always=virtual.only_ours,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ttlproxy.commands.positions import FIRST, KeySpec
 
@@ -22,6 +22,10 @@ class Call(NamedTuple):
     script: str
     keys: Sequence[bytes]
     argv: Sequence[bytes]
+
+
+Plan: TypeAlias = Callable[[Sequence[bytes]], Call]
+"""Makes the call of a request whose arity is right."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +47,7 @@ class Virtual:
     reply: str
     complexity: str
     since: str
-    plan: Callable[[Sequence[bytes]], Call]
+    plan: Plan
     example: tuple[tuple[str, str], ...]
     sets_deadlines: bool = False
     no_form_has: int = 0
@@ -80,7 +84,7 @@ class Override:
     """
 
     name: str
-    plan: Callable[[Sequence[bytes]], Call]
+    plan: Plan
     keys: Callable[[Sequence[bytes]], Sequence[bytes]]
     targets: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
     target_db: Callable[[Sequence[bytes]], int | None] = lambda args: None

@@ -13,6 +13,8 @@ from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Rules, grants, natives
+from ttlproxy.commands.dialects import valkey
+from ttlproxy.commands.spec import Plan
 from ttlproxy.config import Settings, Upstream
 from ttlproxy.errors import ReapRefused, UnfitUpstream, UpstreamError
 from ttlproxy.keys import Keys
@@ -227,7 +229,7 @@ class Link:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             found = []
         self._hears = bool(found)
-        self.rules = Rules(found, self._heard)
+        self.rules = Rules(found, self._heard, _forms(server))
         self.rights.suit(grants(found, "ACL", "CAT"))
         (events,) = await run(redis, [(0, _EVENTS)])
         names = {native.name for native in found}
@@ -384,6 +386,11 @@ async def _raise_when(lost: asyncio.Event) -> None:
 
 def _version(server: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(int(part) for part in str(server.get("redis_version", "0")).split(".")[:2])
+
+
+def _forms(server: Mapping[str, Any]) -> Mapping[str, Plan]:
+    """How it takes the commands of ours that it has itself."""
+    return valkey.FORMS if server.get("server_name") == "valkey" else {}
 
 
 def _setting(reply: object) -> str:

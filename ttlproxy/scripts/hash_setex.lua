@@ -13,11 +13,17 @@
 -- include timed_write
 -- include hash_cap
 -- include cap
+-- Valkey has conditions on the key, NX and XX, as well.
+local of_fields = string.match(condition, 'F[NX]X') or ''
+local of_key = string.match(string.gsub(condition, of_fields, ''), '^[NX]X')
+if of_key and redis.call('EXISTS', data) ~= (of_key == 'XX' and 1 or 0) then
+  return 0
+end
 local fields, met, added = {}, {}, 0
 for i = first_pair, #ARGV, 2 do
   local field = ARGV[i]
-  local there = (condition ~= '' or cap ~= '') and has(field)
-  if condition ~= '' and there ~= (condition == 'FXX' and 1 or 0) then
+  local there = (of_fields ~= '' or cap ~= '') and has(field)
+  if of_fields ~= '' and there ~= (of_fields == 'FXX' and 1 or 0) then
     return 0
   end
   if there == 0 and not met[field] then

@@ -1,16 +1,21 @@
 -- include events
 -- include each
 -- include settle
-local function refuses(old)
-  if condition == 'NX' then
+local function forbids(word, old)
+  if word == 'NX' then
     return old
-  elseif condition == 'XX' then
+  elseif word == 'XX' then
     return not old
-  elseif condition == 'GT' then
+  elseif word == 'GT' then
     return not old or old >= at
-  elseif condition == 'LT' then
+  elseif word == 'LT' then
     return old and old <= at
   end
+end
+
+-- Two conditions, of which each may refuse, are Valkey's.
+local function refuses(old)
+  return forbids(string.sub(condition, 1, 2), old) or forbids(string.sub(condition, 3), old)
 end
 
 local before = index_first(index)

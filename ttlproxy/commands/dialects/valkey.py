@@ -1,0 +1,52 @@
+"""Hash-field commands as Valkey takes and answers them, where that is not Redis 8's way.
+
+For managed keys alone: on others Valkey answers itself. What is malformed is refused in Redis 8's
+words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from ttlproxy import errors
+from ttlproxy.commands import hash_forms, hash_grammar, hashes
+from ttlproxy.commands.long_forms import GETTERS, SETTERS
+from ttlproxy.commands.options import Conditions
+from ttlproxy.commands.spec import Plan
+
+_TOGETHER = (frozenset({b"XX", b"GT"}), frozenset({b"XX", b"LT"}))
+_EXCLUSIVE = (frozenset({b"FNX", b"FXX"}), frozenset({b"NX", b"XX"}))
+
+
+def _refusal(given: Sequence[bytes]) -> bytes | None:
+    return errors.SYNTAX if any(pair <= {*given} for pair in _EXCLUSIVE) else None
+
+
+# NX and XX ask for the key, FNX and FXX for its fields.
+_HSETEX = hashes.HSETEX._replace(
+    conditions=Conditions((b"FNX", b"FXX", b"NX", b"XX"), _refusal),
+)
+_LONG = replace(
+    hash_forms.LONG,
+    condition_and_elements=partial(hash_grammar.condition_and_fields, together=_TOGETHER),
+)
+
+
+def _getters() -> dict[str, Plan]:
+    """Seconds are rounded to the nearest."""
+    return {
+        (name := _LONG.name(word)): _LONG.plan_named(
+            name, "rounded_ttl", b"%d" % unit.ms, unit.base
+        )
+        for word, unit in GETTERS.items()
+    }
+
+
+FORMS: Final[Mapping[str, Plan]] = {
+    **{_LONG.name(word): _LONG.setter(word, unit).plan for word, unit in SETTERS.items()},
+    **_getters(),
+    "HSETEX": partial(hashes.plan_setex, _HSETEX),
+}
