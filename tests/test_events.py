@@ -139,6 +139,33 @@ def test_an_event_is_named_after_what_has_befallen_which_elements(
     assert _keyevents(ear.heard(app)) == expected
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("HPERSIST h FIELDS 1 a", ["hpersist h"]),
+        ("HPERSISTFIELD h a", ["hpersist h"]),
+        ("PERSIST h a", ["hpersist h"]),
+        ("HGETEX h PERSIST FIELDS 1 a", ["hpersist h"]),
+        ("HSETEX h FIELDS 1 a 1", ["hset h"]),
+        ("HSETEX h EX 9 FIELDS 1 a 1", ["hset h", "hexpire h"]),
+        ("HEXPIRE h 0 FIELDS 1 a", ["hdel h"]),
+        ("HGETEX h EX 0 FIELDS 1 a", ["hdel h"]),
+        ("HGETDEL h FIELDS 1 a", ["hdel h"]),
+    ],
+)
+def test_a_deadline_that_the_server_keeps_on_a_managed_key_is_published_once(
+    app: Connection, ear: Ear, direct: Client, said: str, expected: list[str]
+) -> None:
+    say(app, "HSET h a 1 b 2")
+    if direct.ask("HEXPIRE", "h", 100, "FIELDS", 1, "a") != [1]:
+        pytest.skip("this server has no deadlines for hash fields")
+    say(app, "HEXPIREFIELD h b 100")
+    switch_on(app, "EA")
+    say(app, said)
+    # Valkey does not tell the elements.
+    assert [" ".join(event.split()[:2]) for event in _keyevents(ear.heard(app))] == expected
+
+
 def test_what_falls_due_is_expired_and_then_deleted(
     app: Connection, ear: Ear, direct: Client
 ) -> None:

@@ -6,7 +6,7 @@
 -- include clock
 -- include index
 -- include any
--- include native
+-- include native_deadline
 if kind == 'none' then
   return -2
 end

@@ -17,9 +17,10 @@ local dated, persisted, cleared = {}, {}, 0
 
 local function change(field)
   if flag == '1' then
-    if index_clear(index, field) == 1 then
+    local found, published = index_persist(index, field)
+    if found == 1 then
       cleared = cleared + 1
-      persisted[cleared] = field
+      persisted[#persisted + 1] = not published and field or nil
     end
   elseif at and at <= now then
     cleared = cleared + (tonumber(index_clear(index, field)) or 0)

@@ -6,7 +6,7 @@
 -- include clock
 -- include index
 -- include hash
--- include native
+-- include native_deadline
 -- include typed
 local replies = {}
 for i = first_field, #ARGV do

@@ -8,7 +8,7 @@
 -- include deadline
 -- include index
 -- include hash
--- include native
+-- include native_deadline
 -- include typed
 -- include timed_write
 -- include hash_cap

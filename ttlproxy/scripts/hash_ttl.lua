@@ -6,6 +6,6 @@
 -- include clock
 -- include index
 -- include hash
--- include native
+-- include native_deadline
 -- include typed
 -- include ttl

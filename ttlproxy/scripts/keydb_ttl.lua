@@ -6,7 +6,7 @@
 -- include clock
 -- include index
 -- include any
--- include native
+-- include native_deadline
 -- include typed
 if kind == 'none' then
   return -2

@@ -69,6 +69,11 @@ local function index_clear(index, ...)
   return try('ZREM', index, ...)
 end
 
+-- The same for one element that stays. Returns whether the server has published that, as well.
+local function index_persist(index, element)
+  return index_clear(index, element), false
+end
+
 -- Changes nothing, but is refused where the server is full or the client has no right to the index:
 -- for scripts whose first write would otherwise be one that a full server allows.
 local function index_guard(index)

@@ -6,11 +6,14 @@ local function persist(element)
   if has(element) == 0 then
     return -2
   end
-  if index_clear(index, element) == 0 then
+  local found, published = index_persist(index, element)
+  if found == 0 then
     return -1
   end
   cleared = cleared + 1
-  persisted[cleared] = element
+  if not published then
+    persisted[#persisted + 1] = element
+  end
   return 1
 end
 
