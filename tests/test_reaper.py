@@ -93,7 +93,8 @@ def test_an_earlier_deadline_wakes_the_sleeping_reaper(app: Connection, server: 
 def test_an_entry_whose_field_went_behind_the_proxys_back_is_swept(
     app: Connection, server: AnyServer, direct: Client
 ) -> None:
-    app.ask("HSETEX", "h", "EX", "1000", "FIELDS", "2", "a", "1", "b", "2")
+    app.ask("HSET", "h", "a", "1", "b", "2")
+    app.ask("HEXPIREFIELD", "h", "1000", "FIELDS", "2", "a", "b")
     app.ask("EVAL", "return redis.call('HDEL', KEYS[1], 'a')", "1", "h")
     index = next(name for name in _keys(server) if name.endswith(b"}:h"))
     wait_until(lambda: direct.ask("ZCARD", index) == 1, "the entry of a gone")
@@ -103,7 +104,8 @@ def test_an_entry_whose_field_went_behind_the_proxys_back_is_swept(
 def test_a_key_that_was_replaced_by_a_string_loses_its_index(
     app: Connection, server: AnyServer
 ) -> None:
-    app.ask("HSETEX", "h", "EX", "1000", "FIELDS", "1", "a", "1")
+    app.ask("HSET", "h", "a", "1")
+    app.ask("HEXPIREFIELD", "h", "a", 1000)
     app.ask("SET", "h", "now a string")
     wait_until(lambda: _keys(server) == {b"h"}, "index and schedule entry gone")
 
@@ -111,7 +113,8 @@ def test_a_key_that_was_replaced_by_a_string_loses_its_index(
 def test_what_somebody_puts_in_place_of_an_index_goes_and_holds_nobody(
     app: Connection, direct: Client
 ) -> None:
-    app.ask("HSETEX", "h", "PX", "200", "FIELDS", "1", "f", "v")
+    app.ask("HSET", "h", "f", "v")
+    app.ask("HPEXPIREFIELD", "h", "f", 200)
     app.ask("SADDEX", "s", "100", "a")
     index = Keys().index(b"s")
     direct.ask("DEL", index)
@@ -126,7 +129,8 @@ def test_what_somebody_puts_in_place_of_an_index_goes_and_holds_nobody(
 def test_an_index_follows_an_expiry_that_a_script_changes(
     app: Connection, direct: Client, command: str
 ) -> None:
-    app.ask("HSETEX", "h", "EX", "1000", "FIELDS", "1", "f", "v")
+    app.ask("HSET", "h", "f", "v")
+    app.ask("HEXPIREFIELD", "h", "f", 1000)
     app.ask("EXPIRE", "h", 100)
     more = ", 500000" if command == "PEXPIRE" else ""
     app.ask("EVAL", f"return redis.call('{command}', KEYS[1]{more})", 1, "h")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import KeySpec, Native, Rules
+from ttlproxy.commands.positions import KNOWN
 from ttlproxy.keys import Keys
 from ttlproxy.registry import Registry
 from ttlproxy.rights import Rights
@@ -25,6 +26,8 @@ NATIVES = [
     Native("DBSIZE", 1, frozenset()),
     Native("COMMAND", -1, frozenset()),
     Native("DEL", -2, frozenset({"write"}), (KeySpec("RM", last=-1),)),
+    Native("SORT", -2, frozenset({"write"}), KNOWN["SORT"]),
+    Native("SUNIONSTORE", -3, frozenset({"write"}), (KeySpec("OW"), KeySpec("RO", 2, last=-1))),
     Native("RENAME", 3, frozenset({"write"}), (KeySpec("RW", last=1),)),
 ]
 NOW_MS = 1_000_000

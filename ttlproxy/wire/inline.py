@@ -16,7 +16,8 @@ _WORD_ENDS = b" \t\n\v\f\r"
 def split(line: bytes) -> list[bytes] | None:
     """The words of a line, none for an empty one; None where its quotes are unbalanced.
 
-    The grammar is sdssplitargs' of Redis (src/sds.c).
+    The grammar is Valkey 9.1's (src/sds.c, sdssplitargs), where a word may go on behind its quotes;
+    such a line, when it is forwarded, Redis refuses.
     """
     words: list[bytes] = []
     at = _skip_blanks(line, 0)
@@ -44,12 +45,12 @@ def _word(line: bytes, at: int) -> tuple[bytes | None, int]:
             continue
         double, single = _DOUBLE_QUOTED.match(line, at), _SINGLE_QUOTED.match(line, at)
         quoted = double or single
-        if quoted is None or line[quoted.end() : quoted.end() + 1].strip(_WORD_ENDS):
+        if quoted is None:
             return None, at
         parts.append(
             _ESCAPE.sub(_unescape, double[1]) if double else quoted[1].replace(b"\\'", b"'")
         )
-        return b"".join(parts), quoted.end()
+        at = quoted.end()
     return b"".join(parts), at
 
 
