@@ -153,6 +153,15 @@ def no_reaper(direct: Client) -> Iterator[None]:
 
 
 @pytest.fixture
+def redis_8s_words(server: AnyServer) -> None:
+    """Skips where the server has hash-field commands that take other words than Redis 8's."""
+    with Connection(server.port) as direct:
+        reply = direct.ask("HGETEX", "none", "FIELDS", 1, "a", "PERSIST")
+    if reply.startswith(b"-") and b"unknown command" not in reply:
+        pytest.skip("this server has the commands itself, in words of its own")
+
+
+@pytest.fixture
 def start_server(version: str) -> Iterator[StartServer]:
     """start_server(*config) is a Redis that this test alone uses, and may kill and restart."""
     if version in IMAGES:

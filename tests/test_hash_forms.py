@@ -10,6 +10,7 @@ from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
 from tests.raw import Connection
 from tests.redis_client import Client
 
+in_redis_8s_words = pytest.mark.usefixtures("redis_8s_words")
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
 
@@ -19,6 +20,7 @@ SETTERS = ["HEXPIRE", "HPEXPIRE", "HEXPIREAT", "HPEXPIREAT"]
 QUERIES = ["HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME", "HPERSIST", "HGETDEL"]
 
 
+@in_redis_8s_words
 def test_deadlines_are_set_asked_for_and_taken_away(talk: Talk) -> None:
     talk("""
         HSET h a 1 b 2 c 3                          -> 3
@@ -50,6 +52,7 @@ def test_of_a_key_that_is_not_there_nothing_is_there(talk: Talk) -> None:
     """)
 
 
+@in_redis_8s_words
 def test_conditions_may_stand_on_either_side_of_the_fields_and_twice(talk: Talk) -> None:
     talk("""
         HSET h a 1 b 2                              -> 2
@@ -74,6 +77,7 @@ def test_a_deadline_already_past_deletes_and_the_key_goes_with_its_last_field(ta
     """)
 
 
+@in_redis_8s_words
 def test_setters_find_mistakes_in_redis_8s_order(talk: Talk) -> None:
     for name in SETTERS:
         late = f"ERR invalid expire time in '{name.lower()}' command"
@@ -99,6 +103,7 @@ def test_setters_find_mistakes_in_redis_8s_order(talk: Talk) -> None:
         """)
 
 
+@in_redis_8s_words
 def test_queries_find_mistakes_in_redis_8s_order(talk: Talk) -> None:
     word = "ERR Mandatory argument FIELDS is missing or not at the right position"
     positive = "ERR Number of fields must be a positive integer"
@@ -129,18 +134,29 @@ def test_too_few_words_are_refused(talk_outside_multi: Talk) -> None:
 # --- HGETEX and HGETDEL
 
 
+@in_redis_8s_words
+def test_options_of_hgetex_may_follow_its_fields(talk: Talk) -> None:
+    talk("""
+        HSET h a 1 b 2                              -> 2
+        HGETEX h FIELDS 2 a b EX 100                -> ["1", "2"]
+        HGETEX h FIELDS 1 a PERSIST                 -> ["1"]
+        HTTL h FIELDS 2 a b                         -> [-1, 100]
+    """)
+
+
 @pytest.mark.parametrize(
     "expiry", ["EX 100", "PX 100000", "EXAT @+100s", "PXAT @+100000ms", "ex 100"]
 )
 def test_hgetex_gives_values_and_dates_what_is_there(talk: Talk, expiry: str) -> None:
+    ask, at = ("HEXPIRETIME", "@+100s") if "@" in expiry else ("HTTL", "100")
     talk(f"""
         HSET h a 1 b 2 c 3                          -> 3
         HGETEX h {expiry} FIELDS 3 a zz b           -> ["1", nil, "2"]
-        HTTL h FIELDS 4 a b c zz                    -> [100, 100, -1, -2]
+        {ask} h FIELDS 4 a b c zz                   -> [{at}, {at}, -1, -2]
         HGETEX h FIELDS 2 c a                       -> ["3", "1"]
-        HTTL h FIELDS 2 a c                         -> [100, -1]
-        HGETEX h FIELDS 2 a c PERSIST               -> ["1", "3"]
-        HTTL h FIELDS 2 a b                         -> [-1, 100]
+        {ask} h FIELDS 2 a c                        -> [{at}, -1]
+        HGETEX h PERSIST FIELDS 2 a c               -> ["1", "3"]
+        {ask} h FIELDS 2 a b                        -> [-1, {at}]
     """)
 
 
@@ -157,6 +173,7 @@ def test_hgetex_with_a_time_already_past_gives_the_value_and_deletes(talk: Talk)
     """)
 
 
+@in_redis_8s_words
 def test_hgetex_finds_mistakes_in_redis_8s_order(talk: Talk) -> None:
     one = "ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified"
     late = "ERR invalid expire time in 'hgetex' command"

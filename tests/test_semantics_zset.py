@@ -90,7 +90,7 @@ def test_the_first_look_after_the_deadline_does_not_see_the_member(talk: Talk, l
         ("ZADD k GT 1.0000000000000001 a 2.0000000000000005 b", "b"),
         ("ZADD k LT 0 a 3 b", "a"),
         ("ZADD k LT 1 a 2 b", ""),
-        ("ZADD k lt ch -inf a 0x1 b", "ab"),
+        ("ZADD k lt ch -inf a 1 b", "ab"),
         ("ZADD k XX GT 1e0 a 1e1 b 9 new", "b"),
         ("ZADD k GT 1 a 2 a 2 a", "a"),
         ("ZADD k GT 1 a 1 a", ""),
