@@ -65,6 +65,9 @@ def test_too_few_words_inside_a_transaction_abort_it(app: Connection, virtual: V
 def test_a_command_becomes_one_script_call_and_no_more(
     app: Connection, server: AnyServer, virtual: Virtual
 ) -> None:
+    if virtual.group == "hash":  # a server that has the command answers it on keys without ours
+        app.ask("HSET", "h", "other", "v")
+        app.ask("HEXPIREFIELD", "h", "other", "100")
     line, _ = virtual.example[-1]
     assert received(server.port, app, *shlex.split(line)) == [b"evalsha"]
 

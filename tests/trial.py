@@ -21,12 +21,15 @@ from tests.model_virtual import VIRTUAL
 from tests.processes import attempts
 from tests.redis_client import Client
 from tests.worlds import DisagreementError, TooManyError, Worlds, same
+from ttlproxy.commands import hash_forms
 
 SWEEP_TIMEOUT_S = 10.0
 LAST_WORDS = 30
 LOOK_EVERY = 4  # writes: a look past the proxy costs as much as one of them
 EXPIRES = {b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT"}
 LEASE_TAKERS = {b"EXEC", b"FLUSHDB", b"FLUSHALL", b"SWAPDB"}
+# The commands that Valkey has in words of its own.
+HASH_FORMS = frozenset({b"HSETEX", *(row.name.encode() for row in hash_forms.VIRTUALS)})
 DATABASES = (0, 0, 1)  # where each client starts
 PROTOCOLS = (2, 3, 3)
 
@@ -48,6 +51,9 @@ class Site:
         self.requests = 0
         self.first_fault = ""
         self.direct = [Client(server_port, db) for db in range(2)]
+        reply = self.direct[0].ask("HGETEX", "none", "FIELDS", 1, "a", "PERSIST")
+        refused = isinstance(reply, Exception) and "unknown command" not in str(reply)
+        self.unlike = HASH_FORMS if refused else frozenset[bytes]()
 
     def clear(self) -> None:
         """After an example that failed; one that did not leaves nothing."""
@@ -200,9 +206,11 @@ class Trial:
             client.close()
 
     def _is_known(self, name: Word) -> bool:
-        """Whether a server of this version has such a command."""
-        wanted = SINCE.get(name.upper(), (0, 0)) if isinstance(name, bytes) else (0, 0)
-        return wanted <= self.site.version
+        """Whether a server of this version has such a command, and if so in Redis's words."""
+        if not isinstance(name, bytes):
+            return True
+        wanted = SINCE.get(name.upper(), (0, 0))
+        return wanted <= self.site.version and name.upper() not in self.site.unlike
 
     def _ask(self, client: Client, requests: list[list[bytes]]) -> list[Reply]:
         if len(requests) == 1:
