@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.__main__ import main
+from tests.bench.__main__ import main, run
 from tests.bench.loads import OneByOne, Run
 from tests.bench.measures import RATE, percentile
 from tests.bench.parts import PARTS, Part
@@ -75,6 +75,7 @@ def test_the_figures_of_a_run_are_printed_and_written(
     figures = json.loads(file.read_text())["figures"]
     assert {len(row["values"]) for row in figures} == {3}
     assert {row["target"] for row in figures} >= {"direct", "ttlproxy"}
+    assert {row["part"] for row in figures} == {"latency"}
     assert all(f"| {row['target']} | {row['figure']} |" in printed for row in figures)
 
 
@@ -115,6 +116,11 @@ def test_elements_of_a_storm_fall_due_evenly_in_each_key_and_over_all() -> None:
     assert deadlines_ms == [5000 + 50 * number for number in range(20)]
     assert [words[1] for words in requests[:5]] == ["k0", "k1", "k2", "k3", "k0"]
     assert len({(words[1], field) for words in requests for field in words[6::2]}) == 40
+
+
+def test_a_part_whose_program_is_absent_is_left_out_with_that_reason() -> None:
+    part = Part("part", "", lambda stage: [], needs=("no-such-program",))
+    assert run(part, SHARE, 1) == ([], ["part: no-such-program is not installed"])
 
 
 def test_a_figure_of_one_kind_stands_in_the_heading() -> None:

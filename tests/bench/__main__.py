@@ -69,18 +69,17 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
-    rows: list[Row] = []
+    parts: dict[str, list[Row]] = {}
     absent: list[str] = []
     for part in options.only:
-        more, reasons = run(part, options.share, options.rounds)
-        rows += more
+        parts[part.name], reasons = run(part, options.share, options.rounds)
         absent += reasons
         if options.json:
-            options.json.write_text(report.as_json(rows, absent, options.share))
+            options.json.write_text(report.as_json(parts, absent, options.share))
     for reason in absent:
         print(f"left out: {reason}")
     print("Ratios are medians of each round's, to direct, or to what is named behind them.")
-    print(report.table(rows))
+    print(report.table([row for rows in parts.values() for row in rows]))
     return 0
 
 

@@ -27,7 +27,7 @@ ANY = "__rand_int__"
 FAR_MS = 4_000_000_000_000
 _FLOOD_TIMEOUT_S = 300.0
 _FLOOD_CLOCK_S = 0.001  # what it measures time in
-_RECEIVE_BYTES = 1 << 16
+_RECEIVE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -120,15 +120,21 @@ class OneByOne:
         times_us: list[float] = []
         with Connection(target.port) as client:
             reply_bytes = len(client.ask(*self.words))
-            send, receive = client.socket.sendall, client.socket.recv
             for _ in range(self.requests):
                 began = perf_counter_ns()
-                send(request)
-                left = reply_bytes
-                while left:
-                    left -= len(receive(left))
+                client.socket.sendall(request)
+                receive(client.socket, reply_bytes)
                 times_us.append((perf_counter_ns() - began) / 1000)
         return Run(len(times_us), sum(times_us) / 1e6, sorted(times_us))
+
+
+def receive(connection: socket.socket, count: int) -> None:
+    """Takes so many bytes, unread."""
+    while count:
+        received = len(connection.recv(min(count, _RECEIVE_BYTES)))
+        if not received:
+            raise EOFError(f"closed, with {count} bytes missing")
+        count -= received
 
 
 def packed(words: Words) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
 
@@ -56,9 +56,9 @@ def _ratio(ratios: Sequence[float]) -> str:
     return f"{median(ratios):.2f}" if ratios else "-"
 
 
-def as_json(rows: Sequence[Row], absent: Sequence[str], share: float) -> str:
+def as_json(parts: Mapping[str, Sequence[Row]], absent: Sequence[str], share: float) -> str:
     """All figures, round by round, and where they were taken."""
-    figures = [asdict(row) for row in rows]
+    figures = [{"part": part, **asdict(row)} for part, rows in parts.items() for row in rows]
     where = {"python": platform.python_version(), "system": platform.platform()}
     return json.dumps(
         {**where, "cpus": os.cpu_count(), "share": share, "absent": absent, "figures": figures},

@@ -108,18 +108,9 @@ def _used(target: Target) -> tuple[usage.Cpu, usage.Cpu]:
 
 
 def _rows(scenario: Scenario, measure: Measure, rounds: Sequence[dict[str, Result]]) -> list[Row]:
-    values = {
-        case.name: [measure.of(results[case.name]) for results in rounds]
-        for case in scenario.cases
-        if case.target.proxy or not measure.of_proxy
-    }
+    values = _values(scenario, measure, rounds)
     first = scenario.cases[0].name
-    if measure.beyond:
-        base = values.pop(first)
-        values = {
-            name: [mine - other for mine, other in zip(each, base, strict=True)]
-            for name, each in values.items()
-        }
+    compared = values if len(scenario.cases) > 1 else {}
     return [
         Row(
             scenario.name,
@@ -128,11 +119,26 @@ def _rows(scenario: Scenario, measure: Measure, rounds: Sequence[dict[str, Resul
             measure.name,
             first,
             each,
-            _ratios(each, values.get(first)),
-            _ratios(each, values.get(HAPROXY)),
+            _ratios(each, compared.get(first)),
+            _ratios(each, compared.get(HAPROXY)),
         )
         for name, each in values.items()
     ]
+
+
+def _values(
+    scenario: Scenario, measure: Measure, rounds: Sequence[dict[str, Result]]
+) -> dict[str, list[float]]:
+    """By the name of the case, one for each round."""
+    cases = [case for case in scenario.cases if case.target.proxy or not measure.of_proxy]
+    values = {case.name: [measure.of(each[case.name]) for each in rounds] for case in cases}
+    if not measure.beyond:
+        return values
+    base = values.pop(scenario.cases[0].name)
+    return {
+        name: [mine - other for mine, other in zip(each, base, strict=True)]
+        for name, each in values.items()
+    }
 
 
 def _ratios(mine: Sequence[float], others: Sequence[float] | None) -> list[float]:

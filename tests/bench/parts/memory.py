@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.asked import info
 from tests.bench import usage
-from tests.bench.loads import Load, Run, Words, fill
+from tests.bench.loads import Load, Run, Words, fill, receive
 from tests.bench.measures import found
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import TTLPROXY, Stage, Target
@@ -119,7 +119,6 @@ class Passing:
     key: bytes = field(default=b"large", init=False)
 
     def __call__(self, target: Target) -> Run:
-        size = self.pieces * len(_PIECE)
         with (
             _started(target) as proxy,
             Connection(target.redis.port, timeout_s=120) as direct,
@@ -130,7 +129,7 @@ class Passing:
                 self._set(direct)
             before = proxy.rss_bytes()
             usage.forget_peak(proxy.pid)
-            self._set(client) if self.name == "SET" else self._get(client, size)
+            self._set(client) if self.name == "SET" else self._get(client)
             taken = usage.peak_bytes(proxy.pid) - before
             direct.ask("DEL", self.key)
         return Run(found={_VALUE: taken / 1024})
@@ -144,22 +143,16 @@ class Passing:
         if client.read() != b"+OK\r\n":
             raise RuntimeError("a large SET was refused")
 
-    def _get(self, client: Connection, size: int) -> None:
+    def _get(self, client: Connection) -> None:
+        size = self.pieces * len(_PIECE)
         client.send(command("GET", self.key))
-        left = len(b"$%d\r\n" % size) + size + 2
-        while left:
-            received = len(client.socket.recv(min(left, MIB)))
-            if not received:
-                raise EOFError(f"a large GET ended {left} bytes early")
-            left -= received
+        receive(client.socket, len(b"$%d\r\n" % size) + size + len(b"\r\n"))
 
 
 def scenarios(stage: Stage) -> list[Scenario]:
     most = _raise_descriptors()
     empty = stage.redis("--maxclients", "12000")
-    busy = stage.redis()
-    writer = stage.ttlproxy(busy)
-
+    writer = stage.ttlproxy(stage.redis())
     many = 10_000 if most >= _DESCRIPTORS_OF_10_000 else 5000
     connections = (stage.scaled(1000, least=10), stage.scaled(many, least=20))
 
@@ -170,8 +163,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
         scenario("at rest", empty, _at_rest, _REST),
         scenario("idle connections", empty, Idle(connections), *map(_of, connections)),
     ]
-    for usual in MANAGED:
-        count = stage.scaled(usual, least=10)
+    for count in (stage.scaled(usual, least=10) for usual in MANAGED):
         there = stage.redis()
         fill(stage.ttlproxy(there), _managed(count))
         made.append(scenario(f"{count:,} managed keys found", there, Found(count, empty), _KEY))
