@@ -1,10 +1,13 @@
--- Removes elements past their deadline, at most `limit`; of a long list more, which costs no more. The
--- only script that deletes for being due, whoever asks for it.
--- KEYS: data index schedule
+-- Removes elements past their deadline, of each key at most `limit`; of a long list more, which costs no
+-- more. The only script that deletes for being due, whoever asks for it.
+-- KEYS: schedule key...
 -- ARGV: db limit
--- RESULT: [now in ms, removed, first deadline left in ms or -1, entries without an element: 1 or 0, type]
+-- RESULT: now in ms; for each key
+--   [removed, first deadline left in ms or -1, entries without an element: 1 or 0, type]
+-- The keys are all data keys, then all their indexes.
 -- include try
 -- include clock
+local data, index
 -- include index
 -- include finders
 -- include events
@@ -25,25 +28,13 @@ local removers = {
   list = remove_all,
 }
 local lengths = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN' }
-local kind = redis.call('TYPE', data).ok
-if not removers[kind] then
-  index_drop(data, index, schedule)
-  return failure or { now, 0, -1, 0, kind }
-end
-if kind == 'list' then
-  limit = math.max(limit, math.floor(redis.call('LLEN', data) / 32))
-end
-local due = index_due(index, now, limit)
-if is_no_index(due) then
-  index_drop(data, index, schedule)
-  return failure or { now, 0, -1, 0, kind }
-elseif due.err then
-  return due
-end
 
 -- Redis says hexpired of fields that are there, and of no others.
-local letter, expired = string.sub(kind, 1, 1), {}
-if wants(letter) then
+local function tell(kind, due)
+  local letter, expired = string.sub(kind, 1, 1), {}
+  if not wants(letter) then
+    return
+  end
   look_for(kind == 'list' and due or {}, 1)
   for _, element in ipairs(due) do
     if (finders[kind](element) or 0) ~= 0 then
@@ -53,14 +44,40 @@ if wants(letter) then
   notify(letter, 'expired', db, data, expired)
 end
 
--- Unlike elsewhere the elements go first: where that is refused, they keep their deadlines.
-local removed = removers[kind](due)
-batches(1, #due, function(from, to)
-  index_clear(index, unpack(due, from, to))
-end)
-if failure then
-  return failure
+local function reap()
+  local kind, most = redis.call('TYPE', data).ok, limit
+  if kind == 'list' then
+    most = math.max(most, math.floor(redis.call('LLEN', data) / 32))
+  end
+  local due = removers[kind] and index_due(index, now, most)
+  if not due or is_no_index(due) then
+    index_drop(data, index, schedule)
+    return { 0, -1, 0, kind }
+  elseif due.err then
+    failure = due
+    return
+  end
+  tell(kind, due)
+  -- Unlike elsewhere the elements go first: where that is refused, they keep their deadlines.
+  local removed = removers[kind](due)
+  batches(1, #due, function(from, to)
+    index_clear(index, unpack(due, from, to))
+  end)
+  if failure then
+    return
+  end
+  local first = index_reschedule(data, index, schedule, now)
+  local ghosts = redis.call('ZCARD', index) > redis.call(lengths[kind], data)
+  return { removed, first or -1, ghosts and 1 or 0, kind }
 end
-local first = index_reschedule(data, index, schedule, now)
-local ghosts = redis.call('ZCARD', index) > redis.call(lengths[kind], data)
-return failure or { now, removed, first or -1, ghosts and 1 or 0, kind }
+
+local count = (#KEYS - first_key + 1) / 2
+local reaped = { now }
+for i = first_key, first_key + count - 1 do
+  data, index, looked_for = KEYS[i], KEYS[i + count], {}
+  reaped[#reaped + 1] = reap()
+  if failure then
+    return failure
+  end
+end
+return reaped
