@@ -182,3 +182,15 @@ def test_a_server_with_nothing_due_is_not_written_to(
     assert _keys(server) == {b"k"}
     with Connection(server.port) as direct:
         assert direct.ask("DBSIZE") == b":1\r\n"
+
+
+def test_many_keys_are_reaped_by_few_calls(app: Connection, server: AnyServer) -> None:
+    for number in range(256):
+        app.ask("SADDEX", f"s:{number}", "EX", "1000", "MEMBERS", "2", "a", "b")
+    with Connection(server.port) as direct:
+        for number in range(256):
+            direct.ask("ZADD", Keys().index(b"s:%d" % number), 1, "a")
+        direct.ask("CONFIG", "RESETSTAT")
+        direct.ask("ZADD", Keys().schedule, *(w for n in range(256) for w in (1, f"s:{n}")))
+        wait_until(lambda: calls(server.port, "srem") == 256, "one member of each set gone")
+    assert calls(server.port, "evalsha") + calls(server.port, "eval") < 100
