@@ -113,6 +113,12 @@ ZINTERSTORE k 1 k                       -> 3    ; k -1 -1 -1 -2
 ZDIFFSTORE k 2 k to                     -> 3    ; k -1 -1 -1 -2
 ZRANGESTORE k k 0 0                     -> 1    ; k -1 -2 -2 -2
 ZADDEX k 200 1 a 1 d                    -> 1    ; k 200 100 -1 200
+LBADD k 5 d                             -> WRONGTYPE* ; k 100 100 -1 -2
+LBINCRBY k 5 a                          -> WRONGTYPE* ; k 100 100 -1 -2
+LBTOP k 0 -1                            -> WRONGTYPE* ; k 100 100 -1 -2
+LBRANK k a                              -> WRONGTYPE* ; k 100 100 -1 -2
+LBAROUND k a 1                          -> WRONGTYPE* ; k 100 100 -1 -2
+LBREM k a                               -> WRONGTYPE* ; k 100 100 -1 -2
 ZEXPIRE k 200 MEMBERS 1 c               -> [1]  ; k 100 100 200 -2
 ZPEXPIRE k 200000 MEMBERS 1 c           -> [1]  ; k 100 100 200 -2
 ZEXPIREAT k 1 MEMBERS 1 c               -> [2]  ; k 100 100 -2 -2

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ttlproxy.cli import _flag, _metavar
+from ttlproxy.commands import leaderboards
 from ttlproxy.commands.rules import LONGER, VIRTUALS
+from ttlproxy.commands.spec import Virtual
 from ttlproxy.config import Settings
 from ttlproxy.scripts import Scripts
 
@@ -21,7 +23,11 @@ _CALL = re.compile(rb"(?:call|try)\('([A-Z]+)'")
 
 def _commands() -> str:
     lines = []
-    ours = [virtual for virtual in VIRTUALS.values() if not virtual.dialect]
+    ours = [
+        virtual
+        for virtual in VIRTUALS.values()
+        if not virtual.dialect and virtual not in leaderboards.VIRTUALS
+    ]
     for group in dict.fromkeys(virtual.group for virtual in ours):
         lines += ["```"]
         for virtual in ours:
@@ -39,7 +45,10 @@ def _commands() -> str:
 
 def _dialect(server: str) -> str:
     both = (*VIRTUALS.values(), *LONGER.values())
-    rows = [virtual for virtual in both if virtual.dialect == server]
+    return _table([virtual for virtual in both if virtual.dialect == server])
+
+
+def _table(rows: Sequence[Virtual]) -> str:
     forms = [f"{virtual.name} {form}" for virtual in rows for form in virtual.forms]
     table = [f"| `{virtual.name}` | {virtual.summary} | {virtual.reply} |" for virtual in rows]
     head = ["| command | what it does | replies |", "|---|---|---|"]
@@ -64,6 +73,7 @@ def _script_commands() -> str:
 
 SECTIONS: dict[str, Callable[[], str]] = {
     "commands": _commands,
+    "leaderboards": partial(_table, leaderboards.VIRTUALS),
     **{
         f"{server}'s commands": partial(_dialect, server)
         for server in ("Redis 8", "KeyDB", "Dragonfly", "Garnet")

@@ -73,6 +73,7 @@ class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
 
 REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
+NEGATIVE_COUNT = b"ERR value is out of range, must be positive"
 NEGATIVE_EXPIRE = b"ERR invalid expire time, must be >= 0"
 INTERNAL_KEY = (
     b"ERR the key belongs to ttlproxy; its setting show_internal_keys lets clients name it"

@@ -18,7 +18,7 @@ _TYPES = {
     "unix-time-seconds": "unix-time",
     "unix-time-milliseconds": "unix-time",
 }
-_INTEGER = re.compile(r"n|num\w+|maxlen|count|offset|(milli)?seconds|delay")
+_INTEGER = re.compile(r"n|num\w+|maxlen|count|offset|start|stop|delta|(milli)?seconds|delay")
 _MORE = "..."
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ttlproxy.commands.arguments import Argument, arguments
-from ttlproxy.commands.positions import READ, KeySpec
+from ttlproxy.commands.positions import FILLED, READ, KeySpec
 from ttlproxy.commands.spec import Virtual
 
 _CATEGORIES = {"sorted-set": "sortedset", "generic": "keyspace", "server": "connection"}
@@ -39,7 +39,7 @@ def row(virtual: Virtual) -> list[Any]:
     """Its row as Redis 7 has it; where the server is a 6.2, the script takes the first seven."""
     spec = virtual.positions[0]
     flags = ["readonly"] if reads(virtual) else ["write"]
-    if virtual.sets_deadlines:
+    if virtual.sets_deadlines or spec.access == FILLED:
         flags.append("denyoom")
     if spec.keyword:
         flags.append("movablekeys")

@@ -11,6 +11,7 @@ from ttlproxy.commands import (
     hashes,
     introspection,
     keyspace,
+    leaderboards,
     lists,
     sets,
     sorted_sets,
@@ -25,7 +26,9 @@ from ttlproxy.commands.spec import Override, Plan, Survey, Virtual
 
 _TABLES: Final = (hashes, sets, sorted_sets, lists)
 VIRTUALS: Final = {
-    row.name: row for table in (*_TABLES, introspection, dialects) for row in table.VIRTUALS
+    row.name: row
+    for table in (*_TABLES, leaderboards, introspection, dialects)
+    for row in table.VIRTUALS
 }
 LONGER: Final = {row.name: row for row in dialects.LONGER}
 OVERRIDES: Final = {row.name: row for table in (*_TABLES, keyspace) for row in table.OVERRIDES}

@@ -1,0 +1,340 @@
+"""The leaderboard family: what it answers, what a list says it should, and that it is one key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.containers import AnyServer
+from tests.conversation import WAYS, Talk, hold, said_in
+from tests.raw import Connection
+from tests.redis_client import Client, Word
+from tests.servers import Proxy
+
+talk = said_in(WAYS)
+
+MIN, MAX = -(2**63), 2**63 - 1
+OVERFLOW = "ERR increment or decrement would overflow"
+NOT_AN_INTEGER = "ERR value is not an integer or out of range"
+
+
+# --- what each command answers
+
+
+def test_among_equals_the_earlier_is_first(talk: Talk) -> None:
+    talk(
+        """
+        LBADD lb 300 zoe        -> 1
+        LBADD lb 300 ann        -> 1
+        LBADD lb 500 bob        -> 1
+        LBADD lb -7 cid         -> 1
+        LBTOP lb 0 -1           -> [[0, "bob", "500"], [1, "zoe", "300"], [2, "ann", "300"], [3, "cid", "-7"]]
+        LBADD lb 300 zoe        -> 0
+        LBRANK lb zoe           -> 1
+        LBADD lb 301 zoe        -> 0
+        LBADD lb 300 zoe        -> 0
+        LBRANK lb zoe           -> 2
+        LBRANK lb ann           -> 1
+        """  # noqa: E501 - a row a row
+    )
+
+
+def test_a_condition_refuses_what_it_refuses_in_a_sorted_set(talk: Talk) -> None:
+    talk(
+        """
+        LBADD lb XX 1 a         -> 0
+        LBRANK lb a             -> nil
+        LBADD lb gt 1 a         -> 1
+        LBADD lb LT 2 b         -> 1
+        LBADD lb NX 9 a         -> 0
+        LBADD lb GT 1 a         -> 0
+        LBADD lb GT 0 a         -> 0
+        LBADD lb LT 3 b         -> 0
+        LBTOP lb 0 -1           -> [[0, "b", "2"], [1, "a", "1"]]
+        LBADD lb GT 2 a         -> 0
+        LBADD lb LT 1 b         -> 0
+        LBTOP lb 0 -1           -> [[0, "a", "2"], [1, "b", "1"]]
+        LBADD lb Xx 5 b         -> 0
+        LBAROUND lb b 0         -> [[0, "b", "5"]]
+        """
+    )
+
+
+def test_scores_are_exact_to_the_last_of_64_bits(talk: Talk) -> None:
+    talk(
+        f"""
+        LBADD lb {MAX - 1} a    -> 1
+        LBADD lb {MAX} b        -> 1
+        LBADD lb {MIN} c        -> 1
+        LBADD lb {MIN + 1} d    -> 1
+        LBTOP lb 0 -1           -> [[0, "b", "{MAX}"], [1, "a", "{MAX - 1}"], [2, "d", "{MIN + 1}"], [3, "c", "{MIN}"]]
+        LBADD lb GT {MAX} a     -> 0
+        LBAROUND lb a 0         -> [[1, "a", "{MAX}"]]
+        LBINCRBY lb 1 a         -> {OVERFLOW}
+        LBINCRBY lb -1 c        -> {OVERFLOW}
+        LBINCRBY lb {MIN} a     -> "-1"
+        LBINCRBY lb {MAX} c     -> "-1"
+        LBINCRBY lb {MIN} d     -> {OVERFLOW}
+        LBINCRBY lb {MIN} e     -> "{MIN}"
+        LBINCRBY lb {MAX} f     -> "{MAX}"
+        LBINCRBY lb 0 g         -> "0"
+        LBTOP lb 2 3            -> [[2, "g", "0"], [3, "a", "-1"]]
+        """  # noqa: E501
+    )
+
+
+def test_rows_are_cut_at_the_ends(talk: Talk) -> None:
+    talk(
+        f"""
+        LBADD lb 3 a            -> 1
+        LBADD lb 2 b            -> 1
+        LBADD lb 1 c            -> 1
+        LBTOP lb -2 9           -> [[1, "b", "2"], [2, "c", "1"]]
+        LBTOP lb -9 0           -> [[0, "a", "3"]]
+        LBTOP lb 1 0            -> []
+        LBTOP lb 3 5            -> []
+        LBTOP lb 0 -4           -> []
+        LBTOP lb {MIN} {MAX}    -> [[0, "a", "3"], [1, "b", "2"], [2, "c", "1"]]
+        LBTOP none 0 -1         -> []
+        LBAROUND lb a 1         -> [[0, "a", "3"], [1, "b", "2"]]
+        LBAROUND lb b {MAX}     -> [[0, "a", "3"], [1, "b", "2"], [2, "c", "1"]]
+        LBAROUND lb none 1      -> []
+        LBAROUND none a 1       -> []
+        LBRANK none a           -> nil
+        """
+    )
+
+
+def test_members_are_any_bytes_and_none_is_taken_for_another(talk: Talk) -> None:
+    talk(
+        r"""
+        LBADD lb 1 ""           -> 1
+        LBADD lb 1 a            -> 1
+        LBADD lb 1 aa           -> 1
+        LBADD lb 1 "a\x00"      -> 1
+        LBADD lb 1 "\xff\x00\r" -> 1
+        LBADD lb 2 a            -> 0
+        LBTOP lb 0 -1           -> [[0, "a", "2"], [1, "", "1"], [2, "aa", "1"], [3, "a\x00", "1"], [4, "\xff\x00\x0d", "1"]]
+        LBREM lb "" a a b       -> 2
+        LBRANK lb "a\x00"       -> 1
+        LBREM lb aa "a\x00" "\xff\x00\r" -> 3
+        EXISTS lb               -> 0
+        LBREM lb a              -> 0
+        """  # noqa: E501
+    )
+
+
+def test_what_is_malformed_gets_redis_own_error_before_the_type_is_looked_at(talk: Talk) -> None:
+    talk(
+        f"""
+        SET lb text             -> OK
+        LBADD lb 1.5 a          -> {NOT_AN_INTEGER}
+        LBADD lb {MAX + 1} a    -> {NOT_AN_INTEGER}
+        LBADD lb CH 1 a         -> ERR syntax error
+        LBINCRBY lb {MIN - 1} a -> {NOT_AN_INTEGER}
+        LBTOP lb 0 x            -> {NOT_AN_INTEGER}
+        LBAROUND lb a x         -> {NOT_AN_INTEGER}
+        LBAROUND lb a -1        -> ERR value is out of range, must be positive
+        """
+    )
+
+
+EVERY = ("LBADD lb 1 a", "LBINCRBY lb 1 a", "LBTOP lb 0 -1", "LBRANK lb a", "LBAROUND lb a 1",
+         "LBREM lb a")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "other", ["SET lb text", "ZADD lb 0 x 1 sy", "ZADD lb 0 x 0 y", "ZADD lb 0 s", "SADD lb a"]
+)
+def test_what_is_no_leaderboard_is_of_the_wrong_type(talk: Talk, other: str) -> None:
+    wrong = "WRONGTYPE Operation against a key holding the wrong kind of value"
+    talk("\n".join((f"{other} -> *", *(f"{line} -> {wrong}" for line in EVERY))))
+
+
+# --- one key
+
+
+def test_a_leaderboard_lives_and_moves_as_the_one_key_that_it_is(talk: Talk) -> None:
+    talk(
+        """
+        LBADD lb 1 a            -> 1
+        EXPIRE lb 100           -> 1
+        LBADD lb 2 a            -> 0
+        LBINCRBY lb 1 a         -> "3"
+        TTL lb                  -> 100
+        RENAME lb moved         -> OK
+        COPY moved lb           -> 1
+        LBADD lb 9 b            -> 1
+        LBTOP moved 0 -1        -> [[0, "a", "3"]]
+        LBTOP lb 0 -1           -> [[0, "b", "9"], [1, "a", "3"]]
+        TTL lb                  -> 100
+        DBSIZE                  -> 2
+        DEL lb moved            -> 2
+        DBSIZE                  -> 0
+        """
+    )
+
+
+def test_a_restored_leaderboard_is_what_was_dumped(client: Client) -> None:
+    for score, member in ((1, "z"), (MAX, "m"), (1, "a")):
+        client.ask("LBADD", "lb", score, member)
+    client.ask("RESTORE", "again", 0, client.ask("DUMP", "lb"))
+    expected = [[0, b"m", b"%d" % MAX], [1, b"z", b"1"], [2, b"a", b"1"]]
+    assert client.ask("LBTOP", "again", 0, -1) == expected
+    assert client.ask("LBADD", "again", 1, "m") == 0
+    assert client.ask("LBRANK", "again", "m") == 2
+
+
+# --- refused in the middle
+
+
+@pytest.fixture
+def limited(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[Callable[..., bytes]]:
+    """limited(rule, *words) is the reply to a user who has that rule against them."""
+    with Connection(proxy.port) as client:
+
+        def ask(rule: str, *words: str) -> bytes:
+            everything = ["reset", "on", "nopass", "~*", "&*", "+@all"]
+            assert direct.ask("ACL", "SETUSER", "limited", *everything, rule) == b"OK"
+            assert client.ask("AUTH", "limited", "any") == b"+OK\r\n"
+            return client.ask(*words)
+
+        yield ask
+    direct.ask("ACL", "DELUSER", "limited")
+
+
+@pytest.mark.parametrize("rule", ["-zadd", "-zrem"])
+@pytest.mark.parametrize("line", ["LBADD lb 5 a", "LBINCRBY lb 5 a", "LBREM lb a b"])
+def test_a_user_who_is_refused_one_of_the_writes_has_changed_nothing(
+    limited: Callable[..., bytes], app: Connection, direct: Client, rule: str, line: str
+) -> None:
+    hold(app, direct, "LBADD lb 1 a -> 1\nLBADD lb 2 b -> 1")
+    reply = limited(rule, *line.split())
+    if line.startswith("LBREM") and rule == "-zadd":
+        assert reply == b":2\r\n"
+        return
+    assert reply.startswith(b"-"), reply
+    hold(app, direct, 'LBTOP lb 0 -1 -> [[0, "b", "2"], [1, "a", "1"]]')
+
+
+def test_a_full_server_refuses_a_score_and_lets_members_go(app: Connection, direct: Client) -> None:
+    hold(app, direct, "LBADD lb 1 a -> 1\nLBADD lb 2 b -> 1\nLBADD lb 0 c -> 1")
+    direct.ask("CONFIG", "SET", "maxmemory", 1)
+    try:
+        for line in ("LBADD lb 5 a", "LBADD lb 5 new", "LBINCRBY lb 5 a"):
+            assert app.ask(*line.split()).startswith(b"-OOM"), line
+        hold(app, direct, 'LBREM lb c -> 1\nLBTOP lb 0 -1 -> [[0, "b", "2"], [1, "a", "1"]]')
+    finally:
+        direct.ask("CONFIG", "SET", "maxmemory", 0)
+
+
+# --- any commands, in any order
+
+
+class _Model:
+    """A leaderboard as a list: by score, then by when the member came to it."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, tuple[int, int]] = {}
+        self._arrivals = 0
+
+    def _rows(self) -> list[list[object]]:
+        ordered = sorted(self._entries.items(), key=lambda entry: (-entry[1][0], entry[1][1]))
+        return [
+            [rank, member.encode(), b"%d" % score]
+            for rank, (member, (score, _)) in enumerate(ordered)
+        ]
+
+    def _rank(self, member: str) -> int | None:
+        found = [rank for rank, name, _ in self._rows() if name == member.encode()]
+        return int(str(found[0])) if found else None
+
+    def _write(self, member: str, score: int) -> None:
+        if member not in self._entries or self._entries[member][0] != score:
+            self._arrivals += 1
+            self._entries[member] = (score, self._arrivals)
+
+    def ask(self, name: Word, *words: Word) -> object:
+        reply: object = getattr(self, str(name).lower())(*words)
+        return reply
+
+    def lbadd(self, *words: Word) -> int:
+        condition = words[0] if len(words) == 3 else ""
+        score, member = int(words[-2]), str(words[-1])
+        old = self._entries.get(member, (None,))[0]
+        meets = {
+            "": True,
+            "NX": old is None,
+            "XX": old is not None,
+            "GT": old is None or score > old,
+            "LT": old is None or score < old,
+        }
+        if meets[str(condition)]:
+            self._write(member, score)
+        return int(old is None and member in self._entries)
+
+    def lbincrby(self, delta: int, member: str) -> object:
+        score = self._entries.get(member, (0,))[0] + delta
+        if not MIN <= score <= MAX:
+            return OVERFLOW
+        self._write(member, score)
+        return b"%d" % score
+
+    def lbtop(self, start: int, stop: int) -> list[list[object]]:
+        return self._rows()[start : None if stop == -1 else stop + 1]
+
+    def lbrank(self, member: str) -> int | None:
+        return self._rank(member)
+
+    def lbaround(self, member: str, count: int) -> list[list[object]]:
+        rank = self._rank(member)
+        return [] if rank is None else self._rows()[max(rank - count, 0) : rank + count + 1]
+
+    def lbrem(self, *members: str) -> int:
+        return sum(self._entries.pop(member, None) is not None for member in members)
+
+
+_MEMBERS = st.sampled_from(["a", "b", "bb", "", "c" * 70, *map(str, range(8))])
+_SCORES = st.sampled_from(
+    [0, 1, 2, -1, MAX, MAX - 1, MIN, MIN + 1, 2**53, 2**53 + 1, 2**32, 2**32 - 1, -(2**32)]
+) | st.integers(MIN, MAX)
+_CONDITIONS = st.sampled_from(["NX", "XX", "GT", "LT"])
+_COMMANDS = st.one_of(
+    st.tuples(st.just("LBADD"), _SCORES, _MEMBERS),
+    st.tuples(st.just("LBADD"), _CONDITIONS, _SCORES, _MEMBERS),
+    st.tuples(st.just("LBINCRBY"), _SCORES, _MEMBERS),
+    st.tuples(st.just("LBTOP"), st.integers(0, 9), st.integers(-1, 9)),
+    st.tuples(st.just("LBRANK"), _MEMBERS),
+    st.tuples(st.just("LBAROUND"), _MEMBERS, st.integers(0, 3)),
+    st.tuples(st.just("LBREM"), _MEMBERS, _MEMBERS),
+)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@given(commands=st.lists(_COMMANDS, min_size=10, max_size=60))
+def test_any_commands_answer_as_a_sorted_list_does(
+    client: Client, direct: Client, commands: list[tuple[str, ...]]
+) -> None:
+    direct.ask("DEL", "lb")
+    model = _Model()
+    for name, *words in [*commands, ("LBTOP", 0, -1)]:
+        reply = client.ask(name, "lb", *words)
+        expected = model.ask(name, *words)
+        assert (f"ERR {reply}" if isinstance(reply, Exception) else reply) == expected, name
+
+
+def test_a_large_leaderboard_keeps_its_order(proxy: Proxy, server: AnyServer) -> None:
+    """Where Redis no longer keeps it as one packed list."""
+    model = _Model()
+    requests: list[tuple[str, ...]] = []
+    for number in range(3000):
+        requests.append(("LBADD", str(number * 7 % 40), f"m{number % 1000}"))
+    with closing(Client(proxy.port)) as client:
+        replies = client.ask_many([(name, "lb", *words) for name, *words in requests])
+        assert replies == [model.ask(name, *words) for name, *words in requests]
+        assert client.ask("LBTOP", "lb", 0, -1) == model.ask("LBTOP", 0, -1)
+        assert client.ask("LBAROUND", "lb", "m500", 20) == model.ask("LBAROUND", "m500", 20)

@@ -1,0 +1,11 @@
+-- LBAROUND: a member's row, with as many above and below it.
+-- KEYS: data
+-- ARGV: member count
+-- RESULT: [rank, member, score] of each, best first; none around nobody
+-- include leaderboard
+local spot = spot_of(member)
+if not spot then
+  return {}
+end
+local rank, most = rank_of(member, spot), tonumber(count)
+return rows(rank - most, rank + most)

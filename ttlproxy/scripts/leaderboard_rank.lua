@@ -1,0 +1,7 @@
+-- LBRANK: how many are better than a member.
+-- KEYS: data
+-- ARGV: member
+-- RESULT: the rank, null for nobody
+-- include leaderboard
+local spot = spot_of(member)
+return spot and rank_of(member, spot)

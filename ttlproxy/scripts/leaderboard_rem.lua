@@ -1,0 +1,18 @@
+-- LBREM: members go.
+-- KEYS: data
+-- ARGV: member...
+-- RESULT: how many there were
+-- include leaderboard
+local entries = {}
+for i = first_member, #ARGV do
+  local spot = spot_of(ARGV[i])
+  if spot then
+    entries[#entries + 1] = row_of(ARGV[i], spot)
+    entries[#entries + 1] = place_of(ARGV[i]) .. spot
+  end
+end
+local removed = 0
+batches(1, #entries, function(from, to)
+  removed = removed + (tonumber(try('ZREM', data, unpack(entries, from, to))) or 0)
+end)
+return failure or removed / 2

@@ -1,0 +1,11 @@
+-- LBTOP: the rows from one rank to another; -1 is the last one.
+-- KEYS: data
+-- ARGV: start stop
+-- RESULT: [rank, member, score] of each, best first
+-- include leaderboard
+local function rank(word)
+  local number = tonumber(word)
+  return number < 0 and size / 2 + number or number
+end
+
+return rows(rank(start), rank(stop))

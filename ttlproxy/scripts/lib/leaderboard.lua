@@ -1,0 +1,114 @@
+-- A leaderboard is one sorted set. Each member has two entries, all with the score 0, so that their
+-- bytes alone order them, the rows before the places:
+--   row    'r' spot member            the table, best first
+--   place  's' length member spot     where a member's row is
+-- A spot is 15 bytes: a standing, which is 2^63-1 minus the score, in 8, and in 7 the arrival, which
+-- is one more than that of the last who came to the same score.
+-- include try
+local ROW, PLACE, STANDING, SPOT = 'r', 's', 8, 15
+
+-- How many entries there are; WRONGTYPE for a sorted set that is something else.
+local size = redis.pcall('ZCARD', data)
+if type(size) == 'table' then
+  return size
+end
+if size > 0 then
+  local last = redis.call('ZRANGE', data, -1, -1, 'WITHSCORES')
+  if size % 2 == 1 or last[2] ~= '0' or string.sub(last[1], 1, 1) ~= PLACE then
+    return { err = 'WRONGTYPE Operation against a key holding the wrong kind of value' }
+  end
+end
+
+local function place_of(member)
+  return PLACE .. struct.pack('>I4', #member) .. member
+end
+
+local function row_of(member, spot)
+  return ROW .. spot .. member
+end
+
+-- Where a member stands; nil for nobody.
+local function spot_of(member)
+  local place = place_of(member)
+  local entry = redis.call('ZRANGEBYLEX', data, '[' .. place, '+', 'LIMIT', 0, 1)[1]
+  if entry and string.sub(entry, 1, #place) == place then
+    return string.sub(entry, #place + 1)
+  end
+end
+
+local function rank_of(member, spot)
+  return redis.call('ZRANK', data, row_of(member, spot))
+end
+
+local function standing_of(spot)
+  return string.sub(spot, 1, STANDING)
+end
+
+-- Lua's numbers are exact up to 2^53, so a standing is two of them, and the smaller one is better.
+local function halves(standing)
+  return struct.unpack('>I4I4', standing)
+end
+
+-- Whether one standing is better than another; Lua's own order of strings is the locale's.
+local function is_better(one, other)
+  local high, low = halves(one)
+  local other_high, other_low = halves(other)
+  return high < other_high or high == other_high and low < other_low
+end
+
+-- The score that a standing stands for, in decimal digits.
+local function score_of(standing)
+  local high, low = halves(standing)
+  high, low = 2 ^ 31 - 1 - high, 2 ^ 32 - 1 - low
+  local sign = ''
+  if high < 0 then
+    sign, high, low = '-', -high, -low
+    if low < 0 then
+      high, low = high - 1, low + 2 ^ 32
+    end
+  end
+  local upper = math.floor(high / 10 ^ 6)
+  local lower = high % 10 ^ 6 * 2 ^ 32 + low
+  upper = upper * 2 ^ 32 + math.floor(lower / 10 ^ 6)
+  if upper == 0 then
+    return sign .. string.format('%.0f', lower)
+  end
+  return sign .. string.format('%.0f%06.0f', upper, lower % 10 ^ 6)
+end
+
+-- The next arrival at a standing.
+local function next_spot(standing)
+  local first = ROW .. standing
+  local last = redis.call(
+    'ZREVRANGEBYLEX', data, '(' .. first .. '\255', '[' .. first, 'LIMIT', 0, 1)[1]
+  local arrival = last and struct.unpack('>I7', last, #first + 1) + 1 or 0
+  return standing .. struct.pack('>I7', arrival)
+end
+
+-- A member comes to a standing, from its spot if it has one. The new entries come before the old ones
+-- go, so that the key lives, and what may be refused is tried before that.
+local function move(member, standing, spot)
+  local arrived = next_spot(standing)
+  if spot then
+    try('ZADD', data, 'XX', 0, '')
+    try('ZREM', data, '')
+  end
+  try('ZADD', data, 0, row_of(member, arrived), 0, place_of(member) .. arrived)
+  if spot then
+    try('ZREM', data, row_of(member, spot), place_of(member) .. spot)
+  end
+end
+
+-- [rank, member, score] of those from one rank to another, as far as there are any.
+local function rows(from, to)
+  from, to = math.max(from, 0), math.min(to, size / 2 - 1)
+  local found = {}
+  if from <= to then
+    for offset, row in ipairs(redis.call('ZRANGE', data, from, to)) do
+      local member = string.sub(row, #ROW + SPOT + 1)
+      local standing = string.sub(row, #ROW + 1, #ROW + STANDING)
+      found[offset] = { from + offset - 1, member, score_of(standing) }
+    end
+  end
+  return found
+end
