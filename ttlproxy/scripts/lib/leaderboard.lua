@@ -60,6 +60,9 @@ end
 local function score_of(standing)
   local high, low = halves(standing)
   high, low = 2 ^ 31 - 1 - high, 2 ^ 32 - 1 - low
+  if math.abs(high) < 2 ^ 20 then
+    return string.format('%.0f', high * 2 ^ 32 + low)
+  end
   local sign = ''
   if high < 0 then
     sign, high, low = '-', -high, -low
@@ -70,9 +73,6 @@ local function score_of(standing)
   local upper = math.floor(high / 10 ^ 6)
   local lower = high % 10 ^ 6 * 2 ^ 32 + low
   upper = upper * 2 ^ 32 + math.floor(lower / 10 ^ 6)
-  if upper == 0 then
-    return sign .. string.format('%.0f', lower)
-  end
   return sign .. string.format('%.0f%06.0f', upper, lower % 10 ^ 6)
 end
 
