@@ -5,32 +5,43 @@ Every proxy is told of a deadline that is the first of its key, and of no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import Iterator, Sequence
 from itertools import count, islice
 
+from tests.bench import usage
 from tests.bench.loads import FAR_MS, Replay, Run, Words
 from tests.bench.measures import RATE, REDIS_CPU
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
+from tests.processes import Process, attempts
 
 ATTACHED = (1, 10, 50)
-_REQUESTS = 20_000
+_REQUESTS = 5000
 _KEYS = 1000
+# Idle is who uses less CPU time than this from one look to the next.
+_IDLE_US, _LOOK_S = 1000, 0.05
+_IDLE_AFTER_S = 60.0
 
 
 class Onward:
     """HSETEX on key after key, each time round with a deadline that is `step` ms further on.
 
-    With a negative step each is the first of its key, and so announced.
+    With a negative step each is the first of its key, and so announced. It is over when those who
+    are attached have taken note.
     """
 
-    def __init__(self, step: int, requests: int) -> None:
+    def __init__(self, step: int, requests: int, attached: Sequence[Process]) -> None:
         self._requests = requests
+        self._attached = attached
         self._words = self._all(step)
 
     def __call__(self, target: Target) -> Run:
         script = list(islice(self._words, self._requests))
-        return Replay(script, self._requests)(target)
+        run = Replay(script, self._requests)(target)
+        _until_idle(self._attached)
+        return run
 
     @staticmethod
     def _all(step: int) -> Iterator[Words]:
@@ -42,14 +53,14 @@ class Onward:
 def scenarios(stage: Stage) -> list[Scenario]:
     # A small share has fewer of them, so that two of these may be one.
     counts = dict.fromkeys(stage.scaled(number) for number in ATTACHED)
-    before = {number: _first_of(stage, number) for number in counts}
+    crowds = {number: _crowd(stage, number) for number in counts}
     requests = stage.scaled(_REQUESTS)
     return [
         Scenario(
             name,
             [
-                Case(f"{number} attached", target, Onward(step, requests))
-                for number, target in before.items()
+                Case(f"{number} attached", crowd[0], Onward(step, requests, _processes(crowd)))
+                for number, crowd in crowds.items()
             ],
             (REDIS_CPU, RATE),
             pipeline=1,
@@ -58,7 +69,21 @@ def scenarios(stage: Stage) -> list[Scenario]:
     ]
 
 
-def _first_of(stage: Stage, count: int) -> Target:
+def _crowd(stage: Stage, count: int) -> list[Target]:
+    """Proxies before the same Redis."""
     direct = stage.redis()
-    attached = [stage.ttlproxy(direct) for _ in range(count)]
-    return attached[0]
+    return [stage.ttlproxy(direct) for _ in range(count)]
+
+
+def _processes(crowd: Sequence[Target]) -> list[Process]:
+    return [target.proxy for target in crowd if target.proxy]
+
+
+def _until_idle(processes: Sequence[Process]) -> None:
+    """Returns when they have next to nothing to do."""
+    used_us = -math.inf
+    for _ in attempts(_IDLE_AFTER_S, "idle proxies"):
+        before_us, used_us = used_us, sum(usage.cpu(process.pid).total_us for process in processes)
+        if used_us - before_us < _IDLE_US * len(processes):
+            return
+        time.sleep(_LOOK_S)
