@@ -13,7 +13,8 @@ if type(size) == 'table' then
   return size
 end
 if size > 0 then
-  local last = redis.call('ZRANGE', data, -1, -1, 'WITHSCORES')
+  -- The last one in reverse is found at once, by its rank it takes a search.
+  local last = redis.call('ZRANGE', data, 0, 0, 'REV', 'WITHSCORES')
   if size % 2 == 1 or last[2] ~= '0' or string.sub(last[1], 1, 1) ~= PLACE then
     return { err = 'WRONGTYPE Operation against a key holding the wrong kind of value' }
   end
