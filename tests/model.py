@@ -95,10 +95,14 @@ class Plan(NamedTuple):
 
 
 class Session:
-    """What one connection remembers: its database and its transaction. Holds no data."""
+    """What one connection remembers: its database and its transaction. Holds no data.
 
-    def __init__(self, db: int = 0) -> None:
+    nesting_aborts: a MULTI inside of MULTI, which is refused, makes EXEC abort, as Valkey has it
+    """
+
+    def __init__(self, db: int = 0, *, nesting_aborts: bool = False) -> None:
         self.db = db
+        self.nesting_aborts = nesting_aborts
         self.queued: list[list[bytes]] | None = None
         self.refused = False
         self.watching = False
@@ -135,6 +139,7 @@ class Session:
 
     def _multi(self) -> Plan:
         if self.queued is not None:
+            self.refused = self.refused or self.nesting_aborts
             return Plan(Error("ERR MULTI calls can not be nested"))
         self.queued, self.refused = [], False
         return Plan(OK)
