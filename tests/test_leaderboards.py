@@ -155,6 +155,18 @@ def test_what_is_no_leaderboard_is_of_the_wrong_type(talk: Talk, other: str) -> 
     talk("\n".join((f"{other} -> *", *(f"{line} -> {wrong}" for line in EVERY))))
 
 
+def test_a_key_whose_elements_are_all_expired_is_no_obstacle(talk: Talk) -> None:
+    talk(
+        """
+        SADDEX lb PX 20 MEMBERS 1 a -> 1
+        wait 20
+        LBADD lb 1 a            -> 1
+        LBTOP lb 0 -1           -> [[0, "a", "1"]]
+        TTLPROXY KEY lb         -> []
+        """
+    )
+
+
 # --- one key
 
 
