@@ -214,10 +214,12 @@ def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.Mo
     assert not fed
 
 
-@given(st.lists(WORDS, min_size=1, max_size=6), st.data())
+@given(st.lists(WORDS, min_size=1, max_size=6), st.sampled_from([b"", b"x" * 5_000]), st.data())
 def test_a_chunk_is_whole_only_if_it_ends_with_a_request(
-    commands: list[tuple[bytes, ...]], data: st.DataObject
+    commands: list[tuple[bytes, ...]], large: bytes, data: st.DataObject
 ) -> None:
+    """Also one so large that it is read in slices."""
+    commands = [(*words, large) for words in commands] * (1 + 2 * bool(large))
     parser = Parser()
     stream = b"".join(map(encode, commands))
     ends = list(itertools.accumulate(len(encode(words)) for words in commands))

@@ -18,6 +18,8 @@ _LARGE_ARRAY: Final = re.compile(rb"\*[0-9]{5}")
 # ended.
 _MARK: Final = b":7\r\n"
 _MARKED: Final = 7
+# hiredis moves what it has not read for each KiB that it has, so that a chunk is fed in slices.
+_SLICE: Final = 8 * 1024
 
 
 class Parser:
@@ -30,28 +32,46 @@ class Parser:
 
     def whole(self, data: bytes) -> list[list[bytes]] | None:
         """The requests of `data`; None if it is not whole requests and nothing else."""
+        if len(data) > _SLICE and not data.endswith(b"\r\n"):
+            return None
         # Where the only array has fewer than ten elements there is nothing to look for.
         if (data[2:4] != b"\r\n" or data.find(b"*", 1) > 0) and _LARGE_ARRAY.search(data):
             return None
         reader = self._reader
+        requests: list[list[bytes]] = []
         try:
-            reader.feed(data)
-            request = reader.gets()
-            if request and request.__class__ is list:
-                if not reader.has_data():
+            if len(data) > _SLICE:
+                is_whole = self._read_slices(data, requests)
+            else:
+                reader.feed(data)
+                request = reader.gets()
+                if request and request.__class__ is list and not reader.has_data():
                     return [request]
-                requests: list[list[bytes]] = []
-                while request and request.__class__ is list:
-                    requests.append(request)
-                    request = reader.gets()
-                if request is False:
-                    reader.feed(_MARK)
-                    if reader.gets() == _MARKED and not reader.has_data():
-                        return requests
+                is_whole = self._read(request, requests)
+            if is_whole:
+                reader.feed(_MARK)
+                if reader.gets() == _MARKED and not reader.has_data():
+                    return requests
         except hiredis.ProtocolError:
             pass
         self._reader = hiredis.Reader()
         return None
+
+    def _read_slices(self, data: bytes, requests: list[list[bytes]]) -> bool:
+        reader = self._reader
+        for start in range(0, len(data), _SLICE):
+            reader.feed(data, start, min(_SLICE, len(data) - start))
+            if not self._read(reader.gets(), requests):
+                return False
+        return True
+
+    def _read(self, request: object, requests: list[list[bytes]]) -> bool:
+        """Adds this request, and what comes after it; whether nothing else does."""
+        gets = self._reader.gets
+        while request and request.__class__ is list:
+            requests.append(request)
+            request = gets()
+        return request is False
 
 
 PARSER: Final = Parser()
