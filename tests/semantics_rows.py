@@ -43,6 +43,8 @@ HEXPIRETIMEFIELD k c                    -> -1   ; k 100 100 -1 -2
 HPEXPIRETIMEFIELD k d                   -> -2   ; k 100 100 -1 -2
 HPERSISTFIELD k a                       -> 1    ; k -1 100 -1 -2
 TTLPROXY KEY k                          -> [*   ; k 100 100 -1 -2
+CL.THROTTLE k 15 30 60                  -> WRONGTYPE* ; k 100 100 -1 -2
+INCREX k EX 100                         -> WRONGTYPE* ; k 100 100 -1 -2
 """
 
 # KeyDB knows no deadlines of list elements.

@@ -91,6 +91,12 @@ INVALID_UNIT = b"ERR Invalid unit arg"
 NX_AND_XX = b"ERR XX and NX options at the same time are not compatible"
 NX_GT_LT = b"ERR GT, LT, and/or NX options at the same time are not compatible"
 NEGATIVE_MAXLEN = b"ERR The MAXLEN argument must be >= 0."
+NOT_POSITIVE = b"ERR value is out of range, must be positive"
+BOUNDS = b"ERR LBOUND can't be greater than UBOUND"
+INFINITE_INCREMENT = b"ERR BYFLOAT increment cannot be Infinity"
+ENX_ALONE = b"ERR ENX flag requires an expiration"
+# Redis-cell's.
+ZERO_RATE = b"Cell error: Store error: Zero rates are not supported"
 
 
 def twice(keyword: bytes) -> bytes:
@@ -144,3 +150,16 @@ def unsupported_option(word: bytes) -> bytes:
 
 def unknown_argument(word: bytes) -> bytes:
     return b"ERR unknown argument: " + word
+
+
+def named_not_an_integer(name: str) -> bytes:
+    return f"ERR {name} is not an integer or out of range".encode()
+
+
+def named_not_a_float(name: str) -> bytes:
+    return f"ERR {name} is not a valid float".encode()
+
+
+def not_parsed(word: bytes) -> bytes:
+    """Redis-cell's."""
+    return b"Cell error: Store error: Couldn't parse as integer: " + word

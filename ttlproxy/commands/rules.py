@@ -12,6 +12,7 @@ from ttlproxy.commands import (
     introspection,
     keyspace,
     leaderboards,
+    limiters,
     lists,
     sets,
     sorted_sets,
@@ -27,7 +28,7 @@ from ttlproxy.commands.spec import Override, Plan, Survey, Virtual
 _TABLES: Final = (hashes, sets, sorted_sets, lists)
 VIRTUALS: Final = {
     row.name: row
-    for table in (*_TABLES, leaderboards, introspection, dialects)
+    for table in (*_TABLES, leaderboards, limiters, introspection, dialects)
     for row in table.VIRTUALS
 }
 LONGER: Final = {row.name: row for row in dialects.LONGER}

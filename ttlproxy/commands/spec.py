@@ -34,10 +34,11 @@ class Virtual:
 
     name: in upper case; forms: the arguments of each form, as `redis-cli help` shows them; plan:
     makes the call of a request whose arity is right; no_form_has: a number of words between the
-    forms, which is wrong; example: lines typed in redis-cli one after the other on an empty
-    database, each with its reply; sets_deadlines: it may make its key managed; dialect: the server
-    whose command it is, if it is not our own; only_ours: the requests that no server takes which
-    has a command of that name; positions: of its keys.
+    forms, which is wrong; open_ended: words too many are the plan's to refuse; example: lines typed
+    in redis-cli one after the other on an empty database, each with its reply; sets_deadlines: it
+    may make its key managed; dialect: the server whose command it is, if it is not our own;
+    only_ours: the requests that no server takes which has a command of that name; positions: of its
+    keys.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Virtual:
     example: tuple[tuple[str, str], ...]
     sets_deadlines: bool = False
     no_form_has: int = 0
+    open_ended: bool = False
     dialect: str = ""
     only_ours: Callable[[Sequence[bytes]], bool] | None = None
     positions: tuple[KeySpec, ...] = (FIRST,)
@@ -63,6 +65,8 @@ class Virtual:
     @cached_property
     def max_words(self) -> float:
         """Words of the longest form, the name counted."""
+        if self.open_ended:
+            return inf
         return 1 + max(_most_words(form) for form in self.forms)
 
     def fits(self, words: int) -> bool:

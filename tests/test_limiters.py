@@ -1,0 +1,422 @@
+"""CL.THROTTLE and INCREX: buckets and counters in plain string keys, exact in every digit."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from fractions import Fraction
+
+import pytest
+
+from tests.conversation import ALL_WAYS, OUTSIDE_MULTI, Talk, said_in
+from tests.raw import Connection
+from tests.redis_client import Client
+from ttlproxy.caller import Caller
+from ttlproxy.commands.limiters import VIRTUALS
+from ttlproxy.keys import Keys
+from ttlproxy.scripts import Scripts
+
+talk = said_in(ALL_WAYS)
+talk_outside_multi = said_in(OUTSIDE_MULTI)
+
+WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+NOT_AN_INTEGER = "ERR value is not an integer or out of range"
+CELL = "Cell error: Store error:"
+
+
+# --- CL.THROTTLE
+
+
+def test_a_bucket_gives_its_burst_and_then_limits(talk: Talk) -> None:
+    talk("""
+        CL.THROTTLE b 2 1 60                -> [0, 3, 2, -1, 60]
+        cl.throttle b 2 1 60                -> [0, 3, 1, -1, *
+        CL.THROTTLE b 2 1 60 0              -> [0, 3, 1, -1, *
+        CL.THROTTLE b 2 1 60 4              -> [1, 3, 1, -1, *
+        CL.THROTTLE b 2 1 60 2              -> [1, 3, 1, *
+        CL.THROTTLE b 2 1 60                -> [0, 3, 0, -1, *
+        CL.THROTTLE b 2 1 60                -> [1, 3, 0, *
+        CL.THROTTLE c 0 1 60                -> [0, 1, 0, -1, 60]
+        CL.THROTTLE c 0 1 60 0              -> [0, 1, 0, -1, *
+        CL.THROTTLE none 5 1 60 0           -> [0, 6, 6, -1, 0]
+        EXISTS none                         -> 0
+        CL.THROTTLE none 5 1 60 7           -> [1, 6, 6, -1, 0]
+        EXISTS none                         -> 0
+    """)
+
+
+def test_a_bucket_that_is_full_again_leaves_nothing(client: Client, direct: Client) -> None:
+    assert client.ask("CL.THROTTLE", "b", 0, 50, 1) == [0, 1, 0, -1, 1]
+    assert 0 <= direct.ask("PTTL", "b") <= 20
+    until_ms = direct.now_ms() + 21
+    while direct.now_ms() < until_ms:
+        pass
+    assert direct.ask("EXISTS", "b") == 0
+
+
+def test_a_malformed_request_of_a_bucket_is_refused(talk: Talk) -> None:
+    talk(f"""
+        SADD s a                            -> 1
+        CL.THROTTLE s 1 1 1                 -> {WRONGTYPE}
+        CL.THROTTLE b x 1 1                 -> {CELL} Couldn't parse as integer: x
+        CL.THROTTLE b 1 1.5 1               -> {CELL} Couldn't parse as integer: 1.5
+        CL.THROTTLE b 1 0 1                 -> {CELL} Zero rates are not supported
+        CL.THROTTLE b 1 1 0                 -> {CELL} Zero rates are not supported
+        CL.THROTTLE b 1 1 -1                -> ERR value is out of range, must be positive
+        CL.THROTTLE b 1 -1 1                -> ERR value is out of range, must be positive
+        CL.THROTTLE b -1 1 1                -> ERR value is out of range, must be positive
+        CL.THROTTLE b 1 1 1 -1              -> ERR value is out of range, must be positive
+        CL.THROTTLE b 2147483647 1 1        -> {NOT_AN_INTEGER}
+        CL.THROTTLE b 1 1 2251799814        -> {NOT_AN_INTEGER}
+        SET b text                          -> OK
+        CL.THROTTLE b 1 1 1                 -> Cell error: invalid digit found in string
+        GET b                               -> "text"
+    """)
+
+
+def test_a_bucket_takes_four_to_six_words(talk_outside_multi: Talk) -> None:
+    arity = "ERR wrong number of arguments for 'cl.throttle' command"
+    talk_outside_multi(f"""
+        CL.THROTTLE b 1 1                   -> {arity}
+        CL.THROTTLE b 1 1 1 1 1             -> {arity}
+    """)
+
+
+@dataclass
+class _Bucket:
+    """The algorithm in exact fractions of a second, as redis-cell's RateLimiter has it."""
+
+    max_burst: int
+    count: int
+    period: int
+    full: Fraction = Fraction(0)
+
+    def take(self, now: Fraction, quantity: int) -> list[int]:
+        interval = Fraction(self.period, self.count)
+        burst, cost = interval * (self.max_burst + 1), interval * quantity
+        full = max(self.full, now)
+        wait = full + cost - burst - now
+        if wait <= 0:
+            full += cost
+            self.full = full
+        left = max(burst - (full - now), Fraction(0))
+        retry = _seconds(wait) if wait > 0 and cost <= burst else -1
+        return [int(wait > 0), self.max_burst + 1, left // interval, retry, _seconds(full - now)]
+
+
+def _seconds(time: Fraction) -> int:
+    return math.ceil(Fraction(math.floor(time * 1000), 1000))
+
+
+class _Clocked:
+    """CL.THROTTLE's script with a clock that the test sets."""
+
+    def __init__(self, server: Client) -> None:
+        scripts = Scripts(b"__ttl:")
+        text = scripts["string_throttle"].text
+        asks = b"redis.call('TIME')"
+        assert text.count(asks) == 1
+        self._server = server
+        self._text = text.replace(asks, b"{ARGV[2], ARGV[3]}")
+        self._caller = Caller(scripts, Keys(b"__ttl:"), lambda: b"")
+
+    def words(self, now_us: int, words: list[bytes]) -> tuple[bytes | int, ...]:
+        (row,) = (row for row in VIRTUALS if row.name == "CL.THROTTLE")
+        _, _, *call = self._caller.words(row.plan(words), b"0")
+        return (b"EVAL", self._text, *call, *divmod(now_us, 1_000_000))
+
+
+YEAR_2100_US = 4_102_444_800_000_000
+
+
+def test_ten_thousand_decisions_agree_with_exact_fractions(direct: Client) -> None:
+    draw = random.Random(5)
+    clocked = _Clocked(direct)
+    now_us, requests, expected = YEAR_2100_US, [], []
+    buckets = [_Bucket(*each) for each in RATES] + [
+        _Bucket(draw.randrange(100), draw.randint(1, 10_000), draw.randint(1, 10_000))
+        for _ in range(50)
+    ]
+    for _ in range(10_000):
+        number = draw.randrange(len(buckets))
+        bucket = buckets[number]
+        interval_us = bucket.period * 1_000_000 / bucket.count
+        now_us += draw.choice([0, 0, 1, draw.randrange(1000), int(draw.random() * interval_us)])
+        quantity = draw.choice([0, 1, 1, 1, 2, bucket.max_burst, bucket.max_burst + 1])
+        quantity += draw.randrange(50) == 0
+        rate = (bucket.max_burst, bucket.count, bucket.period, quantity)
+        words = [b"CL.THROTTLE", b"b%d" % number, *(b"%d" % each for each in rate)]
+        requests.append(clocked.words(now_us, words))
+        expected.append(bucket.take(Fraction(now_us, 1_000_000), quantity))
+    for at, reply in enumerate(direct.ask_many(requests)):
+        assert reply == expected[at], (at, requests[at][4:])
+    assert sum(each[0] for each in expected) in range(1000, 9000)
+
+
+RATES = [
+    (0, 8000, 1),
+    (100, 8000, 1),
+    (15, 30, 60),
+    (0, 3, 1),
+    (6, 7, 1),
+    (2**20, 999_983, 1),
+    (999, 2**31 - 1, 86_400),
+    (2**31 - 2, 2**31 - 1, 1),
+    (7, 1, 31_536_000),
+]
+
+
+def test_eight_thousand_a_second_are_a_token_each_125_microseconds(direct: Client) -> None:
+    clocked, start_us = _Clocked(direct), YEAR_2100_US
+    words = b"CL.THROTTLE b 0 8000 1".split()
+    times = [us for n in range(2000) for us in (start_us + 125 * n, start_us + 125 * n + 124)]
+    replies = direct.ask_many([clocked.words(us, words) for us in times])
+    assert [reply[0] for reply in replies] == [0, 1] * 2000
+
+
+def test_another_rate_on_the_same_bucket_finds_it_as_full_as_it_was(direct: Client) -> None:
+    clocked, now_us = _Clocked(direct), YEAR_2100_US
+    before = direct.ask(*clocked.words(now_us, b"CL.THROTTLE b 9 7 1 5".split()))
+    assert before == [0, 10, 5, -1, 1]
+    # 5/7 s are missing, of which the other rate makes 71.43 of a hundred tokens.
+    after = direct.ask(*clocked.words(now_us, b"CL.THROTTLE b 99 100 1 0".split()))
+    assert after == [0, 100, 28, -1, 1]
+
+
+def test_decisions_at_the_servers_own_time_agree_with_exact_fractions(
+    client: Client, direct: Client
+) -> None:
+    """Two TIMEs say between which microseconds it was; what the key holds says at which."""
+    bucket = _Bucket(20, 8000, 1)
+    for _ in range(300):
+        begun, reply, ended = client.ask_many(
+            [("TIME",), ("CL.THROTTLE", "b", 20, 8000, 1, 3), ("TIME",)], transaction=True
+        )
+        times = range(_us(begun), _us(ended) + 1)
+        outcomes = []
+        for us in times:
+            then = _Bucket(20, 8000, 1, bucket.full)
+            outcomes.append((then.take(Fraction(us, 1_000_000), 3), then.full))
+        full = [after for answer, after in outcomes if answer == reply]
+        assert full, (reply, outcomes)
+        held = direct.ask("GET", "b")
+        if held is None:
+            assert max(full) < Fraction(direct.now_ms() + 1, 1000)
+            continue
+        us, rest, count = map(int, held.split())
+        bucket.full = Fraction(us * count + rest, count * 1_000_000)
+        assert bucket.full in full
+
+
+def _us(time: list[bytes]) -> int:
+    return int(time[0]) * 1_000_000 + int(time[1])
+
+
+# --- INCREX
+
+
+def test_a_counter_counts_within_its_bounds(talk: Talk) -> None:
+    talk("""
+        INCREX n                            -> [1, 1]
+        increx n byint 5                    -> [6, 5]
+        INCREX n BYINT -10                  -> [-4, -10]
+        INCREX n BYINT 5 UBOUND 0           -> [-4, 0]
+        INCREX n BYINT 5 UBOUND 0 SATURATE  -> [0, 4]
+        INCREX n BYINT -5 LBOUND -3         -> [0, 0]
+        INCREX n SATURATE LBOUND -3 BYINT -5 -> [-3, -3]
+        INCREX n UBOUND -9 SATURATE         -> [-9, -6]
+        INCREX n LBOUND 5                   -> [-9, 0]
+        INCREX no LBOUND 5                  -> [0, 0]
+        EXISTS no                           -> 0
+        INCREX no BYINT 0                   -> [0, 0]
+        EXISTS no                           -> 1
+        GET n                               -> "-9"
+    """)
+
+
+def test_a_counter_gets_and_keeps_a_time_to_live(talk: Talk) -> None:
+    talk("""
+        INCREX n EX 100 ENX                 -> [1, 1]
+        TTL n                               -> 100
+        INCREX n PX 50000 ENX               -> [2, 1]
+        TTL n                               -> 100
+        INCREX n                            -> [3, 1]
+        TTL n                               -> 100
+        INCREX n PX 50000                   -> [4, 1]
+        TTL n                               -> 50
+        INCREX n UBOUND 4 EX 100            -> [4, 0]
+        TTL n                               -> 50
+        INCREX n UBOUND 4 SATURATE EX 200   -> [4, 0]
+        TTL n                               -> 200
+        INCREX n PXAT @+75000ms             -> [5, 1]
+        TTL n                               -> 7*
+        INCREX n PERSIST                    -> [6, 1]
+        TTL n                               -> -1
+        INCREX n ENX EXAT @+85s             -> [7, 1]
+        TTL n                               -> 8*
+        INCREX n EXAT 1                     -> [8, 1]
+        EXISTS n                            -> 0
+        INCREX n PXAT 1                     -> [1, 1]
+        EXISTS n                            -> 0
+    """)
+
+
+def test_a_counter_of_fractions(talk: Talk) -> None:
+    talk("""
+        INCREX f BYFLOAT 1.5                -> ["1.5", "1.5"]
+        INCREX f BYFLOAT -0.25              -> ["1.25", "-0.25"]
+        INCREX f BYFLOAT 1e3 UBOUND 5       -> ["1.25", "0"]
+        INCREX f BYFLOAT 1e3 UBOUND 5.50 SATURATE -> ["5.5", "4.25"]
+        INCREX f BYFLOAT -0x10 LBOUND -inf UBOUND inf -> ["-10.5", "-16"]
+        INCREX f BYFLOAT -1 LBOUND -1e1 SATURATE EX 100 -> ["-10", "0.5"]
+        TTL f                               -> 100
+        GET f                               -> "-10"
+        SET f 1e2                           -> OK
+        INCREX f BYFLOAT 0                  -> ["100", "0"]
+    """)
+
+
+def test_a_malformed_request_of_a_counter_is_refused_in_redis_8s_order(talk: Talk) -> None:
+    late = "ERR invalid expire time in 'increx' command"
+    bounds = "ERR LBOUND can't be greater than UBOUND"
+    lines = f"""
+        WORD                                -> ERR syntax error
+        BYINT                               -> ERR syntax error
+        BYINT x WORD                        -> ERR Increment is not an integer or out of range
+        UBOUND x WORD                       -> ERR syntax error
+        BYINT 1 BYINT 1                     -> ERR syntax error
+        BYINT 1 BYFLOAT 1                   -> ERR syntax error
+        SATURATE SATURATE                   -> ERR syntax error
+        EX 1 PX 1                           -> ERR syntax error
+        EX 1 PERSIST                        -> ERR syntax error
+        PERSIST ENX                         -> ERR syntax error
+        ENX PERSIST                         -> ERR syntax error
+        UBOUND x BYINT x                    -> ERR Increment is not an integer or out of range
+        BYINT 01                            -> ERR Increment is not an integer or out of range
+        BYFLOAT x EX x                      -> ERR Increment is not a valid float
+        BYFLOAT inf LBOUND x                -> ERR BYFLOAT increment cannot be Infinity
+        EX x UBOUND x LBOUND 1.5            -> ERR LBOUND is not an integer or out of range
+        UBOUND 9223372036854775808          -> ERR UBOUND is not an integer or out of range
+        UBOUND nan BYFLOAT 1                -> ERR UBOUND is not a valid float
+        LBOUND 2 UBOUND 1 EX x              -> {bounds}
+        LBOUND inf BYFLOAT 1                -> {bounds}
+        ENX LBOUND 2 UBOUND 1               -> {bounds}
+        ENX                                 -> ERR ENX flag requires an expiration
+        EX x                                -> {NOT_AN_INTEGER}
+        EX 0                                -> {late}
+        PXAT -1                             -> {late}
+        EX 9223372036854775                 -> {late}
+        PX 9223372036854775807              -> {late}
+        EX 100 BYINT 1                      -> {WRONGTYPE}
+    """
+    said = "\n".join(f"INCREX s {line.strip()}" for line in lines.strip().splitlines())
+    talk(f"""
+        SADD s a                            -> 1
+        {said}
+        SCARD s                             -> 1
+    """)
+
+
+@pytest.mark.parametrize("text", ["text", "", " 5", "05", "+5", "1.5", "9223372036854775808", "-0"])
+def test_what_holds_no_integer_is_not_counted(talk: Talk, text: str) -> None:
+    talk(f"""
+        SET n "{text}"                      -> OK
+        INCREX n                            -> {NOT_AN_INTEGER}
+        INCREX n UBOUND -7 EX 100           -> {NOT_AN_INTEGER}
+        GET n                               -> "{text}"
+        TTL n                               -> -1
+    """)
+
+
+@pytest.mark.parametrize("text", ["text", "", " 5", "nan"])
+def test_what_holds_no_number_is_not_counted(talk: Talk, text: str) -> None:
+    talk(f"""
+        SET n "{text}"                      -> OK
+        INCREX n BYFLOAT 1                  -> ERR value is not a valid float
+        SET n inf                           -> OK
+        INCREX n BYFLOAT 1                  -> ERR value cannot be Infinity
+    """)
+
+
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+def test_a_counter_is_exact_to_the_last_of_64_bits(talk: Talk) -> None:
+    """Lua has no odd integers beyond 2^53: those are bulk strings."""
+    talk(f"""
+        SET n {MOST - 1}                    -> OK
+        INCREX n                            -> ["{MOST}", 1]
+        INCREX n                            -> ["{MOST}", 0]
+        INCREX n SATURATE                   -> ["{MOST}", 0]
+        INCREX n BYINT {LEAST}              -> [-1, {LEAST}]
+        INCREX n BYINT {LEAST}              -> [-1, 0]
+        INCREX n BYINT {LEAST} SATURATE     -> [{LEAST}, "-{MOST}"]
+        INCREX n LBOUND 0 SATURATE          -> ERR applied increment would overflow
+        INCREX n LBOUND -1 SATURATE EX 100  -> [-1, "{MOST}"]
+        SET n 9007199254740992              -> OK
+        INCREX n                            -> ["9007199254740993", 1]
+        INCREX n UBOUND 9007199254740993    -> ["9007199254740993", 0]
+        INCREX n UBOUND 9007199254740994    -> [9007199254740994, 1]
+    """)
+
+
+def _increx(value: int, by: int, low: int, high: int, saturates: bool) -> tuple[int, int] | None:
+    """The value and what was applied; None for an error."""
+    wanted = min(max(value + by, low), high)
+    if wanted != value + by and not saturates:
+        return value, 0
+    return (wanted, wanted - value) if LEAST <= wanted - value <= MOST else None
+
+
+def test_ten_thousand_counts_agree_with_python(client: Client) -> None:
+    draw = random.Random(7)
+    edges = [0, 1, -1, 2**53, -(2**53), 10**7, -(10**14), MOST, LEAST]
+
+    def near() -> int:
+        return min(max(draw.choice(edges) + draw.randint(-2, 2), LEAST), MOST)
+
+    requests: list[tuple[str | int, ...]] = []
+    expected: list[tuple[int, int] | None] = []
+    values = dict.fromkeys("abc", 0)
+    for _ in range(10_000):
+        key, by, (low, high) = draw.choice("abc"), near(), sorted((near(), near()))
+        saturates = draw.random() < 0.5
+        options = ["SATURATE"] if saturates else []
+        requests.append(("INCREX", key, "BYINT", by, "LBOUND", low, "UBOUND", high, *options))
+        outcome = _increx(values[key], by, low, high, saturates)
+        expected.append(outcome)
+        values[key] = outcome[0] if outcome else values[key]
+    for request, reply, outcome in zip(requests, client.ask_many(requests), expected, strict=True):
+        if outcome is None:
+            assert str(reply) == "applied increment would overflow", request
+        else:
+            assert tuple(map(int, reply)) == outcome, request
+    assert {key: int(client.ask("GET", key)) for key in values} == values
+
+
+@pytest.mark.parametrize("hello", [2, 3])
+def test_fractions_are_doubles_under_resp3(app: Connection, hello: int) -> None:
+    app.ask("HELLO", hello)
+    reply = app.ask("INCREX", "f", "BYFLOAT", "0.5")
+    assert reply == {2: b"*2\r\n$3\r\n0.5\r\n$3\r\n0.5\r\n", 3: b"*2\r\n,0.5\r\n,0.5\r\n"}[hello]
+
+
+def test_a_refusal_writes_nothing(client: Client, direct: Client) -> None:
+    client.ask("SET", "n", 5)
+    client.ask("SET", "f", "0.5")
+    before = _writes(direct)
+    client.ask("INCREX", "n", "UBOUND", 5, "EX", 100)
+    client.ask("INCREX", "f", "BYFLOAT", "0.5", "UBOUND", "0.75", "EX", 100)
+    client.ask("CL.THROTTLE", "b", 5, 1, 60, 7)
+    client.ask("CL.THROTTLE", "b", 5, 1, 60, 0)
+    assert _writes(direct) == before
+
+
+def _writes(server: Client) -> bytes:
+    (line,) = (
+        line
+        for line in server.ask("INFO", "persistence").splitlines()
+        if line.startswith(b"rdb_changes_since_last_save:")
+    )
+    return bytes(line)

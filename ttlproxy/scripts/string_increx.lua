@@ -1,0 +1,103 @@
+-- INCREX: adds to a number as far as its bounds allow, and sets its time to live or takes it away.
+-- What the bounds allow is decided here, digit by digit, so that a refusal writes nothing; Redis adds.
+-- KEYS: data
+-- ARGV: resp how increment lowest highest expiry
+-- RESULT: the value, and by how much it was changed
+-- include try
+-- include decimal
+-- how: `INT` or `FLOAT`, and `SATURATE`. A bound that is '' is none; expiry: a command, a time, `ENX`.
+local is_float, saturates = string.find(how, 'FLOAT'), string.find(how, 'SATURATE')
+local zero, low, high = decimal('0'), decimal(lowest), decimal(highest)
+
+-- An integer as such where Lua has it: beyond 2^53 it has few. A double where the client has them.
+local function reply_of(number)
+  local text = shown(number)
+  local as_number = tonumber(text)
+  if is_float then
+    return resp == '3' and { double = as_number } or text
+  end
+  local is_exact = as_number < 2 ^ 63 and string.format('%.0f', as_number) == text
+  return is_exact and as_number or text
+end
+
+local function replies(value, applied)
+  return { reply_of(value), reply_of(applied) }
+end
+
+-- The number in a text, or nil: INCRBY takes neither a leading zero nor what 64 bits cannot hold.
+local function number_in(text)
+  local found = decimal(text)
+  if is_float or not found then
+    return found
+  end
+  local is_integer = shown(found) == text and not string.find(text, '.', 1, true)
+  local fits = not is_less(found, decimal('-9223372036854775808'))
+    and not is_less(decimal('9223372036854775807'), found)
+  return is_integer and fits and found or nil
+end
+
+-- The number in the key, or an error. INCRBYFLOAT knows more ways to write one.
+local function current()
+  local text = redis.pcall('GET', data)
+  if type(text) == 'table' then
+    return nil, text
+  end
+  local found = number_in(text or '0')
+  if found then
+    return found
+  end
+  if not is_float then
+    return nil, { err = 'ERR value is not an integer or out of range' }
+  end
+  local reply = redis.pcall('INCRBYFLOAT', data, '0')
+  if type(reply) == 'string' then
+    return decimal(reply)
+  end
+  local is_infinite = string.find(reply.err, 'Infinity')
+  return nil, is_infinite and { err = 'ERR value cannot be Infinity' } or reply
+end
+
+-- By INCRBYFLOAT a sum is what its long doubles make of it.
+local function add(applied, sum)
+  if not is_float then
+    try('INCRBY', data, shown(applied))
+    return sum
+  end
+  local reply = try('INCRBYFLOAT', data, shown(applied))
+  return decimal(type(reply) == 'string' and reply or '0')
+end
+
+local function set_expiry()
+  local change, time, enx = string.match(expiry, '^(%u*) ?(%d*) ?(%u*)$')
+  if change == '' or enx == 'ENX' and redis.call('PTTL', data) >= 0 then
+    return
+  end
+  if change == 'PEXPIRE' then
+    try('PEXPIRE', data, time)
+  elseif change == 'PEXPIREAT' then
+    try('PEXPIREAT', data, time)
+  else
+    try('PERSIST', data)
+  end
+end
+
+local value, wrong = current()
+if wrong then
+  return wrong
+end
+local sum = plus(value, decimal(increment), 1)
+local bound = high and is_less(high, sum) and high or low and is_less(sum, low) and low
+if bound and not saturates then
+  return replies(value, zero)
+end
+local applied = plus(bound or sum, value, -1)
+if not is_float and not number_in(shown(applied)) then
+  return { err = 'ERR applied increment would overflow' }
+end
+sum = add(applied, bound or sum)
+if bound and is_float and not failure and shown(sum) ~= shown(bound) then
+  sum = bound
+  try('SET', data, shown(bound), 'KEEPTTL')
+end
+set_expiry()
+return failure or replies(sum, plus(sum, value, -1))
