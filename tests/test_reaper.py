@@ -194,3 +194,41 @@ def test_many_keys_are_reaped_by_few_calls(app: Connection, server: AnyServer) -
         direct.ask("ZADD", Keys().schedule, *(w for n in range(256) for w in (1, f"s:{n}")))
         wait_until(lambda: calls(server.port, "srem") == 256, "one member of each set gone")
     assert calls(server.port, "evalsha") + calls(server.port, "eval") < 100
+
+
+@pytest.mark.parametrize("setting", ["", "maxmemory 1", "notify-keyspace-events KElsz"])
+@pytest.mark.parametrize("every", [2, 3, 500])
+def test_what_stays_of_a_long_list_keeps_its_order_and_its_expiry(
+    start_server: StartServer, start_proxy: StartProxy, every: int, setting: str
+) -> None:
+    server = start_server()
+    values = [f"v{number % 2500}" for number in range(3000)]
+    due = {f"v{number}" for number in range(0, 2500, every)}
+    index, schedule = Keys().index(b"l"), Keys().schedule
+    with Connection(server.port) as direct:
+        direct.ask("RPUSH", "l", *values)
+        direct.ask("PEXPIRE", "l", 1_000_000)
+        direct.ask("ZADD", index, *(word for value in due for word in (1, value)))
+        direct.ask("ZADD", schedule, 1, "l")
+        for line in filter(None, [setting]):
+            direct.ask("CONFIG", "SET", *line.split())
+        with Connection(start_proxy(server.url).port) as client:
+            left = client.ask("LRANGE", "l", 0, -1).split(b"\r\n")[2::2]
+        assert left == [value.encode() for value in values if value not in due]
+        assert direct.ask("EXISTS", index) == b":0\r\n"
+        assert 900_000 < int(direct.ask("PTTL", "l")[1:]) <= 1_000_000
+
+
+def test_a_list_much_of_which_is_due_is_walked_along_and_not_searched(
+    app: Connection, server: AnyServer
+) -> None:
+    """LSET looks for each place anew."""
+    values = [f"v{number}" for number in range(600)]
+    app.ask("RPUSHEX", "l", "EX", "1000", "ELEMENTS", len(values), *values)
+    with Connection(server.port) as direct:
+        direct.ask("CONFIG", "RESETSTAT")
+        direct.ask("ZADD", Keys().index(b"l"), *(w for value in values[::2] for w in (1, value)))
+        direct.ask("ZADD", Keys().schedule, 1, "l")
+        wait_until(lambda: direct.ask("LLEN", "l") == b":300\r\n", "half of the list gone")
+    assert calls(server.port, "lset") == 0
+    assert calls(server.port, "lrange") < 40

@@ -21,11 +21,42 @@ local function all_by(command)
   end
 end
 
+-- Takes all entries of a list from its front, and puts those that stay behind its end: 330 ns an entry,
+-- where to mark one that goes costs 3 us (Redis 7.0, a million entries). Subscribers would take it for
+-- pushes of a client.
+local function rewrite(elements)
+  local goes, removed, left = {}, 0, redis.call('LLEN', data)
+  for _, element in ipairs(elements) do
+    goes[element] = true
+  end
+  -- Changes nothing, but is refused where LTRIM is, and a full server lets a script write that has.
+  try('LTRIM', data, 0, -1)
+  while left > 0 and not failure do
+    local page, stay = redis.call('LRANGE', data, 0, math.min(left, 1000) - 1), {}
+    for _, value in ipairs(page) do
+      if not goes[value] then
+        stay[#stay + 1] = value
+      end
+    end
+    if stay[1] then
+      try('RPUSH', data, unpack(stay))
+    end
+    try('LTRIM', data, #page, -1)
+    removed, left = removed + #page - #stay, left - #page
+  end
+  return removed
+end
+
+local function remove_from_list(elements)
+  local many = #elements > FEW and #elements > redis.call('LLEN', data) / 64
+  return (many and not wants('l') and rewrite or remove_all)(elements)
+end
+
 local removers = {
   hash = all_by('HDEL'),
   set = all_by('SREM'),
   zset = all_by('ZREM'),
-  list = remove_all,
+  list = remove_from_list,
 }
 local lengths = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN' }
 
@@ -47,7 +78,7 @@ end
 local function reap()
   local kind, most = redis.call('TYPE', data).ok, limit
   if kind == 'list' then
-    most = math.max(most, math.floor(redis.call('LLEN', data) / 32))
+    most = math.max(most, math.floor(redis.call('LLEN', data) / 8))
   end
   local due = removers[kind] and index_due(index, now, most)
   if not due or is_no_index(due) then
