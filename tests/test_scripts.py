@@ -4,6 +4,9 @@ import re
 
 import pytest
 
+from tests.asked import calls
+from tests.containers import AnyServer
+from tests.raw import Connection
 from ttlproxy.keys import DEFAULT_PREFIX
 from ttlproxy.scripts import Scripts, Traits
 
@@ -23,3 +26,11 @@ def test_a_script_makes_no_function_that_it_does_not_use(name: str, traits: Trai
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
 def test_a_script_is_sent_without_its_comments(name: str) -> None:
     assert b"\n--" not in SCRIPTS[name].text
+
+
+def test_a_later_deadline_leaves_the_schedule_alone(app: Connection, server: AnyServer) -> None:
+    app.ask("HSETEX", "h", "EX", "1000", "FIELDS", "1", "a", "1")
+    with Connection(server.port) as direct:
+        direct.ask("CONFIG", "RESETSTAT")
+    app.ask("HSETEX", "h", "EX", "2000", "FIELDS", "1", "b", "2")
+    assert calls(server.port, "zadd") == 1
