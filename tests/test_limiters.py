@@ -13,7 +13,9 @@ from tests.conversation import ALL_WAYS, OUTSIDE_MULTI, Talk, said_in
 from tests.raw import Connection
 from tests.redis_client import Client
 from ttlproxy.caller import Caller
+from ttlproxy.commands import Native, Rules
 from ttlproxy.commands.limiters import VIRTUALS
+from ttlproxy.commands.positions import FIRST
 from ttlproxy.keys import Keys
 from ttlproxy.scripts import Scripts
 
@@ -213,7 +215,23 @@ def _us(time: list[bytes]) -> int:
     return int(time[0]) * 1_000_000 + int(time[1])
 
 
+@pytest.mark.parametrize("name", ["CL.THROTTLE", "INCREX"])
+def test_a_server_that_has_the_command_answers_itself(name: str) -> None:
+    native = Native(name, -2, frozenset({"write"}), (FIRST,))
+    rule = Rules([native]).find(name.encode())
+    assert rule.virtual is None
+    assert rule.override
+    assert rule.override.always is None
+    assert Rules().find(name.lower().encode()).virtual
+
+
 # --- INCREX
+
+
+def test_fractions_meet_their_bounds_as_decimals(client: Client) -> None:
+    client.ask("SET", "f", "0.3")
+    assert client.ask("INCREX", "f", "BYFLOAT", "0.6", "UBOUND", "0.9") == [b"0.9", b"0.6"]
+    assert client.ask("INCREX", "f", "BYFLOAT", "0.1", "UBOUND", "0.9") == [b"0.9", b"0"]
 
 
 def test_a_counter_counts_within_its_bounds(talk: Talk) -> None:

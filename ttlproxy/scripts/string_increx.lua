@@ -7,17 +7,52 @@
 -- include decimal
 -- how: `INT` or `FLOAT`, and `SATURATE`. A bound that is '' is none; expiry: a command, a time, `ENX`.
 local is_float, saturates = string.find(how, 'FLOAT'), string.find(how, 'SATURATE')
+local text = redis.pcall('GET', data)
+if type(text) == 'table' then
+  return text
+end
+text = text or '0'
+
+-- Less than 10^15, as it is written; so a sum of two has 16 digits at most.
+local function is_small(word)
+  return word == '0' or #word <= 15 and string.find(word, '^%-?[1-9]%d*$')
+end
+
+local BEYOND_REACH = string.rep('%d', 17)
+
+-- Nearly all counters are small, with bounds that are small as well or beyond reach: what Lua counts by
+-- itself takes a fifth of the time.
+local is_plain = not is_float and is_small(text) and is_small(increment)
+  and (is_small(lowest) or string.find(lowest, '^%-' .. BEYOND_REACH))
+  and (is_small(highest) or string.find(highest, '^' .. BEYOND_REACH))
+if is_plain then
+  function decimal(word)
+    return is_small(word) and tonumber(word)
+  end
+  function plus(one, other, factor)
+    return one + factor * other
+  end
+  function is_less(one, other)
+    return one < other
+  end
+  function shown(number)
+    return string.format('%.0f', number)
+  end
+end
 local zero, low, high = decimal('0'), decimal(lowest), decimal(highest)
 
 -- An integer as such where Lua has it: beyond 2^53 it has few. A double where the client has them.
 local function reply_of(number)
-  local text = shown(number)
-  local as_number = tonumber(text)
-  if is_float then
-    return resp == '3' and { double = as_number } or text
+  if is_plain then
+    return number
   end
-  local is_exact = as_number < 2 ^ 63 and string.format('%.0f', as_number) == text
-  return is_exact and as_number or text
+  local digits = shown(number)
+  local as_number = tonumber(digits)
+  if is_float then
+    return resp == '3' and { double = as_number } or digits
+  end
+  local is_exact = as_number < 2 ^ 63 and string.format('%.0f', as_number) == digits
+  return is_exact and as_number or digits
 end
 
 local function replies(value, applied)
@@ -25,12 +60,12 @@ local function replies(value, applied)
 end
 
 -- The number in a text, or nil: INCRBY takes neither a leading zero nor what 64 bits cannot hold.
-local function number_in(text)
-  local found = decimal(text)
-  if is_float or not found then
+local function number_in(word)
+  local found = decimal(word)
+  if is_float or is_plain or not found then
     return found
   end
-  local is_integer = shown(found) == text and not string.find(text, '.', 1, true)
+  local is_integer = shown(found) == word and not string.find(word, '.', 1, true)
   local fits = not is_less(found, decimal('-9223372036854775808'))
     and not is_less(decimal('9223372036854775807'), found)
   return is_integer and fits and found or nil
@@ -38,11 +73,7 @@ end
 
 -- The number in the key, or an error. INCRBYFLOAT knows more ways to write one.
 local function current()
-  local text = redis.pcall('GET', data)
-  if type(text) == 'table' then
-    return nil, text
-  end
-  local found = number_in(text or '0')
+  local found = number_in(text)
   if found then
     return found
   end
@@ -91,7 +122,7 @@ if bound and not saturates then
   return replies(value, zero)
 end
 local applied = plus(bound or sum, value, -1)
-if not is_float and not number_in(shown(applied)) then
+if not (is_float or is_plain or number_in(shown(applied))) then
   return { err = 'ERR applied increment would overflow' }
 end
 sum = add(applied, bound or sum)
