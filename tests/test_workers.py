@@ -1,7 +1,9 @@
 """Several processes behind one address."""
 
+import asyncio
 import os
 import re
+import resource
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +19,8 @@ from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
+from ttlproxy.config import Settings, Upstream
+from ttlproxy.workers import Workers
 
 WORKERS = 3
 
@@ -146,6 +150,31 @@ def test_workers_end_with_the_process_that_listens(workers: Proxy) -> None:
     pids = _all_workers(workers)
     workers.kill()
     wait_until(lambda: not any(map(_runs, pids)), "no worker is left behind")
+
+
+def test_a_client_that_cannot_be_accepted_yet_is_served_later(
+    workers: Proxy, stack: ExitStack
+) -> None:
+    limits = resource.prlimit(workers.pid, resource.RLIMIT_NOFILE)
+    few = (workers.open_files(), limits[1])
+    resource.prlimit(workers.pid, resource.RLIMIT_NOFILE, few)
+    (client,) = _clients(stack, workers, 1)
+    client.send(command("PING"))
+    wait_until(lambda: "a client is not accepted" in workers.stderr, "no descriptor is left")
+    resource.prlimit(workers.pid, resource.RLIMIT_NOFILE, limits)
+    assert client.read() == b"+PONG\r\n"
+
+
+def test_a_worker_that_starts_while_all_stop_ends_as_well(server: AnyServer) -> None:
+    async def main() -> None:
+        workers = Workers(Settings(upstream=Upstream.parse(server.url), workers=2))
+        running = asyncio.create_task(workers.run())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the processes are being started
+        await workers.stop()
+        await asyncio.wait_for(running, 30)
+
+    asyncio.run(main())
 
 
 def test_a_password_stands_in_no_list_of_processes(

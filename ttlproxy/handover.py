@@ -35,6 +35,7 @@ class Giver:
         self._end = end
         self._given = 0
         self._ended = 0
+        self._room = asyncio.Event()  # of all who wait for it
         self.ready = asyncio.Event()
         self.closed = asyncio.Event()
         asyncio.get_running_loop().add_reader(end, self._read)
@@ -56,15 +57,14 @@ class Giver:
 
     async def room(self) -> None:
         """Until the other end may take one again, or is gone."""
-        loop, room = asyncio.get_running_loop(), asyncio.Event()
-        if self.closed.is_set():
-            return
-        loop.add_writer(self._end, room.set)
-        try:
-            await room.wait()
-        finally:
-            if not self.closed.is_set():
-                loop.remove_writer(self._end)
+        if not self.closed.is_set():
+            self._room.clear()
+            asyncio.get_running_loop().add_writer(self._end, self._has_room)
+            await self._room.wait()
+
+    def _has_room(self) -> None:
+        asyncio.get_running_loop().remove_writer(self._end)
+        self._room.set()
 
     def _read(self) -> None:
         try:
@@ -77,9 +77,8 @@ class Giver:
             self._ended = int(message)
             self.ready.set()
         else:
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(self._end)
-            loop.remove_writer(self._end)
+            asyncio.get_running_loop().remove_reader(self._end)
+            self._has_room()
             self._end.close()
             self.closed.set()
 
@@ -137,6 +136,8 @@ class Taker:
         if not message:
             self.stop()
             self.closed.set()
+        elif not descriptors:
+            self.ended()  # this process may open no more: the kernel has closed the connection
 
     def _take(self, client: socket.socket, protocol: ClientProtocol) -> None:
         client.setblocking(False)

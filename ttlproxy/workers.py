@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 # After a worker has ended by itself: seconds until the next is started.
 _PAUSE_S: Final = (0.5, 1.5)
+# After a client could not be accepted; asyncio's own servers wait for 1 s.
+_ACCEPT_AGAIN_S: Final = 0.1
 
 
 class Workers:
@@ -100,6 +102,8 @@ class Workers:
         while not self._stops:
             process, giver = await self._start()
             self._givers[process] = giver
+            if self._stops:  # meanwhile
+                process.terminate()
             serving = asyncio.create_task(self._when_serving(giver))
             code = await process.wait()
             await cancel(serving)
@@ -141,7 +145,12 @@ class Workers:
     async def _accept(self, listener: socket.socket) -> None:
         with listener:
             while True:
-                client, _ = await asyncio.get_running_loop().sock_accept(listener)
+                try:
+                    client, _ = await asyncio.get_running_loop().sock_accept(listener)
+                except OSError as trouble:  # no descriptors are left, or that client has gone
+                    log.warning("a client is not accepted: %s", trouble)
+                    await asyncio.sleep(_ACCEPT_AGAIN_S)
+                    continue
                 await self._give(client)
 
     async def _give(self, client: socket.socket) -> None:

@@ -1,0 +1,67 @@
+"""Connections that go from one process to another. Knows sockets, no processes and no Redis."""
+
+import asyncio
+import socket
+
+from ttlproxy.config import Listen
+from ttlproxy.handover import Giver, Taker, channel
+
+
+def _full(giver: Giver) -> int:
+    """Gives connections until no more are taken: how many."""
+    given = 0
+    while True:
+        near, far = socket.socketpair()
+        far.close()
+        if not giver.give(near):
+            near.close()
+            return given
+        given += 1
+
+
+def test_who_waits_for_room_waits_no_more_once_the_other_end_is_gone() -> None:
+    async def main() -> None:
+        near, far = channel()
+        giver = Giver(near)
+        assert _full(giver)
+        waiting = asyncio.create_task(giver.room())
+        await asyncio.sleep(0)
+        far.close()
+        await asyncio.wait_for(waiting, 30)
+        assert giver.closed.is_set()
+
+    asyncio.run(main())
+
+
+def test_all_who_wait_for_room_learn_of_it() -> None:
+    async def main() -> None:
+        near, far = channel()
+        giver = Giver(near)
+        given = _full(giver)
+        waiting = asyncio.gather(giver.room(), giver.room())
+        await asyncio.sleep(0)
+        for _ in range(given):
+            _, descriptors, *_ = socket.recv_fds(far, 64, 1)
+            socket.close(descriptors[0])
+        await asyncio.wait_for(waiting, 30)
+        far.close()
+        await giver.closed.wait()
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_cannot_be_taken_counts_as_ended() -> None:
+    async def main() -> None:
+        near, far = channel()
+        taker = Taker(far, Listen(host="127.0.0.1", port=0))
+        await taker.start(asyncio.Protocol)
+        assert near.recv(64) == b"0"
+        near.send(b"client")  # as it comes where the process has no descriptor left for it
+        near.setblocking(True)
+        said = await asyncio.to_thread(near.recv, 64)
+        assert said == b"1"
+        taker.stop()
+        near.close()
+        far.close()
+
+    asyncio.run(main())
