@@ -19,7 +19,7 @@ from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
-from ttlproxy.config import Settings, Upstream
+from ttlproxy.cli import load
 from ttlproxy.workers import Workers
 
 WORKERS = 3
@@ -167,7 +167,7 @@ def test_a_client_that_cannot_be_accepted_yet_is_served_later(
 
 def test_a_worker_that_starts_while_all_stop_ends_as_well(server: AnyServer) -> None:
     async def main() -> None:
-        workers = Workers(Settings(upstream=Upstream.parse(server.url), workers=2))
+        workers = Workers(load(["--upstream", server.url, "--workers", "2"]))
         running = asyncio.create_task(workers.run())
         await asyncio.sleep(0)
         await asyncio.sleep(0)  # the processes are being started
