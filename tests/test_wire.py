@@ -163,6 +163,19 @@ def test_the_exact_reader_begins_behind_what_is_streamed() -> None:
     assert requests.raw[begin:end] == ping
 
 
+@pytest.mark.parametrize("cut", range(6))
+def test_redis_does_not_look_behind_the_cr_of_a_header(cut: int) -> None:
+    large, ping = b"x" * (LARGE_BULK + 1), encode((b"PING",))
+    request = b"*4\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%b\r\n$1\rZa\r\n" % (len(large), large)
+    end = len(request) - cut
+    requests = Requests()
+    _begin(requests, request[:100])
+    requests.stream()
+    assert requests.feed(request[100:end]) == []
+    assert requests.feed(request[end:] + ping) == [[b"PING"]]
+    assert not requests.relay
+
+
 @pytest.mark.parametrize("skips", [False, True])
 @pytest.mark.parametrize("cut", [0, 1, 2])
 @pytest.mark.parametrize("broken", [b":5\r\n", b"$-1\r\n", b"$" + b"1" * 40, b"*1\r\n"])
@@ -193,6 +206,13 @@ def test_a_request_beyond_the_limit_is_excessive_by_its_announcement_or_as_it_co
     assert (coming.begun, coming.excessive) == (None, False)
     _begin(coming, b"$5\r\nhello\r\n" * 20)
     assert (coming.begun, coming.excessive) == ([b"hello"] * 100, True)
+
+
+def test_a_line_is_never_excessive() -> None:
+    requests = Requests(limit=10)
+    _begin(requests, b"GET " + b" " * 100)
+    assert requests.begun is None
+    assert requests.feed(b"a\r\n") == [[b"GET", b"a"]]
 
 
 def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.MonkeyPatch) -> None:

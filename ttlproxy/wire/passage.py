@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-# The header of a bulk string, as Redis's own parser takes it.
-_BULK = re.compile(rb"\$(0|[1-9][0-9]{0,9})\r\n")
+# The header of a bulk string, as Redis's own parser takes it, which does not look behind the CR.
+_BULK = re.compile(rb"\$(0|[1-9][0-9]{0,9})\r.", re.DOTALL)
 _LONGEST_HEADER = 16
 
 
@@ -44,12 +44,16 @@ class Passage:
 
     def _read_header(self, data: bytes) -> int:
         """Gives how many of these bytes belong to the header."""
-        end = data.find(b"\n") + 1 or len(data)
-        self.header += data[:end]
+        before = len(self.header)
+        line = (self.header + data)[:_LONGEST_HEADER]
+        end = line.find(b"\r") + 2
+        is_whole = 2 <= end <= len(line)
+        self.header = line[:end] if is_whole else line
+        taken = len(self.header) - before
         if header := _BULK.fullmatch(self.header):
             self._body = int(header[1]) + 2
             self._elements -= 1
             self.header = b""
         else:
-            self.broken = self.header.endswith(b"\n") or len(self.header) >= _LONGEST_HEADER
-        return end
+            self.broken = is_whole or len(line) == _LONGEST_HEADER
+        return taken

@@ -84,9 +84,12 @@ class Requests:
 
     @property
     def excessive(self) -> bool:
-        """Whether what has begun is, or says that it will be, larger than the limit."""
+        """Whether what has begun is, or says that it will be, larger than the limit.
+
+        An inline command has Redis's own.
+        """
         scanner = self._scanner
-        return len(scanner.buffer) + scanner.awaited > self._limit
+        return scanner.missing > 0 and len(scanner.buffer) + scanner.awaited > self._limit
 
     def stream(self) -> bytes:
         """Lets the request that has begun pass as it comes; gives what is here of it."""
@@ -189,13 +192,13 @@ class Requests:
 class _Scanner:
     """Reads one request at a time, exactly as Redis does; keeps what is incomplete."""
 
-    __slots__ = ("_at", "_missing", "awaited", "begin", "broken", "buffer", "start", "words")
+    __slots__ = ("_at", "awaited", "begin", "broken", "buffer", "missing", "start", "words")
 
     def __init__(self, data: bytes = b"", start: int = 0) -> None:
         self.buffer = bytearray(data)
         self.words: list[bytes] = []  # of the present request, as far as it is here
         self._at = start  # how far the buffer has been read
-        self._missing = 0  # elements of the present request still to come
+        self.missing = 0  # elements of the present request still to come; none of a line
         self.awaited = 0  # bytes of the bulk string that is not complete
         self.start = start  # where what has not been taken begins
         self.begin = start  # where the request begins that `next` gave last
@@ -214,7 +217,7 @@ class _Scanner:
 
     def passage(self) -> Passage:
         """For the request that is not complete: what is here of it has been taken note of."""
-        passage = Passage(self._missing)
+        passage = Passage(self.missing)
         passage.take(bytes(self.buffer[self._at :]))
         return passage
 
@@ -222,14 +225,14 @@ class _Scanner:
         """All that is left, given up."""
         rest = bytes(self.buffer)
         self.buffer.clear()
-        self._at = self.start = self._missing = self.awaited = 0
+        self._at = self.start = self.missing = self.awaited = 0
         self.words = []
         return rest
 
     def next(self) -> list[bytes] | None:
         """The next request's words; None where it is incomplete or the stream is broken."""
-        while not self.broken and (self._missing or self._header()):
-            if self._missing and not self._elements():
+        while not self.broken and (self.missing or self._header()):
+            if self.missing and not self._elements():
                 return None
             if self.words:
                 args, self.words = self.words, []
@@ -249,15 +252,15 @@ class _Scanner:
         if count > MAX_ELEMENTS:
             self.broken = True
             return False
-        self._missing = max(count, 0)
-        if not self._missing:
+        self.missing = max(count, 0)
+        if not self.missing:
             self.start = self._at
         return True
 
     def _elements(self) -> bool:
         """Reads the bulk strings that are still missing; False where they are incomplete."""
         buffer = self.buffer
-        while self._missing:
+        while self.missing:
             at = self._at
             if at >= len(buffer):
                 return False
@@ -277,7 +280,7 @@ class _Scanner:
             self.awaited = 0
             self.words.append(bytes(buffer[self._at : end]))
             self._at = end + 2
-            self._missing -= 1
+            self.missing -= 1
         self.start = self._at
         return True
 
