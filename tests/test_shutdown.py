@@ -1,10 +1,12 @@
 """SIGTERM: what is owed arrives whole, and then the process ends with 0."""
 
+import os
 import signal
 import socket
 import struct
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
@@ -14,6 +16,7 @@ from tests.raw import Connection, command
 from tests.servers import Proxy
 
 MEGABYTE = 1 << 20
+_CLOSE_WAIT = "08"  # include/net/tcp_states.h
 
 
 def _refused(port: int) -> bool:
@@ -156,6 +159,33 @@ def test_a_blocked_client_gets_its_answer_first(
         direct.ask("RPUSH", "l", "x")
         assert client.read_to_end() == b"*2\r\n$1\r\nl\r\n$1\r\nx\r\n"
     assert proxy.wait() == 0
+
+
+def _half_closed(port: int) -> int:
+    """Connections to a server that has not looked yet whether more comes: /proc, Linux only."""
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == _CLOSE_WAIT for row in rows)
+
+
+@both_loops
+def test_who_ended_while_blocked_disturbs_nobody_s_end(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as blocked, Connection(proxy.port) as silent:
+        silent.send(command("CLIENT", "REPLY", "OFF") + command("RPUSH", "other", "x"))
+        blocked.send(command("BLPOP", "l", "0"))
+        until_blocked(server.port, 1)
+        os.kill(server.pid, signal.SIGSTOP)
+        others = _half_closed(server.port)
+        blocked.half_close()
+        wait_until(lambda: _half_closed(server.port) > others, "Redis could know that it has ended")
+        proxy.terminate()
+        wait_until(lambda: _half_closed(server.port) > others + 1, "the silent client is drained")
+        os.kill(server.pid, signal.SIGCONT)
+        assert proxy.wait() == 0
+    assert "Traceback" not in proxy.stderr
 
 
 def test_a_client_that_never_finishes_is_cut_off_at_the_limit(

@@ -181,6 +181,7 @@ class Client(asyncio.Protocol):
         if self._session.streams:  # a QUIT would be taken for the rest of the value
             self._linger = asyncio.get_running_loop().call_later(_GRACE_S, self._backend.cut)
         elif self._session.behind_blocking or self._session.relays:
+            self._finished = True
             self._backend.cut()  # as Redis would find it: a blocked client is gone at once
         else:
             self._finish(self._session, self._backend)

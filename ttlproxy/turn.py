@@ -8,8 +8,11 @@ clients wake up once for several. With few there is nothing to gather: all is wr
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
+
+log = logging.getLogger(__name__)
 
 # Where so many turns in a row had no more than so many writes each, waiting is not worth its while:
 # as many as this of the next are made at once.
@@ -58,11 +61,8 @@ class Turn:
         self._lean_turns = self._lean_turns + 1 if len(writes) <= _LEAN else 0
         if self._lean_turns == _LEAN_TURNS:
             self._at_once, self._lean_turns = _AT_ONCE, 0
-        left = iter(writes)
-        try:
-            for write, data in left:
+        for write, data in writes:
+            try:
                 write(data)
-        finally:
-            if rest := [*left]:  # one has failed: the others are none of its business
-                self._writes += rest
-                asyncio.get_running_loop().call_soon(self.flush)
+            except RuntimeError:  # ended for writing, which is no concern of the others
+                log.exception("bytes are lost")
