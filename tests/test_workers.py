@@ -18,6 +18,7 @@ from tests.containers import AnyServer
 from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
+from tests.redis_client import Client
 from tests.servers import Proxy
 from ttlproxy.cli import load
 from ttlproxy.workers import Workers
@@ -109,6 +110,21 @@ def test_a_worker_that_is_killed_takes_only_its_own_clients_along(
     wait_until(lambda: len(_all_workers(workers) - {killed}) == WORKERS, "another took its place")
     assert before - _all_workers(workers) == {killed}
     assert f"worker {killed} has ended by itself" in workers.stderr
+
+
+def test_a_worker_that_cannot_be_replaced_leaves_the_others_at_work(
+    workers: Proxy, stack: ExitStack, direct: Client
+) -> None:
+    clients = {_worker(client): client for client in _clients(stack, workers, WORKERS)}
+    killed, *others = clients
+    direct.ask("SET", "__ttl:layout", "999")
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: workers.stderr.count("has ended by itself") >= 2, "its successor refuses")
+    for other in others:
+        assert clients[other].ask("PING") == b"+PONG\r\n"
+    assert _worker(_clients(stack, workers, 1)[0]) in others
+    direct.ask("DEL", "__ttl:layout")
+    wait_until(lambda: len(_all_workers(workers)) == WORKERS, "another successor serves")
 
 
 @both_loops

@@ -6,7 +6,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── EmbeddedError      exit 1: the embedded server does not start, or its directory is taken
 ├── WorkerError        exit 1: a worker ends before it serves
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
-├── ReapRefused    close the client: what has to go before its request does not
+├── ReapRefused        close the client: what has to go before its request does not
 ├── PurgeError         exit 1: proxies are attached, or Redis does not let the purge through
 └── UnfitUpstream      exit 1: what is there can never be served: Cluster, too old, a newer layout
 """

@@ -50,7 +50,7 @@ class Workers:
     async def run(self) -> None:
         """Keeps them running until they are stopped.
 
-        Raises WorkerError where one ends before it has served.
+        Raises WorkerError where one ends before all of them have served.
         """
         keeping = [asyncio.create_task(self._keep()) for _ in range(self._settings.workers)]
         try:
@@ -110,7 +110,7 @@ class Workers:
             del self._givers[process]
             if self._stops:
                 return
-            if not giver.ready.is_set():
+            if not (giver.ready.is_set() or self._accepting):
                 raise WorkerError(f"a worker has ended before it served, with {code}")
             log.error("worker %d has ended by itself, with %d: it is replaced", process.pid, code)
             await asyncio.sleep(uniform(*_PAUSE_S))
@@ -126,8 +126,9 @@ class Workers:
 
     def _serving(self) -> list[Giver]:
         """The least busy first."""
-        givers = [giver for giver in self._givers.values() if giver.ready.is_set()]
-        return sorted(givers, key=lambda giver: giver.clients)
+        givers = self._givers.values()
+        serving = [each for each in givers if each.ready.is_set() and not each.closed.is_set()]
+        return sorted(serving, key=lambda giver: giver.clients)
 
     async def _start(self) -> tuple[asyncio.subprocess.Process, Giver]:
         ours, theirs = channel()
@@ -135,8 +136,9 @@ class Workers:
             ours.send(pickle.dumps(self._settings))  # not as words, which all users can read
             number = theirs.fileno()
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "ttlproxy.worker", str(number)),
+                *(sys.executable, "-P", "-m", "ttlproxy.worker", str(number)),
                 pass_fds=[number],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # where we are from
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,  # a terminal's Ctrl-C is for this process
             )

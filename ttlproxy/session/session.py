@@ -134,7 +134,7 @@ class Session(State):
     def _begin(self, words: list[bytes]) -> bytes:
         """What goes on of a request that is not complete, and too large to wait for."""
         rule = self._rules.find(words[0]) if words else None
-        if rule is None or self._may_pass(rule, words):
+        if rule is None or self.is_replica or self._may_pass(rule, words):
             self._passing = words[1:2]
             return self._requests.stream()
         if not self._requests.excessive:

@@ -105,7 +105,7 @@ class Requests:
     @property
     def streams(self) -> bool:
         """Whether a request is passing that is not complete."""
-        return self._passage is not None
+        return self._passage is not None and not self._skips
 
     def exact(self) -> list[tuple[list[bytes], int, int]]:
         """The commands of `raw` as Redis reads them, each with where it begins and ends.
