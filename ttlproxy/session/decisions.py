@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ttlproxy import errors
 from ttlproxy.commands import Call, Override, Rule, Survey, Virtual
+from ttlproxy.commands.calls import refusal
 from ttlproxy.session.changes import CHANGES
 from ttlproxy.session.state import State
 from ttlproxy.wire import encode
@@ -29,7 +30,7 @@ def decide(state: State, rule: Rule, args: list[bytes], now_ms: int) -> bytes | 
 
 def refuse(state: State, rule: Rule, text: bytes) -> bytes:
     """A script call whose reply is this error."""
-    return state.encoded(Call("refuse", (), (rule.name.lower().encode(), b"", b"0", text)))
+    return state.encoded(refusal(rule.name, text))
 
 
 def _virtual(

@@ -54,4 +54,4 @@ class Errands:
         """A client that sends more has its element, as a rule: what blocked it may be swept."""
         if self._blocked:
             blocked, self._blocked = self._blocked, set()
-            self.sweep.update(blocked & self.registry.names.keys())
+            Errands.writes(self, blocked)  # at once, also inside MULTI
