@@ -13,6 +13,7 @@ from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy
 from ttlproxy import __version__
+from ttlproxy.keys import Keys
 
 talk = said_in(WAYS)
 
@@ -96,6 +97,30 @@ def test_the_section_of_the_proxy_tells_what_it_does(client: Client) -> None:
         assert int(fields["managed_keys"]) >= 1
         assert int(fields["uptime_in_seconds"]) >= 0
         assert int(fields["reaped_elements"]) >= 0
+
+
+def _times(client: Client, name: str) -> dict[str, float]:
+    return {
+        what: float(value)
+        for what, _, value in (
+            pair.partition("=") for pair in _fields(client.ask("INFO", "ttlproxy"))[name].split(",")
+        )
+    }
+
+
+def test_it_is_told_how_late_elements_went_and_how_long_the_calls_took(
+    client: Client, direct: Client
+) -> None:
+    client.ask("HSETEX", "h", "EX", 1000, "FIELDS", 2, "early", "1", "late", "2")
+    seconds, _ = direct.ask("TIME")
+    for field, ago_s in (("early", 7000), ("late", 5000)):
+        direct.ask("ZADD", Keys().index(b"h"), (int(seconds) - ago_s) * 1000, field)
+    direct.ask("ZADD", Keys().schedule, 1, "h")
+    wait_until(lambda: direct.ask("EXISTS", "h") == 0, "both reaped")
+    wait_until(lambda: _times(client, "reap_lag_ms")["max"] >= 7_000_000, "it is told")
+    assert _times(client, "reap_lag_ms")["max"] < 8_000_000
+    calls = _times(client, "reap_call_ms")
+    assert 0 < calls["p50"] <= calls["p99"] <= calls["max"]
 
 
 def _gone(client: Client) -> dict[str, int]:

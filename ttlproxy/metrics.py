@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ttlproxy.histogram import Histogram
+
+# In ms. What a session asks for is no later than its request; a storm may be late by minutes.
+_LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)
+_CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
 
 class Metrics:
     """What the proxy has done since it was started.
 
     clients: now connected; accepted, refused: clients; held: chunks that waited for a reap;
-    reaped_elements: by type; swept_entries: index entries whose element was gone;
-    refusals: requests of the proxy's own to which Redis has answered an error; gone: clients, by
-    who ended it: client, redis, or we: refused, held (for longer than hold_max), drained, cut_off
-    (as the drain took too long), error.
+    reaped_elements: by type; lag_ms: of each of them, how late the earliest of its key went that
+    went with it; reap_call_ms: how long each call of the reap script took Redis; swept_entries:
+    index entries whose element was gone; refusals: requests of the proxy's own to which Redis has
+    answered an error; gone: clients, by who ended it: client, redis, or we: refused, held (for
+    longer than hold_max), drained, cut_off (as the drain took too long), error.
     """
 
     __slots__ = (
@@ -20,6 +27,8 @@ class Metrics:
         "clients",
         "gone",
         "held",
+        "lag_ms",
+        "reap_call_ms",
         "reaped_elements",
         "refusals",
         "refused",
@@ -34,9 +43,12 @@ class Metrics:
         self.swept_entries = 0
         self.refusals = 0
         self.reaped_elements: Counter[str] = Counter()
+        self.lag_ms = Histogram(_LAGS)
+        self.reap_call_ms = Histogram(_CALLS)
         self.gone: Counter[str] = Counter()
 
-    def reaped(self, kind: str, count: int) -> None:
-        """`count` elements of a key of type `kind` were past their deadline."""
+    def reaped(self, kind: str, count: int, late_ms: int) -> None:
+        """`count` elements of a key of type `kind` are gone, the earliest `late_ms` late."""
         if count:
             self.reaped_elements[kind] += count
+            self.lag_ms.observe(late_ms, count)

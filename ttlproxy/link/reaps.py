@@ -116,11 +116,13 @@ class Reap:
                 self._refusals.note(f"to reap in database {place[0]}", refusal)
                 outcome.refused[place] = refusal
             return
-        now_ms, *answers = valid(reply)
+        now_ms, took_us, *answers = valid(reply)
+        self._metrics.reap_call_ms.observe(took_us / 1000)
         self._clock.learn(now_ms, sent)
-        for place, (removed, first_ms, has_ghosts, kind) in zip(places, answers, strict=True):
+        for place, answer in zip(places, answers, strict=True):
+            removed, first_ms, has_ghosts, kind, late_ms = answer
             self._registry.reaped(place, first_ms if first_ms >= 0 else None)
-            self._metrics.reaped(kind.decode(), removed)
+            self._metrics.reaped(kind.decode(), removed, late_ms)
             if 0 <= first_ms < now_ms:
                 outcome.more.add(place)
             elif has_ghosts:

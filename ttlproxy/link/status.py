@@ -26,6 +26,8 @@ def section(uptime_ms: float, registry: Registry, metrics: Metrics) -> bytes:
     }
     lines = [f"{name}:{value}" for name, value in fields.items()]
     lines += [f"gone_clients_{why}:{count}" for why, count in sorted(metrics.gone.items())]
+    for name, times in (("reap_lag_ms", metrics.lag_ms), ("reap_call_ms", metrics.reap_call_ms)):
+        lines.append(f"{name}:p50={times.at(50):g},p99={times.at(99):g},max={times.most:g}")
     for kind, count in sorted(metrics.reaped_elements.items()):
         lines.append(f"reaped_{kind}:elements={count}")
     return "".join(f"{line}\r\n" for line in ["# Ttlproxy", *lines]).encode()

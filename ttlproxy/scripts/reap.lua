@@ -2,8 +2,9 @@
 -- more. The only script that deletes for being due, whoever asks for it.
 -- KEYS: schedule key...
 -- ARGV: db limit
--- RESULT: now in ms; for each key
---   [removed, first deadline left in ms or -1, entries without an element: 1 or 0, type]
+-- RESULT: now in ms; how long the script took in us; for each key
+--   [removed, first deadline left in ms or -1, entries without an element: 1 or 0, type,
+--    how late the earliest of those that were due is, in ms]
 -- The keys are all data keys, then all their indexes.
 -- include try
 -- include clock
@@ -83,11 +84,12 @@ local function reap()
   local due = removers[kind] and index_due(index, now, most)
   if not due or is_no_index(due) then
     index_drop(data, index, schedule)
-    return { 0, -1, 0, kind }
+    return { 0, -1, 0, kind, 0 }
   elseif due.err then
     failure = due
     return
   end
+  local late = due[1] and now - index_first(index) or 0
   tell(kind, due)
   -- Unlike elsewhere the elements go first: where that is refused, they keep their deadlines.
   local removed = removers[kind](due)
@@ -99,11 +101,11 @@ local function reap()
   end
   local first = index_reschedule(data, index, schedule, now)
   local ghosts = redis.call('ZCARD', index) > redis.call(lengths[kind], data)
-  return { removed, first or -1, ghosts and 1 or 0, kind }
+  return { removed, first or -1, ghosts and 1 or 0, kind, late }
 end
 
 local count = (#KEYS - first_key + 1) / 2
-local reaped = { now }
+local reaped = { now, 0 }
 for i = first_key, first_key + count - 1 do
   data, index, looked_for = KEYS[i], KEYS[i + count], {}
   reaped[#reaped + 1] = reap()
@@ -111,4 +113,6 @@ for i = first_key, first_key + count - 1 do
     return failure
   end
 end
+local ended = redis.call('TIME')
+reaped[2] = (ended[1] - time[1]) * 1000000 + ended[2] - time[2]
 return reaped
