@@ -45,6 +45,7 @@ HPERSISTFIELD k a                       -> 1    ; k -1 100 -1 -2
 TTLPROXY KEY k                          -> [*   ; k 100 100 -1 -2
 CL.THROTTLE k 15 30 60                  -> WRONGTYPE* ; k 100 100 -1 -2
 INCREX k EX 100                         -> WRONGTYPE* ; k 100 100 -1 -2
+DUE k COUNT 1                           -> [["a", *   ; k 100 100 -1 -2
 """
 
 # KeyDB knows no deadlines of list elements.
@@ -152,6 +153,7 @@ BRPOPLPUSH k to 0                       -> "c"  ; k 100 100 -2 -2 ; to -2 -2 -1 
 SORT k ALPHA STORE k                    -> 3    ; k -1 -1 -1 -2
 LPUSHEX k 200 d                         -> 4    ; k 100 100 -1 200
 RPUSHEX k 200 d                         -> 4    ; k 100 100 -1 200
+LEASE k held EX 200                     -> "c"  ; k 100 100 -2 -2
 """
 
 TYPES = {

@@ -127,7 +127,7 @@ def test_what_only_asks_is_said_to_read_and_all_else_to_write(
     names = sorted(_lacked(direct))
     for name, row in zip(names, client.ask("COMMAND", "INFO", *names), strict=True):
         asks = name == "ttlproxy" or name.endswith(("ttl", "ttlfield", "ttlmember", "ttlelement"))
-        asks = asks or "expiretime" in name or name in ("lbtop", "lbrank", "lbaround")
+        asks = asks or "expiretime" in name or name in ("lbtop", "lbrank", "lbaround", "due")
         assert (b"readonly" in row[2], b"write" in row[2]) == (asks, not asks), name
 
 
@@ -178,6 +178,7 @@ def test_the_keys_of_a_virtual_command_are_told(talk: Talk) -> None:
         COMMAND GETKEYS HEXPIREFIELD h f 9          -> ["h"]
         COMMAND GETKEYS saddex s 100 a b            -> ["s"]
         COMMAND GETKEYS TTLPROXY KEY k              -> ["k"]
+        COMMAND GETKEYS LEASE src dst EX 9          -> ["src", "dst"]
         COMMAND GETKEYS TTLPROXY HELP               -> ERR The command has no key arguments
         COMMAND GETKEYS HEXPIREFIELD h     -> ERR Invalid number of arguments specified for command
         COMMAND GETKEYS MSET a 1 b 2                -> ["a", "b"]
@@ -196,10 +197,12 @@ def _requests(virtual: Virtual) -> Iterator[list[str]]:
 def test_the_keys_of_every_form_of_a_virtual_command_are_told(talk: Talk) -> None:
     requests = [request for virtual in ALL for request in _requests(virtual)]
     assert len(requests) > len(ALL)
-    keys = {True: '["key"]', False: "ERR The command has no key arguments"}
-    talk(
-        "\n".join(f"COMMAND GETKEYS {' '.join(each)} -> {keys['key' in each]}" for each in requests)
-    )
+    talk("\n".join(f"COMMAND GETKEYS {' '.join(each)} -> {_keys_of(each)}" for each in requests))
+
+
+def _keys_of(request: list[str]) -> str:
+    keys = [f'"{word}"' for word in request if word in ("key", "source", "destination")]
+    return f"[{', '.join(keys)}]" if keys else "ERR The command has no key arguments"
 
 
 @pytest.mark.parametrize("hello", [2, 3])
@@ -207,7 +210,12 @@ def test_the_keys_of_every_form_have_the_flags_of_redis_own(
     proxy: Proxy, server: AnyServer, direct: Client, hello: int
 ) -> None:
     lacked = [VIRTUALS[name.upper()] for name in _lacked(direct)]
-    likes = {"reads": "HMGET key x", "writes": "HSET key x x", "no key": "PING x"}
+    likes = {
+        "reads": "HMGET key x",
+        "writes": "HSET key x x",
+        "moves": "LMOVE source destination LEFT LEFT",
+        "no key": "PING x",
+    }
     with Connection(server.port) as past, Connection(proxy.port) as app:
         past.ask("HELLO", hello)
         app.ask("HELLO", hello)
@@ -219,7 +227,8 @@ def test_the_keys_of_every_form_have_the_flags_of_redis_own(
             access = "reads" if {spec.access for spec in virtual.positions} == {"RO"} else "writes"
             for request in _requests(virtual):
                 told = app.ask("COMMAND", "GETKEYSANDFLAGS", *request)
-                assert told == native[access if "key" in request else "no key"], request
+                how = access if "key" in request else "no key"
+                assert told == native["moves" if "source" in request else how], request
 
 
 def test_keys_with_flags_are_told_where_redis_tells_them(client: Client, direct: Client) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import shlex
 
 import hiredis
@@ -38,11 +40,21 @@ def _lines(value: object) -> str:
     return "(nil)" if value is None else f"(integer) {value}"
 
 
+def _as_told(shown: str) -> str:
+    """As an example has it, in which of a number of ms that are left none has gone by."""
+    return re.sub(r"\b\d*9\d{4}$", _hundreds, shown, flags=re.MULTILINE)
+
+
+def _hundreds(found: re.Match[str]) -> str:
+    return str(math.ceil(int(found[0]) / 100_000) * 100_000)
+
+
 @pytest.mark.parametrize("virtual", ROWS, ids=lambda virtual: virtual.name)
 def test_the_example_of_a_command_answers_as_it_says(app: Connection, virtual: Virtual) -> None:
     assert any(line.split()[0] == virtual.name for line, _ in virtual.example)
     for line, reply in virtual.example:
-        assert _shown(app.ask(*shlex.split(line))) == reply, line
+        shown = _shown(app.ask(*shlex.split(line)))
+        assert reply in (shown, _as_told(shown)), line
 
 
 @pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)

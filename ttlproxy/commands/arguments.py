@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 _WORD = re.compile(r"[\[\]|]|[^\s\[\]|]+")
 _TYPES = {
     "key": "key",
+    "source": "key",
+    "destination": "key",
     "pattern": "pattern",
     "score": "double",
     "unix-time-seconds": "unix-time",

@@ -114,6 +114,8 @@ class Catalogue:
         keys = [key for spec in virtual.positions for key in spec.words(request)]
         if not keys:
             return (*args[:2], b"PING", b"x")
+        if len(keys) > 1:
+            return (*args[:2], b"LMOVE", *keys, b"LEFT", b"LEFT")
         like = (b"HMGET", keys[0], b"x") if reads(virtual) else (b"HSET", keys[0], b"x", b"x")
         return (*args[:2], *like)
 

@@ -45,11 +45,12 @@ def row(virtual: Virtual) -> list[Any]:
         flags.append("movablekeys")
     exact = len(virtual.forms) == 1 and "[" not in virtual.forms[0]
     first = 0 if spec.keyword else spec.index
+    last = max(0 if each.keyword else each.index for each in virtual.positions)
     return [
         virtual.name.lower(),
         virtual.min_words if exact else -virtual.min_words,
         _statuses(flags),
-        *(first, first, int(first > 0)),
+        *(first, last, int(first > 0)),
         _statuses(acl_categories(virtual)),
         {"set": []},
         {"set": [_key_spec(spec) for spec in virtual.positions]},
@@ -83,7 +84,7 @@ def docs(virtual: Virtual) -> dict[str, Any]:
 def _argument(argument: Argument) -> dict[str, Any]:
     entries: dict[str, Any] = {"name": argument.name, "type": argument.type}
     if argument.type == "key":
-        entries["key_spec_index"] = 0
+        entries["key_spec_index"] = int(argument.name == "destination")
     if argument.token:
         entries["token"] = argument.token
     if argument.flags:

@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import Final
 
 from ttlproxy.commands import (
+    deferrals,
     dialects,
     hashes,
     introspection,
     keyspace,
     leaderboards,
+    leases,
     limiters,
     lists,
     sets,
@@ -28,7 +30,7 @@ from ttlproxy.commands.spec import Override, Plan, Survey, Virtual
 _TABLES: Final = (hashes, sets, sorted_sets, lists)
 VIRTUALS: Final = {
     row.name: row
-    for table in (*_TABLES, leaderboards, limiters, introspection, dialects)
+    for table in (*_TABLES, leases, deferrals, leaderboards, limiters, introspection, dialects)
     for row in table.VIRTUALS
 }
 LONGER: Final = {row.name: row for row in dialects.LONGER}

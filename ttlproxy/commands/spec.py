@@ -36,9 +36,9 @@ class Virtual:
     makes the call of a request whose arity is right; no_form_has: a number of words between the
     forms, which is wrong; open_ended: words too many are the plan's to refuse; example: lines typed
     in redis-cli one after the other on an empty database, each with its reply; sets_deadlines: it
-    may make its key managed; dialect: the server whose command it is, if it is not our own;
-    only_ours: the requests that no server takes which has a command of that name; positions: of its
-    keys.
+    may make a key managed, its word `target`; dialect: the server whose command it is, if it is not
+    our own; only_ours: the requests that no server takes which has a command of that name;
+    positions: of its keys.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Virtual:
     plan: Plan
     example: tuple[tuple[str, str], ...]
     sets_deadlines: bool = False
+    target: int = 1
     no_form_has: int = 0
     open_ended: bool = False
     dialect: str = ""

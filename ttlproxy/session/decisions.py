@@ -42,7 +42,7 @@ def _virtual(
         return refuse(state, rule, errors.wrong_arity(rule.name))
     state.names(rule.keys(args), now_ms)
     if virtual.sets_deadlines:
-        state.registry.pin(state.db, args[1])
+        state.registry.pin(state.db, args[virtual.target])
     return state.encoded(virtual.plan(args))
 
 
