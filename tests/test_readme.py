@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ttlproxy.admin.routes import ROUTES
 from ttlproxy.cli import _flag, _metavar
 from ttlproxy.commands import leaderboards
 from ttlproxy.commands.rules import LONGER, VIRTUALS
@@ -71,6 +72,11 @@ def _script_commands() -> str:
     return " ".join(f"`{name}`" for name in sorted(found))
 
 
+def _pages() -> str:
+    rows = [f"| `{route.method} {route.path}` | {route.tells} |" for route in ROUTES]
+    return "\n".join(["| page | what it tells |", "|---|---|", *rows])
+
+
 SECTIONS: dict[str, Callable[[], str]] = {
     "commands": _commands,
     "leaderboards": partial(_table, leaderboards.VIRTUALS),
@@ -80,6 +86,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     },
     "settings": _settings,
     "script commands": _script_commands,
+    "pages": _pages,
 }
 
 

@@ -6,21 +6,27 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from ttlproxy.config import Listen, Settings, Upstream
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError
 from ttlproxy.handover import Taker
+from ttlproxy.health import Health
 from ttlproxy.link import Link
 from ttlproxy.listening import Listener
 from ttlproxy.metrics import Metrics
+from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
 from ttlproxy.reaper import Reaper
 from ttlproxy.server import Server
 from ttlproxy.tasks import Task, cancel, until_first
 from ttlproxy.workers import Workers
+
+if TYPE_CHECKING:
+    from ttlproxy.admin import Subject
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +50,7 @@ async def serve(settings: Settings, started: Started) -> int:
         if settings.workers == 1:
             await _proxy(settings, upstream, Listener(settings.listen), vital, say, signals)
         else:
-            settings = settings.model_copy(update={"upstream": upstream})
+            settings = settings.model_copy(update={"upstream": upstream, "admin": None})
             await _supervise(settings, vital, say, signals)
     return 0
 
@@ -72,25 +78,47 @@ async def _proxy(
     signals: _Signals,
 ) -> None:
     metrics = Metrics()
+    pulse = Pulse()
     link = Link(settings, upstream, metrics)
     reaper = Reaper(settings, link, metrics)
     server = Server(settings, link, metrics, reaper.sweep, door)
-    linking = asyncio.create_task(link.run(), name="link")
-    reaping = asyncio.create_task(reaper.run(), name="reaper")
-    vital = [linking, reaping, *others]
+    health = Health(link, pulse)
+    async with _admin(settings.admin, health, signals):
+        linking = asyncio.create_task(link.run(), name="link")
+        reaping = asyncio.create_task(reaper.run(), name="reaper")
+        beating = asyncio.create_task(pulse.run(), name="pulse")
+        vital = [linking, reaping, beating, *others]
+        try:
+            await _until(link.tried.wait(), vital)
+            address = await server.start()
+            health.accepts = True
+            gc.freeze()  # what is there now stays: the collector need not look at it again
+            say(address)
+            await _until(signals.stop.wait(), vital)
+            health.drains = True
+            log.info("stopping: %d clients are connected", len(server.clients))
+            await _until(_drain(server, settings.drain_max, signals.now), vital)
+        finally:
+            await cancel(*vital[1:])
+            await reaper.drop_lease()
+            await cancel(linking)
+            await server.close()
+
+
+@asynccontextmanager
+async def _admin(listen: Listen | None, subject: Subject, signals: _Signals) -> AsyncIterator[None]:
+    """The pages about it, where they are wanted, from before it starts until after it has ended."""
+    if listen is None:
+        yield
+        return
+    from ttlproxy.admin import Admin  # takes 20 MB, for those who want it
+
+    admin = Admin(listen, subject, signals.stop_soon)
+    log.info("admin pages at http://%s", await admin.start())
     try:
-        await _until(link.tried.wait(), vital)
-        address = await server.start()
-        gc.freeze()  # what is there now stays: the collector need not look at it again
-        say(address)
-        await _until(signals.stop.wait(), vital)
-        log.info("stopping: %d clients are connected", len(server.clients))
-        await _until(_drain(server, settings.drain_max, signals.now), vital)
+        yield
     finally:
-        await cancel(*vital[1:])
-        await reaper.drop_lease()
-        await cancel(linking)
-        await server.close()
+        await admin.close()
 
 
 async def _supervise(
@@ -154,9 +182,13 @@ class _Signals:
 
     def __init__(self) -> None:
         self.stop, self.now = asyncio.Event(), asyncio.Event()
-        loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal)
+            self._loop.add_signal_handler(number, self._on_signal)
+
+    def stop_soon(self) -> None:
+        """As the first signal does; any thread may call it."""
+        self._loop.call_soon_threadsafe(self.stop.set)
 
     def _on_signal(self) -> None:
         (self.now if self.stop.is_set() else self.stop).set()

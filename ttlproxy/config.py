@@ -206,6 +206,11 @@ class Settings(BaseSettings):
     workers: int = Field(
         1, ge=1, le=256, description="processes that share the clients; more than cores is no use"
     )
+    admin: Annotated[InstanceOf[Listen] | None, NoDecode, BeforeValidator(_listen)] = Field(
+        None,
+        description="where probes, metrics and pages are served over HTTP, as for listen; "
+        "nowhere unless set, and best where only those who operate the proxy can reach it",
+    )
     # `upstream` is completed from these four, so they stand before it.
     upstream_user: str | None = Field(None, description="the proxy's own ACL user at Redis")
     upstream_password: SecretStr | None = Field(

@@ -1,0 +1,66 @@
+"""The admin pages as an HTTP client sees them."""
+
+from __future__ import annotations
+
+import re
+import socket
+from http.client import HTTPConnection
+from typing import NamedTuple
+
+from tests.processes import wait_until
+from tests.servers import Proxy
+
+FLAGS = ("--admin", "127.0.0.1:0")
+_ADDRESS = re.compile(r"admin pages at http://127\.0\.0\.1:(\d+)")
+
+
+class Page(NamedTuple):
+    """What came in answer to a request."""
+
+    status: int
+    text: str
+    headers: dict[str, str]
+
+
+class _Unix(HTTPConnection):
+    """host: the path of a unix socket"""
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.host)
+
+
+class Pages:
+    """Where they are: a port of 127.0.0.1, or the path of a unix socket."""
+
+    def __init__(self, where: int | str) -> None:
+        self.where = where
+
+    def ask(self, method: str, path: str, headers: dict[str, str] | None = None) -> Page:
+        where = self.where
+        http = (
+            HTTPConnection("127.0.0.1", where, timeout=30)
+            if isinstance(where, int)
+            else _Unix(where, timeout=30)
+        )
+        try:
+            http.request(method, path, headers=headers or {})
+            answer = http.getresponse()
+            return Page(answer.status, answer.read().decode(), dict(answer.getheaders()))
+        finally:
+            http.close()
+
+    def get(self, path: str) -> Page:
+        return self.ask("GET", path)
+
+    def until(self, path: str, status: int) -> Page:
+        """The first such answer."""
+        wait_until(lambda: self.get(path).status == status, f"{path} says {status}")
+        return self.get(path)
+
+
+def pages(proxy: Proxy) -> Pages:
+    """Those of a proxy that was started with FLAGS."""
+    found = _ADDRESS.findall(proxy.stderr)
+    return Pages(int(found[-1]))

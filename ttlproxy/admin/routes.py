@@ -1,0 +1,57 @@
+"""What is where: each page is a row. The README's table is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from aiohttp import web
+
+from ttlproxy.admin import probes
+from ttlproxy.admin.subject import STOP, SUBJECT, Stop, Subject
+
+
+class Route(NamedTuple):
+    """method: GET stands for HEAD as well; tells: for the README"""
+
+    method: str
+    path: str
+    page: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    tells: str
+
+
+ROUTES: Final = (
+    Route("GET", "/startup", probes.startup, "200 once clients are accepted"),
+    Route("GET", "/livez", probes.livez, "200 while the event loop turns"),
+    Route(
+        "GET",
+        "/readyz",
+        probes.readyz,
+        "200 while clients are served: started, Redis there, scripts loaded, not draining",
+    ),
+    Route(
+        "POST",
+        "/quitquitquit",
+        probes.quitquitquit,
+        "drains and ends the proxy, as SIGTERM does; from the same machine only, by no browser",
+    ),
+)
+
+
+def application(subject: Subject, stop: Stop) -> web.Application:
+    app = web.Application()
+    app[SUBJECT] = subject
+    app[STOP] = stop
+    for route in ROUTES:
+        if route.method == "GET":
+            app.router.add_get(route.path, route.page)
+        else:
+            app.router.add_route(route.method, route.path, route.page)
+    app.on_response_prepare.append(_head)
+    return app
+
+
+async def _head(request: web.Request, response: web.StreamResponse) -> None:
+    """No version is told, and a page is as of now unless it says otherwise."""
+    response.headers["Server"] = "ttlproxy"
+    response.headers.setdefault("Cache-Control", "no-store")

@@ -1,0 +1,30 @@
+"""What the pages are about."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from aiohttp import web
+
+
+class Subject(Protocol):
+    """A proxy, be it one process or several. Each method may be called by any thread.
+
+    A reason why it is not live, not started or not ready is empty where there is none.
+    """
+
+    def why_not_live(self) -> str: ...
+
+    def why_not_started(self) -> str: ...
+
+    def why_not_ready(self) -> str: ...
+
+
+class Stop(Protocol):
+    """Ends the proxy as SIGTERM does. May be called by any thread."""
+
+    def __call__(self) -> None: ...
+
+
+SUBJECT: Final = web.AppKey("subject", Subject)
+STOP: Final = web.AppKey("stop", Stop)

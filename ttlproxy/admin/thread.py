@@ -1,0 +1,65 @@
+"""The thread that serves the pages, from the outside: started, ended."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from threading import Thread
+from typing import Final
+
+from aiohttp import web
+
+from ttlproxy.admin.routes import application
+from ttlproxy.admin.subject import Stop, Subject
+from ttlproxy.config import Listen
+from ttlproxy.listening import Listener
+
+_KEEPALIVE_S: Final = 15.0
+# Nothing here takes long: who has no answer by then has stopped to read.
+_SHUTDOWN_S: Final = 1.0
+
+
+class Admin:
+    """The pages about a subject at an address."""
+
+    def __init__(self, listen: Listen, subject: Subject, stop: Stop) -> None:
+        self._listen = listen
+        self._app = application(subject, stop)
+        self._address: Future[Listen] = Future()
+        self._thread = Thread(target=self._run, name="admin", daemon=True)
+
+    async def start(self) -> Listen:
+        """Serves; gives the address, with the port where any was asked for. Raises OSError."""
+        self._thread.start()
+        return await asyncio.wrap_future(self._address)
+
+    async def close(self) -> None:
+        """Serves no more."""
+        self._loop.call_soon_threadsafe(self._end.set)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as trouble:
+            if self._address.done():
+                raise
+            self._address.set_exception(trouble)
+
+    async def _serve(self) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        runner = web.AppRunner(
+            self._app,
+            access_log=None,
+            keepalive_timeout=_KEEPALIVE_S,
+            shutdown_timeout=_SHUTDOWN_S,
+        )
+        await runner.setup()
+        assert runner.server is not None
+        listener = Listener(self._listen)
+        try:
+            self._address.set_result(await listener.start(runner.server))
+            await self._end.wait()
+        finally:
+            listener.stop()
+            await runner.cleanup()
