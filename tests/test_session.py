@@ -233,13 +233,13 @@ def test_a_replica_s_stream_is_only_relayed(world: World) -> None:
 
 
 def test_a_boundary_is_where_nothing_is_half_done(world: World) -> None:
-    assert world.session.at_boundary
+    assert not world.session.unfinished
     world.session.from_client(b"*2\r\n$3\r\nGET\r\n")
-    assert not world.session.at_boundary
+    assert world.session.unfinished
     world.session.from_client(b"$1\r\na\r\n")
-    assert world.session.at_boundary
+    assert not world.session.unfinished
     world.say("MULTI")
-    assert not world.session.at_boundary
+    assert world.session.unfinished
     world.say("EXEC")
     assert world.session.finish() == QUIT
     assert world.session.finish() == b""

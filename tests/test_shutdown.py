@@ -8,10 +8,13 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
+from tests.admin_pages import FLAGS, pages
 from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
 from tests.loops import both_loops
-from tests.processes import wait_until
+from tests.processes import free_port, wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
 
@@ -196,9 +199,16 @@ def test_a_client_that_never_finishes_is_cut_off_at_the_limit(
     with Connection(proxy.port) as client:
         client.send(command("BLPOP", "l", "0"))
         until_blocked(server.port, 1)
-        proxy.terminate()
-        assert proxy.wait() == 0
-    assert "cut off" in proxy.stderr
+        with Connection(proxy.port) as halfway, Connection(proxy.port) as cut:
+            assert halfway.ask("MULTI") == b"+OK\r\n"
+            cut.send(command("PING") + command("SET", "k", "v")[:-3])
+            assert cut.read() == b"+PONG\r\n"
+            proxy.terminate()
+            assert proxy.wait() == 0
+    told = "3 clients are cut off, as the drain's limit is over: "
+    (line,) = [line for line in proxy.stderr.splitlines() if told in line]
+    found = line.partition(told)[2].split(", ")
+    assert sorted(found) == ["1 blocked", "1 in a request", "1 in a transaction"]
 
 
 def test_a_second_signal_ends_it_at_once(
@@ -213,3 +223,65 @@ def test_a_second_signal_ends_it_at_once(
         wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
         proxy.child.send_signal(signal.SIGTERM)
         assert proxy.wait() == 0
+    assert "1 clients are cut off, as another signal has come: 1 blocked" in proxy.stderr
+
+
+def _stopping(proxy: Proxy) -> None:
+    """SIGTERM, and that it is known to have arrived."""
+    proxy.terminate()
+    wait_until(lambda: "stopping" in proxy.stderr, "the signal has been seen")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_new_clients_are_served_for_drain_min(
+    start_server: StartServer, start_proxy: StartProxy, workers: int
+) -> None:
+    flags = ("--drain-min", "1000", "--workers", str(workers))
+    proxy = start_proxy(start_server().url, *flags)
+    with Connection(proxy.port) as old:
+        assert old.ask("SET", "k", "v") == b"+OK\r\n"
+        _stopping(proxy)
+        for _ in range(2 * workers):
+            with Connection(proxy.port) as new:
+                assert new.ask("GET", "k") == b"$1\r\nv\r\n"
+        assert old.ask("GET", "k") == b"$1\r\nv\r\n"
+        proxy.terminate()
+        assert proxy.wait() == 0
+        assert old.read_to_end() == b""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_after_drain_min_it_ends_by_itself(
+    start_server: StartServer, start_proxy: StartProxy, workers: int
+) -> None:
+    flags = ("--drain-min", "0.1", "--workers", str(workers))
+    proxy = start_proxy(start_server().url, *flags)
+    with Connection(proxy.port) as client:
+        assert client.ask("PING") == b"+PONG\r\n"
+        proxy.terminate()
+        assert client.read_to_end() == b""
+    assert proxy.wait() == 0
+    assert "cut off" not in proxy.stderr
+
+
+def test_sigterm_ends_a_proxy_that_waits_for_redis(start_proxy: StartProxy) -> None:
+    proxy = start_proxy(f"redis://127.0.0.1:{free_port()}")
+    proxy.terminate()
+    assert proxy.wait() == 0
+
+
+def test_a_proxy_that_drains_is_not_ready_and_the_first_signal_does_not_hurry_it(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(start_server().url, "--drain-min", "1000", *FLAGS)
+    admin = pages(proxy)
+    assert admin.get("/readyz").status == 200
+    assert admin.ask("POST", "/quitquitquit").status == 200
+    admin.until("/readyz", 503)
+    _stopping(proxy)
+    with Connection(proxy.port) as new:
+        assert new.ask("PING") == b"+PONG\r\n"
+    assert admin.get("/readyz").status == 503
+    assert admin.get("/livez").status == 200
+    proxy.terminate()
+    assert proxy.wait() == 0

@@ -162,6 +162,21 @@ def test_a_second_sigterm_ends_all_workers_at_once(
     assert not any(map(_runs, pids))
 
 
+def test_a_signal_to_the_whole_group_is_heeded_once_by_the_process_that_listens(
+    start_proxy: StartProxy, server: AnyServer
+) -> None:
+    """As service managers send it."""
+    proxy = start_proxy(server.url, "--workers", "2", "--drain-min", "1000")
+    pids = _all_workers(proxy)
+    for pid in (*pids, proxy.pid):
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: "stopping 2 workers" in proxy.stderr, "it has been seen")
+    assert _all_workers(proxy) == pids
+    proxy.terminate()
+    assert proxy.wait() == 0
+    assert not any(map(_runs, pids))
+
+
 def test_workers_end_with_the_process_that_listens(workers: Proxy) -> None:
     pids = _all_workers(workers)
     workers.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -22,7 +21,8 @@ from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
 from ttlproxy.reaper import Reaper
 from ttlproxy.server import Server
-from ttlproxy.tasks import Task, cancel, until_first
+from ttlproxy.signals import Signals
+from ttlproxy.tasks import Task, cancel, run_together, until_first
 from ttlproxy.workers import Workers
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ async def serve(settings: Settings, started: Started) -> int:
     `started(address, upstream, embedded server)` is called once clients may come. Raises
     TtlproxyError, and OSError where the address cannot be had.
     """
-    signals = _Signals()
+    signals = Signals.of_process()
     async with AsyncExitStack() as stack:
         upstream, embedded = await _upstream(settings, stack)
 
@@ -61,7 +61,7 @@ async def work(settings: Settings, taker: Taker) -> int:
     Ends with that process. Raises TtlproxyError.
     """
     assert settings.upstream is not None
-    signals = _Signals()
+    signals = Signals.of_worker()
     closed = asyncio.create_task(taker.closed.wait(), name="handover")
     closed.add_done_callback(lambda _: signals.stop.set())
     await _proxy(settings, settings.upstream, taker, [], lambda _: None, signals)
@@ -75,7 +75,7 @@ async def _proxy(
     door: Listener | Taker,
     others: Sequence[Task],
     say: Callable[[Listen], None],
-    signals: _Signals,
+    signals: Signals,
 ) -> None:
     metrics = Metrics()
     pulse = Pulse()
@@ -89,7 +89,7 @@ async def _proxy(
         beating = asyncio.create_task(pulse.run(), name="pulse")
         vital = [linking, reaping, beating, *others]
         try:
-            await _until(link.tried.wait(), vital)
+            await _until(run_together(link=link.tried.wait(), stop=signals.stop.wait()), vital)
             address = await server.start()
             health.accepts = True
             gc.freeze()  # what is there now stays: the collector need not look at it again
@@ -97,6 +97,7 @@ async def _proxy(
             await _until(signals.stop.wait(), vital)
             health.drains = True
             log.info("stopping: %d clients are connected", len(server.clients))
+            await _until(signals.pause(settings.drain_min), vital)
             await _until(_drain(server, settings.drain_max, signals.now), vital)
         finally:
             await cancel(*vital[1:])
@@ -106,7 +107,7 @@ async def _proxy(
 
 
 @asynccontextmanager
-async def _admin(listen: Listen | None, subject: Subject, signals: _Signals) -> AsyncIterator[None]:
+async def _admin(listen: Listen | None, subject: Subject, signals: Signals) -> AsyncIterator[None]:
     """The pages about it, where they are wanted, from before it starts until after it has ended."""
     if listen is None:
         yield
@@ -125,7 +126,7 @@ async def _supervise(
     settings: Settings,
     others: Sequence[Task],
     say: Callable[[Listen], None],
-    signals: _Signals,
+    signals: Signals,
 ) -> None:
     """Several processes that serve one address."""
     workers = Workers(settings)
@@ -136,6 +137,7 @@ async def _supervise(
         say(workers.address)
         await _until(signals.stop.wait(), vital)
         log.info("stopping %d workers", settings.workers)
+        await _until(signals.pause(settings.drain_min), vital)
         await workers.stop()
         await _until(signals.now.wait(), vital)
         if not running.done():
@@ -158,9 +160,11 @@ async def _drain(server: Server, limit_s: float, now: asyncio.Event) -> None:
     """Lets what is in flight finish, up to the limit, or until `now` is set."""
     draining = asyncio.create_task(server.drain(limit_s), name="drain")
     await _until(now.wait(), [draining])
-    if draining.done() and draining.result():
-        log.warning("%d clients are cut off: the drain's limit is over", draining.result())
     await cancel(draining)
+    if left := server.unfinished():
+        why = "another signal has come" if now.is_set() else "the drain's limit is over"
+        found = ", ".join(f"{count} {what}" for what, count in left.most_common())
+        log.warning("%d clients are cut off, as %s: %s", left.total(), why, found)
 
 
 async def _ended(embedded: Embedded) -> None:
@@ -175,23 +179,6 @@ async def _upstream(settings: Settings, stack: AsyncExitStack) -> tuple[Upstream
     embedded = Embedded(settings.data_dir)
     stack.push_async_callback(embedded.stop)
     return Upstream.parse(await embedded.start()), embedded
-
-
-class _Signals:
-    """stop, now: set at the first SIGTERM or SIGINT, and at the second."""
-
-    def __init__(self) -> None:
-        self.stop, self.now = asyncio.Event(), asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._on_signal)
-
-    def stop_soon(self) -> None:
-        """As the first signal does; any thread may call it."""
-        self._loop.call_soon_threadsafe(self.stop.set)
-
-    def _on_signal(self) -> None:
-        (self.now if self.stop.is_set() else self.stop).set()
 
 
 async def _until(event: Coroutine[None, None, object], others: Sequence[Task]) -> None:

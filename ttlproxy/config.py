@@ -248,6 +248,9 @@ class Settings(BaseSettings):
     hold_max: Seconds = Field(
         5.0, description="seconds a request waits for a reap before its client is closed"
     )
+    drain_min: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        0.0, description="seconds that new clients are served after SIGTERM, no longer being ready"
+    )
     drain_max: Seconds = Field(
         30.0, description="seconds that what is in flight may take to finish at shutdown"
     )

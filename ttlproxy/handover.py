@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from typing import Final
 
 from ttlproxy.config import Listen
@@ -54,6 +55,11 @@ class Giver:
         client.close()
         self._given += 1
         return True
+
+    def finish(self) -> None:
+        """No more will come: behind those that were given the other end is told so."""
+        with suppress(OSError):  # it is gone
+            self._end.shutdown(socket.SHUT_WR)
 
     async def room(self) -> None:
         """Until the other end may take one again, or is gone."""

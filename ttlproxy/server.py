@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import cast
@@ -58,6 +59,7 @@ class Server:
         self.tls: ssl.SSLContext | None = tls_context(link.upstream)
         self.turn = Turn()
         self.clients: set[Client] = set()
+        self.draining = False
         self._door = door
         self._gone = asyncio.Event()
 
@@ -65,15 +67,19 @@ class Server:
         """Lets clients come; gives the address to which. Raises OSError."""
         return await self._door.start(self._client)
 
-    async def drain(self, limit_s: float) -> int:
-        """Accepts nobody, lets what is in flight finish; gives how many clients were cut off."""
+    async def drain(self, limit_s: float) -> None:
+        """Accepts nobody, and lets what is in flight finish, up to the limit."""
         self._door.stop()
+        self.draining = True  # also for who was accepted and has no connection yet
         for client in list(self.clients):
-            client.drain()
+            client.end_at_boundary()
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
                 await self._all_gone()
-        return len(self.clients)
+
+    def unfinished(self) -> Counter[str]:
+        """What the clients that are there are at, in words for the log."""
+        return Counter(client.unfinished for client in self.clients)
 
     async def close(self) -> None:
         """Ends what is left, at once."""
@@ -142,7 +148,6 @@ class Client(asyncio.Protocol):
         self._early = b""  # it, for uvloop reads on where `connection_made` has paused reading
         self._has_ended = False  # the client sends no more
         self._full = False  # Redis does not keep up
-        self._draining = False
         self._finished = False  # no more requests go to Redis
         self.ended = False  # Redis has said all it had to say
         self._why = ""  # it ends, a key of Metrics.gone, once that is known
@@ -237,10 +242,26 @@ class Client(asyncio.Protocol):
 
     # From the server.
 
-    def drain(self) -> None:
-        """Close as soon as nothing is owed."""
-        self._draining = True
-        self._end_at_boundary()
+    def end_at_boundary(self) -> None:
+        """Ends as soon as nothing is half done: what is owed comes first."""
+        session, backend = self._session, self._backend
+        if session is None or backend is None:
+            return
+        if not (self._busy or self._finished) and not session.unfinished:
+            self._ends_because("drained")
+            self._finish(session, backend)
+
+    @property
+    def unfinished(self) -> str:
+        """What keeps it from ending."""
+        session = self._session
+        if session is None:
+            return "not connected yet"
+        if self.ended:
+            return "not yet closed by the client"
+        if self._finished:
+            return "blocked" if session.behind_blocking else "owed replies"
+        return session.unfinished or "held"
 
     def abort(self, why: str) -> None:
         """Ends the connection at once."""
@@ -337,8 +358,8 @@ class Client(asyncio.Protocol):
             self.data_received(early)
         if self._has_ended and not self._busy:
             self.eof_received()
-        if self._draining:
-            self._end_at_boundary()
+        if self._server.draining:
+            self.end_at_boundary()
         self._read()
 
     def _wait(self, data: bytes) -> None:
@@ -359,16 +380,8 @@ class Client(asyncio.Protocol):
             keys, session.sweep = session.sweep, set()
             places = self._registry.places
             self._server.sweep(place for key in keys for place in places(key))
-        if self._draining:
-            self._end_at_boundary()
-
-    def _end_at_boundary(self) -> None:
-        session, backend = self._session, self._backend
-        if session is None or backend is None:
-            return
-        if not (self._busy or self._finished) and session.at_boundary:
-            self._ends_because("drained")
-            self._finish(session, backend)
+        if self._server.draining:
+            self.end_at_boundary()
 
     def _finish(self, session: Session, backend: Backend) -> None:
         """No more requests: Redis is to answer what it has and then to close."""

@@ -74,10 +74,11 @@ class Workers:
         """Accepts nobody; each worker lets what is in flight finish, and then ends."""
         self._stops = True
         await self._close_listener()
-        self._signal(signal.SIGTERM)
+        for giver in self._givers.values():
+            giver.finish()
 
     def hurry(self) -> None:
-        """Each worker is to end at once. Another signal, for two of one kind may arrive as one."""
+        """Each worker is to end at once."""
         self._signal(signal.SIGINT)
 
     async def close(self) -> None:
@@ -103,7 +104,7 @@ class Workers:
             process, giver = await self._start()
             self._givers[process] = giver
             if self._stops:  # meanwhile
-                process.terminate()
+                giver.finish()
             serving = asyncio.create_task(self._when_serving(giver))
             code = await process.wait()
             await cancel(serving)

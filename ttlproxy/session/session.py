@@ -111,9 +111,13 @@ class Session(State):
         return self.is_replica or self._requests.relay
 
     @property
-    def at_boundary(self) -> bool:
-        """Whether no request is half here, and no transaction half done."""
-        return not (self.transaction is not None or self.relays or self._requests.pending)
+    def unfinished(self) -> str:
+        """What is half done, in words for a log; none at a boundary, where a client may end."""
+        if self.transaction is not None:
+            return "in a transaction"
+        if self.relays:
+            return "relayed unread"
+        return "in a request" if self._requests.pending else ""
 
     def _are_plain(self, requests: Iterable[list[bytes]]) -> bool:
         """Whether these need no more than their names, and names of no managed key among them."""
