@@ -15,6 +15,7 @@ from ttlproxy.commands import leaderboards
 from ttlproxy.commands.rules import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.config import Settings
+from ttlproxy.figures import FIGURES
 from ttlproxy.scripts import Scripts
 
 README = Path(__file__).parents[1] / "README.md"
@@ -77,6 +78,14 @@ def _pages() -> str:
     return "\n".join(["| page | what it tells |", "|---|---|", *rows])
 
 
+def _figures() -> str:
+    rows = []
+    for figure in FIGURES:
+        values = f"`{figure.label}`: {', '.join(figure.values)}" if figure.label else ""
+        rows.append(f"| `{figure.name}` | {figure.kind} | {values} | {figure.meaning} |")
+    return "\n".join(["| metric | type | labels | what it is |", "|---|---|---|---|", *rows])
+
+
 SECTIONS: dict[str, Callable[[], str]] = {
     "commands": _commands,
     "leaderboards": partial(_table, leaderboards.VIRTUALS),
@@ -87,6 +96,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "settings": _settings,
     "script commands": _script_commands,
     "pages": _pages,
+    "metrics": _figures,
 }
 
 

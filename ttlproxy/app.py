@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ttlproxy.config import Listen, Settings, Upstream
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError
+from ttlproxy.figures import Source
 from ttlproxy.handover import Taker
 from ttlproxy.health import Health
 from ttlproxy.link import Link
@@ -82,7 +83,7 @@ async def _proxy(
     link = Link(settings, upstream, metrics)
     reaper = Reaper(settings, link, metrics)
     server = Server(settings, link, metrics, reaper.sweep, door)
-    health = Health(link, pulse)
+    health = Health(Source(metrics, link, pulse, asyncio.get_running_loop()))
     async with _admin(settings.admin, health, signals):
         linking = asyncio.create_task(link.run(), name="link")
         reaping = asyncio.create_task(reaper.run(), name="reaper")

@@ -1,11 +1,10 @@
-"""Whether a proxy lives and is ready, in words. Asks nobody: any thread may ask it at any time."""
+"""How a proxy does, in words and in figures. Waits for nobody: any thread may ask it."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ttlproxy.link import Link
-from ttlproxy.pulse import Pulse
+from ttlproxy.figures import Report, Source, report
 
 # An event loop that has not turned for so long is taken to be stuck. The longest that it may take
 # for one thing is to parse a request of max_request_bytes.
@@ -13,19 +12,18 @@ STUCK_S: Final = 3.0
 
 
 class Health:
-    """Of one process that serves. Each answer is a reason, empty where there is none.
+    """Of one process that serves. Each reason is empty where there is none.
 
     accepts: clients may come; drains: those that are here are let go
     """
 
-    def __init__(self, link: Link, pulse: Pulse) -> None:
-        self._link = link
-        self._pulse = pulse
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self.accepts = False
         self.drains = False
 
     def why_not_live(self) -> str:
-        age_s = self._pulse.age_s()
+        age_s = self._source.pulse.age_s()
         return f"the event loop has been stuck for {age_s:.1f} s" if age_s > STUCK_S else ""
 
     def why_not_started(self) -> str:
@@ -35,6 +33,9 @@ class Health:
         """While the link serves, its scripts are loaded, and it knows every managed key."""
         if self.drains:
             return "draining: the proxy is about to end"
-        if not self._link.serving:
+        if not self._source.link.serving:
             return "the link to Redis is down"
         return self.why_not_started()
+
+    def report(self) -> Report:
+        return report(self._source)

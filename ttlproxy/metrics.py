@@ -10,6 +10,9 @@ from ttlproxy.histogram import Histogram
 _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)
 _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
+KINDS = ("hash", "list", "set", "zset")
+GONE = ("client", "redis", "refused", "held", "drained", "cut_off", "error")
+
 
 class Metrics:
     """What the proxy has done since it was started.
@@ -17,9 +20,10 @@ class Metrics:
     clients: now connected; accepted, refused: clients; held: chunks that waited for a reap;
     reaped_elements: by type; lag_ms: of each of them, how late the earliest of its key went that
     went with it; reap_call_ms: how long each call of the reap script took Redis; swept_entries:
-    index entries whose element was gone; refusals: requests of the proxy's own to which Redis has
-    answered an error; gone: clients, by who ended it: client, redis, or we: refused, held (for
-    longer than hold_max), drained, cut_off (as the drain took too long), error.
+    index entries whose element was gone; parked: keys that Redis refuses to let be reaped, now;
+    refusals: requests of the proxy's own to which Redis has answered an error; gone: clients, by
+    who ended it: client, redis, or we: refused, held (for longer than hold_max), drained, cut_off
+    (as the drain took too long), error.
     """
 
     __slots__ = (
@@ -28,6 +32,7 @@ class Metrics:
         "gone",
         "held",
         "lag_ms",
+        "parked",
         "reap_call_ms",
         "reaped_elements",
         "refusals",
@@ -42,6 +47,7 @@ class Metrics:
         self.held = 0
         self.swept_entries = 0
         self.refusals = 0
+        self.parked = 0
         self.reaped_elements: Counter[str] = Counter()
         self.lag_ms = Histogram(_LAGS)
         self.reap_call_ms = Histogram(_CALLS)

@@ -6,13 +6,20 @@ import asyncio
 import time
 from typing import Final
 
+from ttlproxy.histogram import Histogram
+
 _EVERY_S: Final = 0.25
+_LAGS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
 class Pulse:
-    """Shows to other threads, which go on where the loop is stuck, that it turns."""
+    """Shows to other threads, which go on where the loop is stuck, that it turns.
+
+    lag_ms: how late it came to each beat
+    """
 
     def __init__(self) -> None:
+        self.lag_ms = Histogram(_LAGS_MS)
         self._beat_s = time.monotonic()
 
     async def run(self) -> None:
@@ -20,6 +27,7 @@ class Pulse:
         while True:
             self._beat_s = time.monotonic()
             await asyncio.sleep(_EVERY_S)
+            self.lag_ms.observe(max(self.age_s() - _EVERY_S, 0) * 1000)
 
     def age_s(self) -> float:
         """How long ago the last beat was."""

@@ -188,6 +188,7 @@ class Reaper:
                 return
             await self._reap(redis, deque(due))
         self._parked.forget(now_ms)
+        self._metrics.parked = len(self._parked)
         await self._plan_next(redis, databases, now_ms)
 
     async def _sleep(self) -> None:
@@ -233,6 +234,7 @@ class Reaper:
             self.sweep(outcome.ghosts)
             for place in outcome.refused:
                 self._parked.park(place, clock.now_ms())
+            self._metrics.parked = len(self._parked)
 
     async def _hold_lease(self, redis: Redis) -> bool:
         """Takes the lease, or keeps it while more than two thirds of it are left."""

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from ttlproxy.admin import probes
+from ttlproxy.admin import exposition, probes
 from ttlproxy.admin.subject import STOP, SUBJECT, Stop, Subject
 
 
@@ -29,6 +29,7 @@ ROUTES: Final = (
         probes.readyz,
         "200 while clients are served: started, Redis there, scripts loaded, not draining",
     ),
+    Route("GET", "/metrics", exposition.metrics, "the metrics below, for Prometheus"),
     Route(
         "POST",
         "/quitquitquit",
@@ -42,6 +43,7 @@ def application(subject: Subject, stop: Stop) -> web.Application:
     app = web.Application()
     app[SUBJECT] = subject
     app[STOP] = stop
+    app[exposition.COLLECTED] = exposition.collected(subject)
     for route in ROUTES:
         if route.method == "GET":
             app.router.add_get(route.path, route.page)

@@ -6,6 +6,8 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
+from ttlproxy.figures import Report
+
 
 class Subject(Protocol):
     """A proxy, be it one process or several. Each method may be called by any thread.
@@ -18,6 +20,9 @@ class Subject(Protocol):
     def why_not_started(self) -> str: ...
 
     def why_not_ready(self) -> str: ...
+
+    def report(self) -> Report:
+        """All figures, as of now or nearly."""
 
 
 class Stop(Protocol):

@@ -21,6 +21,7 @@ from ttlproxy.keys import Keys
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
+from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.reaps import Ask, Reap, SessionReaps
@@ -68,6 +69,7 @@ class Link:
       plain flag for the hot path, and the event for those who wait
     tried: the first attempt to get there is over
     rules: of the server that the link last spoke to
+    overdue: what should have been reaped, at the last heartbeat
     """
 
     def __init__(self, settings: Settings, upstream: Upstream, metrics: Metrics) -> None:
@@ -79,6 +81,7 @@ class Link:
         self.rights = Rights(self.keys.index(b"k"), settings.show_internal_keys == "yes")
         self.clock = ServerClock()
         self.rules = Rules()
+        self.overdue = Overdue(self.keys.schedule)
         self.ready = asyncio.Event()
         self.serving = False
         self.tried = asyncio.Event()
@@ -320,6 +323,7 @@ class Link:
             if calm and not (all(valid(known)) and self.scripts.loaded):
                 await self._load_scripts(redis)
             self.registry.others(subscribers != [self.keys.channel, 1])
+            await self.overdue.look(redis, self.registry.databases(), self.clock.now_ms())
             self.registry.beat()
             if self._reload or await self._is_bloated(redis):
                 await self._load(redis)

@@ -1,0 +1,203 @@
+"""/metrics tells what has happened, as the table of figures says, and nothing of clients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.admin_pages import FLAGS, Pages, pages
+from tests.conftest import StartProxy, StartServer
+from tests.content import LEASE
+from tests.processes import wait_until
+from tests.raw import Connection
+from tests.servers import Proxy, Server
+from ttlproxy.figures import FIGURES
+from ttlproxy.keys import Keys
+
+KEYS = Keys()
+
+_NAME = re.compile(r"ttlproxy(_[a-z]+)+_total|ttlproxy(_[a-z]+)+")
+_OWN = ("process_", "python_", "ttlproxy_")
+
+
+def families(admin: Pages) -> dict[str, Metric]:
+    text = admin.get("/metrics").text
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def figure(admin: Pages, series: str, **labels: str) -> float:
+    """The value of one series."""
+    found = [
+        sample.value
+        for family in families(admin).values()
+        for sample in family.samples
+        if (sample.name, sample.labels) == (series, labels)
+    ]
+    assert len(found) == 1, f"{series} {labels}"
+    return found[0]
+
+
+def becomes(admin: Pages, value: float, series: str, **labels: str) -> None:
+    wait_until(lambda: figure(admin, series, **labels) == value, f"{series} {labels} = {value}")
+
+
+@pytest.fixture
+def redis_server(start_server: StartServer) -> Server:
+    return start_server()
+
+
+@pytest.fixture
+def watched(redis_server: Server, start_proxy: StartProxy) -> Proxy:
+    return start_proxy(redis_server.url, *FLAGS)
+
+
+@pytest.fixture
+def admin(watched: Proxy) -> Pages:
+    return pages(watched)
+
+
+@pytest.fixture
+def talker(watched: Proxy) -> Iterator[Connection]:
+    with Connection(watched.port) as connection:
+        yield connection
+
+
+def test_names_are_as_the_style_has_them() -> None:
+    for each in FIGURES:
+        assert _NAME.fullmatch(each.name)
+        assert each.name.endswith("_total") == (each.kind == "counter")
+        assert bool(each.label) == bool(each.values)
+
+
+def test_every_figure_is_told_and_no_other(admin: Pages) -> None:
+    told = families(admin)
+    for each in FIGURES:
+        family = told[each.name.removesuffix("_total")]
+        samples = {sample.name for sample in family.samples}
+        assert family.documentation == each.meaning
+        assert samples - {f"{each.name.removesuffix('_total')}_created"} == set(each.series)
+        if each.label:
+            found = [sample.labels[each.label] for sample in family.samples]
+            assert found == list(each.values)
+    ours = {each.name.removesuffix("_total") for each in FIGURES}
+    assert {name for name in told if name.startswith("ttlproxy_")} == ours
+    assert all(name.startswith(_OWN) for name in told)
+    assert told["process_resident_memory_bytes"].samples[0].value > 0
+
+
+def test_connections_are_counted_with_the_reason_of_their_end(
+    watched: Proxy, admin: Pages, redis_server: Server
+) -> None:
+    with Connection(watched.port) as one, Connection(watched.port) as other:
+        for each in (one, other):
+            assert each.ask("PING") == b"+PONG\r\n"
+        becomes(admin, 2, "ttlproxy_connections")
+        one.close()
+        becomes(admin, 1, "ttlproxy_connections_closed_total", reason="client")
+        redis_server.kill()
+        assert other.read_to_end() == b""
+    becomes(admin, 1, "ttlproxy_connections_closed_total", reason="redis")
+    with Connection(watched.port) as refused:
+        assert b"no connection to Redis" in refused.read_to_end()
+    becomes(admin, 1, "ttlproxy_connections_refused_total")
+    assert figure(admin, "ttlproxy_connections_accepted_total") == 3
+    assert figure(admin, "ttlproxy_connections") == 0
+
+
+def test_the_link_is_up_while_redis_is_there(admin: Pages, redis_server: Server) -> None:
+    assert figure(admin, "ttlproxy_link_up") == 1
+    redis_server.kill()
+    becomes(admin, 0, "ttlproxy_link_up")
+    redis_server.restart()
+    becomes(admin, 1, "ttlproxy_link_up")
+
+
+def test_what_is_reaped_is_counted_by_type_and_by_how_late_it_was(
+    admin: Pages, talker: Connection
+) -> None:
+    talker.ask("HSET", "hash", "f", "v", "g", "v")
+    talker.ask("SADD", "set", "m")
+    talker.ask("HPEXPIREFIELD", "hash", 1, "FIELDS", 2, "f", "g")
+    talker.ask("SPEXPIREMEMBER", "set", "m", 1)
+    becomes(admin, 2, "ttlproxy_reaped_elements_total", type="hash")
+    becomes(admin, 1, "ttlproxy_reaped_elements_total", type="set")
+    assert figure(admin, "ttlproxy_reap_lag_seconds_count") == 3
+    assert 0 < figure(admin, "ttlproxy_reap_lag_seconds_sum") < 3 * 60
+    assert figure(admin, "ttlproxy_reap_call_seconds_count") > 0
+
+
+def test_what_nobody_reaps_is_overdue(
+    admin: Pages, talker: Connection, redis_server: Server
+) -> None:
+    with Connection(redis_server.port) as direct:
+        direct.ask("SET", LEASE, "a test", "PX", 60_000)
+        for key in ("a", "b"):
+            talker.ask("HSET", key, "f", "v")
+            talker.ask("HPEXPIREFIELD", key, "f", 1)
+        becomes(admin, 2, "ttlproxy_overdue_keys")
+        assert figure(admin, "ttlproxy_oldest_overdue_seconds") > 0
+        assert figure(admin, "ttlproxy_managed_keys") == 2
+        direct.ask("DEL", LEASE)
+    becomes(admin, 0, "ttlproxy_overdue_keys")
+    assert figure(admin, "ttlproxy_oldest_overdue_seconds") == 0
+
+
+def test_what_another_proxy_has_reaped_is_not_overdue(
+    admin: Pages, talker: Connection, redis_server: Server, start_proxy: StartProxy
+) -> None:
+    both = (admin, pages(start_proxy(redis_server.url, *FLAGS)))
+    with Connection(redis_server.port) as direct:
+        direct.ask("SET", LEASE, "a test", "PX", 60_000)
+        talker.ask("HSET", "h", "f", "v", "g", "v")
+        talker.ask("HPEXPIREFIELD", "h", "f", 1)
+        for each in both:
+            becomes(each, 1, "ttlproxy_overdue_keys")
+        direct.ask("DEL", LEASE)
+    for each in both:
+        becomes(each, 0, "ttlproxy_overdue_keys")
+    reaped = [figure(each, "ttlproxy_reaped_elements_total", type="hash") for each in both]
+    assert sum(reaped) == 1
+
+
+def test_a_key_that_redis_lets_nobody_reap_is_parked(
+    redis_server: Server, start_proxy: StartProxy
+) -> None:
+    with Connection(redis_server.port) as direct:
+        direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "&*", "+@all", "-hdel")
+        direct.ask("HSET", "h", "f", "v")
+        direct.ask("ZADD", KEYS.index(b"h"), 1, "f")
+        direct.ask("ZADD", KEYS.schedule, 1, "h")
+        admin = pages(start_proxy(f"redis://proxy:word@127.0.0.1:{redis_server.port}", *FLAGS))
+        becomes(admin, 1, "ttlproxy_parked_keys")
+        assert figure(admin, "ttlproxy_refusals_total") > 0
+        direct.ask("ACL", "SETUSER", "proxy", "+hdel")
+    becomes(admin, 0, "ttlproxy_parked_keys")
+
+
+def test_nothing_of_clients_or_secret_is_told(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server("--requirepass", "secret-of-all")
+    proxy = start_proxy(f"redis://:secret-of-all@127.0.0.1:{server.port}", *FLAGS)
+    admin = pages(proxy)
+    with Connection(proxy.port) as client:
+        client.ask("AUTH", "secret-of-all")
+        client.ask("HSET", "name-of-key", "name-of-field", "some-value")
+        client.ask("HEXPIREFIELD", "name-of-key", "name-of-field", 100)
+        becomes(admin, 1, "ttlproxy_managed_keys")
+        server.kill()
+        for path in ("/metrics", "/readyz", "/livez", "/startup"):
+            text = admin.get(path).text
+            assert not re.search("secret-of|name-of|some-value|127.0.0.1", text)
+
+
+def test_metrics_are_open_metrics_for_who_asks_for_them(admin: Pages) -> None:
+    accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    answer = admin.ask("GET", "/metrics", accept)
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
+    assert admin.get("/metrics").headers["Content-Type"].startswith("text/plain")

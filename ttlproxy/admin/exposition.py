@@ -1,0 +1,83 @@
+"""The figures as Prometheus reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Final, cast
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from ttlproxy.admin.subject import Subject
+from ttlproxy.figures import FIGURES, Buckets, Figure, Value
+
+
+async def metrics(request: web.Request) -> web.Response:
+    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    body = encode(request.app[COLLECTED])
+    return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+def collected(subject: Subject) -> CollectorRegistry:
+    """All there is to tell of it, as of each time when it is asked for."""
+    registry = CollectorRegistry()
+    registry.register(_Figures(subject))
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    return registry
+
+
+COLLECTED: Final = web.AppKey("collected", CollectorRegistry)
+
+
+class _Figures(Collector):
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def collect(self) -> Iterator[Metric]:
+        report = self._subject.report()
+        for figure in FIGURES:
+            if figure.name in report:
+                yield _FAMILIES[figure.kind](figure, report[figure.name])
+
+
+def _numbers(family: type[CounterMetricFamily | GaugeMetricFamily]) -> Callable[..., Metric]:
+    def metric(figure: Figure, value: Value) -> Metric:
+        labels = [figure.label] if figure.label else []
+        found = family(figure.name, figure.meaning, labels=labels)
+        by_label = value if isinstance(value, dict) else {"": value}
+        for label, number in cast(Mapping[str, float], by_label).items():
+            found.add_metric([label] if figure.label else [], number)
+        return found
+
+    return metric
+
+
+def _info(figure: Figure, value: Value) -> Metric:
+    name = figure.name.removesuffix("_info")
+    return InfoMetricFamily(name, figure.meaning, value=cast(dict[str, str], value))
+
+
+def _histogram(figure: Figure, value: Value) -> Metric:
+    bounds, counts, total = cast(Buckets, value)
+    names: Iterable[str] = [*(f"{bound:g}" for bound in bounds), "+Inf"]
+    buckets = list(zip(names, map(float, accumulate(counts)), strict=True))
+    return HistogramMetricFamily(figure.name, figure.meaning, buckets=buckets, sum_value=total)
+
+
+_FAMILIES: Final[dict[str, Callable[[Figure, Value], Metric]]] = {
+    "counter": _numbers(CounterMetricFamily),
+    "gauge": _numbers(GaugeMetricFamily),
+    "histogram": _histogram,
+    "info": _info,
+}

@@ -1,0 +1,201 @@
+"""What is told in numbers of a proxy: each figure is a row. Knows no way to show them.
+
+/metrics and the README's table are made of the rows. To add a figure, add one: what it is read from
+is looked at by other threads at any time, so that has to be one look at one thing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from ttlproxy import __version__
+from ttlproxy.histogram import Histogram
+from ttlproxy.link import Link
+from ttlproxy.metrics import GONE, KINDS, Metrics
+from ttlproxy.pulse import Pulse
+
+Buckets: TypeAlias = tuple[list[float], list[int], float]
+"""Upper bounds; how many observations are in each, and beyond all; their total."""
+Value: TypeAlias = float | dict[str, float] | dict[str, str] | Buckets
+"""Of a figure: a number; numbers by label; what an info says; those of a histogram."""
+Report: TypeAlias = dict[str, Value]
+"""Values by the figure's name."""
+
+
+class Source(NamedTuple):
+    """Where the figures of one process are read."""
+
+    metrics: Metrics
+    link: Link
+    pulse: Pulse
+    loop: asyncio.AbstractEventLoop
+
+
+class Figure(NamedTuple):
+    """kind: as Prometheus has them; label: its name, if it has one, and `values` all it may be.
+
+    of_many: for a gauge, what becomes of those of several processes
+    """
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram", "info"]
+    meaning: str
+    read: Callable[[Source], Value]
+    label: str = ""
+    values: tuple[str, ...] = ()
+    of_many: Callable[[Iterable[float]], float] = sum
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names that queries know it by."""
+        if self.kind == "histogram":
+            return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
+        return (self.name,)
+
+
+def _by(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
+    """All that a label may be, so that each series is there from the start."""
+    return {value: counts.get(value, 0) for value in values}
+
+
+def _in_seconds(of_ms: Histogram) -> Buckets:
+    return [bound / 1000 for bound in of_ms.bounds], list(of_ms.counts), of_ms.total / 1000
+
+
+def _build(source: Source) -> dict[str, str]:
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "event_loop": type(source.loop).__module__.partition(".")[0],
+    }
+
+
+FIGURES: Final = (
+    Figure("ttlproxy_build_info", "info", "what runs", _build),
+    Figure(
+        "ttlproxy_connections",
+        "gauge",
+        "clients that are connected",
+        lambda source: source.metrics.clients,
+    ),
+    Figure(
+        "ttlproxy_connections_accepted_total",
+        "counter",
+        "clients that came",
+        lambda source: source.metrics.accepted,
+    ),
+    Figure(
+        "ttlproxy_connections_refused_total",
+        "counter",
+        "clients that were told that Redis is not there",
+        lambda source: source.metrics.refused,
+    ),
+    Figure(
+        "ttlproxy_connections_closed_total",
+        "counter",
+        "clients that have gone, by who ended it and why",
+        lambda source: _by(source.metrics.gone, GONE),
+        "reason",
+        GONE,
+    ),
+    Figure(
+        "ttlproxy_holds_total",
+        "counter",
+        "times that a client's requests waited for what was due to go first",
+        lambda source: source.metrics.held,
+    ),
+    Figure(
+        "ttlproxy_managed_keys",
+        "gauge",
+        "keys that have elements with a deadline, as far as is known",
+        lambda source: len(source.link.registry),
+        of_many=max,
+    ),
+    Figure(
+        "ttlproxy_reaped_elements_total",
+        "counter",
+        "elements removed as their deadline was past, by the key's type",
+        lambda source: _by(source.metrics.reaped_elements, KINDS),
+        "type",
+        KINDS,
+    ),
+    Figure(
+        "ttlproxy_reap_lag_seconds",
+        "histogram",
+        "how late elements were removed",
+        lambda source: _in_seconds(source.metrics.lag_ms),
+    ),
+    Figure(
+        "ttlproxy_reap_call_seconds",
+        "histogram",
+        "time that Redis took for a call of the reap script",
+        lambda source: _in_seconds(source.metrics.reap_call_ms),
+    ),
+    Figure(
+        "ttlproxy_overdue_keys",
+        "gauge",
+        "keys with something past its deadline that is still there, a second ago at most",
+        lambda source: source.link.overdue.keys,
+        of_many=max,
+    ),
+    Figure(
+        "ttlproxy_oldest_overdue_seconds",
+        "gauge",
+        "how long the first of them has been due",
+        lambda source: source.link.overdue.oldest_s(source.link.clock.now_ms()),
+        of_many=max,
+    ),
+    Figure(
+        "ttlproxy_parked_keys",
+        "gauge",
+        "keys that are left alone for a while, as Redis refuses to let them be reaped",
+        lambda source: source.metrics.parked,
+    ),
+    Figure(
+        "ttlproxy_swept_entries_total",
+        "counter",
+        "deadlines dropped as their element had gone otherwise",
+        lambda source: source.metrics.swept_entries,
+    ),
+    Figure(
+        "ttlproxy_refusals_total",
+        "counter",
+        "requests of the proxy's own to which Redis answered an error",
+        lambda source: source.metrics.refusals,
+    ),
+    Figure(
+        "ttlproxy_link_up",
+        "gauge",
+        "1 while the proxy's own connections to Redis are there, in all processes, else 0",
+        lambda source: int(source.link.serving),
+        of_many=min,
+    ),
+    Figure(
+        "ttlproxy_event_loop_lag_seconds",
+        "histogram",
+        "how late the event loop came to a timer, measured four times a second",
+        lambda source: _in_seconds(source.pulse.lag_ms),
+    ),
+    Figure(
+        "ttlproxy_heartbeat_age_seconds",
+        "gauge",
+        "how long ago the event loop turned, in the process where that is longest",
+        lambda source: source.pulse.age_s(),
+        of_many=max,
+    ),
+    Figure(
+        "ttlproxy_cpu_seconds_total",
+        "counter",
+        "CPU time, user and system, of all processes of the proxy",
+        lambda source: time.process_time(),
+    ),
+)
+
+
+def report(source: Source) -> Report:
+    """All figures of one process, as of now."""
+    return {figure.name: figure.read(source) for figure in FIGURES}

@@ -1,0 +1,38 @@
+"""What is past its deadline and still there, as the schedules say.
+
+The registry cannot tell: it holds lower bounds, and hears of no reap that is another proxy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from redis.asyncio import Redis
+
+from ttlproxy.link.pipeline import error, run, valid
+
+
+class Overdue:
+    """keys: how many, over all databases, when it was last looked."""
+
+    def __init__(self, schedule: bytes) -> None:
+        self.keys = 0
+        self._schedule = schedule
+        self._first_ms: int | None = None  # what is past its deadline for longest
+
+    async def look(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
+        """Asks Redis; what it does not let us read counts as nothing."""
+        until = (b"-inf", b"(%d" % now_ms)
+        count = (b"ZCOUNT", self._schedule, *until)
+        first = (b"ZRANGEBYSCORE", self._schedule, *until, b"WITHSCORES", b"LIMIT", 0, 1)
+        asked = [(db, words) for db in databases for words in (count, first)]
+        replies = await run(redis, asked) if asked else []
+        counts, heads = replies[::2], replies[1::2]
+        self.keys = sum(valid(reply) for reply in counts if not error(reply))
+        firsts = [int(valid(head)[1]) for head in heads if not error(head) and head]
+        self._first_ms = min(firsts, default=None)
+
+    def oldest_s(self, now_ms: int) -> float:
+        """How long the first of them has been due; 0 where there is none."""
+        first_ms = self._first_ms
+        return 0.0 if first_ms is None else max(now_ms - first_ms, 0) / 1000
