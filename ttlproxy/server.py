@@ -9,7 +9,6 @@ without a proxy: Redis goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
@@ -19,6 +18,7 @@ from typing import cast
 from ttlproxy.config import Listen, Settings
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.handover import Taker
+from ttlproxy.journal import Journal
 from ttlproxy.link import Link
 from ttlproxy.link.connections import tls_context
 from ttlproxy.listening import Listener
@@ -26,8 +26,6 @@ from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 from ttlproxy.session import Session
 from ttlproxy.turn import Turn
-
-log = logging.getLogger(__name__)
 
 # Bytes that wait for a side that does not read: stop reading the other side above the first, go on
 # below the second. As large as a socket's own buffers grow on Linux by default.
@@ -162,6 +160,7 @@ class Client(asyncio.Protocol):
         server.clients.add(self)
         server.metrics.accepted += 1
         server.metrics.clients = len(server.clients)
+        self._journal = Journal(server.metrics.accepted, transport)
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
@@ -201,7 +200,7 @@ class Client(asyncio.Protocol):
         if self._backend is not None:
             self._backend.close()
         self._ends_because("client")
-        log.debug("a client has gone: %s", self._why)
+        self._journal.closed(self._why)
         self._server.metrics.gone[self._why] += 1
         self._server.forget(self)
 
@@ -277,7 +276,7 @@ class Client(asyncio.Protocol):
                 raise ConnectionError("the link is not ready")
             self._backend = await self._server.connect(self)
         except OSError as trouble:
-            log.info("a client is refused: %s", trouble)
+            self._journal.refused(trouble)
             self._server.metrics.refused += 1
             self._ends_because("refused")
             self._task = None
@@ -336,15 +335,8 @@ class Client(asyncio.Protocol):
     def _stopped(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (trouble := task.exception()) is None:
             return
-        if isinstance(trouble, TimeoutError):
-            log.warning("a client is closed: Redis was away for longer than hold_max")
-            self.abort("held")
-        elif isinstance(trouble, ReapRefused):
-            log.warning("a client is closed: Redis refuses, for longer than hold_max: %s", trouble)
-            self.abort("held")
-        else:
-            log.error("a client is closed", exc_info=trouble)
-            self.abort("error")
+        self._journal.failed(trouble)
+        self.abort("held" if isinstance(trouble, TimeoutError | ReapRefused) else "error")
 
     def _ends_because(self, why: str) -> None:
         """The first reason is the one that counts."""
