@@ -105,6 +105,7 @@ async def _proxy(
             await reaper.drop_lease()
             await cancel(linking)
             await server.close()
+        await link.waits.close()
 
 
 @asynccontextmanager

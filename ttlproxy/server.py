@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import cast
+from uuid import uuid4
 
 from ttlproxy.config import Listen, Settings
 from ttlproxy.errors import REFUSED, ReapRefused
@@ -26,6 +27,8 @@ from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 from ttlproxy.session import Session
 from ttlproxy.turn import Turn
+from ttlproxy.waiting import Waiting
+from ttlproxy.wire import Marked
 
 # Bytes that wait for a side that does not read: stop reading the other side above the first, go on
 # below the second. As large as a socket's own buffers grow on Linux by default.
@@ -141,6 +144,7 @@ class Client(asyncio.Protocol):
         self._session: Session | None = None
         self._backend: Backend | None = None
         self._task: asyncio.Task[None] | None = None
+        self._waiting: Waiting | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._busy = True  # connecting, or holding: what comes in waits
         self._early = b""  # it, for uvloop reads on where `connection_made` has paused reading
@@ -180,6 +184,11 @@ class Client(asyncio.Protocol):
         self._server.turn.flush()
         if self.ended:
             return False
+        if self._waiting is not None and self._backend is not None and self._task is not None:
+            self._finished = True
+            self._task.cancel()
+            self._backend.cut()  # as Redis would find it
+            return True
         if self._busy or self._session is None or self._backend is None:
             return True  # it is dealt with after what came in before
         if self._session.streams:  # a QUIT would be taken for the rest of the value
@@ -244,6 +253,8 @@ class Client(asyncio.Protocol):
     def end_at_boundary(self) -> None:
         """Ends as soon as nothing is half done: what is owed comes first."""
         session, backend = self._session, self._backend
+        if self._waiting is not None:
+            self._waiting.end()
         if session is None or backend is None:
             return
         if not (self._busy or self._finished) and not session.unfinished:
@@ -303,6 +314,8 @@ class Client(asyncio.Protocol):
         if out:
             self._to_redis(out)
         self._after(session)
+        if session.wait is not None:
+            self._hold(self._lend(), "wait for an item")
 
     async def _reap(self, out: bytes) -> None:
         """Bytes go on once what is due before them is gone, and what is unswept is swept."""
@@ -314,6 +327,28 @@ class Client(asyncio.Protocol):
         await self._link.reaped(places, databases, unswept)
         self._to_redis(out)
         self._after(session)
+        if session.wait is not None:
+            await self._lend()
+        else:
+            self._go_on()
+
+    async def _lend(self) -> None:
+        """A request waits for an item; what comes behind it waits, too."""
+        session, backend = self._session, self._backend
+        assert session is not None
+        assert backend is not None
+        assert session.wait is not None
+        wait, session.wait = session.wait, None
+        self._early, session.withheld = session.withheld + self._early, b""
+        ask = backend.is_answered
+        self._waiting = Waiting(session, wait, self._link.waits, self._to_redis, ask)
+        if self._server.draining or self._has_ended:
+            self._waiting.end()
+        self._read()
+        try:
+            await self._waiting.run()
+        finally:
+            self._waiting = None
         self._go_on()
 
     async def _resume(self, data: bytes) -> None:
@@ -387,7 +422,9 @@ class Client(asyncio.Protocol):
         """Reads, or stops reading, as things stand."""
         if self._transport.is_closing():
             return
-        if self._busy or self._full:
+        # The end of a client that waits is to be seen at once.
+        listens = self._waiting is not None and len(self._early) < _HIGH
+        if (self._busy and not listens) or self._full:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -416,6 +453,8 @@ class Backend(asyncio.Protocol):
         self._turn = turn
         self._to_client = self.data_received = client.write
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
+        self._marked = Marked(uuid4().hex.encode())
+        self._answered: asyncio.Future[bool] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -433,10 +472,29 @@ class Backend(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._client.full(False)
 
+    async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
+        """Sends the request made for a mark; False where its reply is null, and is kept back."""
+        self._answered = asyncio.get_running_loop().create_future()
+        self._receive(self._look)
+        self.write(request(self._marked.another()))
+        return await self._answered
+
+    def _look(self, data: bytes) -> None:
+        marked, answered = self._marked, self._answered
+        if out := marked.take(data):
+            self._to_client(out)
+        if marked.found:
+            self._receive(self._to_client)
+        if (marked.found or marked.refused) and answered is not None and not answered.done():
+            answered.set_result(not marked.null)
+
+    def _receive(self, receive: Callable[[bytes], None]) -> None:
+        self.data_received = receive
+        self._transport.set_protocol(self)  # uvloop remembers which `data_received` it was
+
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""
-        self.data_received = self._hold_back
-        self._transport.set_protocol(self)  # uvloop remembers which `data_received` it was
+        self._receive(self._hold_back)
         self.write(request)
 
     def _hold_back(self, data: bytes) -> None:

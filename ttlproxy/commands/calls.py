@@ -28,6 +28,12 @@ def set_deadlines(
     return Call(script, (key,), (name.lower().encode(), how, *elements))
 
 
+def marked(call: Call, mark: bytes) -> Call:
+    """The same call, whose reply is to be `[mark, reply]`."""
+    origin, how, *rest = call.argv
+    return call._replace(argv=(origin, b"%b#%b" % (how, mark), *rest))
+
+
 def refusal(name: str, text: bytes, time: Time = NO_TIME) -> Call:
     """The error of a malformed command, after that of a time beyond all limits."""
     return Call("refuse", (), _refusal_argv(name, text, time))

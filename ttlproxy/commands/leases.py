@@ -22,10 +22,14 @@ _MOST = 2**31 - 1
 
 
 class _Lease(NamedTuple):
-    """What a request says: the time as scripts take it, and how many items, b"" for one alone."""
+    """What a request says.
+
+    time: in ms; wanted: how many items, b"" for one alone; block_ms: None where it does not wait
+    """
 
     time: bytes
     wanted: bytes
+    block_ms: int | None
 
 
 def _read(args: Args) -> _Lease:
@@ -39,7 +43,8 @@ def _read(args: Args) -> _Lease:
         found[kind] = _READERS[kind](word.upper(), value)
     if "time" not in found:
         raise Refused(errors.SYNTAX)
-    return _Lease(found["time"], found.get("count", b""))
+    block_ms = int(found["block"]) if "block" in found else None
+    return _Lease(found["time"], found.get("count", b""), block_ms)
 
 
 def _time(word: bytes, value: bytes) -> bytes:
@@ -55,8 +60,18 @@ def _count(word: bytes, value: bytes) -> bytes:
     return value
 
 
-_OPTIONS = {b"EX": "time", b"PX": "time", b"COUNT": "count"}
-_READERS = {"time": _time, "count": _count}
+def _block(word: bytes, value: bytes) -> bytes:
+    if not grammar.is_integer(value):
+        raise Refused(errors.TIMEOUT_NOT_AN_INTEGER)
+    if int(value) < 0:
+        raise Refused(errors.TIMEOUT_NEGATIVE)
+    if int(value) > grammar.MAX_DEADLINE_MS:
+        raise Refused(errors.TIMEOUT_OUT_OF_RANGE)
+    return value
+
+
+_OPTIONS = {b"EX": "time", b"PX": "time", b"COUNT": "count", b"BLOCK": "block"}
+_READERS = {"time": _time, "count": _count, "block": _block}
 
 
 def _plan(args: Args) -> Call:
@@ -68,17 +83,25 @@ def _plan(args: Args) -> Call:
     return Call("list_lease", args[1:3], (b"lease", b"%b+%b/%b" % (flag, lease.time, count)))
 
 
+def _waits(args: Args) -> int | None:
+    try:
+        return _read(args).block_ms
+    except Refused:
+        return None
+
+
 VIRTUALS = (
     Virtual(
         name="LEASE",
         summary="Moves an item from the right end of a list into a set, with a time to live.",
         group="list",
         forms=(
-            "source destination EX seconds [COUNT count]",
-            "source destination PX milliseconds [COUNT count]",
+            "source destination EX seconds [COUNT count] [BLOCK milliseconds]",
+            "source destination PX milliseconds [COUNT count] [BLOCK milliseconds]",
         ),
         reply="the item, nil where there is none; with COUNT an array of items, or nil. An item"
-        " that the set has already stays in the list, and the next is taken",
+        " that the set has already stays in the list, and the next is taken. With BLOCK it waits"
+        " for an item, with 0 for ever; in a transaction it does not",
         complexity="O(N*log(M)), N items taken or passed over, M members with a deadline",
         since="0.1.0",
         plan=_plan,
@@ -89,10 +112,12 @@ VIRTUALS = (
             ("STTLMEMBER busy c", "(integer) 30"),
             ("SREM busy a", "(integer) 1"),
             ("LEASE tasks busy EX 30", "(nil)"),
+            ("LEASE tasks busy EX 30 BLOCK 10", "(nil)"),
         ),
         sets_deadlines=True,
         target=2,
         positions=(KeySpec(CHANGED), KeySpec(FILLED, 2)),
         open_ended=True,
+        waits=_waits,
     ),
 )

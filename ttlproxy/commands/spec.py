@@ -38,7 +38,8 @@ class Virtual:
     in redis-cli one after the other on an empty database, each with its reply; sets_deadlines: it
     may make a key managed, its word `target`; dialect: the server whose command it is, if it is not
     our own; only_ours: the requests that no server takes which has a command of that name;
-    positions: of its keys.
+    positions: of its keys; waits: the ms after which a request gives up that waits for an item in
+    the list at its first key, 0 for never, None where it does not wait.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Virtual:
     dialect: str = ""
     only_ours: Callable[[Sequence[bytes]], bool] | None = None
     positions: tuple[KeySpec, ...] = (FIRST,)
+    waits: Callable[[Sequence[bytes]], int | None] = lambda args: None
 
     @cached_property
     def min_words(self) -> int:

@@ -1,8 +1,8 @@
 """The proxy's own connections to Redis: load scripts, run one, receive pushes, reconnect.
 
 `connections` opens them, `pushes` receives announcements, `reaps` asks for reaps on behalf of
-sessions, `refusals` says what Redis refuses, `link` holds it all together and starts anew when any
-of it is lost.
+sessions, `waits` waits for items of lists, `refusals` says what Redis refuses, `link` holds it all
+together and starts anew when any of it is lost.
 """
 
 from ttlproxy.link.backoff import Backoff
@@ -10,6 +10,7 @@ from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
 from ttlproxy.link.link import DUE, LAYOUT, Link
 from ttlproxy.link.pipeline import everywhere, run, valid
+from ttlproxy.link.waits import Waits
 
 __all__ = [
     "DUE",
@@ -17,6 +18,7 @@ __all__ = [
     "Backoff",
     "Link",
     "ServerClock",
+    "Waits",
     "client",
     "everywhere",
     "run",

@@ -28,6 +28,7 @@ from ttlproxy.link.reaps import Ask, Reap, SessionReaps
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.status import section
 from ttlproxy.link.sweeps import Sweep
+from ttlproxy.link.waits import Waits
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
@@ -89,6 +90,7 @@ class Link:
         self.refusals = Refusals(metrics)
         self.reap = Reap(self.caller, self.registry, self.clock, metrics, self.refusals)
         self.sweep = Sweep(self.caller, metrics, self.refusals)
+        self.waits = Waits(upstream, settings.connect_timeout)
         self.on_ghosts: Callable[[Iterable[Place]], None] = lambda places: None
         self._settings = settings
         self._metrics = metrics

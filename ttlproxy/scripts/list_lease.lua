@@ -2,7 +2,8 @@
 -- that the set has already stays where it is, and the next is taken.
 -- KEYS: data target index target_index schedule
 -- ARGV: origin how
--- RESULT: the item, with a flag an array of at most `cap` of them; null where there is none
+-- RESULT: the item, with a flag an array of at most `cap` of them; null where there is none. With a mark
+--   [mark, that]
 -- include words
 -- include try
 -- include clock
@@ -43,9 +44,13 @@ local function choose()
   return items
 end
 
+local function answer(reply)
+  return mark == '' and reply or mark ~= '' and { mark, reply }
+end
+
 local items = choose()
 if #items == 0 then
-  return false
+  return answer(false)
 end
 local before = index_first(target_index)
 for _, item in ipairs(items) do
@@ -65,4 +70,4 @@ if failure then
 end
 clear_absent(items, 1)
 notify('s', 'expire', db, target, items)
-return flag == '1' and items or items[1]
+return answer(flag == '1' and items or items[1])

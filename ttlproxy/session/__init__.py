@@ -10,5 +10,6 @@ whether a request succeeded.
 """
 
 from ttlproxy.session.session import QUIT, Session
+from ttlproxy.session.state import Wait
 
-__all__ = ["QUIT", "Session"]
+__all__ = ["QUIT", "Session", "Wait"]

@@ -6,7 +6,7 @@ from ttlproxy import errors
 from ttlproxy.commands import Call, Override, Rule, Survey, Virtual
 from ttlproxy.commands.calls import refusal
 from ttlproxy.session.changes import CHANGES
-from ttlproxy.session.state import State
+from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import encode
 
 
@@ -43,7 +43,11 @@ def _virtual(
     state.names(rule.keys(args), now_ms)
     if virtual.sets_deadlines:
         state.registry.pin(state.db, args[virtual.target])
-    return state.encoded(virtual.plan(args))
+    call, wait_ms = virtual.plan(args), virtual.waits(args)
+    if wait_ms is not None and state.transaction is None and not state.silent:
+        state.wait = Wait((state.db, args[1]), (state.db, args[virtual.target]), call, wait_ms)
+        return b""
+    return state.encoded(call)
 
 
 def _override(

@@ -8,10 +8,11 @@ from typing import Final
 from ttlproxy import errors
 from ttlproxy.caller import Caller
 from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, Rule, Rules
+from ttlproxy.commands.calls import marked
 from ttlproxy.registry import Registry
 from ttlproxy.rights import Rights
 from ttlproxy.session.decisions import decide, refuse
-from ttlproxy.session.state import State
+from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import PARSER, Requests, encode
 
 QUIT: Final = encode((b"QUIT",))
@@ -29,6 +30,7 @@ class Session(State):
         "_plain",
         "_requests",
         "_rules",
+        "withheld",
     )
 
     def __init__(
@@ -53,6 +55,8 @@ class Session(State):
         self._heedful = False
         # The key of a request that passes, as far as it has come.
         self._passing: list[bytes] = []
+        # What came behind a request that waits, and is to come again.
+        self.withheld = b""
 
     def passes(self, data: bytes) -> bool:
         """Whether a chunk of the client's goes to Redis as it is, and nothing follows from it.
@@ -88,7 +92,7 @@ class Session(State):
         else:
             out = self._with_care(self._now_ms())
             heedful = self.is_late or requests.relay
-        if (begun := requests.begun) is not None:
+        if self.wait is None and (begun := requests.begun) is not None:
             out += self._begin(begun)
         self._heedful = heedful or requests.pending
         return out
@@ -97,6 +101,11 @@ class Session(State):
     def streams(self) -> bool:
         """Whether Redis has part of a request, and the rest has not come."""
         return self._requests.streams
+
+    def attempt(self, wait: Wait, mark: bytes = b"") -> bytes:
+        """The request of one that waits, for its reply or, with a mark, for an item and no null."""
+        self.registry.pin(*wait.target)
+        return self.encoded(marked(wait.call, mark) if mark else wait.call)
 
     def finish(self) -> bytes:
         """No more requests will come: what lets Redis answer all that is owed, and then close."""
@@ -117,6 +126,8 @@ class Session(State):
             return "in a transaction"
         if self.relays:
             return "relayed unread"
+        if self.wait is not None:
+            return "waiting"
         return "in a request" if self._requests.pending else ""
 
     def _are_plain(self, requests: Iterable[list[bytes]]) -> bool:
@@ -177,6 +188,9 @@ class Session(State):
             if rewritten is not None:
                 out += (raw[sent:begin], rewritten)
                 sent = end
+            if self.wait is not None:
+                self.withheld = requests.withhold(end)
+                return b"".join(out)
         out.append(raw[sent:])
         return b"".join(out)
 

@@ -6,10 +6,11 @@ A request may fail, and its reply is never seen: what is known here is what may 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
-from ttlproxy.registry import Registry
+from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
 from ttlproxy.session.errands import Errands
 from ttlproxy.session.transaction import Transaction
@@ -17,6 +18,19 @@ from ttlproxy.wire import encode
 
 # Users that one client tries to log in as, before those it tried first are forgotten.
 _USERS_MAX = 8
+
+
+class Wait(NamedTuple):
+    """A request that waits until there is something for it.
+
+    source: the list whose items it waits for; target: where they go; call: what takes one;
+    limit_ms: it gives up after that, 0 for never
+    """
+
+    source: Place
+    target: Place
+    call: Call
+    limit_ms: int
 
 
 class State(Errands):
@@ -30,6 +44,7 @@ class State(Errands):
     silent: CLIENT REPLY has passed, so a request may have no reply
     behind_blocking: a blocking command has passed, whose reply may still be out
     is_replica: what the client sends from here on are no requests
+    wait: the last request waits, and nothing behind it has been looked at
     """
 
     __slots__ = (
@@ -43,6 +58,7 @@ class State(Errands):
         "silent",
         "transaction",
         "users",
+        "wait",
     )
 
     def __init__(self, caller: Caller, registry: Registry, rights: Rights) -> None:
@@ -57,6 +73,7 @@ class State(Errands):
         self.silent = False
         self.behind_blocking = False
         self.is_replica = False
+        self.wait: Wait | None = None
 
     @property
     def db(self) -> int:

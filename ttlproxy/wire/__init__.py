@@ -1,6 +1,7 @@
 """RESP as bytes. Knows framing; knows no command, no clock and no socket."""
 
+from ttlproxy.wire.marked import Marked
 from ttlproxy.wire.requests import Requests, encode
 from ttlproxy.wire.whole import PARSER
 
-__all__ = ["PARSER", "Requests", "encode"]
+__all__ = ["PARSER", "Marked", "Requests", "encode"]

@@ -125,6 +125,13 @@ class Requests:
         self.relay = self.relay or scanner.broken
         return found
 
+    def withhold(self, end: int) -> bytes:
+        """Ends `raw` there; gives what came behind it, as if it had not been read."""
+        rest = self.raw[end:] + self._scanner.rest()
+        self._scanner, self.relay, self._unread = _Scanner(), False, False
+        self.raw = self.raw[:end]
+        return rest
+
     @property
     def pending(self) -> bool:
         """Whether part of a request is here and the rest is not."""

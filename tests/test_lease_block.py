@@ -1,0 +1,315 @@
+"""LEASE ... BLOCK: a worker waits for its turn and for an item, and holds up nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+
+from tests.asked import calls, clients, info, until_blocked
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, in_multi, said_in
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.redis_client import Client
+from tests.servers import Proxy
+
+talk = said_in(WAYS)
+talk_in_multi = said_in([in_multi])
+talk_outside_multi = said_in(OUTSIDE_MULTI)
+
+FOR_EVER = ("LEASE", "src", "dst", "EX", "100", "BLOCK", "0")
+A = b"$1\r\na\r\n"
+
+
+def test_what_is_there_is_given_at_once_and_nothing_after_a_while(talk: Talk) -> None:
+    talk("""
+        RPUSH src a b c                     -> 3
+        LEASE src dst EX 100 BLOCK 0        -> "c"
+        LEASE src dst COUNT 9 BLOCK 0 PX 100000 -> ["b", "a"]
+        LEASE src dst EX 100 BLOCK 1        -> nil
+        LEASE src dst EX 100 BLOCK 5 COUNT 2 -> nil
+        STTLMEMBER dst MEMBERS 3 a b c      -> [100, 100, 100]
+    """)
+
+
+def test_a_malformed_wait_is_refused(talk: Talk) -> None:
+    integer = "ERR timeout is not an integer or out of range"
+    talk(f"""
+        LEASE src dst EX 100 BLOCK x        -> {integer}
+        LEASE src dst EX 100 BLOCK 1.5      -> {integer}
+        LEASE src dst EX 100 BLOCK -1       -> ERR timeout is negative
+        LEASE src dst EX 100 BLOCK 9223372036854775807 -> ERR timeout is out of range
+        LEASE src dst EX 100 BLOCK          -> ERR syntax error
+        LEASE src dst EX 100 BLOCK 0 BLOCK 0 -> ERR syntax error
+        LEASE src dst EX x BLOCK 0          -> ERR value is not an integer or out of range
+        SET src x                           -> OK
+        LEASE src dst EX 100 BLOCK 0        -> WRONGTYPE*
+    """)
+
+
+def test_in_a_transaction_nobody_waits(talk_in_multi: Talk) -> None:
+    talk_in_multi("LEASE src dst EX 100 BLOCK 0 -> nil")
+
+
+@pytest.mark.parametrize("hello", [2, 3])
+def test_a_worker_gets_the_item_that_comes(
+    app: Connection, other: Connection, server: AnyServer, hello: int
+) -> None:
+    app.ask("HELLO", hello)
+    app.send(command(*FOR_EVER))
+    until_blocked(server.port, 1)
+    assert other.ask("RPUSH", "src", "a") == b":1\r\n"
+    assert app.read() == A
+    assert other.ask("STTLMEMBER", "dst", "a") == b":100\r\n"
+    assert other.ask("EXISTS", "src") == b":0\r\n"
+    app.send(command(*FOR_EVER, "COUNT", 2))
+    until_blocked(server.port, 1)
+    other.ask("RPUSH", "src", "c", "b")
+    assert app.read() == b"*2\r\n$1\r\nb\r\n$1\r\nc\r\n"
+
+
+def test_who_came_first_is_served_first(proxy: Proxy, client: Client, server: AnyServer) -> None:
+    with ExitStack() as stack:
+        workers = [stack.enter_context(Connection(proxy.port)) for _ in range(5)]
+        for worker in workers:
+            worker.ask("PING")
+        for worker in workers:
+            worker.send(command(*FOR_EVER))
+            client.ask("PING")
+        until_blocked(server.port, 1)
+        for number, worker in enumerate(workers):
+            client.ask("RPUSH", "src", number)
+            assert worker.read() == b"$1\r\n%d\r\n" % number
+
+
+def test_each_of_many_workers_gets_another_item(
+    proxy: Proxy, client: Client, server: AnyServer
+) -> None:
+    with ExitStack() as stack:
+        workers = [stack.enter_context(Connection(proxy.port)) for _ in range(20)]
+        for worker in workers:
+            worker.send(command(*FOR_EVER))
+        until_blocked(server.port, 1)
+        client.ask("RPUSH", "src", *range(30))
+        assert len({worker.read() for worker in workers}) == 20
+    assert client.ask("LLEN", "src") == 10
+    assert client.ask("SCARD", "dst") == 20
+
+
+def test_a_worker_of_another_set_is_not_held_up(
+    app: Connection, other: Connection, client: Client, server: AnyServer
+) -> None:
+    client.ask("SADD", "dst", "a")
+    app.send(command(*FOR_EVER))
+    until_blocked(server.port, 1)
+    other.send(command("LEASE", "src", "dst2", "EX", 100, "BLOCK", 0))
+    client.ask("RPUSH", "src", "a")
+    assert other.read() == A
+    client.ask("RPUSH", "src", "b")
+    assert app.read() == b"$1\r\nb\r\n"
+
+
+def test_an_item_that_is_lent_already_is_waited_for_without_haste(
+    app: Connection, client: Client, direct: Client, server: AnyServer
+) -> None:
+    client.ask("SADD", "dst", "a")
+    client.ask("RPUSH", "src", "a")
+    before = calls(server.port, "llen")
+    app.send(command(*FOR_EVER))
+    until_ms = direct.now_ms() + 500
+    while direct.now_ms() < until_ms:
+        pass
+    assert 0 < calls(server.port, "llen") - before < 25
+    client.ask("SREM", "dst", "a")
+    assert app.read() == A
+
+
+# --- what stands before and behind it
+
+
+BEFORE = b"".join(
+    (
+        command("GET", "s"),
+        command("LPUSH", "s", "x"),
+        command("HMGET", "none", "a"),
+        command("GET", "none"),
+        command("SET", "s", "\r\n-ERR x\r\n"),
+        command("GET", "s"),
+    )
+)
+
+
+def test_replies_to_what_stands_before_and_behind_are_in_their_places(
+    app: Connection, other: Connection, client: Client, server: AnyServer
+) -> None:
+    client.ask("SET", "s", "text")
+    app.send(BEFORE + command(*FOR_EVER) + command("GET", "s") + command(*FOR_EVER) + b"PI")
+    until_blocked(server.port, 1)
+    app.send(b"NG\r\n" + command("ECHO", "end"))
+    other.ask("RPUSH", "src", "b", "a")
+    replies = app.read_many(11)
+    assert replies[0] == b"$4\r\ntext\r\n"
+    assert replies[1].startswith(b"-WRONGTYPE")
+    bulk = b"$10\r\n\r\n-ERR x\r\n\r\n"
+    assert replies[2:6] == [b"*1\r\n$-1\r\n", b"$-1\r\n", b"+OK\r\n", bulk]
+    assert replies[6:] == [A, bulk, b"$1\r\nb\r\n", b"+PONG\r\n", b"$3\r\nend\r\n"]
+
+
+def test_an_error_just_before_it_ends_no_wait_in_disorder(
+    app: Connection, other: Connection, client: Client
+) -> None:
+    """It may be taken for the answer: then a null, or the item, comes where it should."""
+    client.ask("SET", "s", "text")
+    app.send(command("LPUSH", "s", "x") + command(*FOR_EVER) + command("ECHO", "end"))
+    assert app.read().startswith(b"-WRONGTYPE")
+    other.ask("RPUSH", "src", "a")
+    lent, end = app.read_many(2)
+    assert lent in (A, b"$-1\r\n")
+    assert end == b"$3\r\nend\r\n"
+
+
+def test_pushes_pass_while_a_worker_waits(
+    app: Connection, other: Connection, server: AnyServer
+) -> None:
+    app.ask("HELLO", 3)
+    app.ask("SUBSCRIBE", "news")
+    app.send(command(*FOR_EVER))
+    until_blocked(server.port, 1)
+    other.ask("PUBLISH", "news", "1")
+    assert app.read() == b">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\n1\r\n"
+    other.send(command("PUBLISH", "news", "2") + command("RPUSH", "src", "a"))
+    assert {app.read(), app.read()} == {A, b">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\n2\r\n"}
+
+
+def test_a_worker_waits_in_its_own_database(
+    app: Connection, other: Connection, server: AnyServer
+) -> None:
+    app.send(command("SELECT", 1) + command(*FOR_EVER))
+    assert app.read() == b"+OK\r\n"
+    until_blocked(server.port, 1)
+    other.ask("RPUSH", "src", "wrong")
+    other.ask("SELECT", 1)
+    other.ask("RPUSH", "src", "a")
+    assert app.read() == A
+
+
+def test_who_wants_no_replies_does_not_wait(app: Connection, client: Client) -> None:
+    app.send(command("CLIENT", "REPLY", "OFF") + command(*FOR_EVER))
+    app.send(command("CLIENT", "REPLY", "ON") + command("PING"))
+    assert app.read_many(2) == [b"+OK\r\n", b"+PONG\r\n"]
+    assert client.ask("EXISTS", "dst") == 0
+
+
+# --- ends and losses
+
+
+@pytest.mark.parametrize("leave", [Connection.close, Connection.half_close])
+def test_who_goes_away_takes_nothing(
+    proxy: Proxy, client: Client, server: AnyServer, leave: Callable[[Connection], None]
+) -> None:
+    with Connection(proxy.port) as app:
+        client.ask("PING")
+        app.ask("PING")
+        before = clients(server.port)
+        app.send(command(*FOR_EVER))
+        until_blocked(server.port, 1)
+        leave(app)
+        wait_until(lambda: clients(server.port) == before - 1, "neither it nor its waiter is there")
+    client.ask("RPUSH", "src", "a")
+    assert client.ask("LRANGE", "src", 0, -1) == [b"a"]
+
+
+def test_others_wait_on_when_one_goes_away(
+    proxy: Proxy, app: Connection, client: Client, server: AnyServer
+) -> None:
+    with Connection(proxy.port) as gone:
+        gone.send(command(*FOR_EVER))
+        until_blocked(server.port, 1)
+        app.send(command(*FOR_EVER))
+    client.ask("RPUSH", "src", "a")
+    assert app.read() == A
+
+
+def test_a_source_that_becomes_another_type_is_told(
+    app: Connection, client: Client, server: AnyServer, direct: Client
+) -> None:
+    app.send(command(*FOR_EVER))
+    until_blocked(server.port, 1)
+    client.ask("SET", "src", "text")
+    _end_waiter(direct, "KILL")
+    assert app.read().startswith(b"-WRONGTYPE")
+    assert app.ask("PING") == b"+PONG\r\n"
+
+
+@pytest.mark.parametrize("how", ["KILL", "UNBLOCK", "UNBLOCK ERROR"])
+def test_a_worker_waits_on_when_its_waiter_is_ended(
+    app: Connection, client: Client, server: AnyServer, direct: Client, how: str
+) -> None:
+    app.send(command(*FOR_EVER))
+    until_blocked(server.port, 1)
+    _end_waiter(direct, how)
+    until_blocked(server.port, 1)
+    client.ask("RPUSH", "src", "a")
+    assert app.read() == A
+
+
+def _end_waiter(direct: Client, how: str) -> None:
+    listed = direct.ask("CLIENT", "LIST").decode()
+    (line,) = [line for line in listed.splitlines() if "name=ttlproxy:waiter " in line]
+    number = line.split("id=")[1].split()[0]
+    word, *error = how.split()
+    request = ("KILL", "ID", number) if word == "KILL" else (word, number, *error)
+    assert direct.ask("CLIENT", *request) == 1
+
+
+def test_a_stop_answers_those_who_wait(start_server: StartServer, start_proxy: StartProxy) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as app:
+        app.send(command(*FOR_EVER) + command(*FOR_EVER) + command("PING"))
+        until_blocked(server.port, 1)
+        proxy.terminate()
+        assert app.read_to_end() == b"$-1\r\n$-1\r\n+PONG\r\n"
+    assert proxy.wait() == 0
+    assert int(info(server.port, "clients")["blocked_clients"]) == 0
+
+
+def test_a_worker_waits_on_when_the_link_is_lost(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as app, Connection(server.port) as direct:
+        app.send(command(*FOR_EVER))
+        until_blocked(server.port, 1)
+        listed = direct.ask("CLIENT", "LIST").decode()
+        for line in listed.splitlines():
+            if "name=ttlproxy:" in line:
+                direct.ask("CLIENT", "KILL", "ID", line.split("id=")[1].split()[0])
+        until_blocked(server.port, 1)
+        direct.ask("RPUSH", "src", "a")
+        assert app.read() == A
+
+
+def test_a_kill_of_the_proxy_leaves_each_item_in_one_place(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with ExitStack() as stack:
+        workers = [stack.enter_context(Connection(proxy.port)) for _ in range(10)]
+        direct = stack.enter_context(Connection(server.port))
+        for worker in workers:
+            worker.send(command(*FOR_EVER) * 100)
+        until_blocked(server.port, 1)
+        for number in range(0, 500, 10):
+            direct.ask("LPUSH", "src", *range(number, number + 10))
+            if number == 250:
+                proxy.kill()
+        hold(direct, Client(server.port), "SCARD dst -> *")
+        lent = direct.ask("SMEMBERS", "dst").split(b"\r\n")[2::2]
+        left = direct.ask("LRANGE", "src", 0, -1).split(b"\r\n")[2::2]
+    assert sorted(map(int, lent + left)) == list(range(500))

@@ -1,0 +1,165 @@
+"""Those who wait for items of a list: one connection for each list tells when there is one.
+
+It blocks in a BLMOVE from the list's right end to where the item was, which changes nothing. Then
+those who wait are tried in the order in which they came; each takes its item by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ttlproxy.config import Upstream
+from ttlproxy.link.backoff import Backoff
+from ttlproxy.link.connections import client
+from ttlproxy.link.pipeline import error, run
+from ttlproxy.registry import Place
+from ttlproxy.tasks import cancel
+
+log = logging.getLogger(__name__)
+
+Attempt: TypeAlias = Callable[[], Awaitable[bool]]
+"""Tries to take an item; whether whoever waits has been answered."""
+
+# How long Redis holds one BLMOVE.
+_BLOCK_S = 10
+# How long the others are held up by one whose attempt gets no reply.
+_PATIENCE_S = 1.0
+# Between two looks at a list whose items are for none of those who wait.
+_PACE = Backoff(cap=0.5, base=0.005)
+
+
+class Waiter:
+    """One who waits.
+
+    answered: done when it has been; over: nothing is tried for it any more
+    """
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._trying: asyncio.Task[None] | None = None
+        self.over = False
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def turn(self) -> None:
+        """Tries. Where there is no reply it goes on trying, and the next has its turn."""
+        if self.over:
+            return
+        if self._trying is None:
+            self._trying = asyncio.create_task(self._try(), name="waiter: attempt")
+        await asyncio.wait({self._trying}, timeout=_PATIENCE_S)
+
+    async def rest(self) -> None:
+        """Ends when no attempt is under way."""
+        if self._trying is not None:
+            await asyncio.wait({self._trying})
+
+    async def leave(self) -> None:
+        """Whoever waited is gone."""
+        if self._trying is not None:
+            await cancel(self._trying)
+
+    async def _try(self) -> None:
+        try:
+            if await self._attempt():
+                self.over = True
+                self.answered.set_result(None)
+        finally:
+            self._trying = None
+
+
+class Waits:
+    """The lists for which somebody waits, each with its line."""
+
+    def __init__(self, upstream: Upstream, timeout_s: float) -> None:
+        self._upstream = upstream
+        self._timeout_s = timeout_s
+        self._lines: dict[Place, list[Waiter]] = {}
+        self._tasks: dict[Place, asyncio.Task[None]] = {}
+
+    async def wait(self, place: Place, attempt: Attempt, limit: asyncio.Future[None]) -> bool:
+        """Waits for an item of the list at `place`, behind those who wait for it already.
+
+        Ends when an attempt was answered, or the limit is over: whether it was answered.
+        """
+        waiter = Waiter(attempt)
+        self._join(place, waiter)
+        try:
+            await asyncio.wait({waiter.answered, limit}, return_when=asyncio.FIRST_COMPLETED)
+            self._leave(place, waiter)
+            await waiter.rest()
+            return waiter.answered.done()
+        finally:
+            self._leave(place, waiter)
+            await waiter.leave()
+
+    async def close(self) -> None:
+        """Ends the connections, when nobody waits any more."""
+        if self._tasks:
+            await cancel(*self._tasks.values())
+
+    def _join(self, place: Place, waiter: Waiter) -> None:
+        self._lines.setdefault(place, []).append(waiter)
+        if place not in self._tasks:
+            self._tasks[place] = asyncio.create_task(self._serve(place), name="waiter")
+            self._tasks[place].add_done_callback(lambda task: self._served(place, task))
+
+    def _leave(self, place: Place, waiter: Waiter) -> None:
+        waiter.over = True
+        line = self._lines.get(place, [])
+        if waiter in line:
+            line.remove(waiter)
+            if not line:
+                self._tasks[place].cancel()
+
+    def _served(self, place: Place, task: asyncio.Task[None]) -> None:
+        """Nobody waits for this list any more, or somebody who came just now."""
+        del self._tasks[place]
+        for waiter in self._lines.pop(place):
+            self._join(place, waiter)
+        if not task.cancelled() and (trouble := task.exception()):
+            log.error("the line for a list was lost", exc_info=trouble)
+
+    async def _serve(self, place: Place) -> None:
+        """Tries those who wait for one list whenever it has an item."""
+        redis = client(self._upstream, "ttlproxy:waiter", self._timeout_s + _BLOCK_S)
+        failures = 0
+        try:
+            while self._lines[place]:
+                failures = 0 if await self._goes_on(redis, place) else failures + 1
+                if failures:
+                    await asyncio.sleep(_PACE.compute(failures))
+        finally:
+            await redis.aclose()
+
+    async def _goes_on(self, redis: Redis, place: Place) -> bool:
+        """One round; False where the next is to wait for a while."""
+        try:
+            answered, is_empty = await self._turns(redis, place)
+            if is_empty and self._lines[place]:
+                words = (b"BLMOVE", place[1], place[1], b"RIGHT", b"RIGHT", _BLOCK_S)
+                (item,) = await run(redis, [(place[0], words)])
+                return not error(item)
+            return answered
+        except (RedisError, OSError) as trouble:
+            log.debug("nobody tells when a list has an item: %s", trouble)
+            return False
+
+    async def _turns(self, redis: Redis, place: Place) -> tuple[bool, bool]:
+        """Tries those in the line: whether one was answered, and whether the list is empty."""
+        answered = False
+        for waiter in list(self._lines[place]):
+            await waiter.turn()
+            if not waiter.over:
+                (length,) = await run(redis, [(place[0], (b"LLEN", place[1]))])
+                if length == 0:
+                    return answered, True
+                # Maybe it has come just now: then it is not for those behind.
+                await waiter.turn()
+            answered = answered or waiter.over
+        return answered, False

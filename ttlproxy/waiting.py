@@ -1,0 +1,51 @@
+"""A client's request that waits for an item: tried until it is answered, or given up in time.
+
+Knows when it is over, and asks through functions; knows no socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from ttlproxy.link import Waits
+from ttlproxy.session import Session, Wait
+
+
+class Waiting:
+    """`run` ends when the request has its reply on the way."""
+
+    def __init__(
+        self,
+        session: Session,
+        wait: Wait,
+        waits: Waits,
+        to_redis: Callable[[bytes], None],
+        is_answered: Callable[[Callable[[bytes], bytes]], Awaitable[bool]],
+    ) -> None:
+        """`is_answered(request)` sends the request that it is given for a mark; False where the
+        reply was a null, and has been kept back."""
+        self._session = session
+        self._wait = wait
+        self._waits = waits
+        self._to_redis = to_redis
+        self._is_answered = is_answered
+        self._limit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(self) -> None:
+        """It is to be answered now, whatever there is."""
+        if not self._limit.done():
+            self._limit.set_result(None)
+
+    async def run(self) -> None:
+        loop, limit_ms = asyncio.get_running_loop(), self._wait.limit_ms
+        timer = loop.call_later(limit_ms / 1000, self.end) if limit_ms else None
+        try:
+            if not await self._waits.wait(self._wait.source, self._attempt, self._limit):
+                self._to_redis(self._session.attempt(self._wait))
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _attempt(self) -> bool:
+        return await self._is_answered(lambda mark: self._session.attempt(self._wait, mark))
