@@ -2,6 +2,7 @@
 
 import socket
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 TIMEOUT_S = 30.0
@@ -74,9 +75,16 @@ class Framer:
 class Connection:
     """One blocking TCP connection. A wait that would never end is a TimeoutError."""
 
-    def __init__(self, port: int, timeout_s: float = TIMEOUT_S) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(
+        self,
+        port: int,
+        timeout_s: float = TIMEOUT_S,
+        wrapped: Callable[[socket.socket], socket.socket] = lambda plain: plain,
+    ) -> None:
+        """`wrapped`: gives what stands in for the connected socket, such as TLS."""
+        plain = socket.create_connection(("127.0.0.1", port), timeout_s)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = wrapped(plain)
         self._framer = Framer()
         self._replies: list[bytes] = []
         self._opened_s = time.monotonic()

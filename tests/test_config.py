@@ -124,7 +124,8 @@ def test_a_password_file_loses_its_trailing_newline_and_nothing_else(tmp_path: P
     file = tmp_path / "password"
     file.write_text(f" {SECRET} \n")
     settings = load(["--upstream", "redis://app@h", "--upstream-password-file", str(file)])
-    assert settings.upstream == Upstream("h", user="app", password=f" {SECRET} ")
+    assert settings.upstream
+    assert settings.upstream.credentials() == ("app", f" {SECRET} ")
 
 
 def test_a_password_file_that_cannot_be_used_is_a_problem(tmp_path: Path) -> None:

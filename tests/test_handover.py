@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from ttlproxy.config import Listen
+from ttlproxy.cli import load
 from ttlproxy.handover import Giver, Taker, channel
 
 
@@ -53,8 +53,8 @@ def test_all_who_wait_for_room_learn_of_it() -> None:
 def test_a_connection_that_cannot_be_taken_counts_as_ended() -> None:
     async def main() -> None:
         near, far = channel()
-        taker = Taker(far, Listen(host="127.0.0.1", port=0))
-        await taker.start(asyncio.Protocol)
+        taker = Taker(far, load([]))
+        await taker.start(lambda source: asyncio.Protocol())
         assert near.recv(64) == b"0"
         near.send(b"client")  # as it comes where the process has no descriptor left for it
         near.setblocking(True)

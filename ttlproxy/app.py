@@ -9,14 +9,15 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from ttlproxy.admission import Gate
 from ttlproxy.config import Listen, Settings, Upstream
+from ttlproxy.descriptors import make_room
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError
 from ttlproxy.figures import Source
 from ttlproxy.handover import Taker
 from ttlproxy.health import Health
 from ttlproxy.link import Link
-from ttlproxy.listening import Listener
 from ttlproxy.metrics import Metrics
 from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
@@ -41,6 +42,8 @@ async def serve(settings: Settings, started: Started) -> int:
     TtlproxyError, and OSError where the address cannot be had.
     """
     signals = Signals.of_process()
+    room = make_room(settings.max_clients, settings.workers)
+    settings = settings.model_copy(update={"max_clients": room})
     async with AsyncExitStack() as stack:
         upstream, embedded = await _upstream(settings, stack)
 
@@ -49,7 +52,7 @@ async def serve(settings: Settings, started: Started) -> int:
 
         vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
         if settings.workers == 1:
-            await _proxy(settings, upstream, Listener(settings.listen), vital, say, signals)
+            await _proxy(settings, upstream, Gate(settings), vital, say, signals)
         else:
             settings = settings.model_copy(update={"upstream": upstream, "admin": None})
             await _supervise(settings, vital, say, signals)
@@ -73,7 +76,7 @@ async def work(settings: Settings, taker: Taker) -> int:
 async def _proxy(
     settings: Settings,
     upstream: Upstream,
-    door: Listener | Taker,
+    door: Gate | Taker,
     others: Sequence[Task],
     say: Callable[[Listen], None],
     signals: Signals,

@@ -7,9 +7,11 @@ reads those. No message of this module repeats what may hold a password.
 
 import importlib.util
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import (
@@ -60,14 +62,39 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretFile:
+    """A file with one line, read at start and, if it can be read twice, whenever it is used."""
+
+    path: Path
+    at_start: str = field(repr=False)
+
+    def read(self) -> str:
+        """What it says now; what it said at start where that cannot be known."""
+        if not self.path.is_file():  # a pipe, or gone
+            return self.at_start
+        try:
+            return _line_of(self.path)
+        except ValueError:
+            return self.at_start
+
+
+@dataclass(frozen=True, slots=True)
 class Upstream:
-    """The Redis behind the proxy: `host` and `port`, or `path`; and what it takes to be let in."""
+    """The Redis behind the proxy: `host` and `port`, or `path`; and what it takes to be let in.
+
+    user, password: as they were at start; `credentials` gives those of now
+    """
 
     host: str = ""
     port: int = REDIS_PORT
     path: str = ""
     tls: bool = False
     tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_server_name: str | None = None
+    user_file: SecretFile | None = None
+    password_file: SecretFile | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
 
@@ -105,6 +132,16 @@ class Upstream:
         tls = parts.scheme == "rediss"
         return cls(host=parts.hostname, port=port, tls=tls, user=user, password=password)
 
+    def credentials(self) -> tuple[str | None, str | None]:
+        """The user and the password, which may have changed in their files."""
+        user = self.user_file.read() if self.user_file else self.user
+        return user, self.password_file.read() if self.password_file else self.password
+
+    @property
+    def server_name(self) -> str:
+        """The name that the certificate of Redis is for."""
+        return self.tls_server_name or self.host
+
     @property
     def shown(self) -> str:
         """The URL for people and logs, without the password."""
@@ -136,12 +173,10 @@ def _upstream(value: object) -> object:
     return Upstream.parse(value) if isinstance(value, str) else value
 
 
-def _secret_of(value: object) -> object:
-    """The content of a file, read once (it may be a pipe), without its trailing newline."""
-    if not isinstance(value, str | Path):
-        return value
+def _line_of(path: Path) -> str:
+    """The content of a file without its trailing newline. Raises ValueError."""
     try:
-        secret = Path(value).read_text("utf-8").rstrip("\r\n")
+        secret = path.read_text("utf-8").rstrip("\r\n")
     except OSError as error:
         raise ValueError(f"cannot read the file: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -149,6 +184,12 @@ def _secret_of(value: object) -> object:
     if not secret:
         raise ValueError("the file is empty")
     return secret
+
+
+def _secret_file(value: object) -> object:
+    return (
+        SecretFile(Path(value), _line_of(Path(value))) if isinstance(value, str | Path) else value
+    )
 
 
 def _readable(path: Path) -> Path:
@@ -159,10 +200,37 @@ def _readable(path: Path) -> Path:
     return path
 
 
+def _folder(path: Path) -> Path:
+    if not path.is_dir():
+        raise ValueError("there is no such folder")
+    return path
+
+
 def _prefix(text: str) -> str:
     if not text or any(letter in "{}" or letter.isspace() for letter in text):
         raise ValueError("a prefix is not empty and has no {, } or white space")
     return text
+
+
+def _permissions(text: str) -> str:
+    if not re.fullmatch("[0-7]{3,4}", text):
+        raise ValueError("permissions are three or four octal digits")
+    return text
+
+
+def _only(
+    given: Sequence[object], what: str, names: Sequence[str]
+) -> tuple[str | None, SecretFile | None]:
+    """The one that is given of a URL's, a setting's and a file's, and the file."""
+    found = [each for each in given if each]
+    if len(found) > 1:
+        raise ValueError(f"its {what} is given more than once, of: the URL, {', '.join(names)}")
+    (only,) = found or [None]
+    if isinstance(only, SecretFile):
+        return only.at_start, only
+    return only.get_secret_value() if isinstance(only, SecretStr) else cast(
+        "str | None", only
+    ), None
 
 
 def _installed(loop: str) -> str:
@@ -184,7 +252,17 @@ def _state_dir() -> Path:
     return Path(next(filter(os.path.isabs, states), "/var/lib"), "ttlproxy")
 
 
-_PARTS = ("upstream_user", "upstream_password", "upstream_password_file", "upstream_tls_ca")
+# By setting: the field of Upstream that it fills.
+_TLS_PARTS = {
+    "upstream_tls_ca": "tls_ca",
+    "upstream_tls_cert": "tls_cert",
+    "upstream_tls_key": "tls_key",
+    "upstream_tls_server_name": "tls_server_name",
+}
+_USERS = ("upstream_user", "upstream_user_file")
+_PASSWORDS = ("upstream_password", "upstream_password_file")
+_File = Annotated[Path, AfterValidator(_readable)]
+_Secret = Annotated[InstanceOf[SecretFile], NoDecode, BeforeValidator(_secret_file)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -211,16 +289,55 @@ class Settings(BaseSettings):
         description="where probes, metrics and pages are served over HTTP, as for listen; "
         "nowhere unless set, and best where only those who operate the proxy can reach it",
     )
-    # `upstream` is completed from these four, so they stand before it.
+    max_clients: int = Field(
+        10_000, ge=1, description="clients at a time; the next is refused as by Redis's maxclients"
+    )
+    tcp_keepalive: int = Field(
+        300, ge=0, description="seconds of silence after which TCP looks for the peer; 0 is never"
+    )
+    proxy_protocol: Literal["no", "yes"] = Field(
+        "no", description="whether each client's connection begins with a PROXY header, v1 or v2"
+    )
+    unix_socket_perm: Annotated[str, AfterValidator(_permissions)] | None = Field(
+        None, description="permissions of the socket that is listened on, in octal: 770"
+    )
+    tls_cert: _File | None = Field(
+        None, description="a file with the certificate for clients, which are then to use TLS"
+    )
+    tls_key: _File | None = Field(
+        None, description="a file with its key, if that does not stand beside the certificate"
+    )
+    tls_ca: _File | None = Field(
+        None, description="a file with the authorities to trust for certificates of clients"
+    )
+    tls_auth_clients: Literal["no", "optional", "yes"] = Field(
+        "no", validate_default=True, description="whether clients have to show a certificate"
+    )
+    tls_names: Annotated[Path, AfterValidator(_folder)] | None = Field(
+        None,
+        description="a folder with certificates for other server names: NAME.crt and NAME.key, "
+        "_.example.org.crt for all names under example.org",
+    )
+    # `upstream` is completed from these, so they stand before it.
     upstream_user: str | None = Field(None, description="the proxy's own ACL user at Redis")
+    upstream_user_file: _Secret | None = Field(None, description="a file with that user's name")
     upstream_password: SecretStr | None = Field(
         None, description="its password; as a flag it shows in the list of processes"
     )
-    upstream_password_file: Annotated[SecretStr, BeforeValidator(_secret_of)] | None = Field(
-        None, description="a file with that password"
+    upstream_password_file: _Secret | None = Field(
+        None, description="a file with that password, read again at each connection"
     )
-    upstream_tls_ca: Annotated[Path, AfterValidator(_readable)] | None = Field(
+    upstream_tls_ca: _File | None = Field(
         None, description="a file with the certificates to trust, for rediss://"
+    )
+    upstream_tls_cert: _File | None = Field(
+        None, description="a file with a certificate to show to Redis"
+    )
+    upstream_tls_key: _File | None = Field(
+        None, description="a file with its key, if that does not stand beside the certificate"
+    )
+    upstream_tls_server_name: str | None = Field(
+        None, description="the name that Redis's certificate is for, if not that of the URL"
     )
     upstream: Annotated[InstanceOf[Upstream] | None, NoDecode, BeforeValidator(_upstream)] = Field(
         None,
@@ -263,44 +380,55 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the least that is logged"
     )
-    log_format: Literal["text", "json"] = Field(
-        "text", description="how log lines look; json: an object a line, nothing on standard output"
-    )
     event_loop: Annotated[Literal["auto", "uvloop", "asyncio"], AfterValidator(_installed)] = Field(
         "auto", description="auto is uvloop where it is installed"
     )
 
+    @field_validator("tls_auth_clients")
+    @classmethod
+    def _with_authorities(cls, choice: str, info: ValidationInfo) -> str:
+        if (choice == "no") != (info.data.get("tls_ca") is None) and "tls_ca" in info.data:
+            raise ValueError("certificates of clients take both: tls_ca, and optional or yes here")
+        return choice
+
+    @field_validator("tls_key", "tls_ca", "tls_names")
+    @classmethod
+    def _with_certificate(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        if path is not None and info.data.get("tls_cert", path) is None:
+            raise ValueError("is for TLS, which takes a tls_cert")
+        return path
+
     @field_validator("upstream")
     @classmethod
     def _complete(cls, upstream: Upstream | None, info: ValidationInfo) -> Upstream | None:
-        """The upstream with its user, password and CA, wherever they were given."""
-        user, password, from_file, ca = (info.data.get(name) for name in _PARTS)
+        """The upstream with all that was given for it elsewhere."""
+        parts = {name: info.data.get(name) for name in (*_USERS, *_PASSWORDS, *_TLS_PARTS)}
         if upstream is None:
-            if user or password or from_file or ca:
-                raise ValueError("is not set, though a user, password or CA for it is")
+            if any(parts.values()):
+                raise ValueError("is not set, though a user, password or certificate for it is")
             return None
-        users = [name for name in (upstream.user, user) if name]
-        passwords = [word.get_secret_value() for word in (password, from_file) if word]
-        if upstream.password:
-            passwords.append(upstream.password)
-        if len(users) > 1:
-            raise ValueError("its user is given in the URL and by upstream_user: once is enough")
-        if len(passwords) > 1:
-            raise ValueError(
-                "its password is given more than once, of: the URL, upstream_password,"
-                " upstream_password_file"
-            )
-        if users and not passwords and info.data.keys() >= {*_PARTS}:
+        tls: dict[str, Any] = {
+            field: parts[name] for name, field in _TLS_PARTS.items() if parts[name]
+        }
+        if tls and not upstream.tls:
+            raise ValueError("upstream_tls_... is for a rediss:// URL only")
+        if "tls_key" in tls and "tls_cert" not in tls:
+            raise ValueError("upstream_tls_key has no upstream_tls_cert")
+        user, user_file = _only([upstream.user, *(parts[name] for name in _USERS)], "user", _USERS)
+        password, password_file = _only(
+            [upstream.password, *(parts[name] for name in _PASSWORDS)], "password", _PASSWORDS
+        )
+        if user and not password and info.data.keys() >= parts.keys():
             raise ValueError(
                 "its user has no password (a URL with a password alone is redis://:password@host)"
             )
-        if ca and not upstream.tls:
-            raise ValueError("upstream_tls_ca is for a rediss:// URL only")
         return replace(
             upstream,
-            user=next(iter(users), None),
-            password=next(iter(passwords), None),
-            tls_ca=ca or upstream.tls_ca,
+            user=user,
+            user_file=user_file,
+            password=password,
+            password_file=password_file,
+            **tls,
         )
 
     @classmethod

@@ -3,6 +3,7 @@
 TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── SettingsError      exit 2: every problem in the settings, one a line
 ├── NoEmbeddedRedis    exit 2: no upstream and no server to start; says how to get one
+├── CertificateError   exit 2: of its files no TLS can be made
 ├── EmbeddedError      exit 1: the embedded server does not start, or its directory is taken
 ├── WorkerError        exit 1: a worker ends before it serves
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
@@ -44,6 +45,12 @@ class NoEmbeddedRedis(TtlproxyError):  # noqa: N818 - the name says it
         )
 
 
+class CertificateError(TtlproxyError):
+    """A certificate, its key or an authority cannot be used."""
+
+    exit_code = 2
+
+
 class EmbeddedError(TtlproxyError):
     """The embedded server cannot be run: its directory is in use, or the server ended."""
 
@@ -72,6 +79,7 @@ class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
 # (src/t_hash.c); for the other types its words for a field are replaced.
 
 REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
+MAX_CLIENTS = b"-ERR max number of clients reached\r\n"
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 NEGATIVE_COUNT = b"ERR value is out of range, must be positive"
 NEGATIVE_EXPIRE = b"ERR invalid expire time, must be >= 0"

@@ -11,8 +11,8 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-from ttlproxy.config import Listen
-from ttlproxy.listening import ClientProtocol
+from ttlproxy.admission import Admission, ClientProtocol
+from ttlproxy.config import Listen, Settings
 
 _CLIENT: Final = b"client"
 _MESSAGE: Final = 64  # bytes, more than any message has
@@ -92,18 +92,22 @@ class Giver:
 class Taker:
     """The end of a process that serves. closed: no more connections come"""
 
-    def __init__(self, end: socket.socket, listen: Listen) -> None:
-        """`listen`: the address that the connections came to."""
+    def __init__(self, end: socket.socket, settings: Settings) -> None:
         self._end = end
-        self._listen = listen
+        self._listen = settings.listen
+        self._asks_header = settings.proxy_protocol == "yes"
         self._ended = 0
         self._tells = False
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._admission: Admission | None = None
         self.closed = asyncio.Event()
 
     async def start(self, protocol: ClientProtocol) -> Listen:
-        """Says that this process serves; from now on each connection gets its protocol."""
-        asyncio.get_running_loop().add_reader(self._end, self._read, protocol)
+        """Says that this process serves; from now on each connection gets its protocol.
+
+        Gives the address that the connections come to.
+        """
+        self._admission = Admission(protocol, self._asks_header, self.ended)
+        asyncio.get_running_loop().add_reader(self._end, self._read, self._admission)
         self._tell()
         return self._listen
 
@@ -130,7 +134,7 @@ class Taker:
         loop.remove_writer(self._end)
         self._tells = False
 
-    def _read(self, protocol: ClientProtocol) -> None:
+    def _read(self, admission: Admission) -> None:
         try:
             message, descriptors, *_ = socket.recv_fds(self._end, _MESSAGE, 1)
         except BlockingIOError:
@@ -138,23 +142,11 @@ class Taker:
         except OSError:
             message, descriptors = b"", []
         for descriptor in descriptors:
-            self._take(socket.socket(fileno=descriptor), protocol)
+            client = socket.socket(fileno=descriptor)
+            client.setblocking(False)
+            admission.admit(client)
         if not message:
             self.stop()
             self.closed.set()
         elif not descriptors:
             self.ended()  # this process may open no more: the kernel has closed the connection
-
-    def _take(self, client: socket.socket, protocol: ClientProtocol) -> None:
-        client.setblocking(False)
-        loop = asyncio.get_running_loop()
-        task: asyncio.Task[object] = loop.create_task(
-            loop.connect_accepted_socket(protocol, client)
-        )
-        self._tasks.add(task)
-        task.add_done_callback(self._taken)
-
-    def _taken(self, task: asyncio.Task[object]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self.ended()  # it has gone already

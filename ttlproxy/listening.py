@@ -3,51 +3,99 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
 from ttlproxy.config import Listen
+from ttlproxy.keepalive import keep_alive
+
+log = logging.getLogger(__name__)
 
 BACKLOG: Final = 1024
+# After a client could not be accepted; asyncio's own servers wait for 1 s.
+_ACCEPT_AGAIN_S: Final = 0.1
 
-ClientProtocol = Callable[[], asyncio.Protocol]
+Take = Callable[[socket.socket], Awaitable[None]]
 
 
 class Listener:
-    """Clients that come to an address of this process's own."""
+    """The sockets of an address of this process's own.
 
-    def __init__(self, listen: Listen) -> None:
+    accepts: clients are handed over as sockets
+    """
+
+    def __init__(
+        self, listen: Listen, permissions: str | None = None, keepalive_s: int = 0
+    ) -> None:
+        """`permissions`: of the unix socket, in octal; `keepalive_s`: of TCP connections."""
         self._listen = listen
+        self._permissions = permissions
+        self._keepalive_s = keepalive_s
         self._server: asyncio.Server | None = None
+        self._accepting: list[asyncio.Task[None]] = []
 
-    async def start(self, protocol: ClientProtocol, *, accepts: bool = True) -> Listen:
-        """Listens; gives the address, with the port where any was asked for. Raises OSError.
+    @property
+    def accepts(self) -> bool:
+        return bool(self._accepting)
 
-        Where it does not accept, the sockets are bound, and nobody listens yet.
-        """
-        loop, listen = asyncio.get_running_loop(), self._listen
-        if listen.path:
-            self._server = await loop.create_unix_server(
-                protocol, listen.path, backlog=BACKLOG, start_serving=accepts
-            )
-            return listen
-        self._server = await loop.create_server(
-            protocol, listen.host, listen.port, backlog=BACKLOG, start_serving=accepts
-        )
-        return Listen(host=listen.host, port=self._server.sockets[0].getsockname()[1])
+    async def start(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
+        """Each client that comes gets its protocol; gives the address. Raises OSError."""
+        address = await self._bind(protocol)
+        assert self._server
+        await self._server.start_serving()
+        return address
 
-    def descriptors(self) -> list[int]:
-        """Of the bound sockets."""
-        return [each.fileno() for each in self._server.sockets] if self._server else []
+    async def hand_over(self, take: Take) -> Listen:
+        """Each client that comes is taken as a socket, one after the other. Raises OSError."""
+        address = await self._bind(asyncio.Protocol)
+        assert self._server
+        for bound in self._server.sockets:
+            listener = socket.socket(fileno=os.dup(bound.fileno()))
+            listener.setblocking(False)
+            listener.listen(BACKLOG)
+            self._accepting.append(asyncio.create_task(_accept(listener, take), name="accept"))
+        return address
 
     def stop(self) -> None:
         """Nobody comes any more."""
+        for task in self._accepting:
+            task.cancel()
         if self._server is not None:
             self._server.close()
             self._server = None
             if self._listen.path:
                 Path(self._listen.path).unlink(missing_ok=True)
 
-    def ended(self) -> None:
-        """A client that came has gone."""
+    async def _bind(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
+        """Nobody listens yet. Gives the address, with the port where any was asked for."""
+        loop, listen = asyncio.get_running_loop(), self._listen
+        if listen.path:
+            self._server = await loop.create_unix_server(
+                protocol, listen.path, backlog=BACKLOG, start_serving=False
+            )
+            if self._permissions is not None:
+                os.chmod(listen.path, int(self._permissions, 8))
+            return listen
+        self._server = await loop.create_server(
+            protocol, listen.host, listen.port, backlog=BACKLOG, start_serving=False
+        )
+        for bound in self._server.sockets:
+            keep_alive(bound, self._keepalive_s)  # which clients' sockets inherit
+        return Listen(host=listen.host, port=self._server.sockets[0].getsockname()[1])
+
+
+async def _accept(listener: socket.socket, take: Take) -> None:
+    with listener:
+        while True:
+            try:
+                client, _ = await asyncio.get_running_loop().sock_accept(listener)
+            except OSError as trouble:  # no descriptors are left, or that client has gone
+                log.warning("a client is not accepted: %s", trouble)
+                await asyncio.sleep(_ACCEPT_AGAIN_S)
+                continue
+            client.setblocking(False)
+            await take(client)

@@ -158,7 +158,8 @@ class Reaper:
                 await redis.aclose()
 
     def _client(self) -> Redis:
-        return client(self._link.upstream, "ttlproxy:reaper", self._settings.connect_timeout)
+        settings, name = self._settings, "ttlproxy:reaper"
+        return client(self._link.upstream, name, settings.connect_timeout, settings.tcp_keepalive)
 
     def _announced(self, db: int, deadline_ms: int) -> None:
         self._at_the_latest(deadline_ms)

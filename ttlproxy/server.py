@@ -9,26 +9,29 @@ without a proxy: Redis goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-import ssl
+import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import cast
 from uuid import uuid4
 
+from ttlproxy.admission import Gate
 from ttlproxy.config import Listen, Settings
+from ttlproxy.entrance import Entrance
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.handover import Taker
-from ttlproxy.journal import Journal
+from ttlproxy.keepalive import keep_alive
 from ttlproxy.link import Link
-from ttlproxy.link.connections import tls_context
-from ttlproxy.listening import Listener
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 from ttlproxy.session import Session
+from ttlproxy.tls import establish, for_redis
 from ttlproxy.turn import Turn
 from ttlproxy.waiting import Waiting
 from ttlproxy.wire import Marked
+
+log = logging.getLogger(__name__)
 
 # Bytes that wait for a side that does not read: stop reading the other side above the first, go on
 # below the second. As large as a socket's own buffers grow on Linux by default.
@@ -50,23 +53,30 @@ class Server:
         link: Link,
         metrics: Metrics,
         sweep: Callable[[Iterable[Place]], None],
-        door: Listener | Taker,
+        door: Gate | Taker,
     ) -> None:
         """`door`: where clients come from."""
         self.settings = settings
         self.link = link
         self.sweep = sweep
         self.metrics = metrics
-        self.tls: ssl.SSLContext | None = tls_context(link.upstream)
+        self._tls = for_redis(link.upstream)
         self.turn = Turn()
         self.clients: set[Client] = set()
         self.draining = False
         self._door = door
         self._gone = asyncio.Event()
+        self._entrance = Entrance(settings, metrics, self._client, door.ended)
 
     async def start(self) -> Listen:
         """Lets clients come; gives the address to which. Raises OSError."""
-        return await self._door.start(self._client)
+        return await self._door.start(self._entrance.protocol)
+
+    def reload(self) -> None:
+        """Reads the certificates again, for the connections that begin from now on."""
+        self._entrance.reload()
+        if self._tls is not None:
+            self._tls.reload()
 
     async def drain(self, limit_s: float) -> None:
         """Accepts nobody, and lets what is in flight finish, up to the limit."""
@@ -97,18 +107,16 @@ class Server:
     async def connect(self, client: Client) -> Backend:
         """A connection to Redis for a client. Raises OSError, also for TLS and time-outs."""
         loop, upstream = asyncio.get_running_loop(), self.link.upstream
+        backend = Backend(client, self.turn, self.settings.tcp_keepalive)
         async with asyncio.timeout(self.settings.connect_timeout):
             if upstream.path:
-                _, backend = await loop.create_unix_connection(
-                    lambda: Backend(client, self.turn), upstream.path
-                )
+                await loop.create_unix_connection(lambda: backend, upstream.path)
+                return backend
+            host, port = upstream.host, upstream.port
+            if self._tls is None:
+                await loop.create_connection(lambda: backend, host, port)
             else:
-                _, backend = await loop.create_connection(
-                    lambda: Backend(client, self.turn),
-                    upstream.host,
-                    upstream.port,
-                    ssl=self.tls,
-                )
+                await establish(self._tls.current(), backend, host, port, upstream.server_name)
         return backend
 
     def forget(self, client: Client) -> None:
@@ -117,15 +125,12 @@ class Server:
         self._door.ended()
         self._gone.set()
 
-    def _client(self) -> Client:
-        return Client(self)
+    def _client(self, source: str) -> Client:
+        return Client(self, source)
 
 
 def _half_close(transport: asyncio.Transport) -> bool:
-    """Says that no more is written, and reads on; False where that cannot be, and it is closed."""
-    if not transport.can_write_eof():  # TLS
-        transport.close()
-        return False
+    """Says that no more is written, and reads on; False where the other end has gone."""
     try:
         transport.write_eof()
     except OSError:  # the other end has reset the connection, which asyncio does not know yet
@@ -137,8 +142,10 @@ def _half_close(transport: asyncio.Transport) -> bool:
 class Client(asyncio.Protocol):
     """A client's socket. Reads while nothing is held and Redis keeps up."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, source: str) -> None:
+        """`source`: the address that a PROXY header tells; empty without one."""
         self._server = server
+        self._source = source
         self._link = server.link
         self._registry = server.link.registry
         self._session: Session | None = None
@@ -164,7 +171,6 @@ class Client(asyncio.Protocol):
         server.clients.add(self)
         server.metrics.accepted += 1
         server.metrics.clients = len(server.clients)
-        self._journal = Journal(server.metrics.accepted, transport)
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
@@ -209,7 +215,7 @@ class Client(asyncio.Protocol):
         if self._backend is not None:
             self._backend.close()
         self._ends_because("client")
-        self._journal.closed(self._why)
+        log.debug("the client %s has gone: %s", self._address(), self._why)
         self._server.metrics.gone[self._why] += 1
         self._server.forget(self)
 
@@ -287,7 +293,7 @@ class Client(asyncio.Protocol):
                 raise ConnectionError("the link is not ready")
             self._backend = await self._server.connect(self)
         except OSError as trouble:
-            self._journal.refused(trouble)
+            log.info("a client is refused: %s", trouble)
             self._server.metrics.refused += 1
             self._ends_because("refused")
             self._task = None
@@ -370,8 +376,20 @@ class Client(asyncio.Protocol):
     def _stopped(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (trouble := task.exception()) is None:
             return
-        self._journal.failed(trouble)
-        self.abort("held" if isinstance(trouble, TimeoutError | ReapRefused) else "error")
+        if isinstance(trouble, TimeoutError):
+            log.warning("a client is closed: Redis was away for longer than hold_max")
+            self.abort("held")
+        elif isinstance(trouble, ReapRefused):
+            log.warning("a client is closed: Redis refuses, for longer than hold_max: %s", trouble)
+            self.abort("held")
+        else:
+            log.error("a client is closed", exc_info=trouble)
+            self.abort("error")
+
+    def _address(self) -> str:
+        """Where it comes from, as Redis writes it; empty for a unix socket."""
+        peer = self._transport.get_extra_info("peername")
+        return self._source or (str(Listen(*peer[:2])) if isinstance(peer, tuple) else "")
 
     def _ends_because(self, why: str) -> None:
         """The first reason is the one that counts."""
@@ -448,9 +466,10 @@ class Backend(asyncio.Protocol):
 
     data_received: Callable[[bytes], None]  # type: ignore[assignment]
 
-    def __init__(self, client: Client, turn: Turn) -> None:
+    def __init__(self, client: Client, turn: Turn, keepalive_s: int) -> None:
         self._client = client
         self._turn = turn
+        self._keepalive_s = keepalive_s
         self._to_client = self.data_received = client.write
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
         self._marked = Marked(uuid4().hex.encode())
@@ -459,6 +478,7 @@ class Backend(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(_HIGH, _LOW)
+        keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
         self.write = self._turn.writer(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:

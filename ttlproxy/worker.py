@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import socket
 import sys
@@ -18,8 +17,7 @@ def main() -> int:
     """Serves until the handover ends; its socket is the descriptor that the first word names."""
     end = socket.socket(fileno=int(sys.argv[1]))
     settings: Settings = pickle.loads(end.recv(_MOST_SETTINGS))
-    main = app.work(settings, Taker(end, settings.listen))
-    return cli.run(settings, main, f"worker {os.getpid()}")
+    return cli.run(settings, app.work(settings, Taker(end, settings)))
 
 
 if __name__ == "__main__":

@@ -18,17 +18,16 @@ from random import uniform
 from typing import Final
 
 from ttlproxy.config import Settings
+from ttlproxy.entrance import Limit, refusal
 from ttlproxy.errors import WorkerError
 from ttlproxy.handover import Giver, channel
-from ttlproxy.listening import BACKLOG, Listener
+from ttlproxy.listening import Listener
 from ttlproxy.tasks import cancel, run_together
 
 log = logging.getLogger(__name__)
 
 # After a worker has ended by itself: seconds until the next is started.
 _PAUSE_S: Final = (0.5, 1.5)
-# After a client could not be accepted; asyncio's own servers wait for 1 s.
-_ACCEPT_AGAIN_S: Final = 0.1
 
 
 class Workers:
@@ -41,8 +40,10 @@ class Workers:
         """`settings`: those of each worker."""
         self._settings = settings
         self.address = settings.listen
-        self._listener = Listener(settings.listen)
-        self._accepting: list[asyncio.Task[None]] = []
+        self._listener = Listener(
+            settings.listen, settings.unix_socket_perm, settings.tcp_keepalive
+        )
+        self._limit = Limit(settings.max_clients)
         self._givers: dict[asyncio.subprocess.Process, Giver] = {}
         self._stops = False
         self._one_more_serves = asyncio.Condition()
@@ -63,17 +64,12 @@ class Workers:
     async def listen(self) -> None:
         """Once all of them serve: accepts. Raises OSError."""
         await self._until_serving(self._settings.workers)
-        self.address = await self._listener.start(asyncio.Protocol, accepts=False)
-        for bound in self._listener.descriptors():
-            listener = socket.socket(fileno=os.dup(bound))
-            listener.setblocking(False)
-            listener.listen(BACKLOG)
-            self._accepting.append(asyncio.create_task(self._accept(listener), name="accept"))
+        self.address = await self._listener.hand_over(self._give)
 
     async def stop(self) -> None:
         """Accepts nobody; each worker lets what is in flight finish, and then ends."""
         self._stops = True
-        await self._close_listener()
+        self._listener.stop()
         for giver in self._givers.values():
             giver.finish()
 
@@ -84,7 +80,7 @@ class Workers:
     async def close(self) -> None:
         """Ends what is left, at once."""
         self._stops = True
-        await self._close_listener()
+        self._listener.stop()
         self._signal(signal.SIGKILL)
         for process in list(self._givers):
             await process.wait()
@@ -93,11 +89,6 @@ class Workers:
         for process in self._givers:
             with suppress(ProcessLookupError):
                 process.send_signal(number)
-
-    async def _close_listener(self) -> None:
-        if self._accepting:
-            await cancel(*self._accepting)
-        self._listener.stop()
 
     async def _keep(self) -> None:
         while not self._stops:
@@ -111,7 +102,7 @@ class Workers:
             del self._givers[process]
             if self._stops:
                 return
-            if not (giver.ready.is_set() or self._accepting):
+            if not (giver.ready.is_set() or self._listener.accepts):
                 raise WorkerError(f"a worker has ended before it served, with {code}")
             log.error("worker %d has ended by itself, with %d: it is replaced", process.pid, code)
             await asyncio.sleep(uniform(*_PAUSE_S))
@@ -145,18 +136,11 @@ class Workers:
             )
         return process, Giver(ours)
 
-    async def _accept(self, listener: socket.socket) -> None:
-        with listener:
-            while True:
-                try:
-                    client, _ = await asyncio.get_running_loop().sock_accept(listener)
-                except OSError as trouble:  # no descriptors are left, or that client has gone
-                    log.warning("a client is not accepted: %s", trouble)
-                    await asyncio.sleep(_ACCEPT_AGAIN_S)
-                    continue
-                await self._give(client)
-
     async def _give(self, client: socket.socket) -> None:
+        if self._limit.reached(sum(giver.clients for giver in self._givers.values())):
+            with client, suppress(OSError):
+                client.send(refusal(self._settings))
+            return
         while True:
             await self._until_serving(1)
             serving = self._serving()

@@ -3,46 +3,85 @@
 from __future__ import annotations
 
 import socket
-import ssl
+from collections.abc import Mapping
+from typing import Any
 
 from redis.asyncio import Redis
+from redis.asyncio.connection import (
+    Connection,
+    ConnectionPool,
+    SSLConnection,
+    UnixDomainSocketConnection,
+)
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.credentials import CredentialProvider
 
 from ttlproxy.config import Upstream
+from ttlproxy.keepalive import keep_alive, options
+from ttlproxy.tls import of_redis
 
 
-def tls_context(upstream: Upstream) -> ssl.SSLContext | None:
-    """The TLS settings for `rediss://`; None for a plain connection."""
-    if not upstream.tls:
-        return None
-    return ssl.create_default_context(cafile=upstream.tls_ca and str(upstream.tls_ca))
+class _Credentials(CredentialProvider):
+    """Read from their files anew for each connection."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        user, password = self._upstream.credentials()
+        return (user, password or "") if user else (password or "",)
+
+    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+        return self.get_credentials()
 
 
-def client(upstream: Upstream, name: str, timeout_s: float) -> Redis:
+class _TlsConnection(SSLConnection):
+    """redis-py's own asks for the host's certificate, and for no other name's."""
+
+    def __init__(self, *, upstream: Upstream, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._upstream = upstream
+
+    def _connection_arguments(self) -> Mapping[str, object]:
+        return {
+            **super()._connection_arguments(),
+            "ssl": of_redis(self._upstream),
+            "server_hostname": self._upstream.server_name,
+        }
+
+
+def client(upstream: Upstream, name: str, timeout_s: float, keepalive_s: int = 0) -> Redis:
     """One connection of the proxy's own, for one task; retries nothing by itself. RESP2, bytes."""
-    where: dict[str, object] = (
-        {"unix_socket_path": upstream.path}
-        if upstream.path
-        else {"host": upstream.host, "port": upstream.port}
-    )
-    if upstream.tls:
-        where |= {"ssl": True, "ssl_ca_certs": upstream.tls_ca and str(upstream.tls_ca)}
-    return Redis(
-        **where,  # type: ignore[arg-type]
-        username=upstream.user,
-        password=upstream.password,
+    pool = ConnectionPool(
+        **_way(upstream, keepalive_s),
+        credential_provider=_Credentials(upstream) if upstream.password else None,
         client_name=name,
         protocol=2,
         max_connections=1,
         retry=Retry(NoBackoff(), 0),
         socket_connect_timeout=timeout_s,
         socket_timeout=timeout_s,
-        socket_keepalive=True,
     )
+    return Redis.from_pool(pool)
 
 
-def plain_socket(upstream: Upstream, timeout_s: float) -> socket.socket:
+def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
+    """What kind of connection it is, and where to."""
+    if upstream.path:
+        return {"connection_class": UnixDomainSocketConnection, "path": upstream.path}
+    way = {
+        "host": upstream.host,
+        "port": upstream.port,
+        "socket_keepalive": bool(keepalive_s),
+        "socket_keepalive_options": options(keepalive_s),
+    }
+    if upstream.tls:
+        return {**way, "connection_class": _TlsConnection, "upstream": upstream}
+    return {**way, "connection_class": Connection}
+
+
+def plain_socket(upstream: Upstream, timeout_s: float, keepalive_s: int = 0) -> socket.socket:
     """A connected socket, blocking with a timeout; TLS is up where it is asked for."""
     if upstream.path:
         connection = socket.socket(socket.AF_UNIX)
@@ -54,6 +93,7 @@ def plain_socket(upstream: Upstream, timeout_s: float) -> socket.socket:
             raise
         return connection
     connection = socket.create_connection((upstream.host, upstream.port), timeout_s)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    context = tls_context(upstream)
-    return context.wrap_socket(connection, server_hostname=upstream.host) if context else connection
+    keep_alive(connection, keepalive_s)
+    if not upstream.tls:
+        return connection
+    return of_redis(upstream).wrap_socket(connection, server_hostname=upstream.server_name)

@@ -183,7 +183,9 @@ class Link:
                 on_loss,
             )
             stack.callback(self._pushes.close)
-            await self._pushes.open(self.upstream, self._settings.connect_timeout)
+            await self._pushes.open(
+                self.upstream, self._settings.connect_timeout, self._settings.tcp_keepalive
+            )
             await run(redis, [(0, (b"PUBLISH", self.keys.channel, b"hello"))])
             await self._load(redis)
             await self._refresh(redis)
@@ -209,7 +211,8 @@ class Link:
             )
 
     async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
-        redis = client(self.upstream, name, self._settings.connect_timeout)
+        settings = self._settings
+        redis = client(self.upstream, name, settings.connect_timeout, settings.tcp_keepalive)
         stack.push_async_callback(redis.aclose)
         await redis.initialize()
         return redis

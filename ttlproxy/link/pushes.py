@@ -59,9 +59,9 @@ class Pushes:
         self._socket: socket.socket | None = None
         self._loop = asyncio.get_running_loop()
 
-    async def open(self, upstream: Upstream, timeout_s: float) -> None:
+    async def open(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> None:
         """Connects and switches tracking on; raises OSError or UpstreamError."""
-        self._socket = await asyncio.to_thread(self._connect, upstream, timeout_s)
+        self._socket = await asyncio.to_thread(self._connect, upstream, timeout_s, keepalive_s)
         self._poll.register(self._socket, select.POLLIN)
         self._loop.add_reader(self._socket, self._read)
 
@@ -107,14 +107,14 @@ class Pushes:
             elif databases := self._keys.swapped(name):
                 self._on_swap(*databases)
 
-    def _connect(self, upstream: Upstream, timeout_s: float) -> socket.socket:
+    def _connect(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> socket.socket:
         """Runs in a thread: a few requests, each with its reply, then tracking."""
-        connection = plain_socket(upstream, timeout_s)
+        connection = plain_socket(upstream, timeout_s, keepalive_s)
         try:
             hello: tuple[bytes, ...] = (b"HELLO", b"3")
-            if upstream.password is not None:
-                user = (upstream.user or "default").encode()
-                hello += (b"AUTH", user, upstream.password.encode())
+            user, password = upstream.credentials()
+            if password is not None:
+                hello += (b"AUTH", (user or "default").encode(), password.encode())
             self._ask(connection, *hello)
             self._ask(connection, b"CLIENT", b"SETNAME", b"ttlproxy:pushes")
             prefix = self._keys.announcement_prefix

@@ -1,0 +1,118 @@
+"""How many clients may come, and what the one too many is told."""
+
+import resource
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.certificates import Authority
+from tests.conftest import StartProxy
+from tests.containers import AnyServer
+from tests.loops import both_loops
+from tests.processes import wait_until
+from tests.raw import Connection
+from ttlproxy.descriptors import RESERVED, room
+
+TOO_MANY = b"-ERR max number of clients reached\r\n"
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def _served(port: int) -> bool:
+    with Connection(port) as client:
+        return client.ask("PING") == b"+PONG\r\n"
+
+
+@both_loops
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_one_client_too_many_is_told_so_in_redis_s_words(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack, workers: str
+) -> None:
+    proxy = start_proxy(server.url, "--max-clients", "4", "--workers", workers)
+    clients = [stack.enter_context(Connection(proxy.port)) for _ in range(4)]
+    assert [client.ask("PING") for client in clients] == [b"+PONG\r\n"] * 4
+    for _ in range(3):
+        with Connection(proxy.port) as refused:
+            assert refused.read_to_end() == TOO_MANY
+    assert proxy.stderr.count("clients are refused: max_clients, 4, are connected") == 1
+    clients[0].close()
+    wait_until(lambda: _has_room(proxy.port), "its place is free")
+    assert clients[1].ask("PING") == b"+PONG\r\n"
+
+
+def _has_room(port: int) -> bool:
+    with Connection(port) as client:
+        client.send(b"PING\r\n")
+        return client.read() == b"+PONG\r\n"
+
+
+def test_who_is_refused_is_counted(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+) -> None:
+    proxy = start_proxy(server.url, "--max-clients", "1")
+    client = stack.enter_context(Connection(proxy.port))
+    client.ask("PING")
+    with Connection(proxy.port) as refused:
+        assert refused.read_to_end() == TOO_MANY
+    section = client.ask("INFO", "ttlproxy")
+    assert b"rejected_connections:1\r\n" in section
+    assert b"gone_clients_refused:1\r\n" in section
+
+
+def test_before_tls_is_up_one_client_too_many_is_only_closed(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack, tmp_path: Path
+) -> None:
+    cert, key = Authority(tmp_path).issue("localhost")
+    flags = ("--tls-cert", str(cert), "--tls-key", str(key), "--max-clients", "1")
+    proxy = start_proxy(server.url, *flags)
+    stack.enter_context(Connection(proxy.port))  # whose TLS is never up
+    with Connection(proxy.port) as refused:
+        assert refused.read_to_end() == b""
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "processes", "clients"),
+    [
+        (RESERVED + 20, 10, 1, 10),
+        (RESERVED + 20, 11, 1, 10),
+        (RESERVED + 20, 100, 3, 30),
+        (RESERVED, 100, 1, 1),
+        (10, 100, 1, 1),
+    ],
+)
+def test_each_client_takes_two_descriptors(
+    limit: int, most: int, processes: int, clients: int
+) -> None:
+    assert room(limit, most, processes) == clients
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_clients_need(
+    start_proxy: StartProxy, server: AnyServer
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    try:
+        proxy = start_proxy(server.url, "--max-clients", "1000")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert resource.prlimit(proxy.pid, resource.RLIMIT_NOFILE) == (2000 + RESERVED, limits[1])
+    assert "max_clients" not in proxy.stderr
+
+
+def test_where_it_cannot_be_raised_fewer_clients_may_come(
+    start_proxy: StartProxy, server: AnyServer
+) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        pytest.skip("no limit is set here")
+    proxy = start_proxy(server.url, "--max-clients", str(hard))
+    fewer = (hard - RESERVED) // 2
+    assert f"max_clients is {fewer} instead of {hard}: a process may open {hard} files" in (
+        proxy.stderr
+    )

@@ -1,0 +1,363 @@
+"""TLS to clients and to Redis: the same conversations, and who is let in with what certificate."""
+
+import socket
+import ssl
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.asked import calls
+from tests.certificates import Authority, TlsSocket
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.loops import both_loops
+from tests.processes import free_port, wait_until
+from tests.raw import Connection, command
+from tests.require import absent
+from tests.servers import Proxy, Server
+from ttlproxy.cli import load
+from ttlproxy.errors import CertificateError, SettingsError
+from ttlproxy.tls import for_clients
+
+MIB = 1 << 20
+LOCAL = ("localhost", "127.0.0.1")
+
+Connect = Callable[..., Connection]
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def flags(authority: Authority) -> list[str]:
+    """Of a proxy that clients reach by TLS."""
+    cert, key = authority.issue(*LOCAL, into="proxy")
+    return ["--tls-cert", str(cert), "--tls-key", str(key)]
+
+
+@pytest.fixture
+def connect(authority: Authority) -> Iterator[Connect]:
+    """connect(proxy, name, certificate) is a connection by TLS."""
+    opened = []
+
+    def connect(
+        proxy: Proxy, name: str = "localhost", shown: tuple[Path, Path] | None = None
+    ) -> Connection:
+        context = authority.trusted(shown)
+        opened.append(Connection(proxy.port, wrapped=lambda plain: TlsSocket(plain, context, name)))
+        return opened[-1]
+
+    yield connect
+    for each in opened:
+        each.close()
+
+
+def _behind_tls(
+    start_server: StartServer, authority: Authority, *config: str
+) -> tuple[Server, str]:
+    """A Redis that is reached by TLS, and its URL."""
+    cert, key = authority.issue(*LOCAL, into="redis")
+    port = free_port()
+    files = [
+        *("--tls-cert-file", str(cert), "--tls-key-file", str(key)),
+        *("--tls-ca-cert-file", str(authority.file)),
+    ]
+    try:
+        server = start_server("--tls-port", str(port), *files, *config)
+    except RuntimeError as trouble:
+        absent("tls", f"this server has no TLS: {str(trouble).splitlines()[-1]}")
+    return server, f"rediss://127.0.0.1:{port}"
+
+
+@both_loops
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_commands_and_large_values_pass_by_tls(
+    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect, workers: str
+) -> None:
+    client = connect(start_proxy(server.url, *flags, "--workers", workers))
+    value = bytes(range(256)) * (4 * MIB // 256)
+    assert client.ask("SET", "k", value) == b"+OK\r\n"
+    assert client.ask("GET", "k") == b"$%d\r\n%b\r\n" % (len(value), value)
+    assert client.ask("HSET", "h", "a", 1, "b", 2) == b":2\r\n"
+    assert client.ask("HPEXPIREFIELD", "h", "a", 20) == b":1\r\n"
+    wait_until(lambda: client.ask("HLEN", "h") == b":1\r\n", "the field gone")
+    client.send(command("GET", "k") * 8 + command("QUIT"))
+    reply = b"$%d\r\n%b\r\n" % (len(value), value)
+    assert client.read_to_end() == reply * 8 + b"+OK\r\n"
+
+
+@both_loops
+def test_who_sends_no_more_gets_what_it_is_owed(
+    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect
+) -> None:
+    """asyncio's own TLS would end both directions at once."""
+    client = connect(start_proxy(server.url, *flags))
+    value = b"v" * MIB
+    client.ask("SET", "k", value)
+    client.send(command("GET", "k") * 32)
+    client.half_close()
+    assert client.read_to_end() == (b"$%d\r\n%b\r\n" % (MIB, value)) * 32
+
+
+@both_loops
+def test_sigterm_ends_a_tls_connection_after_what_is_owed(
+    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect
+) -> None:
+    proxy = start_proxy(server.url, *flags)
+    client = connect(proxy)
+    value = b"v" * MIB
+    client.ask("SET", "k", value)
+    client.ask("CONFIG", "RESETSTAT")
+    client.send(command("GET", "k") * 8)
+    wait_until(lambda: calls(server.port, "get") == 8, "all requests at Redis")
+    proxy.terminate()
+    assert client.read_to_end() == (b"$%d\r\n%b\r\n" % (MIB, value)) * 8
+    client.close()
+    assert proxy.wait() == 0
+    assert "Traceback" not in proxy.stderr
+
+
+def test_replies_that_nobody_reads_do_not_pile_up_in_tls(
+    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect
+) -> None:
+    proxy = start_proxy(server.url, *flags)
+    lazy, busy = connect(proxy), connect(proxy)
+    value = b"v" * MIB
+    busy.ask("SET", "k", value)
+    busy.ask("CONFIG", "RESETSTAT")
+    before = proxy.rss_bytes()
+    lazy.send(command("GET", "k") * 100)
+    wait_until(lambda: calls(server.port, "get") == 100, "Redis has answered")
+    for _ in range(1000):  # as many turns of the proxy's loop
+        busy.ask("PING")
+    assert proxy.rss_bytes() - before < 24 * MIB
+    assert lazy.read_many(100) == [b"$%d\r\n%b\r\n" % (MIB, value)] * 100
+
+
+def test_who_speaks_no_tls_is_closed(
+    start_proxy: StartProxy, server: AnyServer, flags: list[str]
+) -> None:
+    proxy = start_proxy(server.url, *flags)
+    with Connection(proxy.port) as plain:
+        plain.send(command("PING"))
+        assert b"PONG" not in plain.read_to_end()
+    assert "a client is refused" in proxy.stderr
+
+
+def test_tls_1_1_is_refused(
+    start_proxy: StartProxy, server: AnyServer, flags: list[str], authority: Authority
+) -> None:
+    proxy = start_proxy(server.url, *flags)
+    context = authority.trusted()
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with (
+        socket.create_connection(("127.0.0.1", proxy.port)) as plain,
+        pytest.raises((ssl.SSLError, ConnectionResetError)),
+    ):
+        context.wrap_socket(plain, server_hostname="localhost")
+
+
+@both_loops
+def test_clients_show_certificates_where_they_have_to(
+    start_proxy: StartProxy,
+    server: AnyServer,
+    flags: list[str],
+    connect: Connect,
+    authority: Authority,
+    tmp_path: Path,
+) -> None:
+    proxy = start_proxy(
+        server.url, *flags, "--tls-ca", str(authority.file), "--tls-auth-clients", "yes"
+    )
+    (tmp_path / "other").mkdir()
+    strange = Authority(tmp_path / "other").issue("client")
+    for shown in (None, strange):
+        with pytest.raises((ssl.SSLError, EOFError, ConnectionResetError)):
+            connect(proxy, shown=shown).ask("PING")
+    assert connect(proxy, shown=authority.issue("client")).ask("PING") == b"+PONG\r\n"
+
+
+def test_a_client_s_certificate_may_be_left_out_where_it_is_optional(
+    start_proxy: StartProxy,
+    server: AnyServer,
+    flags: list[str],
+    connect: Connect,
+    authority: Authority,
+    tmp_path: Path,
+) -> None:
+    proxy = start_proxy(
+        server.url, *flags, "--tls-ca", str(authority.file), "--tls-auth-clients", "optional"
+    )
+    assert connect(proxy).ask("PING") == b"+PONG\r\n"
+    assert connect(proxy, shown=authority.issue("client")).ask("PING") == b"+PONG\r\n"
+    (tmp_path / "other").mkdir()
+    with pytest.raises((ssl.SSLError, EOFError, ConnectionResetError)):
+        connect(proxy, shown=Authority(tmp_path / "other").issue("client")).ask("PING")
+
+
+@both_loops
+def test_each_server_name_has_its_certificate(
+    start_proxy: StartProxy,
+    server: AnyServer,
+    flags: list[str],
+    connect: Connect,
+    authority: Authority,
+    tmp_path: Path,
+) -> None:
+    for name in ("cache.example.org", "*.example.net"):
+        cert, key = authority.issue(name, into="issued")
+        for path in (cert, key):
+            (tmp_path / "names").mkdir(exist_ok=True)
+            path.rename(tmp_path / "names" / f"{name.replace('*', '_')}{path.suffix}")
+    proxy = start_proxy(server.url, *flags, "--tls-names", str(tmp_path / "names"))
+    for name in ("localhost", "cache.example.org", "CACHE.example.org", "a.example.net"):
+        assert connect(proxy, name).ask("PING") == b"+PONG\r\n"
+    for name in ("example.net", "elsewhere.org"):
+        with pytest.raises(ssl.SSLCertVerificationError):
+            connect(proxy, name)
+
+
+@both_loops
+def test_a_renewed_certificate_serves_new_connections_and_old_ones_live_on(
+    start_proxy: StartProxy,
+    server: AnyServer,
+    flags: list[str],
+    connect: Connect,
+    authority: Authority,
+    tmp_path: Path,
+) -> None:
+    proxy = start_proxy(server.url, *flags, "--workers", "2")
+    old = connect(proxy)
+    (tmp_path / "proxy.key").write_text("half a key")
+
+    def refused() -> bool:
+        assert connect(proxy).ask("PING") == b"+PONG\r\n"
+        return "the new certificates are not used" in proxy.stderr
+
+    wait_until(refused, "what cannot be used is not")
+    authority.issue("renewed.example.org", into="proxy")
+
+    def renewed() -> bool:
+        try:
+            return connect(proxy, "renewed.example.org").ask("PING") == b"+PONG\r\n"
+        except ssl.SSLCertVerificationError:
+            return False
+
+    wait_until(renewed, "the new certificate")
+    assert old.ask("PING") == b"+PONG\r\n"
+
+
+def test_a_proxy_header_comes_before_tls(
+    start_proxy: StartProxy, server: AnyServer, flags: list[str], authority: Authority
+) -> None:
+    proxy = start_proxy(
+        server.url, *flags, "--proxy-protocol", "yes", "--log-level", "debug", "--workers", "2"
+    )
+
+    def wrapped(plain: socket.socket) -> socket.socket:
+        plain.sendall(b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 443\r\n")
+        return TlsSocket(plain, authority.trusted(), "localhost")
+
+    with Connection(proxy.port, wrapped=wrapped) as client:
+        assert client.ask("PING") == b"+PONG\r\n"
+        client.half_close()
+        assert client.read_to_end() == b""
+    wait_until(lambda: "192.0.2.7:56324" in proxy.stderr, "its address in the log")
+
+
+# To Redis.
+
+
+def _serves(proxy: Proxy) -> bool:
+    """By every kind of connection to Redis: the client's, the link's, the pushes', the reaper's."""
+    with Connection(proxy.port) as client:
+        client.ask("HSET", "h", "a", 1, "b", 2)
+        if client.ask("HPEXPIREFIELD", "h", "a", 20) != b":1\r\n":
+            return False
+        wait_until(lambda: client.ask("HLEN", "h") == b":1\r\n", "the field gone")
+        return client.ask("DEL", "h") == b":1\r\n"
+
+
+def _is_refused(proxy: Proxy) -> bool:
+    with Connection(proxy.port) as client:
+        return client.read_to_end().startswith(b"-ERR ttlproxy")
+
+
+@both_loops
+def test_redis_is_shown_a_certificate(
+    start_server: StartServer, start_proxy: StartProxy, authority: Authority
+) -> None:
+    _, url = _behind_tls(start_server, authority)
+    cert, key = map(str, authority.issue("proxy"))
+    trusting = ("--upstream-tls-ca", str(authority.file))
+    assert _is_refused(start_proxy(url, *trusting))
+    shown = ("--upstream-tls-cert", cert, "--upstream-tls-key", key)
+    assert _serves(start_proxy(url, *trusting, *shown))
+
+
+def test_redis_s_certificate_may_be_for_another_name(
+    start_server: StartServer, start_proxy: StartProxy, authority: Authority
+) -> None:
+    _, url = _behind_tls(start_server, authority, "--tls-auth-clients", "no")
+    trusting = ("--upstream-tls-ca", str(authority.file), "--upstream-tls-server-name")
+    assert _serves(start_proxy(url, *trusting, "localhost"))
+    assert _is_refused(start_proxy(url, *trusting, "elsewhere.org"))
+
+
+@both_loops
+def test_what_is_owed_arrives_whole_also_from_a_redis_behind_tls(
+    start_server: StartServer, start_proxy: StartProxy, authority: Authority
+) -> None:
+    server, url = _behind_tls(start_server, authority, "--tls-auth-clients", "no")
+    proxy = start_proxy(url, "--upstream-tls-ca", str(authority.file))
+    value = b"v" * MIB
+    with Connection(proxy.port) as client:
+        client.ask("SET", "k", value)
+        client.send(command("GET", "k") * 32)
+        client.half_close()
+        assert client.read_to_end() == (b"$%d\r\n%b\r\n" % (MIB, value)) * 32
+    with Connection(proxy.port) as client:
+        client.send(command("CLIENT", "REPLY", "OFF") + command("SET", "done", 1))
+        with Connection(server.port) as direct:
+            wait_until(lambda: direct.ask("EXISTS", "done") == b":1\r\n", "its SET")
+        client.half_close()
+        assert client.read_to_end() == b""
+
+
+# What is refused at start.
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--tls-key", "{key}"], "takes a tls_cert"),
+        (["--tls-ca", "{key}"], "takes a tls_cert"),
+        (["--tls-cert", "{cert}", "--tls-ca", "{cert}"], "take both"),
+        (["--tls-cert", "{cert}", "--tls-auth-clients", "yes"], "take both"),
+        (["--tls-cert", "/nowhere"], "cannot read the file"),
+        (["--tls-cert", "{cert}", "--tls-names", "/nowhere"], "no such folder"),
+        (["--upstream", "redis://h", "--upstream-tls-cert", "{cert}"], "rediss:// URL only"),
+        (["--upstream", "rediss://h", "--upstream-tls-key", "{key}"], "no upstream_tls_cert"),
+    ],
+)
+def test_settings_of_tls_that_do_not_go_together_are_refused(
+    authority: Authority, words: list[str], problem: str
+) -> None:
+    cert, key = authority.issue(*LOCAL)
+    with pytest.raises(SettingsError, match=problem):
+        load([word.format(cert=cert, key=key) for word in words])
+
+
+def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
+    cert, _ = authority.issue(*LOCAL)
+    _, key = authority.issue("elsewhere.org")
+    with pytest.raises(CertificateError, match="MISMATCH"):
+        for_clients(load(["--tls-cert", str(cert), "--tls-key", str(key)]))

@@ -1,0 +1,117 @@
+"""How an accepted connection becomes a client: its PROXY header, if one is asked for, comes first.
+
+The header is read from the socket itself, no byte beyond it: what follows may be TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from ttlproxy.config import Listen, Settings
+from ttlproxy.listening import Listener
+from ttlproxy.wire.proxy_protocol import Malformed, parse
+
+log = logging.getLogger(__name__)
+
+# How long a header may take; HAProxy's own example has `timeout connect` at 5 s.
+_HEADER_S: Final = 5.0
+# Of a client, by the address that a PROXY header tells; empty without one.
+ClientProtocol = Callable[[str], asyncio.Protocol]
+# More than any header has.
+_LARGEST: Final = 1 << 17
+
+
+class Admission:
+    """Connects accepted sockets, each on its own, with protocols."""
+
+    def __init__(
+        self, protocol: ClientProtocol, asks_header: bool, lost: Callable[[], None]
+    ) -> None:
+        """`lost`: a connection has ended before it had its protocol."""
+        self._protocol = protocol
+        self._asks_header = asks_header
+        self._lost = lost
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def admit(self, client: socket.socket) -> None:
+        """The socket, which does not block, gets its protocol as soon as can be."""
+        task = asyncio.create_task(self._admit(client), name="admission")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _admit(self, client: socket.socket) -> None:
+        loop, source = asyncio.get_running_loop(), ""
+        try:
+            if self._asks_header:
+                source = await _source(client)
+            await loop.connect_accepted_socket(lambda: self._protocol(source), client)
+        except (OSError, EOFError, Malformed) as trouble:
+            log.info("a connection is closed: %s", trouble or "its PROXY header does not come")
+            client.close()
+            self._lost()
+        except asyncio.CancelledError:
+            client.close()
+            raise
+
+
+class Gate:
+    """Clients that come to an address of this process's own, behind PROXY headers if need be."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._listener = Listener(
+            settings.listen, settings.unix_socket_perm, settings.tcp_keepalive
+        )
+        self._asks_header = settings.proxy_protocol == "yes"
+        self._admission: Admission | None = None
+
+    async def start(self, protocol: ClientProtocol) -> Listen:
+        """Lets clients come; gives the address to which. Raises OSError."""
+        if not self._asks_header:
+            return await self._listener.start(partial(protocol, ""))
+        self._admission = Admission(protocol, self._asks_header, self.ended)
+        return await self._listener.hand_over(self._take)
+
+    def stop(self) -> None:
+        """Nobody comes any more."""
+        self._listener.stop()
+
+    def ended(self) -> None:
+        """A client that came has gone."""
+
+    async def _take(self, client: socket.socket) -> None:
+        assert self._admission
+        self._admission.admit(client)
+
+
+async def _source(client: socket.socket) -> str:
+    """The address in the header. Raises Malformed, EOFError and OSError, as TimeoutError is."""
+    data = b""
+    async with asyncio.timeout(_HEADER_S):
+        while True:
+            await _readable(client)
+            try:
+                more = client.recv(_LARGEST, socket.MSG_PEEK)
+            except BlockingIOError:
+                continue
+            if not more:
+                raise EOFError("it has ended before its PROXY header")
+            header = parse(data + more)
+            if header is not None:
+                client.recv(header.length - len(data))
+                return header.source
+            data += client.recv(len(more))
+
+
+async def _readable(client: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(client, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(client)

@@ -1,0 +1,36 @@
+"""How many clients the limit of open files has room for."""
+
+from __future__ import annotations
+
+import logging
+import resource
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+# A client takes two: its own socket and the one to Redis.
+_OF_CLIENT: Final = 2
+# For all else that a process opens; Redis reserves 32.
+RESERVED: Final = 64
+
+
+def room(limit: int, most: int, processes: int) -> int:
+    """Of `most` clients, how many may come where each process may open `limit` files."""
+    return max(min(most, (limit - RESERVED) // _OF_CLIENT * processes), 1)
+
+
+def make_room(most: int, processes: int) -> int:
+    """Raises the limit as far as `most` clients need; gives how many there is room for."""
+    wanted = most * _OF_CLIENT + RESERVED
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return most
+    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
+    clients = room(max(soft, limit), most, processes)
+    if clients < most:
+        log.warning(
+            "max_clients is %d instead of %d: a process may open %d files (ulimit -n)",
+            *(clients, most, limit),
+        )
+    return clients

@@ -1,0 +1,104 @@
+"""What a connection passes before it is a client: the limit of clients, then TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, cast
+
+from ttlproxy.admission import ClientProtocol
+from ttlproxy.config import Settings
+from ttlproxy.errors import MAX_CLIENTS
+from ttlproxy.metrics import Metrics
+from ttlproxy.tls import Tls, for_clients
+
+log = logging.getLogger(__name__)
+
+# Seconds for which nothing more is logged of clients that are too many.
+_SILENCE_S: Final = 60.0
+
+
+class Limit:
+    """How many clients may be there."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._said_s = -_SILENCE_S
+
+    def reached(self, clients: int) -> bool:
+        """Whether one more would be too many, which is logged once a minute."""
+        if clients < self._most:
+            return False
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._said_s >= _SILENCE_S:
+            self._said_s = now_s
+            log.warning("clients are refused: max_clients, %d, are connected", self._most)
+        return True
+
+
+def refusal(settings: Settings) -> bytes:
+    """What one client too many is told: before TLS is up nothing can be, and so it is in Redis."""
+    return b"" if settings.tls_cert else MAX_CLIENTS
+
+
+class Entrance:
+    """Gives each connection its protocol."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        client: ClientProtocol,
+        ended: Callable[[], None],
+    ) -> None:
+        """`ended`: a connection has ended that has not become a client."""
+        self._contexts = for_clients(settings)
+        self._refusal = refusal(settings)
+        self._limit = Limit(settings.max_clients)
+        self._metrics = metrics
+        self._client = client
+        self._ended = ended
+        self._coming = 0  # those whose TLS is not up yet
+
+    def protocol(self, source: str) -> asyncio.Protocol:
+        """`source`: the address in its PROXY header."""
+        if self._limit.reached(self._metrics.clients + self._coming):
+            return _Refusal(self._refusal, self._refused)
+        client = self._client(source)
+        if self._contexts is None:
+            return client
+        self._coming += 1
+        return Tls(self._contexts.current(), client, self._settled, server_side=True)
+
+    def reload(self) -> None:
+        """Reads the certificates again, for those who come from now on."""
+        if self._contexts is not None:
+            self._contexts.reload()
+
+    def _settled(self, trouble: Exception | None) -> None:
+        self._coming -= 1
+        if trouble is not None:
+            log.info("a client is refused: %s", trouble)
+            self._refused()
+
+    def _refused(self) -> None:
+        self._metrics.refused += 1
+        self._metrics.gone["refused"] += 1
+        self._ended()
+
+
+class _Refusal(asyncio.Protocol):
+    """One client too many."""
+
+    def __init__(self, text: bytes, ended: Callable[[], None]) -> None:
+        self._text = text
+        self._ended = ended
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)
+        transport.write(self._text)
+        transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended()
