@@ -7,6 +7,9 @@ import socket
 from http.client import HTTPConnection
 from typing import NamedTuple
 
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests.processes import wait_until
 from tests.servers import Proxy
 
@@ -64,3 +67,25 @@ def pages(proxy: Proxy) -> Pages:
     """Those of a proxy that was started with FLAGS."""
     found = _ADDRESS.findall(proxy.stderr)
     return Pages(int(found[-1]))
+
+
+def families(admin: Pages) -> dict[str, Metric]:
+    """/metrics, by the name that Prometheus gives a family."""
+    text = admin.get("/metrics").text
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def figure(admin: Pages, series: str, **labels: str) -> float:
+    """The value of one series."""
+    found = [
+        sample.value
+        for family in families(admin).values()
+        for sample in family.samples
+        if (sample.name, sample.labels) == (series, labels)
+    ]
+    assert len(found) == 1, f"{series} {labels}"
+    return found[0]
+
+
+def becomes(admin: Pages, value: float, series: str, **labels: str) -> None:
+    wait_until(lambda: figure(admin, series, **labels) == value, f"{series} {labels} = {value}")

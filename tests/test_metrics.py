@@ -6,13 +6,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from prometheus_client import Metric
-from prometheus_client.parser import text_string_to_metric_families
 
-from tests.admin_pages import FLAGS, Pages, pages
+from tests.admin_pages import FLAGS, Pages, becomes, families, figure, pages
 from tests.conftest import StartProxy, StartServer
 from tests.content import LEASE
-from tests.processes import wait_until
 from tests.raw import Connection
 from tests.servers import Proxy, Server
 from ttlproxy.figures import FIGURES
@@ -22,27 +19,6 @@ KEYS = Keys()
 
 _NAME = re.compile(r"ttlproxy(_[a-z]+)+_total|ttlproxy(_[a-z]+)+")
 _OWN = ("process_", "python_", "ttlproxy_")
-
-
-def families(admin: Pages) -> dict[str, Metric]:
-    text = admin.get("/metrics").text
-    return {family.name: family for family in text_string_to_metric_families(text)}
-
-
-def figure(admin: Pages, series: str, **labels: str) -> float:
-    """The value of one series."""
-    found = [
-        sample.value
-        for family in families(admin).values()
-        for sample in family.samples
-        if (sample.name, sample.labels) == (series, labels)
-    ]
-    assert len(found) == 1, f"{series} {labels}"
-    return found[0]
-
-
-def becomes(admin: Pages, value: float, series: str, **labels: str) -> None:
-    wait_until(lambda: figure(admin, series, **labels) == value, f"{series} {labels} = {value}")
 
 
 @pytest.fixture

@@ -82,7 +82,9 @@ def _figures() -> str:
     rows = []
     for figure in FIGURES:
         values = f"`{figure.label}`: {', '.join(figure.values)}" if figure.label else ""
-        rows.append(f"| `{figure.name}` | {figure.kind} | {values} | {figure.meaning} |")
+        which = "" if figure.of_many == "sum" else f"; of several workers the {figure.of_many}"
+        meaning = figure.meaning + which
+        rows.append(f"| `{figure.name}` | {figure.kind} | {values} | {meaning} |")
     return "\n".join(["| metric | type | labels | what it is |", "|---|---|---|---|", *rows])
 
 

@@ -183,6 +183,15 @@ def test_workers_end_with_the_process_that_listens(workers: Proxy) -> None:
     wait_until(lambda: not any(map(_runs, pids)), "no worker is left behind")
 
 
+def test_workers_whose_listening_process_is_gone_wait_for_no_clients_to_move(
+    start_proxy: StartProxy, server: AnyServer
+) -> None:
+    proxy = start_proxy(server.url, "--workers", "2", "--drain-min", "1000")
+    pids = _all_workers(proxy)
+    proxy.kill()
+    wait_until(lambda: not any(map(_runs, pids)), "no worker is left behind")
+
+
 def test_a_client_that_cannot_be_accepted_yet_is_served_later(
     workers: Proxy, stack: ExitStack
 ) -> None:

@@ -6,11 +6,13 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ttlproxy.admission import Gate
 from ttlproxy.config import Listen, Settings, Upstream
+from ttlproxy.crew import EVERY_S, Crew, told
 from ttlproxy.descriptors import make_room
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError
@@ -51,11 +53,12 @@ async def serve(settings: Settings, started: Started) -> int:
             started(str(address), upstream.shown, embedded)
 
         vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
+        shown = partial(_admin, settings.admin, signals)
         if settings.workers == 1:
-            await _proxy(settings, upstream, Gate(settings), vital, say, signals)
+            await _proxy(settings, upstream, Gate(settings), vital, say, signals, shown)
         else:
-            settings = settings.model_copy(update={"upstream": upstream, "admin": None})
-            await _supervise(settings, vital, say, signals)
+            settings = settings.model_copy(update={"upstream": upstream})
+            await _supervise(settings, vital, say, signals, shown)
     return 0
 
 
@@ -64,11 +67,13 @@ async def work(settings: Settings, taker: Taker) -> int:
 
     Ends with that process. Raises TtlproxyError.
     """
-    assert settings.upstream is not None
     signals = Signals.of_worker()
     closed = asyncio.create_task(taker.closed.wait(), name="handover")
     closed.add_done_callback(lambda _: signals.stop.set())
-    await _proxy(settings, settings.upstream, taker, [], lambda _: None, signals)
+    settings = settings.model_copy(update={"drain_min": 0.0})  # that one has waited, or is gone
+    assert settings.upstream is not None
+    shown = partial(_reported, taker)
+    await _proxy(settings, settings.upstream, taker, [], lambda _: None, signals, shown)
     await cancel(closed)
     return 0
 
@@ -80,6 +85,7 @@ async def _proxy(
     others: Sequence[Task],
     say: Callable[[Listen], None],
     signals: Signals,
+    shown: Callable[[Health], AbstractAsyncContextManager[None]],
 ) -> None:
     metrics = Metrics()
     pulse = Pulse()
@@ -87,7 +93,7 @@ async def _proxy(
     reaper = Reaper(settings, link, metrics)
     server = Server(settings, link, metrics, reaper.sweep, door)
     health = Health(Source(metrics, link, pulse, asyncio.get_running_loop()))
-    async with _admin(settings.admin, health, signals):
+    async with shown(health):
         linking = asyncio.create_task(link.run(), name="link")
         reaping = asyncio.create_task(reaper.run(), name="reaper")
         beating = asyncio.create_task(pulse.run(), name="pulse")
@@ -112,7 +118,7 @@ async def _proxy(
 
 
 @asynccontextmanager
-async def _admin(listen: Listen | None, subject: Subject, signals: Signals) -> AsyncIterator[None]:
+async def _admin(listen: Listen | None, signals: Signals, subject: Subject) -> AsyncIterator[None]:
     """The pages about it, where they are wanted, from before it starts until after it has ended."""
     if listen is None:
         yield
@@ -127,30 +133,51 @@ async def _admin(listen: Listen | None, subject: Subject, signals: Signals) -> A
         await admin.close()
 
 
+@asynccontextmanager
+async def _reported(taker: Taker, health: Health) -> AsyncIterator[None]:
+    """The process that listens is told of it, again and again, and at the end."""
+
+    async def report() -> None:
+        while True:
+            taker.report(told(health))
+            await asyncio.sleep(EVERY_S)
+
+    reporting = asyncio.create_task(report(), name="report")
+    try:
+        yield
+    finally:
+        await cancel(reporting)
+        taker.report(told(health))
+
+
 async def _supervise(
     settings: Settings,
     others: Sequence[Task],
     say: Callable[[Listen], None],
     signals: Signals,
+    shown: Callable[[Crew], AbstractAsyncContextManager[None]],
 ) -> None:
     """Several processes that serve one address."""
     workers = Workers(settings)
-    running = asyncio.create_task(workers.run(), name="workers")
-    vital = [running, *others]
-    try:
-        await _until(workers.listen(), vital)
-        say(workers.address)
-        await _until(signals.stop.wait(), vital)
-        log.info("stopping %d workers", settings.workers)
-        await _until(signals.pause(settings.drain_min), vital)
-        await workers.stop()
-        await _until(signals.now.wait(), vital)
-        if not running.done():
-            workers.hurry()
-            await running
-    finally:
-        await workers.close()
-        await cancel(*vital)
+    async with shown(workers.crew):
+        running = asyncio.create_task(workers.run(), name="workers")
+        beating = asyncio.create_task(workers.crew.pulse.run(), name="pulse")
+        vital = [running, beating, *others]
+        try:
+            await _until(workers.listen(), vital)
+            say(workers.address)
+            await _until(signals.stop.wait(), vital)
+            workers.crew.drains = True
+            log.info("stopping %d workers", settings.workers)
+            await _until(signals.pause(settings.drain_min), vital)
+            await workers.stop()
+            await _until(signals.now.wait(), vital)
+            if not running.done():
+                workers.hurry()
+                await running
+        finally:
+            await workers.close()
+            await cancel(*vital)
 
 
 async def purge(settings: Settings, force: bool, say: Callable[[str], None]) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from ttlproxy import __version__
 from ttlproxy.histogram import Histogram
@@ -38,7 +38,7 @@ class Source(NamedTuple):
 class Figure(NamedTuple):
     """kind: as Prometheus has them; label: its name, if it has one, and `values` all it may be.
 
-    of_many: for a gauge, what becomes of those of several processes
+    of_many: for a number, what becomes of those of several processes
     """
 
     name: str
@@ -47,7 +47,7 @@ class Figure(NamedTuple):
     read: Callable[[Source], Value]
     label: str = ""
     values: tuple[str, ...] = ()
-    of_many: Callable[[Iterable[float]], float] = sum
+    of_many: Literal["sum", "largest", "least"] = "sum"
 
     @property
     def series(self) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ FIGURES: Final = (
     Figure(
         "ttlproxy_connections_refused_total",
         "counter",
-        "clients that were told that Redis is not there",
+        "clients that were told that Redis is not there, or that there are max_clients",
         lambda source: source.metrics.refused,
     ),
     Figure(
@@ -113,7 +113,7 @@ FIGURES: Final = (
         "gauge",
         "keys that have elements with a deadline, as far as is known",
         lambda source: len(source.link.registry),
-        of_many=max,
+        of_many="largest",
     ),
     Figure(
         "ttlproxy_reaped_elements_total",
@@ -140,14 +140,14 @@ FIGURES: Final = (
         "gauge",
         "keys with something past its deadline that is still there, a second ago at most",
         lambda source: source.link.overdue.keys,
-        of_many=max,
+        of_many="largest",
     ),
     Figure(
         "ttlproxy_oldest_overdue_seconds",
         "gauge",
         "how long the first of them has been due",
         lambda source: source.link.overdue.oldest_s(source.link.clock.now_ms()),
-        of_many=max,
+        of_many="largest",
     ),
     Figure(
         "ttlproxy_parked_keys",
@@ -170,9 +170,9 @@ FIGURES: Final = (
     Figure(
         "ttlproxy_link_up",
         "gauge",
-        "1 while the proxy's own connections to Redis are there, in all processes, else 0",
+        "1 while the proxy's own connections to Redis are there, else 0",
         lambda source: int(source.link.serving),
-        of_many=min,
+        of_many="least",
     ),
     Figure(
         "ttlproxy_event_loop_lag_seconds",
@@ -183,19 +183,66 @@ FIGURES: Final = (
     Figure(
         "ttlproxy_heartbeat_age_seconds",
         "gauge",
-        "how long ago the event loop turned, in the process where that is longest",
+        "how long ago the event loop was seen to turn",
         lambda source: source.pulse.age_s(),
-        of_many=max,
+        of_many="largest",
     ),
     Figure(
-        "ttlproxy_cpu_seconds_total",
+        "ttlproxy_workers",
+        "gauge",
+        "processes that serve clients",
+        lambda source: 1,
+    ),
+    Figure(
+        "ttlproxy_workers_replaced_total",
         "counter",
-        "CPU time, user and system, of all processes of the proxy",
+        "of these, those that ended by themselves",
+        lambda source: 0,
+    ),
+    Figure(
+        "ttlproxy_workers_cpu_seconds_total",
+        "counter",
+        "CPU time of these, user and system",
         lambda source: time.process_time(),
     ),
 )
+
+_OF_MANY: Final[dict[str, Callable[[Iterable[float]], float]]] = {
+    "sum": sum,
+    "largest": max,
+    "least": min,
+}
 
 
 def report(source: Source) -> Report:
     """All figures of one process, as of now."""
     return {figure.name: figure.read(source) for figure in FIGURES}
+
+
+def total(reports: Sequence[Report]) -> Report:
+    """Those of several processes as those of one."""
+    found: Report = {}
+    for figure in FIGURES:
+        values = [each[figure.name] for each in reports if figure.name in each]
+        if values:
+            found[figure.name] = _total(figure, values)
+    return found
+
+
+def lasting(of: Report) -> Report:
+    """What remains true of a process that has ended."""
+    return {
+        each.name: of[each.name] for each in FIGURES if each.kind != "gauge" and each.name in of
+    }
+
+
+def _total(figure: Figure, values: Sequence[Value]) -> Value:
+    if figure.kind == "info":
+        return values[-1]
+    if figure.kind == "histogram":
+        bounds, counts, sums = zip(*cast(Sequence[Buckets], values), strict=True)
+        return bounds[0], [sum(each) for each in zip(*counts, strict=True)], sum(sums)
+    if figure.label:
+        by_label = cast(Sequence[dict[str, float]], values)
+        return {name: sum(each[name] for each in by_label) for name in figure.values}
+    return _OF_MANY[figure.of_many](cast(Sequence[float], values))

@@ -1,13 +1,15 @@
 """Accepted connections, handed by the process that listens to the processes that serve.
 
 The two ends of a Unix socket that keeps messages apart. One way go connections, as descriptors; the
-other way goes how many of them have ended, first of all none: then the process serves.
+other way goes how many of them have ended, first of all none: then the process serves; and now and
+then what that process reports of itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -15,7 +17,8 @@ from ttlproxy.admission import Admission, ClientProtocol
 from ttlproxy.config import Listen, Settings
 
 _CLIENT: Final = b"client"
-_MESSAGE: Final = 64  # bytes, more than any message has
+_REPORT: Final = b"report "
+_MESSAGE: Final = 1 << 16  # bytes, more than any message has
 
 
 def channel() -> tuple[socket.socket, socket.socket]:
@@ -29,7 +32,8 @@ def channel() -> tuple[socket.socket, socket.socket]:
 class Giver:
     """The end of the process that listens.
 
-    ready: the other end serves; closed: there is no other end any more
+    ready: the other end serves; closed: there is no other end any more; on_report: called with what
+    it reports
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -39,6 +43,7 @@ class Giver:
         self._room = asyncio.Event()  # of all who wait for it
         self.ready = asyncio.Event()
         self.closed = asyncio.Event()
+        self.on_report: Callable[[bytes], None] = lambda report: None
         asyncio.get_running_loop().add_reader(end, self._read)
 
     @property
@@ -79,7 +84,9 @@ class Giver:
             return
         except OSError:
             message = b""
-        if message:
+        if message.startswith(_REPORT):
+            self.on_report(message.removeprefix(_REPORT))
+        elif message:
             self._ended = int(message)
             self.ready.set()
         else:
@@ -121,6 +128,11 @@ class Taker:
         if not self._tells:
             self._tells = True
             asyncio.get_running_loop().call_soon(self._tell)
+
+    def report(self, text: bytes) -> None:
+        """Says something of this process; not where the other end does not keep up, or is gone."""
+        with suppress(OSError):
+            self._end.send(_REPORT + text)
 
     def _tell(self) -> None:
         loop = asyncio.get_running_loop()

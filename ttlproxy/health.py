@@ -23,8 +23,7 @@ class Health:
         self.drains = False
 
     def why_not_live(self) -> str:
-        age_s = self._source.pulse.age_s()
-        return f"the event loop has been stuck for {age_s:.1f} s" if age_s > STUCK_S else ""
+        return self._source.pulse.why_not_live(STUCK_S)
 
     def why_not_started(self) -> str:
         return "" if self.accepts else "starting: clients are not accepted yet"

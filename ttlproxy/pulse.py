@@ -29,6 +29,11 @@ class Pulse:
             await asyncio.sleep(_EVERY_S)
             self.lag_ms.observe(max(self.age_s() - _EVERY_S, 0) * 1000)
 
+    def why_not_live(self, stuck_s: float) -> str:
+        """Empty unless the loop has not turned for so long."""
+        age_s = self.age_s()
+        return f"the event loop has been stuck for {age_s:.1f} s" if age_s > stuck_s else ""
+
     def age_s(self) -> float:
         """How long ago the last beat was."""
         return time.monotonic() - self._beat_s

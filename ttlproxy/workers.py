@@ -14,10 +14,12 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from functools import partial
 from random import uniform
 from typing import Final
 
 from ttlproxy.config import Settings
+from ttlproxy.crew import Crew
 from ttlproxy.entrance import Limit, refusal
 from ttlproxy.errors import WorkerError
 from ttlproxy.handover import Giver, channel
@@ -34,12 +36,14 @@ class Workers:
     """The processes that serve, and the socket that they have their clients from.
 
     address: where that is, once it is there, with the port where any was asked for
+    crew: how they do
     """
 
     def __init__(self, settings: Settings) -> None:
         """`settings`: those of each worker."""
         self._settings = settings
         self.address = settings.listen
+        self.crew = Crew()
         self._listener = Listener(
             settings.listen, settings.unix_socket_perm, settings.tcp_keepalive
         )
@@ -65,6 +69,7 @@ class Workers:
         """Once all of them serve: accepts. Raises OSError."""
         await self._until_serving(self._settings.workers)
         self.address = await self._listener.hand_over(self._give)
+        self.crew.accepts = True
 
     async def stop(self) -> None:
         """Accepts nobody; each worker lets what is in flight finish, and then ends."""
@@ -98,12 +103,15 @@ class Workers:
                 giver.finish()
             serving = asyncio.create_task(self._when_serving(giver))
             code = await process.wait()
+            await giver.closed.wait()  # and its last words have been read
             await cancel(serving)
             del self._givers[process]
+            self.crew.lost(process.pid)
             if self._stops:
                 return
             if not (giver.ready.is_set() or self._listener.accepts):
                 raise WorkerError(f"a worker has ended before it served, with {code}")
+            self.crew.replaced += 1
             log.error("worker %d has ended by itself, with %d: it is replaced", process.pid, code)
             await asyncio.sleep(uniform(*_PAUSE_S))
 
@@ -134,10 +142,13 @@ class Workers:
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,  # a terminal's Ctrl-C is for this process
             )
-        return process, Giver(ours)
+        giver = Giver(ours)
+        giver.on_report = partial(self.crew.heard, process.pid)
+        return process, giver
 
     async def _give(self, client: socket.socket) -> None:
         if self._limit.reached(sum(giver.clients for giver in self._givers.values())):
+            self.crew.refused += 1
             with client, suppress(OSError):
                 client.send(refusal(self._settings))
             return

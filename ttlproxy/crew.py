@@ -1,0 +1,98 @@
+"""How several processes do, as each tells from time to time: what `health` answers, of all of them.
+
+What a process has counted stays in the sum when it has ended, so that no counter goes down.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Final, NamedTuple
+
+from ttlproxy.figures import Report, lasting, total
+from ttlproxy.health import STUCK_S, Health
+from ttlproxy.pulse import Pulse
+
+# How often each tells.
+EVERY_S: Final = 0.5
+# Stands for those that have ended, where the others have their pids.
+_ENDED: Final = 0
+
+
+class _Told(NamedTuple):
+    """The last that a process has told, and when, by our clock in s."""
+
+    at_s: float
+    why_not_ready: str
+    report: Report
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self.at_s
+
+
+def told(health: Health) -> bytes:
+    """What a process says of itself, for `Crew.heard`."""
+    return json.dumps([health.why_not_ready(), health.report()]).encode()
+
+
+class Crew:
+    """Of all workers, and of the process that listens.
+
+    pulse: of the latter; accepts: clients may come; drains: those that are here are let go;
+    refused: clients that no worker was given; replaced: workers that have ended by themselves
+    """
+
+    def __init__(self) -> None:
+        self.pulse = Pulse()
+        self.accepts = False
+        self.drains = False
+        self.refused = 0
+        self.replaced = 0
+        self._told: dict[int, _Told] = {}  # never changed, for other threads look: replaced
+
+    def heard(self, pid: int, message: bytes) -> None:
+        """A worker has told of itself."""
+        self._told = {**self._told, pid: _Told(time.monotonic(), *json.loads(message))}
+
+    def lost(self, pid: int) -> None:
+        """A worker has ended."""
+        now = dict(self._told)
+        if last := now.pop(pid, None):
+            before = now.get(_ENDED, last._replace(report={})).report
+            now[_ENDED] = last._replace(report=total([before, lasting(last.report)]))
+            self._told = now
+
+    def why_not_live(self) -> str:
+        """One that is stuck is one too many: its clients wait."""
+        if why_not := self.pulse.why_not_live(STUCK_S):
+            return why_not
+        for pid, last in self._working().items():
+            if last.age_s > STUCK_S:
+                return f"worker {pid} has been stuck for {last.age_s:.1f} s"
+        return ""
+
+    def why_not_started(self) -> str:
+        return "" if self.accepts else "starting: clients are not accepted yet"
+
+    def why_not_ready(self) -> str:
+        """While one is ready it has all new clients."""
+        if self.drains:
+            return "draining: the proxy is about to end"
+        reasons = [last.why_not_ready for last in self._working().values()]
+        if not all(reasons):
+            return self.why_not_started()
+        return f"no worker is ready: {reasons[0]}" if reasons else "no worker is there"
+
+    def report(self) -> Report:
+        ours: Report = {
+            "ttlproxy_connections_refused_total": self.refused,
+            "ttlproxy_workers_replaced_total": self.replaced,
+        }
+        found = total([ours, *(last.report for last in self._told.values())])
+        ages = [last.age_s for last in self._working().values()]
+        found["ttlproxy_heartbeat_age_seconds"] = max(self.pulse.age_s(), *ages, 0)
+        return found
+
+    def _working(self) -> dict[int, _Told]:
+        return {pid: last for pid, last in self._told.items() if pid != _ENDED}
