@@ -71,6 +71,16 @@ def test_what_a_worker_has_counted_outlives_it(crew: Proxy, admin: Pages) -> Non
         becomes(admin, 3, ACCEPTED)
 
 
+def test_clients_that_no_worker_was_given_are_counted(
+    redis_server: Server, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(redis_server.url, "--workers", "2", "--max-clients", "1", *FLAGS)
+    with Connection(proxy.port) as client, Connection(proxy.port) as refused:
+        assert client.ask("PING") == b"+PONG\r\n"
+        assert b"max number of clients" in refused.read_to_end()
+        becomes(pages(proxy), 1, "ttlproxy_connections_refused_total")
+
+
 def test_a_worker_that_is_stuck_is_not_live(crew: Proxy, admin: Pages) -> None:
     assert admin.get("/livez").status == 200
     with Connection(crew.port) as client:
