@@ -126,7 +126,7 @@ class _Reader:
             value.elements = _ELEMENTS.get(type_, _string)(content)
         for element, score in zip(scores[::2], scores[1::2], strict=True):
             if element in value and type_ != "string":
-                value.deadlines[element] = int(score)
+                value.deadlines[element] = int(float(score))
             else:
                 self.faults.append(f"{key!r}: a deadline for {element!r}, which is gone")
         if scores and not _together(expires_ms, index_expires_ms):

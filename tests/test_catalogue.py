@@ -25,7 +25,6 @@ from tests.redis_client import Client
 from tests.require import absent
 from tests.servers import Proxy
 from ttlproxy.commands.arguments import Argument, arguments
-from ttlproxy.commands.catalogue import glob
 from ttlproxy.commands.rules import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 
@@ -262,25 +261,6 @@ def test_who_may_run_no_script_is_told_of_redis_own_commands(
     assert scriptless.ask("AUTH", "scriptless", "word") == b"OK"
     assert scriptless.ask("COMMAND", "COUNT") == count
     assert scriptless.ask("COMMAND", "INFO", "httlfield") == [None]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "name", "matches"),
-    [
-        (b"h*", b"hget", True),
-        (b"H?et", b"hget", True),
-        (b"h.*", b"hget", False),
-        (b"[a-h]get", b"hget", True),
-        (b"[^h]get", b"hget", False),
-        (b"h\\*", b"h*", True),
-        (b"h\\*", b"hget", False),
-        (b"[z-a]", b"b", False),
-        (b"[h", b"[h", True),
-        (b"", b"hget", False),
-    ],
-)
-def test_a_pattern_is_read_as_redis_reads_it(pattern: bytes, name: bytes, matches: bool) -> None:
-    assert bool(glob(pattern).fullmatch(name)) is matches
 
 
 def test_forms_become_arguments() -> None:

@@ -52,9 +52,11 @@ class Keys:
         "announcement_prefix",
         "channel",
         "fixed",
+        "keeping",
         "layout",
         "lease",
         "prefix",
+        "rules",
         "schedule",
     )
 
@@ -63,8 +65,11 @@ class Keys:
         self.schedule = prefix + b"schedule"
         self.lease = prefix + b"lease"
         self.layout = prefix + b"layout"
-        # All that may exist beside indexes and schedules: in database 0, but for a SWAPDB.
-        self.fixed = (self.lease, self.layout)
+        self.rules = prefix + b"rules"
+        # The data keys of which elements are kept for TAKE.
+        self.keeping = prefix + b"keeping"
+        # All that may exist once in a database beside its schedule.
+        self.fixed = (self.lease, self.layout, self.rules, self.keeping, prefix + b"counts")
         self.announcement_prefix = prefix + b"!"
         self.channel = prefix + b"!proxies"
         self._tags = _tags()
@@ -74,6 +79,10 @@ class Keys:
         if b"{" in key and _tag(key):
             return self.prefix + b"t:" + key
         return b"%s{%s}:%s" % (self.prefix, self._tags[crc_hqx(key, 0) % SLOTS], key)
+
+    def kept(self, key: bytes) -> bytes:
+        """Where elements of `key` wait for TAKE."""
+        return b"%skept:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.
@@ -94,6 +103,15 @@ class Keys:
         if not (name.startswith(said) and one.isdigit() and other.isdigit()):
             return None
         return int(one), int(other)
+
+    def ruled(self, name: bytes) -> tuple[int, bool] | None:
+        """The database of an announcement `<prefix>!rules:<db>:<1 or 0>`, and whether a rule there
+        counts how often an element is handed on; None for any other name."""
+        said = self.announcement_prefix + b"rules:"
+        db, _, counts = name.removeprefix(said).partition(b":")
+        if not (name.startswith(said) and db.isdigit()):
+            return None
+        return int(db), counts == b"1"
 
     def is_internal(self, name: bytes) -> bool:
         """Whether `name` belongs to ttlproxy and not to its users."""

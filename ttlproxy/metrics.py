@@ -18,17 +18,20 @@ class Metrics:
     """What the proxy has done since it was started.
 
     clients: now connected; accepted, refused: clients; held: chunks that waited for a reap;
-    reaped_elements: by type; lag_ms: of each of them, how late the earliest of its key went that
-    went with it; reap_call_ms: how long each call of the reap script took Redis; swept_entries:
-    index entries whose element was gone; parked: keys that Redis refuses to let be reaped, now;
-    refusals: requests of the proxy's own to which Redis has answered an error; gone: clients, by
-    who ended it: client, redis, or we: refused, held (for longer than hold_max), drained, cut_off
-    (as the drain took too long), error.
+    reaped_elements: by type; fired_elements: handed on, as rules of ONEXPIRE say, by action;
+    buried_elements: those of them that had been too often; lag_ms: of each of the reaped, how late
+    the earliest of its key went that went with it; reap_call_ms: how long each call of the reap
+    script took Redis; swept_entries: index entries whose element was gone; parked: keys that Redis
+    refuses to let be reaped, now; refusals: requests of the proxy's own to which Redis has answered
+    an error; gone: clients, by who ended it: client, redis, or we: refused, held (for longer than
+    hold_max), drained, cut_off (as the drain took too long), error.
     """
 
     __slots__ = (
         "accepted",
+        "buried_elements",
         "clients",
+        "fired_elements",
         "gone",
         "held",
         "lag_ms",
@@ -51,6 +54,8 @@ class Metrics:
         self.reaped_elements: Counter[str] = Counter()
         self.lag_ms = Histogram(_LAGS)
         self.reap_call_ms = Histogram(_CALLS)
+        self.fired_elements: Counter[str] = Counter()
+        self.buried_elements = 0
         self.gone: Counter[str] = Counter()
 
     def reaped(self, kind: str, count: int, late_ms: int) -> None:
@@ -58,3 +63,8 @@ class Metrics:
         if count:
             self.reaped_elements[kind] += count
             self.lag_ms.observe(late_ms, count)
+
+    def fired(self, verb: str, count: int, buried: int) -> None:
+        """`count` elements were handed on, `buried` of them as they had been too often."""
+        self.fired_elements[verb.lower()] += count
+        self.buried_elements += buried

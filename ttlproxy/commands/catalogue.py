@@ -5,12 +5,12 @@ request for one of the two becomes.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ttlproxy.commands.descriptions import acl_categories, docs, reads, row
 from ttlproxy.commands.spec import Call, Survey, Virtual
+from ttlproxy.glob import matching
 
 Args = Sequence[bytes]
 Words: TypeAlias = tuple[bytes, ...]
@@ -86,7 +86,7 @@ class Catalogue:
         if by == b"ACLCAT":
             return self._of(value)
         if by == b"PATTERN":
-            pattern = glob(value)
+            pattern = matching(value, in_any_case=True)
             return [name for name in self._virtuals if pattern.fullmatch(name)]
         return []
 
@@ -134,27 +134,3 @@ _SUBCOMMANDS: dict[bytes, Callable[[Catalogue, Args], Call | Words | None]] = {
     b"GETKEYS": Catalogue._keys,
     b"GETKEYSANDFLAGS": Catalogue._keys,
 }
-
-
-def glob(pattern: bytes) -> re.Pattern[bytes]:
-    """A pattern as Redis reads it, in any case (src/util.c, stringmatchlen)."""
-    found, rest = b"", pattern
-    while rest:
-        head, rest = rest[:1], rest[1:]
-        if head in b"*?":
-            found += {b"*": b".*", b"?": b"."}[head]
-        elif head == b"[" and (group := _GROUP.match(rest)):
-            found += b"[%s%s]" % (group[1], re.sub(rb"([\\\[&|~])", rb"\\\1", group[2]))
-            rest = rest[group.end() :]
-        else:
-            if head == b"\\" and rest:
-                head, rest = rest[:1], rest[1:]
-            found += re.escape(head)
-    try:
-        return re.compile(found, re.DOTALL | re.IGNORECASE)
-    except re.error:  # a range that ends before it begins
-        return _NOTHING
-
-
-_NOTHING = re.compile(rb"(?!)")
-_GROUP = re.compile(rb"(\^?)([^\]]+)\]")

@@ -26,6 +26,7 @@ from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.reaps import Ask, Reap, SessionReaps
 from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.status import section
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.link.waits import Waits
@@ -88,7 +89,10 @@ class Link:
         self.tried = asyncio.Event()
         self.upstream = upstream
         self.refusals = Refusals(metrics)
-        self.reap = Reap(self.caller, self.registry, self.clock, metrics, self.refusals)
+        self.rulebook = Rulebook(self.keys, self._counting)
+        self.reap = Reap(
+            self.caller, self.registry, self.clock, metrics, self.refusals, self.rulebook
+        )
         self.sweep = Sweep(self.caller, metrics, self.refusals)
         self.waits = Waits(upstream, settings.connect_timeout)
         self.on_ghosts: Callable[[Iterable[Place]], None] = lambda places: None
@@ -178,6 +182,7 @@ class Link:
                 self.keys,
                 self.registry.announced,
                 self._swapped,
+                self.rulebook.changed,
                 self._flushed,
                 self._greeted,
                 on_loss,
@@ -241,7 +246,11 @@ class Link:
         self.rights.suit(grants(found, "ACL", "CAT"))
         (events,) = await run(redis, [(0, _EVENTS)])
         names = {native.name for native in found}
-        traits = Traits(names >= _HASH_DEADLINES, _version(server) >= _SUBKEY_EVENTS)
+        traits = Traits(
+            names >= _HASH_DEADLINES,
+            _version(server) >= _SUBKEY_EVENTS,
+            counting=self.scripts.traits.counting,
+        )
         self.scripts.suit(traits.notifying(_setting(events)))
         await self._load_scripts(redis)
 
@@ -265,9 +274,11 @@ class Link:
     async def _load(self, redis: Redis) -> None:
         """Reads all schedules into the registry, while announcements go on arriving."""
         self._reload = False
+        self.rulebook.forget_all()
         self.registry.begin_load()
         for db in await self._databases(redis):
             try:
+                await self.rulebook.learn(redis, db)
                 await self._load_schedule(redis, db)
             except ResponseError as refusal:
                 self._unread(db, refusal)
@@ -332,6 +343,15 @@ class Link:
             self.registry.beat()
             if self._reload or await self._is_bloated(redis):
                 await self._load(redis)
+            await self._learn_rules(redis)
+
+    async def _learn_rules(self, redis: Redis) -> None:
+        """What has changed of the rules. Where Redis refuses, those who need them are told."""
+        for db in self.rulebook.unread:
+            try:
+                await self.rulebook.learn(redis, db)
+            except ResponseError as refusal:
+                self.refusals.note(f"to read the rules of database {db}", refusal)
 
     async def _learn_users(self, redis: Redis) -> None:
         """Who may run scripts. Redis logs each refusal of ACL LIST, so one is enough."""
@@ -381,10 +401,16 @@ class Link:
     def _swapped(self, one: int, other: int) -> None:
         """Two databases change places: until they are read anew, each has the keys of both."""
         self.registry.swapped(one, other)
+        self.rulebook.forget(one, other)
         self._reload = True
+
+    def _counting(self, counts: bool) -> None:
+        """Whether scripts have to forget how often an element was handed on when it goes."""
+        self.scripts.suit(self.scripts.traits._replace(counting=counts))
 
     def _flushed(self) -> None:
         """Any key may be gone. What is known too much costs reaps until it is read anew."""
+        self.rulebook.forget_all()
         self._reload = True
 
 

@@ -35,8 +35,9 @@ class Pushes:
     """The push connection.
 
     on_announcement(db, key, deadline_ms) is called for each announcement, on_swap(db, db) when two
-    databases change places, on_flush() when Redis says that any key may be gone, on_hello() when
-    another proxy is about to serve, on_loss() once when the connection ends.
+    databases change places, on_rules(db, counts) when the rules of a database change, on_flush()
+    when Redis says that any key may be gone, on_hello() when another proxy is about to serve,
+    on_loss() once when the connection ends.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Pushes:
         keys: Keys,
         on_announcement: Callable[[int, bytes, int], None],
         on_swap: Callable[[int, int], None],
+        on_rules: Callable[[int, bool], None],
         on_flush: Callable[[], None],
         on_hello: Callable[[], None],
         on_loss: Callable[[], None],
@@ -51,6 +53,7 @@ class Pushes:
         self._keys = keys
         self._on_announcement = on_announcement
         self._on_swap = on_swap
+        self._on_rules = on_rules
         self._on_flush = on_flush
         self._on_hello = on_hello
         self._on_loss = on_loss
@@ -106,6 +109,8 @@ class Pushes:
                 self._on_announcement(db, key, deadline_ms)
             elif databases := self._keys.swapped(name):
                 self._on_swap(*databases)
+            elif ruled := self._keys.ruled(name):
+                self._on_rules(*ruled)
 
     def _connect(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> socket.socket:
         """Runs in a thread: a few requests, each with its reply, then tracking."""

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 
+from ttlproxy.actions import Action
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.errors import UpstreamError
@@ -20,6 +21,7 @@ from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
@@ -29,6 +31,7 @@ _LEAST = 16
 # Keys of one call of the script. Each costs 8 us where few elements are due, a call alone 25 us.
 _TOGETHER = 64
 _BACKOFF = Backoff(cap=0.5, base=0.01)
+_NO_ACTION = Action(b"", b"", b"")
 
 
 Due: TypeAlias = Callable[
@@ -49,6 +52,32 @@ class Outcome(NamedTuple):
     refused: dict[Place, ResponseError]
 
 
+class _Batch(NamedTuple):
+    """What one call of the script is for: at most `limit` elements of each key.
+
+    actions: of each key, where one of them has a rule
+    """
+
+    db: int
+    keys: tuple[bytes, ...]
+    limit: int
+    version: bytes
+    actions: tuple[Action | None, ...]
+
+    @property
+    def places(self) -> list[Place]:
+        return [(self.db, key) for key in self.keys]
+
+    @property
+    def call(self) -> Call:
+        ruled = any(self.actions)
+        found = [action or _NO_ACTION for action in self.actions] if ruled else []
+        dests = dict.fromkeys(key for action in found for key in action.keys)
+        words = (word for action in found for word in action)
+        head = (b"%d" % self.limit, self.version, b"%d" % len(self.keys))
+        return Call("reap", (*self.keys, *dests), (*head, *words))
+
+
 class Reap:
     """The reap script: called for a number of keys at once, its answers written down."""
 
@@ -59,8 +88,10 @@ class Reap:
         clock: ServerClock,
         metrics: Metrics,
         refusals: Refusals,
+        rulebook: Rulebook,
     ) -> None:
         self._caller = caller
+        self._rulebook = rulebook
         self._registry = registry
         self._clock = clock
         self._metrics = metrics
@@ -76,14 +107,30 @@ class Reap:
             self._registry.reaping(place)
         outcome = Outcome(set(), set(), {})
         try:
+            known = await self._with_rules(redis, limits, outcome)
             # Where one of many is refused, all are, until each is asked for alone.
-            alone = await self._ask(redis, limits, _TOGETHER, sent, outcome)
+            alone = await self._ask(redis, known, _TOGETHER, sent, outcome)
             if alone:
                 await self._ask(redis, alone, 1, sent, outcome)
             return outcome
         finally:
             for place in limits:
                 self._registry.no_longer_reaping(place)
+
+    async def _with_rules(
+        self, redis: Redis, limits: dict[Place, int], outcome: Outcome
+    ) -> dict[Place, int]:
+        """Those of the places where the rules are known, which are read where they are not."""
+        refused: dict[int, ResponseError] = {}
+        for db in {db for db, _ in limits}:
+            try:
+                await self._rulebook.learn(redis, db)
+            except ResponseError as refusal:
+                refused[db] = refusal
+        for place in limits:
+            if place[0] in refused:
+                self._refuse(place, refused[place[0]], outcome)
+        return {place: limit for place, limit in limits.items() if place[0] not in refused}
 
     async def _ask(
         self,
@@ -94,52 +141,65 @@ class Reap:
         outcome: Outcome,
     ) -> dict[Place, int]:
         """Calls for so many keys at a time; gives what was refused to several of them."""
-        calls = list(_calls(limits, together))
-        requests = [(db, self._words(db, keys, limit)) for db, keys, limit in calls]
+        batches = list(self._batches(limits, together))
+        words = self._caller.words
+        requests = [(batch.db, words(batch.call, b"%d" % batch.db)) for batch in batches]
         alone: dict[Place, int] = {}
-        for (db, keys, limit), reply in zip(calls, await run(redis, requests), strict=True):
-            places = [(db, key) for key in keys]
-            if error(reply) and len(places) > 1:
-                alone.update(dict.fromkeys(places, limit))
+        for batch, reply in zip(batches, await run(redis, requests), strict=True):
+            if error(reply) and len(batch.keys) > 1:
+                alone.update(dict.fromkeys(batch.places, batch.limit))
             else:
-                self._learn(places, reply, sent, outcome)
+                self._learn(batch, reply, sent, outcome)
         return alone
 
-    def _learn(self, places: list[Place], reply: object, sent: float, outcome: Outcome) -> None:
+    def _learn(self, batch: _Batch, reply: object, sent: float, outcome: Outcome) -> None:
         """Writes the answers of one call down."""
         if isinstance(reply, NoScriptError):
             self._caller.flushed()
-            outcome.more.update(places)
+            outcome.more.update(batch.places)
+            return
+        if reply is None:
+            self._rulebook.forget(batch.db)
+            outcome.more.update(batch.places)
             return
         if refusal := error(reply):
-            for place in places:
-                self._refusals.note(f"to reap in database {place[0]}", refusal)
-                outcome.refused[place] = refusal
+            for place in batch.places:
+                self._refuse(place, refusal, outcome)
             return
         now_ms, took_us, *answers = valid(reply)
         self._metrics.reap_call_ms.observe(took_us / 1000)
         self._clock.learn(now_ms, sent)
-        for place, answer in zip(places, answers, strict=True):
-            removed, first_ms, has_ghosts, kind, late_ms = answer
+        for number, (place, answer) in enumerate(zip(batch.places, answers, strict=True)):
+            if refusal := error(answer):
+                self._refuse(place, refusal, outcome)
+                continue
+            removed, first_ms, has_ghosts, kind, late_ms, fired, buried = answer
             self._registry.reaped(place, first_ms if first_ms >= 0 else None)
             self._metrics.reaped(kind.decode(), removed, late_ms)
+            if fired:
+                action = batch.actions[number]
+                assert action
+                self._metrics.fired(action.verb.decode(), fired, buried)
             if 0 <= first_ms < now_ms:
                 outcome.more.add(place)
             elif has_ghosts:
                 outcome.ghosts.add(place)
 
-    def _words(self, db: int, keys: tuple[bytes, ...], limit: int) -> tuple[bytes, ...]:
-        return self._caller.words(Call("reap", keys, (b"%d" % limit,)), b"%d" % db)
+    def _refuse(self, place: Place, refusal: ResponseError, outcome: Outcome) -> None:
+        self._refusals.note(f"to reap in database {place[0]}", refusal)
+        outcome.refused[place] = refusal
 
-
-def _calls(limits: dict[Place, int], together: int) -> Iterator[tuple[int, tuple[bytes, ...], int]]:
-    """(db, keys, limit) of each call, for at most so many keys."""
-    alike: dict[tuple[int, int], list[bytes]] = {}
-    for (db, key), limit in limits.items():
-        alike.setdefault((db, limit), []).append(key)
-    for (db, limit), keys in alike.items():
-        for at in range(0, len(keys), together):
-            yield db, tuple(keys[at : at + together]), limit
+    def _batches(self, limits: dict[Place, int], together: int) -> Iterator[_Batch]:
+        """What each call is for, of at most so many keys."""
+        alike: dict[tuple[int, int], list[bytes]] = {}
+        for (db, key), limit in limits.items():
+            alike.setdefault((db, limit), []).append(key)
+        for (db, limit), found in alike.items():
+            rules = self._rulebook.of(db)
+            for at in range(0, len(found), together):
+                keys = tuple(found[at : at + together])
+                actions = tuple(map(rules.of, keys)) if rules else ()
+                yield _Batch(db, keys, limit, rules.version, actions)
 
 
 class Ask:

@@ -21,6 +21,8 @@ def section(uptime_ms: float, registry: Registry, metrics: Metrics) -> bytes:
         "managed_keys": len(registry),
         "held_chunks": metrics.held,
         "reaped_elements": sum(metrics.reaped_elements.values()),
+        "fired_elements": sum(metrics.fired_elements.values()),
+        "buried_elements": metrics.buried_elements,
         "swept_entries": metrics.swept_entries,
         "refusals": metrics.refusals,
     }
@@ -30,4 +32,6 @@ def section(uptime_ms: float, registry: Registry, metrics: Metrics) -> bytes:
         lines.append(f"{name}:p50={times.at(50):g},p99={times.at(99):g},max={times.most:g}")
     for kind, count in sorted(metrics.reaped_elements.items()):
         lines.append(f"reaped_{kind}:elements={count}")
+    for verb, count in sorted(metrics.fired_elements.items()):
+        lines.append(f"fired_{verb}:elements={count}")
     return "".join(f"{line}\r\n" for line in ["# Ttlproxy", *lines]).encode()

@@ -102,6 +102,7 @@ def _script(name: str, prefix: bytes, traits: Traits) -> Script:
             f"local class = '{_TYPES.get(name.partition('_')[0], '')}' ",
             f"local events = '{traits.events}' ",
             f"local field_ttls = {str(traits.field_ttls).lower()} ",
+            f"local counting = {str(traits.counting).lower()} ",
             *_locals("KEYS", keys),
             *_locals("ARGV", argv),
         ]

@@ -1,12 +1,13 @@
 -- DBSIZE without internal keys.
--- KEYS: schedule fixed...
+-- KEYS: schedule keeping fixed...
 -- ARGV:
 -- RESULT: the command's
 -- include index
 -- Asked for first: EXISTS removes a lease that is past its time, which DBSIZE would count.
-local present = redis.call('EXISTS', unpack(KEYS))
+local present = redis.call('EXISTS', schedule, unpack(KEYS, first_fixed))
 local size = redis.pcall('DBSIZE')
 if type(size) == 'table' then
   return size
 end
-return size - index_count(schedule) - present
+-- For each key of which elements are kept there is a list of them.
+return size - index_count(schedule) - present - redis.call('SCARD', keeping)

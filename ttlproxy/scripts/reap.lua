@@ -1,18 +1,29 @@
 -- Removes elements past their deadline, of each key at most `limit`; of a long list more, which costs no
--- more. The only script that deletes for being due, whoever asks for it.
--- KEYS: schedule key...
--- ARGV: db limit
--- RESULT: now in ms; how long the script took in us; for each key
+-- more. The only script that deletes for being due, whoever asks for it. Where a rule says so, elements
+-- are handed on first.
+-- KEYS: schedule rules key...
+-- ARGV: db limit version count action...
+-- RESULT: nil where the rules are not of that version any more; else now in ms; how long the script
+--   took in us; for each key Redis's error where what is due cannot be handed on, or
 --   [removed, first deadline left in ms or -1, entries without an element: 1 or 0, type,
---    how late the earliest of those that were due is, in ms]
--- The keys are all data keys, then all their indexes.
+--    how late the earliest of those that were due is, in ms, handed on, of these too often]
+-- The keys are `count` data keys, then all destinations that are keys, then all their indexes. The
+-- actions are three words for each data key, the first '' where it has no rule; none without rules.
 -- include try
 -- include clock
 local data, index
 -- include index
 -- include finders
 -- include events
-local function all_by(command)
+local all = (#KEYS - first_key + 1) / 2
+-- How many elements this call may still hand on, at up to 10 us each.
+local fires_left = 250
+local fire
+if ARGV[first_action] then
+  -- include fire
+end
+
+local function by(command)
   return function(elements)
     local removed = 0
     batches(1, #elements, function(from, to)
@@ -54,9 +65,9 @@ local function remove_from_list(elements)
 end
 
 local removers = {
-  hash = all_by('HDEL'),
-  set = all_by('SREM'),
-  zset = all_by('ZREM'),
+  hash = by('HDEL'),
+  set = by('SREM'),
+  zset = by('ZREM'),
   list = remove_from_list,
 }
 local lengths = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN' }
@@ -76,39 +87,49 @@ local function tell(kind, due)
   notify(letter, 'expired', db, data, expired)
 end
 
-local function reap()
+local function reap(number)
   local kind, most = redis.call('TYPE', data).ok, limit
-  if kind == 'list' then
+  local fires = (ARGV[first_action + 3 * (number - 1)] or '') ~= ''
+  if fires then
+    most = math.min(most, fires_left)
+  elseif kind == 'list' then
     most = math.max(most, math.floor(redis.call('LLEN', data) / 8))
   end
   local due = removers[kind] and index_due(index, now, most)
   if not due or is_no_index(due) then
     index_drop(data, index, schedule)
-    return { 0, -1, 0, kind, 0 }
+    return { 0, -1, 0, kind, 0, 0, 0 }
   elseif due.err then
     failure = due
     return
   end
   local late = due[1] and now - index_first(index) or 0
+  local trouble, fired, buried = nil, 0, 0
+  if fires and due[1] then
+    due, trouble, fired, buried = fire(kind, due, number)
+  end
   tell(kind, due)
   -- Unlike elsewhere the elements go first: where that is refused, they keep their deadlines.
   local removed = removers[kind](due)
   batches(1, #due, function(from, to)
-    index_clear(index, unpack(due, from, to))
+    index_remove(index, unpack(due, from, to))
   end)
   if failure then
     return
   end
   local first = index_reschedule(data, index, schedule, now)
   local ghosts = redis.call('ZCARD', index) > redis.call(lengths[kind], data)
-  return { removed, first or -1, ghosts and 1 or 0, kind, late }
+  return trouble or { removed, first or -1, ghosts and 1 or 0, kind, late, fired, buried }
 end
 
-local count = (#KEYS - first_key + 1) / 2
+if (redis.call('HGET', rules, 'version') or '') ~= version then
+  return false
+end
 local reaped = { now, 0 }
-for i = first_key, first_key + count - 1 do
-  data, index, looked_for = KEYS[i], KEYS[i + count], {}
-  reaped[#reaped + 1] = reap()
+for number = 1, count do
+  local at = first_key + number - 1
+  data, index, looked_for = KEYS[at], KEYS[at + all], {}
+  reaped[#reaped + 1] = reap(number)
   if failure then
     return failure
   end

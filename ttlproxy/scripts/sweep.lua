@@ -34,7 +34,7 @@ local dropped = 0
 for _, element in ipairs(elements) do
   local found = find(element)
   if not found or found == 0 then
-    dropped = dropped + redis.call('ZREM', index, element)
+    dropped = dropped + index_clear(index, element)
   end
 end
 index_reschedule(data, index, schedule, now)

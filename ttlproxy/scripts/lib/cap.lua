@@ -34,7 +34,7 @@ local function let_go(over, written, gone, past)
     choose(elements)
   end
   for _, element in ipairs(chosen) do
-    index_set(index, element, now - 1)
+    index_evict(index, element, now)
   end
   if chosen[1] then
     index_was_set(db, prefix, data, index, schedule, now, before, now - 1)

@@ -11,6 +11,11 @@ local function index_get(index, element)
   return score and tonumber(score)
 end
 
+-- Of each element, as text; false where it has none.
+local function index_scores(index, elements)
+  return redis.call('ZMSCORE', index, unpack(elements))
+end
+
 local function index_first(index)
   local head = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
   return head[2] and tonumber(head[2])
@@ -64,9 +69,32 @@ local function index_set(index, element, deadline)
   return try('ZADD', index, ms(deadline), element)
 end
 
+-- An element has to make room: the half tells it from those whose time has come.
+local function index_evict(index, element, now)
+  announce_guard()
+  return try('ZADD', index, string.format('%.1f', now - 1.5), element)
+end
+
 -- Returns how many of the elements had a deadline.
-local function index_clear(index, ...)
+local function index_remove(index, ...)
   return try('ZREM', index, ...)
+end
+
+-- What lib/counts.lua calls an element.
+local function count_name(index, element)
+  return #index .. ':' .. index .. element
+end
+
+-- The same where that is the end of them, or of their deadlines: they begin anew.
+local function index_clear(index, ...)
+  if counting then
+    local names = {}
+    for i, element in ipairs({ ... }) do
+      names[i] = count_name(index, element)
+    end
+    try('ZREM', prefix .. 'counts', unpack(names))
+  end
+  return index_remove(index, ...)
 end
 
 -- The same for one element that stays. Returns whether the server has published that, as well.
@@ -78,6 +106,11 @@ end
 -- for scripts whose first write would otherwise be one that a full server allows.
 local function index_guard(index)
   try('ZADD', index, 'XX', 'GT', 0, '')
+end
+
+-- Where elements wait for TAKE, in the slot of the index.
+local function kept_name(index)
+  return prefix .. 'kept:' .. string.sub(index, #prefix + 1)
 end
 
 -- The name of a key that never exists, in the slot of the index.

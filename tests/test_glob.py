@@ -1,0 +1,62 @@
+"""Patterns are read as Redis reads them, and what their stars match is found without searching."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.redis_client import Client
+from ttlproxy.glob import matching, stars
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        (b"h*", b"hget", True),
+        (b"H?et", b"hget", True),
+        (b"h.*", b"hget", False),
+        (b"[a-h]get", b"hget", True),
+        (b"[^h]get", b"hget", False),
+        (b"h\\*", b"h*", True),
+        (b"h\\*", b"hget", False),
+        (b"[z-a]", b"b", False),
+        (b"[h", b"[h", True),
+        (b"", b"hget", False),
+    ],
+)
+def test_a_pattern_is_read_as_redis_reads_it(pattern: bytes, name: bytes, matches: bool) -> None:
+    assert bool(matching(pattern, in_any_case=True).fullmatch(name)) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "captured"),
+    [
+        (b"held:*", b"held:7", (b"7",)),
+        (b"*:*", b"a:b:c", (b"a", b"b:c")),
+        (b"a*b*c", b"aXbYbZc", (b"X", b"YbZ")),
+        (b"**", b"any\n\xff", (b"any\n\xff",)),
+        (b"\\**", b"*7", (b"7",)),
+        (b"a*a", b"a", None),
+        (b"A*", b"a", None),
+    ],
+)
+def test_each_star_gives_what_it_matched(
+    pattern: bytes, key: bytes, captured: tuple[bytes, ...] | None
+) -> None:
+    found = matching(pattern).fullmatch(key)
+    assert (found and found.groups()) == captured
+    assert stars(pattern) == (len(captured) if captured else 1)
+
+
+def test_many_stars_are_matched_without_a_search() -> None:
+    """A search would outlast the limit that every test has."""
+    assert not matching(b"*a" * 20 + b"b").fullmatch(b"a" * 5000)
+
+
+@given(st.text("ab*?", max_size=8), st.lists(st.text("ab", max_size=8), min_size=1, max_size=5))
+def test_redis_finds_the_same_keys(direct: Client, pattern: str, names: list[str]) -> None:
+    found = [name for name in names if matching(pattern.encode()).fullmatch(name.encode())]
+    direct.ask("FLUSHALL")
+    direct.ask("MSET", *(word for name in names for word in (name, 1)))
+    assert {name.encode() for name in found} == set(direct.ask("KEYS", pattern))

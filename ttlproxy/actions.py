@@ -1,0 +1,112 @@
+"""What becomes of elements at their deadline: the rules of ONEXPIRE, as they stand in Redis.
+
+Each is a field of a hash in its database, `:` and the pattern, whose value is a row of netstrings:
+how it is done, the destination, that of what has been handed on too often, then the words as the
+client gave them. Another field, `version`, changes with each rule, and only ever grows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ttlproxy.glob import matching
+
+_MARK = re.compile(rb"%([K1-9])")
+_VERSION = b"version"
+_BY_NAME = frozenset({b"PUBLISH", b"SPUBLISH", b"KEEP"})
+
+
+class Action(NamedTuple):
+    """What is done with elements of one key.
+
+    how: the verb, the payload or `-`, how often at most or 0, and the words of XADD's trimming
+    dest: a key, or a channel; rest: the same, for what has been handed on too often
+    """
+
+    how: bytes
+    dest: bytes
+    rest: bytes
+
+    @property
+    def verb(self) -> bytes:
+        return self.how.partition(b" ")[0]
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is counted how often an element is handed on."""
+        return self.how.split(b" ")[2] != b"0"
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """The destinations that are keys."""
+        if self.verb in _BY_NAME:
+            return ()
+        return (self.dest, self.rest) if self.counts else (self.dest,)
+
+
+def marks(template: bytes) -> set[bytes]:
+    """What stands behind each `%` that will be replaced: `K`, or the number of a star."""
+    return set(_MARK.findall(template))
+
+
+def filled(template: bytes, key: bytes, captured: Iterable[bytes]) -> bytes:
+    """A destination with `%K` replaced by the key and `%1` to `%9` by what the stars matched."""
+    values = {b"K": key} | {b"%d" % number: word for number, word in enumerate(captured, 1)}
+    return _MARK.sub(lambda mark: values.get(mark[1], mark[0]), template)
+
+
+def written(action: Action, words: Iterable[bytes]) -> bytes:
+    """A rule as it stands in Redis."""
+    return b"".join(b"%d:%s" % (len(word), word) for word in (*action, *words))
+
+
+def _read(rule: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(rule):
+        colon = rule.index(b":", at)
+        begin, at = colon + 1, colon + 1 + int(rule[at:colon])
+        yield rule[begin:at]
+
+
+class Actions:
+    """The rules of one database; `version` is b"" where there are none."""
+
+    def __init__(self, fields: Mapping[bytes, bytes]) -> None:
+        """`fields`: of the hash."""
+        self.version = fields.get(_VERSION, b"")
+        rules = {
+            name[1:]: Action(*list(_read(rule))[:3])
+            for name, rule in fields.items()
+            if name.startswith(b":")
+        }
+        self.counts = any(action.counts for action in rules.values())
+        self._named = rules
+        # The longest first, and of the same length in the order of their bytes.
+        self._matching = [
+            (matching(pattern), rules[pattern])
+            for pattern in sorted(rules, key=lambda pattern: (-len(pattern), pattern))
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._named)
+
+    def of(self, key: bytes) -> Action | None:
+        """What is done with the elements of a key, None where they are deleted and no more.
+
+        A rule whose pattern is the key's very name wins, then the longest pattern.
+        """
+        exact = self._named.get(key)
+        if exact is not None:
+            found = matching(key).fullmatch(key)
+            return _for(exact, key, found.groups() if found else ())
+        for pattern, action in self._matching:
+            if found := pattern.fullmatch(key):
+                return _for(action, key, found.groups())
+        return None
+
+
+def _for(action: Action, key: bytes, captured: Iterable[bytes]) -> Action:
+    stars = list(captured)
+    return Action(action.how, filled(action.dest, key, stars), filled(action.rest, key, stars))

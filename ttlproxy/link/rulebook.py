@@ -1,0 +1,67 @@
+"""The rules of ONEXPIRE in each database, as far as this proxy has read them.
+
+A script that acts on them is told their version, and refuses any but that of now: what is known here
+may be old, and does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from redis.asyncio import Redis
+
+from ttlproxy.actions import Actions
+from ttlproxy.keys import Keys
+from ttlproxy.link.pipeline import run, valid
+
+_NONE = Actions({})
+
+
+class Rulebook:
+    """Rules by database; `on_counting(counts)` is told whether any may have a MAX."""
+
+    def __init__(self, keys: Keys, on_counting: Callable[[bool], None]) -> None:
+        self._keys = keys
+        self._on_counting = on_counting
+        self._known: dict[int, Actions] = {}
+        self._changed: set[int] = set()
+        self._changes = 0
+
+    def of(self, db: int) -> Actions:
+        """Those that are known of a database."""
+        return self._known.get(db, _NONE)
+
+    @property
+    def unread(self) -> list[int]:
+        """Databases whose rules have changed since they were read."""
+        return sorted(self._changed)
+
+    async def learn(self, redis: Redis, db: int) -> None:
+        """Reads the rules of a database, unless they are known. Raises redis-py's RedisError."""
+        while db not in self._known:
+            changes = self._changes
+            (reply,) = await run(redis, [(db, (b"HGETALL", self._keys.rules))])
+            if changes == self._changes:
+                self._learnt(db, Actions(valid(reply)))
+
+    def forget(self, *databases: int) -> None:
+        """The rules there are other ones now, or may be."""
+        self._changes += 1
+        self._changed.update(databases)
+        for db in databases:
+            self._known.pop(db, None)
+
+    def forget_all(self) -> None:
+        self.forget(*self._known)
+
+    def changed(self, db: int, counts: bool) -> None:
+        """They have just changed; `counts`: whether one of them has a MAX."""
+        self.forget(db)
+        if counts:
+            self._on_counting(True)
+
+    def _learnt(self, db: int, rules: Actions) -> None:
+        self._known[db] = rules
+        self._changed.discard(db)
+        if not self._changed:
+            self._on_counting(any(known.counts for known in self._known.values()))
