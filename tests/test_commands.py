@@ -41,7 +41,9 @@ def _lines(value: object) -> str:
 
 
 def _as_told(shown: str) -> str:
-    """As an example has it, in which of a number of ms that are left none has gone by."""
+    """As an example has it: it is the year 2026, and of a number of ms that are left none has
+    gone by."""
+    shown = re.sub(r"\b1\d{12}$", "1767225600000", shown, flags=re.MULTILINE)
     return re.sub(r"\b\d*9\d{4}$", _hundreds, shown, flags=re.MULTILINE)
 
 
@@ -67,6 +69,8 @@ def test_too_few_words_are_refused_in_redis_own_words(app: Connection, virtual: 
 
 @pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)
 def test_too_few_words_inside_a_transaction_abort_it(app: Connection, virtual: Virtual) -> None:
+    if virtual.min_words == 1:
+        pytest.skip("none are too few")
     assert app.ask("MULTI") == b"+OK\r\n"
     refused = (b"-ERR unknown command", b"-ERR wrong number of arguments")  # the server's own
     assert app.ask(virtual.name).startswith(refused)

@@ -67,6 +67,7 @@ _ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
     "target_index": lambda keys, data: (keys.index(data[1]),),
     "schedule": lambda keys, data: (keys.schedule,),
     "key...": lambda keys, data: (*data, *map(keys.index, data)),
+    "sample...": lambda keys, data: data,
     "rules": lambda keys, data: (keys.rules,),
     "keeping": lambda keys, data: (keys.keeping,),
     "kept": lambda keys, data: (keys.kept(data[0]),),

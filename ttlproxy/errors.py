@@ -104,6 +104,7 @@ TIMEOUT_OUT_OF_RANGE = b"ERR timeout is out of range"
 TIMEOUT_NEGATIVE = b"ERR timeout is negative"
 COUNT_TOO_SMALL = b"ERR count should be greater than 0"
 NOT_POSITIVE = b"ERR value is out of range, must be positive"
+SELF_DESTINATION = b"ERR the destination cannot be the key itself"
 BOUNDS = b"ERR LBOUND can't be greater than UBOUND"
 INFINITE_INCREMENT = b"ERR BYFLOAT increment cannot be Infinity"
 ENX_ALONE = b"ERR ENX flag requires an expiration"
@@ -142,6 +143,10 @@ def count_not_positive(many: str) -> bytes:
 
 def count_mismatch(many: str) -> bytes:
     return f"ERR The `num{many}` parameter must match the number of arguments".encode()
+
+
+def no_such_star(mark: bytes) -> bytes:
+    return b"ERR the pattern has no wildcard for %%%s in the destination" % mark
 
 
 def invalid_count(many: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _NOTHING = re.compile(rb"(?!)")
+_WILDCARD = re.compile(rb"\\(.)|\*+|\?|\[\^?[^\]]+\]", re.DOTALL)
 _GROUP = re.compile(rb"(\^?)([^\]]+)\]")
 
 
@@ -27,6 +28,16 @@ def matching(pattern: bytes, *, in_any_case: bool = False) -> re.Pattern[bytes]:
 def stars(pattern: bytes) -> int:
     """How many runs of stars it has."""
     return len(_between_stars(pattern)) - 1
+
+
+def sample(pattern: bytes, filler: bytes) -> bytes:
+    """A name with `filler` where the pattern has a star, and a byte of it for each other wildcard.
+
+    For who asks whether a pattern of an ACL covers this one, a filler that nobody thinks of.
+    """
+    return _WILDCARD.sub(
+        lambda found: found[1] or (filler if found[0][:1] == b"*" else filler[:1]), pattern
+    )
 
 
 def _between_stars(pattern: bytes) -> list[bytes]:

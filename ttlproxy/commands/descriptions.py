@@ -18,7 +18,7 @@ _CATEGORIES = {"sorted-set": "sortedset", "generic": "keyspace", "server": "conn
 
 def reads(virtual: Virtual) -> bool:
     """Whether it writes nothing."""
-    return all(spec.access == READ for spec in virtual.positions)
+    return bool(virtual.positions) and all(spec.access == READ for spec in virtual.positions)
 
 
 def acl_categories(virtual: Virtual) -> list[str]:
@@ -37,23 +37,22 @@ def _map(**entries: Any) -> dict[str, Any]:
 
 def row(virtual: Virtual) -> list[Any]:
     """Its row as Redis 7 has it; where the server is a 6.2, the script takes the first seven."""
-    spec = virtual.positions[0]
     flags = ["readonly"] if reads(virtual) else ["write"]
-    if virtual.sets_deadlines or spec.access == FILLED:
+    specs = virtual.positions
+    if virtual.sets_deadlines or FILLED in {spec.access for spec in specs[:1]}:
         flags.append("denyoom")
-    if spec.keyword:
+    if any(spec.keyword for spec in specs):
         flags.append("movablekeys")
     exact = len(virtual.forms) == 1 and "[" not in virtual.forms[0]
-    first = 0 if spec.keyword else spec.index
-    last = max(0 if each.keyword else each.index for each in virtual.positions)
+    places = [0 if spec.keyword else spec.index for spec in specs] or [0]
     return [
         virtual.name.lower(),
         virtual.min_words if exact else -virtual.min_words,
         _statuses(flags),
-        *(first, last, int(first > 0)),
+        *(places[0], max(places), int(places[0] > 0)),
         _statuses(acl_categories(virtual)),
         {"set": []},
-        {"set": [_key_spec(spec) for spec in virtual.positions]},
+        {"set": [_key_spec(spec) for spec in specs]},
         {"set": []},
     ]
 

@@ -9,6 +9,7 @@ from typing import Final
 from ttlproxy.commands import (
     deferrals,
     dialects,
+    firing,
     hashes,
     introspection,
     keyspace,
@@ -30,7 +31,16 @@ from ttlproxy.commands.spec import Override, Plan, Survey, Virtual
 _TABLES: Final = (hashes, sets, sorted_sets, lists)
 VIRTUALS: Final = {
     row.name: row
-    for table in (*_TABLES, leases, deferrals, leaderboards, limiters, introspection, dialects)
+    for table in (
+        *_TABLES,
+        firing,
+        leases,
+        deferrals,
+        leaderboards,
+        limiters,
+        introspection,
+        dialects,
+    )
     for row in table.VIRTUALS
 }
 LONGER: Final = {row.name: row for row in dialects.LONGER}

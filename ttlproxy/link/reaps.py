@@ -40,6 +40,10 @@ Due: TypeAlias = Callable[
 """Some of the keys in these databases that need attention at an instant: see Link.due."""
 
 
+class Undelivered(ResponseError):  # noqa: N818 - the name says it
+    """What a rule says cannot be done: due elements stay where they are, until it can."""
+
+
 class Outcome(NamedTuple):
     """What a reap has left.
 
@@ -171,7 +175,7 @@ class Reap:
         self._clock.learn(now_ms, sent)
         for number, (place, answer) in enumerate(zip(batch.places, answers, strict=True)):
             if refusal := error(answer):
-                self._refuse(place, refusal, outcome)
+                self._refuse(place, Undelivered(str(refusal)), outcome)
                 continue
             removed, first_ms, has_ghosts, kind, late_ms, fired, buried = answer
             self._registry.reaped(place, first_ms if first_ms >= 0 else None)
@@ -325,8 +329,10 @@ class SessionReaps:
             closed |= unread
             if not places:
                 break
-        # Before a replica nothing can be reaped: reads pass.
-        refused = {at: why for at, why in refused.items() if not isinstance(why, ReadOnlyError)}
+        # Before a replica nothing can be reaped, and what cannot be delivered is still there: reads
+        # pass.
+        passing = (ReadOnlyError, Undelivered)
+        refused = {at: why for at, why in refused.items() if not isinstance(why, passing)}
         closed |= {db: why for (db, _), why in refused.items()}
         for ask in asks:
             ask.served(refused, closed)

@@ -1,7 +1,7 @@
 """The rules of ONEXPIRE in each database, as far as this proxy has read them.
 
-A script that acts on them is told their version, and refuses any but that of now: what is known here
-may be old, and does no harm.
+A script that acts on them is told their version, and refuses any but that of now: what is known
+here may be old, and does no harm.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Rulebook:
             changes = self._changes
             (reply,) = await run(redis, [(db, (b"HGETALL", self._keys.rules))])
             if changes == self._changes:
-                self._learnt(db, Actions(valid(reply)))
+                words = valid(reply)
+                self._learnt(db, Actions(dict(zip(words[::2], words[1::2], strict=True))))
 
     def forget(self, *databases: int) -> None:
         """The rules there are other ones now, or may be."""

@@ -43,6 +43,8 @@ def _virtual(
     state.names(rule.keys(args), now_ms)
     if virtual.sets_deadlines:
         state.registry.pin(state.db, args[virtual.target])
+    if virtual.tells_all:
+        state.registry.expect()
     call, wait_ms = virtual.plan(args), virtual.waits(args)
     if wait_ms is not None and state.transaction is None and not state.silent:
         state.wait = Wait((state.db, args[1]), (state.db, args[virtual.target]), call, wait_ms)

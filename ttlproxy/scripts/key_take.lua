@@ -1,0 +1,21 @@
+-- TAKE: elements that were kept at their deadline, which are then gone from there.
+-- KEYS: data kept keeping
+-- ARGV: count
+-- A count of 0 is for all.
+-- RESULT: for each [element, value, deadline in ms], the earliest first
+-- include try
+local words = redis.pcall('LRANGE', kept, 0, 3 * count - 1)
+if words.err then
+  return words
+end
+if words[1] then
+  try('LTRIM', kept, #words, -1)
+  if redis.call('EXISTS', kept) == 0 then
+    try('SREM', keeping, data)
+  end
+end
+local found = {}
+for i = 1, #words, 3 do
+  found[#found + 1] = { words[i], words[i + 1], tonumber(words[i + 2]) }
+end
+return failure or found
