@@ -292,6 +292,20 @@ class Settings(BaseSettings):
     max_clients: int = Field(
         10_000, ge=1, description="clients at a time; the next is refused as by Redis's maxclients"
     )
+    timeout: int = Field(
+        0, ge=0, description="seconds after which an idle client is closed, as in Redis; 0 is never"
+    )
+    stall_timeout: int = Field(
+        300,
+        ge=0,
+        description="seconds for which a client may leave replies unread; 0 is for ever",
+    )
+    max_buffer_bytes: int = Field(
+        2**30,
+        ge=0,
+        description="bytes kept for all clients of a process together, before the one with most is "
+        "closed; 0 is no limit",
+    )
     tcp_keepalive: int = Field(
         300, ge=0, description="seconds of silence after which TCP looks for the peer; 0 is never"
     )

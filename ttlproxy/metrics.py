@@ -11,7 +11,18 @@ _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 6
 _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 KINDS = ("hash", "list", "set", "zset")
-GONE = ("client", "redis", "refused", "held", "drained", "cut_off", "error")
+GONE = (
+    "client",
+    "redis",
+    "refused",
+    "held",
+    "drained",
+    "cut_off",
+    "error",
+    "idle",
+    "stalled",
+    "buffers",
+)
 
 
 class Metrics:
@@ -24,7 +35,8 @@ class Metrics:
     script took Redis; swept_entries: index entries whose element was gone; parked: keys that Redis
     refuses to let be reaped, now; refusals: requests of the proxy's own to which Redis has answered
     an error; gone: clients, by who ended it: client, redis, or we: refused, held (for longer than
-    hold_max), drained, cut_off (as the drain took too long), error.
+    hold_max), drained, cut_off (as the drain took too long), error, idle, stalled (it took nothing
+    for too long), buffers (all clients together took too much memory).
     """
 
     __slots__ = (

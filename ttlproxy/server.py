@@ -29,6 +29,7 @@ from ttlproxy.session import Session
 from ttlproxy.tls import establish, for_redis
 from ttlproxy.turn import Turn
 from ttlproxy.waiting import Waiting
+from ttlproxy.watch import Watch
 from ttlproxy.wire import Marked
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Server:
         self._tls = for_redis(link.upstream)
         self.turn = Turn()
         self.clients: set[Client] = set()
+        self.watch = Watch(settings, self.clients)
         self.draining = False
         self._door = door
         self._gone = asyncio.Event()
@@ -121,6 +123,7 @@ class Server:
 
     def forget(self, client: Client) -> None:
         self.clients.discard(client)
+        self.watch.forget(client)
         self.metrics.clients = len(self.clients)
         self._door.ended()
         self._gone.set()
@@ -159,6 +162,10 @@ class Client(asyncio.Protocol):
         self._full = False  # Redis does not keep up
         self._finished = False  # no more requests go to Redis
         self.ended = False  # Redis has said all it had to say
+        self.activity = server.watch.activity()
+        if self.activity is not None:
+            noted = self.activity.noting(self.data_received, awaits=False)
+            self.data_received = noted  # type: ignore[method-assign,assignment]
         self._why = ""  # it ends, a key of Metrics.gone, once that is known
 
     # From the event loop.
@@ -167,7 +174,7 @@ class Client(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(_HIGH, _LOW)
         server = self._server
-        self.write = server.turn.writer(self._transport)
+        self.write = self._noting(server.turn.writer(self._transport), awaits=False)
         server.clients.add(self)
         server.metrics.accepted += 1
         server.metrics.clients = len(server.clients)
@@ -215,11 +222,12 @@ class Client(asyncio.Protocol):
         if self._backend is not None:
             self._backend.close()
         self._ends_because("client")
-        log.debug("the client %s has gone: %s", self._address(), self._why)
+        log.debug("the client %s has gone: %s", self.address, self._why)
         self._server.metrics.gone[self._why] += 1
         self._server.forget(self)
 
     def pause_writing(self) -> None:
+        self._server.watch.keeps(self)
         if self._backend is not None:
             self._backend.pause(True)
 
@@ -248,10 +256,13 @@ class Client(asyncio.Protocol):
             self._busy = self._full = False
             self._read()
             self._close_later()
+        self._server.watch.keeps(self)  # until it has taken what is left
 
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or does again."""
         self._full = is_full
+        if is_full:
+            self._server.watch.keeps(self)
         self._read()
 
     # From the server.
@@ -279,6 +290,34 @@ class Client(asyncio.Protocol):
             return "blocked" if session.behind_blocking else "owed replies"
         return session.unfinished or "held"
 
+    # From the watch.
+
+    @property
+    def idles(self) -> bool:
+        """Whether it waits for nothing. Who may be told something, or be blocked, always does."""
+        session, activity = self._session, self.activity
+        if session is None or self._busy or self._full or activity is None or self.unread:
+            return False
+        if session.behind_blocking or session.listens or session.is_replica:
+            return False
+        return session.streams or not activity.awaits
+
+    @property
+    def unread(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    @property
+    def buffered(self) -> int:
+        to_redis = self._backend.unsent if self._backend is not None else 0
+        kept = self._session.kept if self._session is not None else 0
+        return self.unread + to_redis + kept + len(self._early)
+
+    @property
+    def address(self) -> str:
+        """Where it comes from, as Redis writes it; empty for a unix socket."""
+        peer = self._transport.get_extra_info("peername")
+        return self._source or (str(Listen(*peer[:2])) if isinstance(peer, tuple) else "")
+
     def abort(self, why: str) -> None:
         """Ends the connection at once."""
         self._ends_because(why)
@@ -300,7 +339,7 @@ class Client(asyncio.Protocol):
             self.write(REFUSED)
             self.end()
             return
-        self._to_redis = self._backend.write
+        self._to_redis = self._noting(self._backend.write, awaits=True)
         limit = self._server.settings.max_request_bytes
         self._session = Session(
             link.rules, link.caller, link.registry, link.rights, link.clock.now_ms, limit
@@ -313,6 +352,8 @@ class Client(asyncio.Protocol):
         session = self._session
         assert session is not None
         out = session.from_client(data)
+        if session.kept > _HIGH:
+            self._server.watch.keeps(self)
         if session.reap or session.reap_in or session.unswept:
             self._server.metrics.held += 1
             self._hold(self._reap(out), "reap")
@@ -386,10 +427,8 @@ class Client(asyncio.Protocol):
             log.error("a client is closed", exc_info=trouble)
             self.abort("error")
 
-    def _address(self) -> str:
-        """Where it comes from, as Redis writes it; empty for a unix socket."""
-        peer = self._transport.get_extra_info("peername")
-        return self._source or (str(Listen(*peer[:2])) if isinstance(peer, tuple) else "")
+    def _noting(self, take: Callable[[bytes], None], *, awaits: bool) -> Callable[[bytes], None]:
+        return take if self.activity is None else self.activity.noting(take, awaits=awaits)
 
     def _ends_because(self, why: str) -> None:
         """The first reason is the one that counts."""
@@ -527,6 +566,11 @@ class Backend(asyncio.Protocol):
         """The client is gone: Redis is to know at once."""
         self._turn.flush()
         _half_close(self._transport)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that Redis has not taken."""
+        return self._transport.get_write_buffer_size()
 
     def pause(self, is_full: bool) -> None:
         """The client does not keep up, or does again."""

@@ -104,6 +104,10 @@ def _quit(state: State, args: list[bytes], now_ms: int) -> None:
     state.quit = True
 
 
+def _listens(state: State, args: list[bytes], now_ms: int) -> None:
+    state.listens = True
+
+
 def _to_replica(state: State, args: list[bytes], now_ms: int) -> None:
     state.is_replica = True
 
@@ -120,6 +124,10 @@ CHANGES: Final[dict[str, Callable[[State, list[bytes], int], bytes | None]]] = {
     "CONFIG": _config,
     "SCRIPT": _script,
     "QUIT": _quit,
+    "SUBSCRIBE": _listens,
+    "PSUBSCRIBE": _listens,
+    "SSUBSCRIBE": _listens,
+    "MONITOR": _listens,
     "PSYNC": _to_replica,
     "SYNC": _to_replica,
     "AUTH": _auth,

@@ -107,6 +107,11 @@ class Session(State):
         self.registry.pin(*wait.target)
         return self.encoded(marked(wait.call, mark) if mark else wait.call)
 
+    @property
+    def kept(self) -> int:
+        """Bytes of a request that is not complete."""
+        return self._requests.kept
+
     def finish(self) -> bytes:
         """No more requests will come: what lets Redis answer all that is owed, and then close."""
         if self.quit or self.relays:

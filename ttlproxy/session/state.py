@@ -43,6 +43,7 @@ class State(Errands):
     quit: a QUIT is on its way, the client's or ours
     silent: CLIENT REPLY has passed, so a request may have no reply
     behind_blocking: a blocking command has passed, whose reply may still be out
+    listens: SUBSCRIBE, its like, or MONITOR has passed: what others do is told to the client
     is_replica: what the client sends from here on are no requests
     wait: the last request waits, and nothing behind it has been looked at
     """
@@ -52,6 +53,7 @@ class State(Errands):
         "caller",
         "database",
         "is_replica",
+        "listens",
         "quit",
         "resp",
         "rights",
@@ -72,6 +74,7 @@ class State(Errands):
         self.quit = False
         self.silent = False
         self.behind_blocking = False
+        self.listens = False
         self.is_replica = False
         self.wait: Wait | None = None
 

@@ -137,6 +137,11 @@ class Requests:
         """Whether part of a request is here and the rest is not."""
         return bool(self._scanner.buffer) or self._passage is not None
 
+    @property
+    def kept(self) -> int:
+        """Bytes of a request that is not complete."""
+        return len(self._scanner.buffer)
+
     def _let_pass(self, passage: Passage, data: bytes) -> list[list[bytes]]:
         taken = passage.take(data)
         if passage.broken:

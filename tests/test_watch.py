@@ -1,0 +1,186 @@
+"""Clients that do nothing, that take nothing, or for whom too much is kept."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.asked import calls, until_blocked
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.loops import both_loops
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def _gone(proxy: Proxy, why: str) -> bool:
+    with Connection(proxy.port) as client:
+        return b"gone_clients_%b:" % why.encode() in client.ask("INFO", "ttlproxy")
+
+
+# Idle.
+
+EXEMPT: dict[str, list[tuple[str, ...]]] = {
+    "a subscriber": [("SUBSCRIBE", "news")],
+    "one by pattern": [("PSUBSCRIBE", "n*")],
+    "a monitor": [("MONITOR",)],
+    "who is blocked": [("BLPOP", "nothing", "0")],
+    "who is blocked behind a reply": [("GET", "k"), ("XREAD", "BLOCK", "0", "STREAMS", "x", "$")],
+    "a subscriber under RESP3": [("HELLO", "3"), ("SUBSCRIBE", "news")],
+}
+
+
+def _is_open(client: Connection) -> bool:
+    """Whether no end stands behind what there is to read."""
+    client.socket.settimeout(0.01)
+    try:
+        while client.socket.recv(1 << 16):
+            pass
+    except TimeoutError:
+        return True
+    return False
+
+
+@both_loops
+def test_an_idle_client_is_closed_and_nobody_who_waits_for_something(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+) -> None:
+    proxy = start_proxy(server.url, "--timeout", "1")
+
+    def connect(*requests: tuple[str, ...]) -> Connection:
+        client = stack.enter_context(Connection(proxy.port))
+        for words in requests:
+            client.send(command(*words))
+        return client
+
+    waiting = [connect(*requests) for requests in EXEMPT.values()]
+    until_blocked(server.port, 2)
+    silent = connect()
+    asked = connect(("PING",))
+    half = stack.enter_context(Connection(proxy.port))
+    half.send(command("SET", "k", "v")[:-3])
+    assert silent.read_to_end() == b""
+    assert asked.read_to_end() == b"+PONG\r\n"
+    assert half.read_to_end() == b""
+    for client in waiting:
+        assert _is_open(client)
+    assert "is closed: idle for 1 s" in proxy.stderr
+    assert _gone(proxy, "idle")
+
+
+def test_who_sends_now_and_then_is_not_idle(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+) -> None:
+    proxy = start_proxy(server.url, "--timeout", "2")
+    active, other = (stack.enter_context(Connection(proxy.port)) for _ in range(2))
+
+    def closed() -> bool:
+        assert active.ask("PING") == b"+PONG\r\n"
+        return not _is_open(other)
+
+    wait_until(closed, "the other is closed")
+    assert active.ask("PING") == b"+PONG\r\n"
+
+
+# Stalled.
+
+
+def _lazy(proxy: Proxy, server: AnyServer, stack: ExitStack, count: int) -> Connection:
+    """A client for whom Redis has more than sockets take, and who reads nothing."""
+    with Connection(proxy.port) as client:
+        client.ask("SET", "big", b"v" * MIB)
+        client.ask("CONFIG", "RESETSTAT")
+    lazy = stack.enter_context(Connection(proxy.port))
+    lazy.send(command("GET", "big") * count)
+    wait_until(lambda: calls(server.port, "get") == count, "Redis has answered")
+    return lazy
+
+
+@both_loops
+def test_who_takes_nothing_for_too_long_is_closed(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+) -> None:
+    proxy = start_proxy(server.url, "--stall-timeout", "1")
+    lazy = _lazy(proxy, server, stack, 32)
+    wait_until(lambda: _gone(proxy, "stalled"), "it is closed")
+    assert "it has taken nothing for 1 s" in proxy.stderr
+    with pytest.raises((ConnectionResetError, EOFError)):
+        lazy.read_many(32)
+
+
+def test_who_is_slow_but_reads_on_is_left_alone(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+) -> None:
+    proxy = start_proxy(server.url, "--stall-timeout", "1")
+    slow, lazy = (_lazy(proxy, server, stack, 64) for _ in range(2))
+    received = 0
+
+    def closed() -> bool:
+        nonlocal received
+        received += len(slow.socket.recv(128 * 1024))
+        return _gone(proxy, "stalled")
+
+    wait_until(closed, "the other is closed")
+    lazy.close()
+    while received < 64 * (MIB + len(b"$1048576\r\n\r\n")):
+        received += len(slow.socket.recv(MIB))
+    assert slow.ask("PING") == b"+PONG\r\n"
+
+
+def test_who_leaves_replies_behind_is_closed_though_redis_has_ended(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+) -> None:
+    proxy = start_proxy(server.url, "--stall-timeout", "1")
+    with Connection(proxy.port) as client:
+        client.ask("SET", "big", b"v" * (8 * MIB))
+    lazy = stack.enter_context(Connection(proxy.port))
+    lazy.send(command("GET", "big") + command("QUIT"))
+    wait_until(lambda: _gone(proxy, "client"), "it counts as ended by the client")
+
+
+# Memory.
+
+
+@both_loops
+def test_who_has_most_goes_where_all_together_have_too_much(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+) -> None:
+    proxy = start_proxy(server.url, "--max-buffer-bytes", str(8 * MIB))
+    small, large = (stack.enter_context(Connection(proxy.port)) for _ in range(2))
+    for client in (small, large):
+        assert client.ask("HSET", "h", "f", "v") in (b":1\r\n", b":0\r\n")
+    part = command("HSET", "h", "f", b"v" * (16 * MIB))
+    small.send(part[: 2 * MIB])
+    large.send(part[: 6 * MIB])
+    with pytest.raises((ConnectionResetError, BrokenPipeError)):
+        large.send(part[6 * MIB :] * 4)
+    small.send(part[2 * MIB : 4 * MIB])
+    with Connection(proxy.port) as other:
+        assert other.ask("PING") == b"+PONG\r\n"
+    assert "bytes are kept for it, and" in proxy.stderr
+    assert proxy.stderr.count("is closed: ") == 1
+    wait_until(lambda: _gone(proxy, "buffers"), "it is counted")
+
+
+def test_many_that_do_not_read_are_bounded_together(
+    start_server: StartServer, start_proxy: StartProxy, stack: ExitStack
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, "--max-buffer-bytes", str(MIB))
+    for _ in range(12):
+        lazy = stack.enter_context(Connection(proxy.port))
+        lazy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        lazy.send(command("SET", "big", b"v" * MIB) + command("GET", "big") * 16)
+    wait_until(lambda: _gone(proxy, "buffers"), "some of them are closed")
+    with Connection(proxy.port) as other:
+        assert other.ask("PING") == b"+PONG\r\n"

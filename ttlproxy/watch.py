@@ -1,0 +1,143 @@
+"""What is looked at once a second: clients that do nothing, those that take nothing, and how much
+is kept for all of them. Costs nothing while a chunk passes, unless idle clients are to be closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Final, Protocol
+
+from ttlproxy.config import Settings
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+# So often is looked for idle clients while one of them is about to become too old.
+_LOOKS: Final = 20
+
+Take = Callable[[bytes], None]
+
+
+class Activity:
+    """What a client does, noted where idle clients are to be closed.
+
+    awaits: the last bytes were its own, so that Redis may owe it a reply
+    """
+
+    __slots__ = ("_since_s", "awaits", "moved")
+
+    def __init__(self, now_s: float) -> None:
+        self._since_s = now_s
+        self.moved = False
+        self.awaits = False
+
+    def noting(self, take: Take, *, awaits: bool) -> Take:
+        """`take`, which carries the bytes of one direction."""
+
+        def noted(data: bytes) -> None:
+            self.moved, self.awaits = True, awaits
+            take(data)
+
+        return noted
+
+    def idle_s(self, now_s: float) -> float:
+        """For how long nothing has moved, as far as has been looked."""
+        if self.moved:
+            self.moved, self._since_s = False, now_s
+        return now_s - self._since_s
+
+
+class Watched(Protocol):
+    """A client, as it is seen here."""
+
+    activity: Activity | None
+
+    @property
+    def idles(self) -> bool:
+        """Whether it waits for nothing."""
+
+    @property
+    def unread(self) -> int:
+        """Bytes that it has not taken."""
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that are kept for it, in both directions."""
+
+    @property
+    def address(self) -> str:
+        """Where it comes from."""
+
+    def abort(self, why: str) -> None:
+        """Ends the connection at once."""
+
+
+class Watch:
+    """Ends the connections of clients that cost more than the settings allow."""
+
+    def __init__(self, settings: Settings, clients: Collection[Watched]) -> None:
+        self._settings = settings
+        self._clients = clients
+        # Those for whom bytes are kept: how many they have not taken, and since when.
+        self._laden: dict[Watched, tuple[int, float]] = {}
+
+    def activity(self) -> Activity | None:
+        """Of a new client; None where it does not matter."""
+        return Activity(asyncio.get_running_loop().time()) if self._settings.timeout else None
+
+    def keeps(self, client: Watched) -> None:
+        """More is kept for a client than is usual."""
+        self._laden[client] = client.unread, asyncio.get_running_loop().time()
+        self._relieve()
+
+    def forget(self, client: Watched) -> None:
+        """The client has gone."""
+        self._laden.pop(client, None)
+
+    async def run(self) -> None:
+        """Looks until cancelled."""
+        looks, every = 0, max(self._settings.timeout // _LOOKS, 1)
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self._end_stalled()
+            looks += 1
+            if self._settings.timeout and looks % every == 0:
+                self._end_idle()
+
+    def _end_idle(self) -> None:
+        now_s, limit_s = asyncio.get_running_loop().time(), self._settings.timeout
+        for client in list(self._clients):
+            activity = client.activity
+            if activity is not None and activity.idle_s(now_s) > limit_s and client.idles:
+                log.info("the client %s is closed: idle for %d s", client.address, limit_s)
+                client.abort("idle")
+
+    def _end_stalled(self) -> None:
+        now_s, limit_s = asyncio.get_running_loop().time(), self._settings.stall_timeout
+        for client, (before, since_s) in list(self._laden.items()):
+            unread = client.unread
+            if not client.buffered:
+                del self._laden[client]
+            elif unread < before or not unread:
+                self._laden[client] = unread, now_s
+            elif limit_s and now_s - since_s > limit_s:
+                log.warning(
+                    "the client %s is closed: it has taken nothing for %d s, and %d bytes wait",
+                    *(client.address, limit_s, unread),
+                )
+                client.abort("stalled")
+
+    def _relieve(self) -> None:
+        """Ends who has most, where all of them together have too much."""
+        limit = self._settings.max_buffer_bytes
+        kept = {client: client.buffered for client in self._laden} if limit else {}
+        if (total := sum(kept.values())) > limit:
+            client = max(kept, key=kept.__getitem__)
+            log.warning(
+                "the client %s is closed: %d bytes are kept for it, and %d for all clients",
+                *(client.address, kept[client], total),
+            )
+            self.forget(client)
+            client.abort("buffers")
