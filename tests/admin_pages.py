@@ -14,7 +14,7 @@ from tests.processes import wait_until
 from tests.servers import Proxy
 
 FLAGS = ("--admin", "127.0.0.1:0")
-_ADDRESS = re.compile(r"admin pages at http://127\.0\.0\.1:(\d+)")
+_ADDRESS = re.compile(r"admin pages at http://[\d.]+:(\d+)")
 
 
 class Page(NamedTuple):

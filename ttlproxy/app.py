@@ -53,7 +53,7 @@ async def serve(settings: Settings, started: Started) -> int:
             started(str(address), upstream.shown, embedded)
 
         vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
-        shown = partial(_admin, settings.admin, signals)
+        shown = partial(_admin, settings, upstream, signals)
         if settings.workers == 1:
             await _proxy(settings, upstream, Gate(settings), vital, say, signals, shown)
         else:
@@ -119,14 +119,16 @@ async def _proxy(
 
 
 @asynccontextmanager
-async def _admin(listen: Listen | None, signals: Signals, subject: Subject) -> AsyncIterator[None]:
+async def _admin(
+    settings: Settings, upstream: Upstream, signals: Signals, subject: Subject
+) -> AsyncIterator[None]:
     """The pages about it, where they are wanted, from before it starts until after it has ended."""
-    if listen is None:
+    if settings.admin is None:
         yield
         return
     from ttlproxy.admin import Admin  # takes 20 MB, for those who want it
 
-    admin = Admin(listen, subject, signals.stop_soon)
+    admin = Admin(settings.admin, settings, upstream, subject, signals.stop_soon)
     log.info("admin pages at http://%s", await admin.start())
     try:
         yield

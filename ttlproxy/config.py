@@ -289,6 +289,11 @@ class Settings(BaseSettings):
         description="where probes, metrics and pages are served over HTTP, as for listen; "
         "nowhere unless set, and best where only those who operate the proxy can reach it",
     )
+    inspector: Literal["loopback", "yes", "no"] = Field(
+        "loopback",
+        description="whether the status page may show elements by key to whoever can reach it; "
+        "loopback: where admin is an address of this machine alone",
+    )
     max_clients: int = Field(
         10_000, ge=1, description="clients at a time; the next is refused as by Redis's maxclients"
     )

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ttlproxy.figures import Report, lasting, total
-from ttlproxy.health import STUCK_S, Health
+from ttlproxy.health import STUCK_S, Health, Worker
 from ttlproxy.pulse import Pulse
 
 # How often each tells.
@@ -94,5 +95,20 @@ class Crew:
         found["ttlproxy_heartbeat_age_seconds"] = max(self.pulse.age_s(), *ages, 0)
         return found
 
+    def script_names(self) -> Mapping[bytes, str]:
+        """Nobody makes scripts here."""
+        return {}
+
+    def workers(self) -> list[Worker]:
+        return [
+            Worker(pid, _clients(last.report), last.why_not_ready)
+            for pid, last in sorted(self._working().items())
+        ]
+
     def _working(self) -> dict[int, _Told]:
         return {pid: last for pid, last in self._told.items() if pid != _ENDED}
+
+
+def _clients(report: Report) -> float:
+    clients = report.get("ttlproxy_connections", 0)
+    return clients if isinstance(clients, int | float) else 0

@@ -8,6 +8,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── WorkerError        exit 1: a worker ends before it serves
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
 ├── ReapRefused        close the client: what has to go before its request does not
+├── Unanswered         say so on the page: Redis is away, or refuses what a page asks
 ├── PurgeError         exit 1: proxies are attached, or Redis does not let the purge through
 └── UnfitUpstream      exit 1: what is there can never be served: Cluster, too old, a newer layout
 """
@@ -61,6 +62,10 @@ class WorkerError(TtlproxyError):
 
 class UpstreamError(TtlproxyError):
     """Redis is away, or refuses what the proxy cannot do without; the link tries again."""
+
+
+class Unanswered(TtlproxyError):  # noqa: N818 - the name says it
+    """Redis is away, takes too long, or refuses what a page asks; the text says which."""
 
 
 class ReapRefused(TtlproxyError):  # noqa: N818 - the name says it

@@ -175,6 +175,13 @@ FIGURES: Final = (
         of_many="least",
     ),
     Figure(
+        "ttlproxy_link_round_trip_seconds",
+        "gauge",
+        "how long Redis took to answer the proxy's own heartbeat, which comes once a second",
+        lambda source: source.link.round_trip_ms / 1000,
+        of_many="largest",
+    ),
+    Figure(
         "ttlproxy_event_loop_lag_seconds",
         "histogram",
         "how late the event loop came to a timer, measured four times a second",

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from ttlproxy.figures import Report, Source, report
 
 # An event loop that has not turned for so long is taken to be stuck. The longest that it may take
 # for one thing is to parse a request of max_request_bytes.
 STUCK_S: Final = 3.0
+
+
+class Worker(NamedTuple):
+    """One of several processes. why_not_ready: empty where it is."""
+
+    pid: int
+    clients: float
+    why_not_ready: str
 
 
 class Health:
@@ -38,3 +47,10 @@ class Health:
 
     def report(self) -> Report:
         return report(self._source)
+
+    def script_names(self) -> Mapping[bytes, str]:
+        """Of the scripts that the link has loaded, by what EVALSHA calls them."""
+        return {script.sha: script.name for script in self._source.link.scripts.values()}
+
+    def workers(self) -> Sequence[Worker]:
+        return ()

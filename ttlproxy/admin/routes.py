@@ -7,8 +7,10 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from ttlproxy.admin import exposition, probes
+from ttlproxy.admin import exposition, probes, status
+from ttlproxy.admin.guard import guard
 from ttlproxy.admin.subject import STOP, SUBJECT, Stop, Subject
+from ttlproxy.config import Listen
 
 
 class Route(NamedTuple):
@@ -21,6 +23,14 @@ class Route(NamedTuple):
 
 
 ROUTES: Final = (
+    Route("GET", "/", status.page, "the status page, for a browser"),
+    Route("GET", "/status.json", status.status, "what the status page shows"),
+    Route(
+        "GET",
+        "/inspect.json",
+        status.inspect,
+        "the deadlines of `?key=` in `?db=`, or without a key the keys due next; from `?offset=`",
+    ),
     Route("GET", "/startup", probes.startup, "200 once clients are accepted"),
     Route("GET", "/livez", probes.livez, "200 while the event loop turns"),
     Route(
@@ -39,9 +49,13 @@ ROUTES: Final = (
 )
 
 
-def application(subject: Subject, stop: Stop) -> web.Application:
-    app = web.Application()
+def application(
+    listen: Listen, subject: Subject, stop: Stop, watch: status.Watch
+) -> web.Application:
+    app = web.Application(middlewares=[guard(listen)])
     app[SUBJECT] = subject
+    app[status.WATCH] = watch
+    app.cleanup_ctx.append(status.watching)
     app[STOP] = stop
     app[exposition.COLLECTED] = exposition.collected(subject)
     for route in ROUTES:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from aiohttp import web
 
 from ttlproxy.figures import Report
+from ttlproxy.health import Worker
 
 
 class Subject(Protocol):
@@ -23,6 +25,12 @@ class Subject(Protocol):
 
     def report(self) -> Report:
         """All figures, as of now or nearly."""
+
+    def script_names(self) -> Mapping[bytes, str]:
+        """Of the scripts, by what EVALSHA calls them; none where nobody here has made them."""
+
+    def workers(self) -> Sequence[Worker]:
+        """Of several processes each, else none."""
 
 
 class Stop(Protocol):

@@ -10,8 +10,9 @@ from typing import Final
 from aiohttp import web
 
 from ttlproxy.admin.routes import application
+from ttlproxy.admin.status import Watch
 from ttlproxy.admin.subject import Stop, Subject
-from ttlproxy.config import Listen
+from ttlproxy.config import Listen, Settings, Upstream
 from ttlproxy.listening import Listener
 
 _KEEPALIVE_S: Final = 15.0
@@ -22,9 +23,12 @@ _SHUTDOWN_S: Final = 1.0
 class Admin:
     """The pages about a subject at an address."""
 
-    def __init__(self, listen: Listen, subject: Subject, stop: Stop) -> None:
+    def __init__(
+        self, listen: Listen, settings: Settings, upstream: Upstream, subject: Subject, stop: Stop
+    ) -> None:
+        """`upstream`: what the subject stands before."""
         self._listen = listen
-        self._app = application(subject, stop)
+        self._app = application(listen, subject, stop, Watch(settings, upstream, subject))
         self._address: Future[Listen] = Future()
         self._thread = Thread(target=self._run, name="admin", daemon=True)
 

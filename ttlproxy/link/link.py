@@ -72,6 +72,7 @@ class Link:
     tried: the first attempt to get there is over
     rules: of the server that the link last spoke to
     overdue: what should have been reaped, at the last heartbeat
+    round_trip_ms: how long the last heartbeat's requests took, as the event loop saw it
     """
 
     def __init__(self, settings: Settings, upstream: Upstream, metrics: Metrics) -> None:
@@ -84,6 +85,7 @@ class Link:
         self.clock = ServerClock()
         self.rules = Rules()
         self.overdue = Overdue(self.keys.schedule)
+        self.round_trip_ms = 0.0
         self.ready = asyncio.Event()
         self.serving = False
         self.tried = asyncio.Event()
@@ -326,6 +328,7 @@ class Link:
                 (0, _EVENTS),
             ],
         )
+        self.round_trip_ms = self.clock.reading() - sent
         self.rights.running = not error(known)
         # BUSY and the like pass by themselves, and nothing is missed meanwhile.
         if not error(now) and not error(known):

@@ -53,6 +53,24 @@ local function index_size(index)
   return redis.call('ZCARD', index)
 end
 
+-- How many elements are past their deadline at an instant; none where something else is in its place.
+local function index_due_count(index, at)
+  return tonumber(redis.pcall('ZCOUNT', index, '-inf', '(' .. ms(at))) or 0
+end
+
+-- The same of keys that need attention; when the first of them does; and some, picked by chance.
+local function schedule_due_count(schedule, at)
+  return redis.call('ZCOUNT', schedule, '-inf', '(' .. ms(at))
+end
+
+local function schedule_first(schedule)
+  return tonumber(redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2])
+end
+
+local function schedule_some(schedule, count)
+  return redis.call('ZRANDMEMBER', schedule, count)
+end
+
 local guarded = false
 
 -- Changes nothing, but is refused where the client may not announce a deadline.

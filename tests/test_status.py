@@ -1,0 +1,280 @@
+"""What the status page is told over HTTP, and who may ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.admin_pages import FLAGS, Pages, pages
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.processes import wait_until
+from tests.raw import Connection
+from tests.servers import Proxy
+from ttlproxy.admin.page import document
+
+FAR_MS = 4_102_444_800_000
+
+
+@pytest.fixture(scope="module")
+def shared_watched(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
+    proxy = Proxy(shared_server.url, *FLAGS, event_loop=loop_name)
+    try:
+        yield proxy.start()
+    finally:
+        proxy.remove()
+
+
+@pytest.fixture
+def watched(shared_watched: Proxy, server: AnyServer) -> Proxy:
+    """A proxy before `server`, shared by these tests."""
+    return shared_watched
+
+
+@pytest.fixture
+def admin(watched: Proxy) -> Pages:
+    return pages(watched)
+
+
+def status(admin: Pages, **query: str) -> dict[str, Any]:
+    return _json(admin, "/status.json", query)
+
+
+def inspected(admin: Pages, **query: str) -> dict[str, Any]:
+    return _json(admin, "/inspect.json", query)
+
+
+def surveyed(admin: Pages, keys: int) -> dict[str, Any]:
+    """The first survey that has found so many keys: one is made every few seconds."""
+    found: dict[str, Any] = {}
+
+    def is_made() -> bool:
+        found.update(status(admin)["survey"])
+        return found.get("keys") == keys
+
+    wait_until(is_made, f"a survey of {keys} keys")
+    return found
+
+
+def _json(admin: Pages, path: str, query: dict[str, str]) -> dict[str, Any]:
+    page = admin.get(f"{path}?{urlencode(query)}")
+    assert (page.status, page.headers["Content-Type"]) == (200, "application/json; charset=utf-8")
+    answer: dict[str, Any] = json.loads(page.text)
+    return answer
+
+
+# --- the page
+
+
+def test_the_page_is_one_document_that_may_ask_nobody_else(admin: Pages) -> None:
+    page = admin.get("/")
+    assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    policy = page.headers["Content-Security-Policy"]
+    assert policy == document().policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert page.headers["X-Frame-Options"] == "DENY"
+    assert "Access-Control-Allow-Origin" not in page.headers
+    elsewhere = page.text.replace("http://www.w3.org/", "")  # names of namespaces
+    assert "http:" not in elsewhere
+    assert "https:" not in elsewhere
+    assert "innerHTML" not in page.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9380", "localhost", "localhost:80", "[::1]:9380"])
+def test_this_machines_own_names_are_answered(admin: Pages, host: str) -> None:
+    assert admin.ask("GET", "/status.json", {"Host": host}).status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/status.json", "/inspect.json", "/metrics"])
+def test_another_sites_name_for_this_machine_is_refused(admin: Pages, path: str) -> None:
+    assert admin.ask("GET", path, {"Host": "evil.example:9380"}).status == 421
+
+
+@pytest.mark.parametrize("path", ["/", "/status.json", "/inspect.json"])
+def test_nothing_but_get_is_answered(admin: Pages, path: str) -> None:
+    assert admin.ask("POST", path).status == 405
+
+
+# --- the figures
+
+
+def test_samples_come_once_and_are_numbered(admin: Pages) -> None:
+    wait_until(lambda: status(admin)["last"] >= 2, "two samples")
+    first = status(admin)
+    assert {len(values) for values in first["series"].values()} == {first["last"]}
+    again = status(admin, life=first["life"], since=str(first["last"]))
+    new = again["last"] - first["last"]
+    assert {len(values) for values in again["series"].values()} == {new}
+    assert len(status(admin, life="another", since="1")["series"]["clients"]) >= 2
+
+
+def test_the_figures_are_those_of_the_proxy(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as client:
+        client.ask("SADDEX", "s", 100, "a", "b")
+        wait_until(lambda: _latest(admin, "clients") == 1, "the client is counted")
+        wait_until(lambda: _latest(admin, "managed_keys") == 1, "its key as well")
+        wait_until(lambda: (_latest(admin, "round_trip_ms") or 0) > 0, "a heartbeat")
+
+
+def _latest(admin: Pages, name: str) -> float | None:
+    values = status(admin)["series"][name]
+    return values[-1] if values else None
+
+
+def test_the_survey_counts_keys_and_elements_by_type_and_deadline(
+    watched: Proxy, admin: Pages
+) -> None:
+    with Connection(watched.port) as client:
+        client.ask("HSETEX", "h", "EX", 1800, "FIELDS", 2, "a", 1, "b", 2)
+        client.ask("SADDEX", "s", 7000, "a", "b", "c")
+        client.ask("SELECT", 3)
+        client.ask("HSETEX", "h", "EX", 100_000, "FIELDS", 1, "a", 1)
+    found = surveyed(admin, 3)
+    assert (found["keys"], found["sampled"], found["elements"]) == (3, 3, 6)
+    assert found["types"] == [
+        {"type": "hash", "keys": 2, "elements": 3},
+        {"type": "set", "keys": 1, "elements": 3},
+    ]
+    deadlines = found["deadlines"]
+    assert sum(deadlines["minute"]["elements"]) == 0
+    assert deadlines["hour"]["elements"].index(2) in (9, 10)
+    assert sum(deadlines["hour"]["elements"]) == 2
+    assert deadlines["day"]["elements"][:3] == [2, 3, 0]
+    assert deadlines["day"]["keys"][:3] == [1, 1, 0]
+
+
+def test_of_many_keys_some_are_looked_into_and_stand_for_all(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as client:
+        for number in range(500):
+            client.ask("SADDEX", f"s{number}", 100, "a", "b")
+    found = surveyed(admin, 500)
+    assert (found["keys"], found["sampled"], found["elements"]) == (500, 64, 1000)
+
+
+def test_redis_away_is_said_and_passes(start_server: StartServer, start_proxy: StartProxy) -> None:
+    server = start_server()
+    admin = pages(start_proxy(server.url, *FLAGS))
+    assert status(admin)["why_not"] == ""
+    server.kill()
+    wait_until(lambda: status(admin)["why_not"] != "", "the loss is seen")
+    wait_until(lambda: "error" in status(admin)["survey"], "the survey says so")
+    assert "error" in inspected(admin, key="h")
+    server.restart()
+    wait_until(lambda: status(admin)["why_not"] == "", "the link is back")
+    wait_until(lambda: status(admin)["survey"].get("keys") == 0, "the survey too")
+    assert inspected(admin, key="h")["type"] == "none"
+
+
+def test_slow_calls_are_named_by_their_script(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server("--slowlog-log-slower-than", "0")
+    proxy = start_proxy(server.url, *FLAGS)
+    admin = pages(proxy)
+    with Connection(proxy.port) as client:
+        client.ask("SADDEX", "secret-key", 100, "secret-member")
+    page = admin.get("/status.json").text
+    slow = json.loads(page)["slow"]
+    assert ("set_addex", "a client") in {(call["script"], call["by"]) for call in slow["calls"]}
+    assert "secret" not in page
+    assert "from 0 ms on" in slow["note"]
+
+
+# --- the inspector
+
+
+def test_elements_are_shown_soonest_first(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as client:
+        client.ask("HSET", "h", "a", 1, "b", 2, "c", 3)
+        client.ask("HPEXPIREATFIELD", "h", FAR_MS + 1, "FIELDS", 1, "a")
+        client.ask("HPEXPIREATFIELD", "h", FAR_MS, "FIELDS", 1, "c")
+    answer = inspected(admin, key="h")
+    assert (answer["type"], answer["size"], answer["timed"]) == ("hash", 3, 2)
+    rows = [(row["name"], row["deadline_ms"]) for row in answer["elements"]]
+    assert rows == [("c", FAR_MS), ("a", FAR_MS + 1)]
+    assert answer["elements"][0]["ms_left"] < FAR_MS
+    assert answer["key_ms_left"] is None
+
+
+def test_a_large_key_comes_in_pages(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as client:
+        for number in range(120):
+            client.ask("ZADD", "z", 1, f"{number:03}")
+            client.ask("ZPEXPIREATMEMBER", "z", f"{number:03}", FAR_MS + number)
+    names = []
+    for offset in (0, 50, 100):
+        answer = inspected(admin, key="z", offset=str(offset))
+        assert (answer["timed"], answer["size"]) == (120, 120)
+        names += [row["name"] for row in answer["elements"]]
+    assert names == [f"{number:03}" for number in range(120)]
+
+
+def test_any_bytes_can_be_typed_and_are_shown_escaped(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as client:
+        client.ask("SADDEX", b"k\x00\xff\\", 100, b"\n<b>", "é")
+    answer = inspected(admin, key="k\\x00\\xff\\\\")
+    assert {row["name"] for row in answer["elements"]} == {"\\x0a<b>", "é"}
+
+
+def test_a_long_element_is_cut_by_redis(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as client:
+        client.ask("RPUSHEX", "l", "EX", 100, "ELEMENTS", 1, b"x" * 1_000_000)
+    (row,) = inspected(admin, key="l")["elements"]
+    assert (row["name"], row["cut"], row["length"]) == ("x" * 256, True, 1_000_000)
+
+
+def test_without_a_key_the_keys_due_next_are_shown(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as client:
+        client.ask("SELECT", 5)
+        for number in (3, 1, 2):
+            client.ask("SADDEX", f"s{number}", 1000 * number, "a")
+    answer = inspected(admin, db="5")
+    assert answer["managed"] == 3
+    assert [row["name"] for row in answer["keys"]] == ["s1", "s2", "s3"]
+    assert inspected(admin, db="4") == {"managed": 0, "keys": []}
+
+
+def test_a_database_that_is_not_there_is_said(admin: Pages) -> None:
+    assert "out of range" in inspected(admin, key="k", db="9999")["error"]
+
+
+@pytest.mark.parametrize("query", ["db=-1", "db=x", "offset=-5", "db=1e3", "offset=99999999999"])
+def test_what_is_no_number_is_refused(admin: Pages, query: str) -> None:
+    assert admin.get(f"/inspect.json?key=k&{query}").status == 400
+
+
+def test_the_inspector_writes_nothing(watched: Proxy, admin: Pages, server: AnyServer) -> None:
+    with Connection(watched.port) as client, Connection(server.port) as direct:
+        client.ask("SADDEX", "s", 100, "a")
+        before = direct.ask("INFO", "persistence")
+        inspected(admin, key="s")
+        inspected(admin)
+        status(admin)
+        after = direct.ask("INFO", "persistence")
+    assert _changes(before) == _changes(after)
+
+
+def _changes(info: bytes) -> bytes:
+    return info.partition(b"rdb_changes_since_last_save:")[2].partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("listen", "setting", "status_code"),
+    [
+        ("127.0.0.1:0", "loopback", 200),
+        ("0.0.0.0:0", "loopback", 403),
+        ("0.0.0.0:0", "yes", 200),
+        ("127.0.0.1:0", "no", 403),
+    ],
+)
+def test_only_this_machine_inspects_unless_told_otherwise(
+    server: AnyServer, start_proxy: StartProxy, listen: str, setting: str, status_code: int
+) -> None:
+    admin = pages(start_proxy(server.url, "--admin", listen, "--inspector", setting))
+    assert admin.get("/inspect.json?key=k").status == status_code
+    assert status(admin)["inspector"] is (status_code == 200)

@@ -1,0 +1,52 @@
+"""Who may ask by which name: a page of another site must not read these under a name of its own."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from ttlproxy.config import Listen
+
+
+def is_loopback(listen: Listen) -> bool:
+    """Whether only this machine can reach it."""
+    return bool(listen.path) or listen.host == "localhost" or _is_loopback(listen.host)
+
+
+def guard(listen: Listen) -> Middleware:
+    """Where only this machine can ask, a browser on it can be led here by any name: such as are no
+    address of it are refused (DNS rebinding)."""
+    is_open = not is_loopback(listen) or bool(listen.path)
+
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if is_open or _host(request.host) in _NAMES | {listen.host} or _is_ip(_host(request.host)):
+            return await handler(request)
+        raise web.HTTPMisdirectedRequest(text="ask by an address of this machine, or localhost\n")
+
+    return guarded
+
+
+_NAMES: Final = {"localhost", ""}
+
+
+def _host(name_and_port: str) -> str:
+    """The name or address in a Host header."""
+    if name_and_port.startswith("["):
+        return name_and_port[1:].partition("]")[0]
+    return name_and_port.partition(":")[0]
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return _is_ip(host) and ipaddress.ip_address(host).is_loopback

@@ -1,0 +1,117 @@
+"""What the metrics said in the last minutes, once a second, as series for charts.
+
+A table says what is drawn: from which metrics, and how. Knows no page and no clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import accumulate, islice
+from typing import Final, TypeAlias
+
+from ttlproxy.figures import Report, Value
+
+# Five minutes, as long as the charts are wide.
+LENGTH: Final = 300
+
+Series: TypeAlias = Callable[[Report, Report, float], float | None]
+"""A value from the figures of now, of a while ago, and how many seconds that is; None: unknown."""
+
+
+def gauge(name: str, times: float = 1) -> Series:
+    """What it is now."""
+
+    def value(now: Report, before: Report, seconds: float) -> float | None:
+        figure = now.get(name)
+        return figure * times if isinstance(figure, int | float) else None
+
+    return value
+
+
+def rate(name: str) -> Series:
+    """How much it has grown a second, over all labels."""
+
+    def value(now: Report, before: Report, seconds: float) -> float | None:
+        if name not in now:
+            return None
+        # It has shrunk where one of several processes is a new one.
+        return max(_total(now.get(name, 0)) - _total(before.get(name, 0)), 0) / seconds
+
+    return value
+
+
+def quantile(name: str, percent: float) -> Series:
+    """So many percent of what a histogram has counted meanwhile is no larger; in thousandths."""
+
+    def value(now: Report, before: Report, seconds: float) -> float | None:
+        later, earlier = now.get(name), before.get(name)
+        if not (isinstance(later, tuple) and isinstance(earlier, tuple)):
+            return None
+        counts = [max(new - old, 0) for new, old in zip(later[1], earlier[1], strict=True)]
+        bounds = [*later[0], later[0][-1]]  # there is no bound to what is beyond all
+        reached = accumulate(counts)
+        wanted = sum(counts) * percent / 100
+        within = (bound for bound, count in zip(bounds, reached, strict=True) if count >= wanted)
+        return next(within) * 1000 if wanted else None
+
+    return value
+
+
+def _total(figure: Value) -> float:
+    if isinstance(figure, dict):
+        return sum(value for value in figure.values() if not isinstance(value, str))
+    return 0 if isinstance(figure, tuple) else figure
+
+
+# What the page draws, once a second.
+SERIES: Final[Mapping[str, Series]] = {
+    "clients": gauge("ttlproxy_connections"),
+    "accepted": rate("ttlproxy_connections_accepted_total"),
+    "chunks": rate("ttlproxy_chunks_total"),
+    "bytes_in": rate("ttlproxy_received_bytes_total"),
+    "bytes_out": rate("ttlproxy_sent_bytes_total"),
+    "held": rate("ttlproxy_holds_total"),
+    "managed_keys": gauge("ttlproxy_managed_keys"),
+    "overdue": gauge("ttlproxy_overdue_keys"),
+    "reaped": rate("ttlproxy_reaped_elements_total"),
+    "lag_p50_ms": quantile("ttlproxy_reap_lag_seconds", 50),
+    "lag_p99_ms": quantile("ttlproxy_reap_lag_seconds", 99),
+    "round_trip_ms": gauge("ttlproxy_link_round_trip_seconds", 1000),
+    "loop_lag_ms": quantile("ttlproxy_event_loop_lag_seconds", 99),
+}
+
+
+class History:
+    """The latest samples of each series of a table, numbered from 1."""
+
+    def __init__(self, table: Mapping[str, Series] = SERIES) -> None:
+        self._table = table
+        self._number = 0
+        self._values: dict[str, deque[float | None]] = {
+            name: deque(maxlen=LENGTH) for name in table
+        }
+        self._before: tuple[Report, float] | None = None
+
+    def take(self, figures: Report, now_s: float) -> None:
+        """The metrics as they are now; the first time there is nothing to compare them with."""
+        if self._before is not None:
+            before, then_s = self._before
+            for name, series in self._table.items():
+                value = series(figures, before, max(now_s - then_s, 0.001))
+                self._values[name].append(None if value is None else round(value, 3))
+            self._number += 1
+        self._before = figures, now_s
+
+    def since(self, number: int) -> dict[str, object]:
+        """What came after that sample, as JSON has it; all, for one that was never taken."""
+        new = self._number - number
+        if not 0 <= number <= self._number or new > LENGTH:
+            new = LENGTH
+        return {
+            "last": self._number,
+            "series": {
+                name: list(islice(values, max(len(values) - new, 0), None))
+                for name, values in self._values.items()
+            },
+        }

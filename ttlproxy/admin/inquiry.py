@@ -1,0 +1,89 @@
+"""What pages ask of Redis: over a connection of their own, one question at a time, and no write.
+
+It is opened when somebody asks, and closed when nobody has for a while: a page that nobody looks at
+costs Redis nothing, and one that somebody looks at cannot hold up the link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.config import Settings, Upstream
+from ttlproxy.errors import Unanswered
+from ttlproxy.keys import Keys
+from ttlproxy.link import client, run, valid
+from ttlproxy.link.pipeline import Words
+from ttlproxy.scripts import Scripts
+
+# An answer that takes longer is of no use to a page.
+_LONGEST_S: Final = 2.0
+_IDLE_S: Final = 60.0
+
+
+class Inquiry:
+    """Asks Redis, as the proxy's own user."""
+
+    def __init__(self, settings: Settings, upstream: Upstream) -> None:
+        prefix = settings.prefix.encode()
+        self.keys = Keys(prefix)
+        # Redis is never said to know them, so that each call carries its text: nothing is loaded.
+        self._caller = Caller(Scripts(prefix), self.keys, lambda: b"")
+        self._upstream = upstream
+        self._redis: Redis | None = None
+        self._turn = asyncio.Lock()
+        self._idle: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    async def call(self, db: int, script: str, data: Iterable[bytes], *argv: int) -> Any:
+        """What a script answers about these data keys. Raises Unanswered."""
+        call = Call(script, tuple(data), tuple(b"%d" % word for word in argv))
+        # A database that is not there is Redis's error, not what another one has.
+        selected = [(db, (b"SELECT", db))] if db else []
+        *_, reply = await self.ask([*selected, (db, self._caller.words(call, b""))])
+        return reply
+
+    async def ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:
+        """The replies to (db, words). Raises Unanswered, also where Redis refuses one of them."""
+        async with self._turn:
+            try:
+                async with asyncio.timeout(_LONGEST_S):
+                    replies = await run(self._connection(), requests)
+            except TimeoutError:
+                await self._disconnect()
+                raise Unanswered(f"Redis does not answer within {_LONGEST_S:.0f} s") from None
+            except RedisError as trouble:
+                await self._disconnect()
+                raise Unanswered(str(trouble)) from trouble
+        try:
+            return [valid(reply) for reply in replies]
+        except ResponseError as refusal:
+            raise Unanswered(f"Redis refuses: {refusal}") from refusal
+
+    async def close(self) -> None:
+        async with self._turn:
+            await self._disconnect()
+
+    def _connection(self) -> Redis:
+        if self._redis is None:
+            self._redis = client(self._upstream, "ttlproxy:admin", _LONGEST_S)
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = asyncio.get_running_loop().call_later(_IDLE_S, self._rest)
+        return self._redis
+
+    def _rest(self) -> None:
+        self._closing = asyncio.create_task(self.close(), name="admin: idle")
+
+    async def _disconnect(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        redis, self._redis = self._redis, None
+        if redis is not None:
+            await redis.aclose()

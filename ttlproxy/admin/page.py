@@ -1,0 +1,52 @@
+"""The status page as one document: its parts put together, and the headers that guard it.
+
+The page may run its own script, use its own style and ask this server, and nothing else; a name
+that is shown on it cannot become markup, for nothing may write markup (Trusted Types).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+_PARTS: Final = {
+    "style": ("style.css",),
+    "script": ("elements.js", "charts.js", "inspector.js", "status.js"),
+}
+# For every answer of these pages: none is to be framed, guessed at, or read by another site's page.
+HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+class Document(NamedTuple):
+    text: str
+    policy: str
+
+
+@cache
+def document() -> Document:
+    """The page, and the Content-Security-Policy that fits it."""
+    text, sources = _read("page.html"), []
+    for tag, names in _PARTS.items():
+        content = "".join(map(_read, names))
+        text = text.replace(f"<{tag}></{tag}>", f"<{tag}>{content}</{tag}>")
+        digest = b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        sources.append(f"{tag}-src 'sha256-{digest}'")
+    rest = (
+        "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none';"
+        " form-action 'none'; frame-ancestors 'none';"
+        " require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    return Document(text, f"{'; '.join(sources)}; {rest}")
+
+
+def _read(name: str) -> str:
+    return files(__name__.rpartition(".")[0]).joinpath("page", name).read_text("utf-8")

@@ -1,0 +1,225 @@
+// Asks for the figures once a second while somebody looks, and shows them.
+const EVERY_MS = 1000;
+const PATIENCE_MS = 4000;
+
+const TILES = [
+  // title, series, words of a value, what stands below
+  ['Clients', 'clients', (n) => [count(n), 'connected'], () => `${count(latest('accepted'))} new a second`],
+  ['Requests in', 'chunks', (n) => [count(n), '/s'], () => `${count(latest('held'))} held a second`],
+  ['Round trip', 'round_trip_ms', (n) => unit(milliseconds(n)), () => 'the link to Redis'],
+  ['Managed keys', 'managed_keys', (n) => [count(n), ''], (status) => elementsBelow(status.survey)],
+  ['Reaped', 'reaped', (n) => [count(n), '/s'], () => 'elements'],
+  ['Overdue', 'overdue', (n) => [count(n), plural(n, 'key').replace(/^\S+ /, '')], (status) => overdueBelow(status.survey)],
+];
+const samples = {};
+const charts = {};
+let life = '';
+let number = 0;
+let survey = null;
+let misses = 0;
+let lost = null;
+let timer = 0;
+let isAsking = false;
+
+const latest = (name) => last(samples[name] || []);
+
+function unit(words) {
+  const [figure, ...rest] = words.split(' ');
+  return [figure, rest.join(' ')];
+}
+
+function elementsBelow(found) {
+  if (!found || found.error) return '';
+  return `${isEstimate(found) ? 'about ' : ''}${plural(found.elements, 'element')}`;
+}
+
+function overdueBelow(found) {
+  if (!found || found.error) return '';
+  return found.late_ms ? `the first for ${milliseconds(found.late_ms)}` : 'nothing is late';
+}
+
+const isEstimate = (found) => found.sampled < found.keys;
+
+function buildTiles() {
+  for (const [title, name] of TILES) {
+    const spark = draw('svg', { viewBox: '0 0 120 26', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, draw('path', { class: 'area' }), draw('path', { class: 'line first' }));
+    const figure = make('p', { class: 'figure' }, make('span', {}, '–'), make('span', { class: 'unit' }));
+    byId('tiles').append(make('div', { class: 'tile', id: `tile-${name}` }, make('h3', {}, title), figure, make('p', { class: 'quiet' }, '\u00a0'), spark));
+  }
+}
+
+function buildCharts() {
+  charts.throughput = new LineChart(byId('throughput'), 'Throughput', [['bytes_in', 'first', 'to Redis'], ['bytes_out', 'second', 'to clients']], (n) => (n === null ? '–' : `${bytes(n)}/s`));
+  charts.latency = new LineChart(byId('latency'), 'Latency', [['round_trip_ms', 'first', 'round trip'], ['loop_lag_ms', 'second', 'event loop']], milliseconds);
+  charts.lag = new LineChart(byId('lag'), 'Reaper lag', [['lag_p50_ms', 'first', 'half within'], ['lag_p99_ms', 'second', '99 of 100 within']], milliseconds);
+  charts.deadlines = new ColumnChart(byId('deadlines'), 'Deadlines coming up');
+}
+
+function showTiles(status) {
+  for (const [, name, words, below] of TILES) {
+    const [, figure, note, spark] = byId(`tile-${name}`).children;
+    const [value, suffix] = words(latest(name));
+    say(figure.firstChild, value);
+    say(figure.lastChild, suffix);
+    say(note, below(status) || '\u00a0');
+    sparkline(spark, (samples[name] || []).slice(-2 * NARROW));
+  }
+}
+
+function showHead(status) {
+  const state = byId('state');
+  state.className = `state ${status.why_not ? 'bad' : 'good'}`;
+  say(byId('state-text'), status.why_not || 'serving');
+  say(byId('version'), status.version);
+  const facts = [['Redis', status.upstream], ['up for', duration(status.uptime_s)]];
+  fill(byId('facts'), facts, (rows) => {
+    const parts = document.createDocumentFragment();
+    parts.append(...rows.map(([term, words]) => make('div', {}, make('dt', {}, term), make('dd', {}, words))));
+    return parts;
+  });
+}
+
+function sampledNote(found) {
+  if (found.error) return found.error;
+  return isEstimate(found) ? `Keys are counted; elements and types are estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}, picked by chance.` : 'All are counted.';
+}
+
+function showSurvey(found) {
+  say(byId('types-note'), found.error ? `Cannot be counted now: ${found.error}` : sampledNote(found));
+  showDeadlines(found);
+  fill(byId('types'), found.types || [], (types) => {
+    if (!types.length) return make('p', { class: 'none' }, 'No key has deadlines.');
+    const most = Math.max(...types.map((type) => type.elements), 1);
+    return table('Managed keys and elements by type', [
+      ['Type', '', (type) => type.type],
+      ['Keys', 'number', (type) => count(type.keys)],
+      ['Elements', 'number', (type) => count(type.elements)],
+      ['', 'barred', (type) => bar(type.elements / most)],
+    ], types);
+  });
+}
+
+const SPAN_WORDS = { minute: ['in 1 min', 1000, 's'], hour: ['in 1 h', 60000, 'min'], day: ['in 1 day', 3600000, 'h'] };
+
+function showDeadlines(found) {
+  const span = document.querySelector('input[name="span"]:checked').value;
+  const due = found.deadlines && found.deadlines[span];
+  if (!due) return;
+  const [end, length, noun] = SPAN_WORDS[span];
+  const step = due.step_ms / length;
+  const columns = due.elements.map((elements, at) => [elements, `in ${at * step} to ${(at + 1) * step} ${noun}`]);
+  const sum = (counts) => counts.reduce((all, each) => all + each, 0);
+  const about = isEstimate(found) ? 'about ' : '';
+  charts.deadlines.show(columns, ['now', end], `${about}${plural(sum(due.elements), 'element')}, the first of ${plural(sum(due.keys), 'key')}`);
+  say(byId('deadlines-note'), isEstimate(found) ? `Elements, estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}.` : 'Elements, counted every few seconds while this page is open.');
+}
+
+function showSlow(slow) {
+  say(byId('slow-note'), slow.note);
+  fill(byId('slow'), slow.calls, (calls) => {
+    if (!calls.length) return make('p', { class: 'none' }, 'None.');
+    return table('Slowest script calls', [
+      ['Script', 'mono', (call) => call.script],
+      ['Took', 'number', (call) => milliseconds(call.took_ms)],
+      ['Asked by', '', (call) => call.by],
+      ['Ago', 'number', (call) => duration(call.ago_s)],
+    ], calls);
+  });
+}
+
+function showFindings(findings) {
+  byId('findings-card').hidden = !findings.length;
+  fill(byId('findings'), findings, (all) => {
+    const parts = document.createDocumentFragment();
+    parts.append(...all.map((finding) => {
+      const words = [make('strong', {}, finding.what), make('br'), finding.why];
+      if (finding.mend) words.push(make('br'), make('code', {}, finding.mend));
+      return make('li', { class: finding.level === 'error' ? 'bad' : '' }, ...words);
+    }));
+    return parts;
+  });
+}
+
+function showRules(rules) {
+  byId('rules-card').hidden = !rules.length;
+  fill(byId('rules'), rules, (all) => table('Rules of ONEXPIRE', [['Keys like', 'mono', (rule) => rule.pattern], ['At the deadline', 'mono', (rule) => rule.action]], all));
+}
+
+function showWorkers(workers) {
+  byId('workers-card').hidden = workers.length < 2;
+  fill(byId('workers'), workers, (all) => table('Workers', [
+    ['Process', '', (worker) => String(worker.pid)],
+    ['Clients', 'number', (worker) => count(worker.clients)],
+    ['State', '', (worker) => worker.why_not_ready || 'serving'],
+  ], all));
+}
+
+// New samples go behind those that are there; those of another life replace them.
+function keep(status) {
+  const isSame = status.life === life;
+  for (const [name, values] of Object.entries(status.series)) {
+    samples[name] = (isSame ? samples[name] || [] : []).concat(values).slice(-WINDOW);
+  }
+  life = status.life;
+  number = status.last;
+}
+
+function show(status) {
+  keep(status);
+  survey = status.survey;
+  showHead(status);
+  showTiles(status);
+  showSurvey(status.survey);
+  showSlow(status.slow);
+  showFindings(status.findings);
+  showRules(status.rules);
+  showWorkers(status.workers);
+  byId('inspector').hidden = !status.inspector;
+  for (const name of ['throughput', 'latency', 'lag']) charts[name].show(samples);
+}
+
+function answered() {
+  misses = 0;
+  lost = null;
+  byId('gone').hidden = true;
+  document.body.classList.remove('stale');
+}
+
+// One lost answer is nothing to speak of.
+function unanswered() {
+  misses += 1;
+  lost = lost || new Date();
+  if (misses < 2) return;
+  document.body.classList.add('stale');
+  byId('state').className = 'state bad';
+  say(byId('state-text'), 'no answer');
+  byId('gone').hidden = false;
+  say(byId('gone'), `ttlproxy has not answered since ${lost.toLocaleTimeString()}: what is drawn below is of then. Asking again every second.`);
+}
+
+async function ask() {
+  clearTimeout(timer);
+  if (isAsking || document.hidden) return;
+  isAsking = true;
+  try {
+    const query = new URLSearchParams({ life, since: String(number) });
+    const response = await fetch(`status.json?${query}`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS) });
+    if (!response.ok) throw new Error(String(response.status));
+    const status = await response.json();
+    answered();
+    show(status);
+  } catch (trouble) {
+    if (!(trouble instanceof TypeError || trouble instanceof DOMException || trouble instanceof SyntaxError)) console.error(trouble);
+    unanswered();
+  }
+  isAsking = false;
+  timer = setTimeout(ask, EVERY_MS);
+}
+
+buildTiles();
+buildCharts();
+for (const choice of document.querySelectorAll('input[name="span"]')) {
+  choice.addEventListener('change', () => survey && showDeadlines(survey));
+}
+document.addEventListener('visibilitychange', ask);
+ask();

@@ -1,0 +1,122 @@
+"""The status page, its figures, and the inspector: what a browser is told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final
+from uuid import uuid4
+
+from aiohttp import web
+
+from ttlproxy import __version__
+from ttlproxy.admin import inspector
+from ttlproxy.admin.guard import is_loopback
+from ttlproxy.admin.history import History
+from ttlproxy.admin.inquiry import Inquiry
+from ttlproxy.admin.page import HEADERS, document
+from ttlproxy.admin.slowlog import Slowlog
+from ttlproxy.admin.subject import Subject
+from ttlproxy.admin.survey import Surveyor
+from ttlproxy.admin.text import typed
+from ttlproxy.config import Settings, Upstream
+from ttlproxy.errors import Unanswered
+
+_EVERY_S: Final = 1.0
+_MOST_DATABASES: Final = 10_000
+_MOST_OFFSET: Final = 10**9
+
+
+class Watch:
+    """What the page is told, gathered while it is looked at, its history always."""
+
+    def __init__(self, settings: Settings, upstream: Upstream, subject: Subject) -> None:
+        self.inquiry = Inquiry(settings, upstream)
+        self.has_inspector = _has_inspector(settings)
+        self._subject = subject
+        self._upstream = upstream.shown
+        self._surveyor = Surveyor(self.inquiry)
+        self._slowlog = Slowlog(self.inquiry)
+        self._history = History()
+        self._life = uuid4().hex
+        self._began_s = time.monotonic()
+
+    async def run(self) -> None:
+        """Takes a sample every second, until cancelled."""
+        while True:
+            self._history.take(self._subject.report(), time.monotonic())
+            await asyncio.sleep(_EVERY_S)
+
+    async def status(self, life: str, since: int) -> dict[str, object]:
+        """All that the page shows, with the samples after that one of that life."""
+        subject = self._subject
+        return {
+            "life": self._life,
+            "version": __version__,
+            "upstream": self._upstream,
+            "uptime_s": round(time.monotonic() - self._began_s),
+            "why_not": subject.why_not_live() or subject.why_not_ready(),
+            "inspector": self.has_inspector,
+            "survey": await self._surveyor.survey(),
+            "slow": await self._slowlog.slowest(subject.script_names()),
+            "findings": [],
+            "rules": [],
+            "workers": [worker._asdict() for worker in subject.workers()],
+            **self._history.since(since if life == self._life else -1),
+        }
+
+
+def _has_inspector(settings: Settings) -> bool:
+    if settings.inspector == "loopback":
+        return settings.admin is not None and is_loopback(settings.admin)
+    return settings.inspector == "yes"
+
+
+WATCH: Final = web.AppKey("watch", Watch)
+
+
+async def watching(app: web.Application) -> AsyncIterator[None]:
+    """For the time that the pages are served."""
+    watch = app[WATCH]
+    sampling = asyncio.create_task(watch.run(), name="admin: samples")
+    yield
+    sampling.cancel()
+    await watch.inquiry.close()
+
+
+async def page(request: web.Request) -> web.Response:
+    text, policy = document()
+    headers = {**HEADERS, "Content-Security-Policy": policy}
+    return web.Response(text=text, content_type="text/html", headers=headers)
+
+
+async def status(request: web.Request) -> web.Response:
+    life, since = request.query.get("life", ""), _number(request, "since", 2**53)
+    return _json(await request.app[WATCH].status(life, since))
+
+
+async def inspect(request: web.Request) -> web.Response:
+    watch = request.app[WATCH]
+    if not watch.has_inspector:
+        raise web.HTTPForbidden(text="the inspector is switched off: see --inspector\n")
+    db, offset = _number(request, "db", _MOST_DATABASES), _number(request, "offset", _MOST_OFFSET)
+    key = typed(request.query.get("key", ""))
+    try:
+        if key:
+            return _json(await inspector.elements(watch.inquiry, db, key, offset))
+        return _json(await inspector.due_keys(watch.inquiry, db, offset))
+    except Unanswered as trouble:
+        return _json({"error": str(trouble)})
+
+
+def _number(request: web.Request, name: str, most: int) -> int:
+    """A number of the query; 0 where there is none."""
+    word = request.query.get(name, "") or "0"
+    if not (word.isascii() and word.isdigit() and len(word) < 20 and int(word) <= most):
+        raise web.HTTPBadRequest(text=f"{name} is not a number up to {most}\n")
+    return int(word)
+
+
+def _json(content: dict[str, Any]) -> web.Response:
+    return web.json_response(content, headers=HEADERS)

@@ -1,0 +1,31 @@
+"""Bytes as text that a person can read and type, and back: what is no text is written \\x00."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(\\))")
+
+
+def shown(name: bytes) -> str:
+    """The name as text; a byte that is no part of a printable letter is escaped, so is `\\`."""
+    letters = name.decode("utf-8", "surrogateescape")
+    return "".join(map(_letter, letters))
+
+
+def typed(text: str) -> bytes:
+    """The name that `shown` shows so; what is no escape stands for itself."""
+    plain, at = b"", 0
+    for found in _ESCAPE.finditer(text):
+        plain += text[at : found.start()].encode() + (bytes.fromhex(found[1] or "5c"))
+        at = found.end()
+    return plain + text[at:].encode()
+
+
+def _letter(letter: str) -> str:
+    if letter == "\\":
+        return "\\\\"
+    if letter.isprintable():
+        return letter
+    return "".join(f"\\x{byte:02x}" for byte in letter.encode("utf-8", "surrogateescape"))

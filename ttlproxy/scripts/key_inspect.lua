@@ -1,0 +1,17 @@
+-- What there is to see of one key: its elements with a deadline, a page of them, the soonest first.
+-- KEYS: data index
+-- ARGV: offset count most
+-- RESULT: [now in ms, type, elements in all or -1, elements with a deadline, ms the key itself has left
+--   or -1, [[the element's first `most` bytes, its length, deadline in ms] ...]]
+-- include clock
+-- include index
+-- include lengths
+-- include page
+local kind = redis.call('TYPE', data).ok
+local size = lengths[kind] and redis.call(lengths[kind], data) or -1
+local page = index_page(index, offset, count)
+if page.err then
+  return page
+end
+local timed, left = index_size(index), redis.call('PTTL', data)
+return { now, kind, size, timed, left, cut_page(page, tonumber(most)) }

@@ -1,0 +1,21 @@
+-- What falls due in some keys: the elements of each by their deadlines.
+-- KEYS: key...
+-- ARGV: edge...
+-- RESULT: for each key [type, elements with a deadline, those due before now + edge for each edge (ms,
+--   ascending)]; the counts end with the first that is all
+-- The keys are all data keys, then all their indexes.
+-- include clock
+-- include index
+local found, keys = {}, (#KEYS - first_key + 1) / 2
+for at = first_key, first_key + keys - 1 do
+  local index, counts = KEYS[at + keys], {}
+  local size = index_due_count(index, math.huge)
+  for edge = first_edge, #ARGV do
+    counts[#counts + 1] = index_due_count(index, now + ARGV[edge])
+    if counts[#counts] == size then
+      break
+    end
+  end
+  found[#found + 1] = { redis.call('TYPE', KEYS[at]).ok, size, counts }
+end
+return found

@@ -1,0 +1,9 @@
+-- The keys of one database that need attention, a page of them, the soonest first.
+-- KEYS: schedule
+-- ARGV: offset count most
+-- RESULT: [now in ms, keys, [[the key's first `most` bytes, its length, when in ms] ...]]
+-- include clock
+-- include index
+-- include page
+local page = index_page(schedule, offset, count)
+return page.err and page or { now, index_count(schedule), cut_page(page, tonumber(most)) }
