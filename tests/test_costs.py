@@ -1,0 +1,116 @@
+"""What a chunk costs the proxy, in system calls and in objects that stay: numbers, not times."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.containers import AnyServer
+from tests.loops import both_loops
+from tests.raw import Connection, command
+from tests.servers import Proxy
+from tests.tracing import READS, WAITS, WRITES, Call, traced
+from ttlproxy import app
+from ttlproxy.cli import load, loop_factory
+
+ROUNDS = 300
+CHUNKS = 2 * ROUNDS  # a request and its reply
+PLAIN = (command("SET", "k", "v" * 64), command("GET", "k") * 64)
+MANAGED = (command("HGET", "h", "far"), command("HMGET", "h", "far", "none") * 64)
+REWRITTEN = (
+    command("HTTLFIELD", "h", "far"),
+    command("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v"),
+)
+# redis-py asks for it before each request of the link.
+_NOT_OF_CHUNKS = (*READS, *WRITES, *WAITS, "getpid")
+
+
+def _moves(calls: Sequence[Call]) -> list[Call]:
+    """What was read from and written to the two busiest descriptors: the client's and its Redis."""
+    moves = [call for call in calls if call.name in (*READS, *WRITES)]
+    busiest = Counter(move.first for move in moves).most_common(2)
+    return [move for move in moves if move.first in dict(busiest)]
+
+
+def _talk(client: Connection, requests: Sequence[bytes], rounds: int) -> None:
+    """One chunk at a time, each of one of the requests, with all replies before the next."""
+    for number in range(rounds):
+        request = requests[number % len(requests)]
+        client.send(request)
+        client.read_many(request.count(b"*"))
+
+
+@both_loops
+@pytest.mark.parametrize("requests", [PLAIN, MANAGED, REWRITTEN], ids=["plain", "managed", "ours"])
+def test_each_chunk_is_read_once_and_written_once_at_once(
+    proxy: Proxy, server: AnyServer, tmp_path: Path, requests: Sequence[bytes]
+) -> None:
+    with Connection(proxy.port) as client:
+        client.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "far", "v")
+        _talk(client, requests, 50)
+        with traced(proxy.pid, tmp_path) as calls:
+            _talk(client, requests, ROUNDS)
+    moves = _moves(calls)
+    assert len(moves) == 2 * CHUNKS
+    for taken, given in zip(moves[::2], moves[1::2], strict=True):
+        assert taken.name in READS
+        assert given.name in WRITES
+        assert taken.first != given.first
+        if requests is not REWRITTEN:
+            assert taken.result == given.result, "what came in one chunk goes out in one"
+
+
+@both_loops
+def test_between_a_chunk_and_the_next_there_is_one_wait_and_nothing_else(
+    proxy: Proxy, server: AnyServer, tmp_path: Path
+) -> None:
+    """But for the heartbeats of the link and of the loop, which come a few times a second."""
+    with Connection(proxy.port) as client:
+        _talk(client, PLAIN, 50)
+        with traced(proxy.pid, tmp_path) as calls:
+            _talk(client, PLAIN, ROUNDS)
+    waits = [call for call in calls if call.name in WAITS and call.result > 0]
+    assert len(waits) <= 1.5 * CHUNKS
+    others = Counter(call.name for call in calls if call.name not in _NOT_OF_CHUNKS)
+    assert others.total() <= CHUNKS / 4, others
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+@pytest.mark.parametrize("requests", [PLAIN, MANAGED, REWRITTEN], ids=["plain", "managed", "ours"])
+def test_a_thousand_chunks_leave_no_object_behind(
+    server: AnyServer, loop: str, requests: Sequence[bytes]
+) -> None:
+    settings = load(["--listen", "127.0.0.1:0", "--upstream", server.url])
+    left = list[int]()
+
+    def measure(number: int) -> None:
+        try:
+            with Connection(number) as client:
+                client.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "far", "v")
+                _talk(client, requests, 200)
+                for _ in range(2):
+                    gc.collect()
+                    before = sys.getallocatedblocks()
+                    _talk(client, requests, 500)
+                    gc.collect()
+                    left.append(sys.getallocatedblocks() - before)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def started(address: str, upstream: str, embedded: object) -> None:
+        port = int(address.rpartition(":")[2])
+        threading.Thread(target=measure, args=(port,)).start()
+
+    with asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
+        assert runner.run(app.serve(settings, started)) == 0
+    gc.unfreeze()
+    assert min(left) < 100, left

@@ -1,0 +1,166 @@
+"""How much of the proxy's memory clients can take: by large values, by not reading, by being many."""
+
+from __future__ import annotations
+
+import resource
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.asked import calls, info
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.loops import both_loops
+from tests.processes import wait_until
+from tests.raw import RECEIVE_BYTES, Connection, command
+from tests.servers import Proxy
+
+MIB = 1 << 20
+KIB = 1 << 10
+PATIENCE_S = 100.0
+# Of a connection, whatever passes: two buffers of 256 KiB, and a chunk on its way.
+CEILING = 4 * MIB
+IDLE = 2_000
+IDLE_CEILING = 40 * KIB
+# Descriptors: two of the proxy's for each connection, and one of the test's.
+_DESCRIPTORS = 2 * IDLE + 200
+
+
+@pytest.fixture
+def fresh(server: AnyServer, start_proxy: StartProxy) -> Proxy:
+    """A proxy that has had no client yet, so that nothing it needs is left over from others."""
+    return start_proxy(server.url)
+
+
+@contextmanager
+def _bounded(proxy: Proxy) -> Iterator[None]:
+    """At no time meanwhile the proxy has more memory than allowed."""
+    proxy.forget_peak()
+    before = proxy.rss_bytes()
+    yield
+    assert proxy.peak_bytes() - before < CEILING
+
+
+def _receive(client: Connection, count: int) -> int:
+    """Reads so many bytes and forgets them; gives how many there were of the letter v."""
+    found = 0
+    while count:
+        data = client.socket.recv(min(count, RECEIVE_BYTES))
+        assert data, f"it ends {count} bytes early"
+        count -= len(data)
+        found += data.count(b"v")
+    return found
+
+
+@both_loops
+def test_values_of_256_mib_pass_without_being_kept(fresh: Proxy) -> None:
+    size = 256 * MIB
+    with Connection(fresh.port, PATIENCE_S) as client:
+        assert client.ask("SET", "large", b"v" * MIB) == b"+OK\r\n"
+        with _bounded(fresh):
+            client.send(command("PING") * 4 + b"*5\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$%d\r\n" % size)
+            for _ in range(size // MIB):
+                client.send(b"v" * MIB)
+            client.send(b"\r\n$2\r\nEX\r\n$4\r\n1000\r\n" + command("STRLEN", "large"))
+            assert client.read_many(6) == [b"+PONG\r\n"] * 4 + [b"+OK\r\n", b":%d\r\n" % size]
+            client.send(command("GET", "large"))
+            assert _receive(client, len(b"$%d\r\n" % size) + size + 2) == size
+
+
+@both_loops
+def test_replies_that_nobody_reads_stay_with_redis(fresh: Proxy, server: AnyServer) -> None:
+    count = 128
+    with Connection(fresh.port) as lazy, Connection(fresh.port) as busy:
+        assert busy.ask("SET", "big", b"v" * MIB) == b"+OK\r\n"
+        assert busy.ask("CONFIG", "RESETSTAT") == b"+OK\r\n"
+        with _bounded(fresh):
+            lazy.send(command("GET", "big") * count)
+            wait_until(lambda: calls(server.port, "get") == count, "Redis has answered")
+            for _ in range(3000):  # as many turns of the proxy's loop
+                busy.ask("PING")
+            assert _receive(lazy, count * (MIB + len(b"$1048576\r\n\r\n"))) == count * MIB
+
+
+@both_loops
+def test_a_million_requests_before_the_first_reply_is_read_are_answered(fresh: Proxy) -> None:
+    with Connection(fresh.port, PATIENCE_S) as client:
+        assert client.ask("SET", "k", "v") == b"+OK\r\n"
+        with _bounded(fresh):
+            for _ in range(100):
+                client.send(command("GET", "k") * 10_000)
+            client.send(command("QUIT"))
+            assert _receive(client, 1_000_000 * len(b"$1\r\nv\r\n")) == 1_000_000
+        assert client.read_to_end() == b"+OK\r\n"
+
+
+@both_loops
+def test_what_a_slow_subscriber_does_not_read_stays_with_redis(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server("--client-output-buffer-limit", "pubsub 0 0 0")
+    proxy = start_proxy(server.url)
+    count = 64
+    message = command("message", "news", b"v" * MIB)
+    with Connection(proxy.port) as slow, Connection(proxy.port) as publisher:
+        slow.ask("SUBSCRIBE", "news")
+        publisher.ask("PUBLISH", "nobody", b"v" * MIB)
+        with _bounded(proxy):
+            for _ in range(count):
+                assert publisher.ask("PUBLISH", "news", b"v" * MIB) == b":1\r\n"
+            assert _receive(slow, count * len(message)) == count * MIB
+
+
+def test_requests_that_redis_does_not_read_stay_with_the_client(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    one = command("SET", "big", b"v" * MIB)
+    with Connection(proxy.port) as client:
+        assert client.ask("SET", "big", b"v" * MIB) == b"+OK\r\n"
+        with _bounded(proxy):
+            server.child.send_signal(signal.SIGSTOP)
+            try:
+                client.socket.setblocking(False)
+                accepted = 0
+                while accepted < 64 * MIB and select.select([], [client.socket], [], 1.0)[1]:
+                    accepted += client.socket.send(one[accepted % len(one) :])
+                assert accepted < 64 * MIB
+            finally:
+                server.child.send_signal(signal.SIGCONT)
+            client.socket.settimeout(PATIENCE_S)
+            client.send(one[accepted % len(one) :] + command("QUIT"))
+            assert client.read_to_end() == b"+OK\r\n" * (accepted // len(one) + 2)
+
+
+@pytest.mark.parametrize("header", [b"*2147483648\r\n", b"*2147483647\r\n", b"*1000000\r\n"])
+def test_a_header_that_announces_elements_reserves_nothing_for_them(
+    fresh: Proxy, header: bytes
+) -> None:
+    with ExitStack() as stack, _bounded(fresh):
+        for _ in range(10):
+            stack.enter_context(Connection(fresh.port)).send(header + b"$3\r\nGET\r\n")
+        with Connection(fresh.port) as client:  # by now the others' have been looked at
+            assert client.ask("PING") == b"+PONG\r\n"
+
+
+@both_loops
+def test_two_thousand_idle_clients_take_at_most_40_kib_each(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit < _DESCRIPTORS:
+        pytest.skip(f"a process may have {limit} descriptors here, and {_DESCRIPTORS} are needed")
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as first, ExitStack() as stack:
+        first.ask("PING")
+        before = proxy.rss_bytes()
+        for _ in range(IDLE):
+            client = stack.enter_context(Connection(proxy.port))
+            assert client.ask("PING") == b"+PONG\r\n"
+        assert int(info(server.port, "clients")["connected_clients"]) > IDLE
+        assert (proxy.rss_bytes() - before) / IDLE < IDLE_CEILING
