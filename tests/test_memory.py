@@ -1,4 +1,4 @@
-"""How much of the proxy's memory clients can take: by large values, by not reading, by being many."""
+"""How much of the proxy's memory clients take: by large values, not reading, being many."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ttlproxy.keys import Keys
 from ttlproxy.link import Backoff
 from ttlproxy.reaper import Parked
 
-CLOSED = "a client is closed: Redis refuses"
+CLOSED = "closed: Redis refuses"
 KEYS = Keys()
 
 

@@ -18,10 +18,12 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 
-from ttlproxy import __version__, app
+from ttlproxy import __version__, app, logs
 from ttlproxy.config import Listen, Settings
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import SettingsError, TtlproxyError
+
+log = logging.getLogger(__name__)
 
 EPILOG = """\
 Every setting is a flag (--reap-batch), an environment variable (TTLPROXY_REAP_BATCH) and a key of
@@ -42,27 +44,37 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = load([word for word in words[1:] if word != "--force"] if purges else words)
     except SettingsError as error:
         return _failed(error)
-    return run(
-        settings, app.purge(settings, force, say) if purges else app.serve(settings, started)
-    )
+    greet = started if settings.log_format == "text" else noted
+    return run(settings, app.purge(settings, force, say) if purges else app.serve(settings, greet))
 
 
-def run(settings: Settings, main: Coroutine[None, None, int]) -> int:
-    """Runs one of `app`'s, with a log and an event loop as they are set; gives the exit code."""
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
-    )
+def run(settings: Settings, main: Coroutine[None, None, int], process: str = "") -> int:
+    """Runs one of `app`'s, with a log and an event loop as they are set; gives the exit code.
+
+    `process`: which of several this is, for its log lines.
+    """
+    logs.set_up(settings.log_level, settings.log_format, process)
     try:
         with asyncio.Runner(loop_factory=loop_factory(settings.event_loop)) as runner:
             return runner.run(main)
     except (TtlproxyError, OSError) as error:  # OSError: the address is in use, or not ours
-        return _failed(error)
+        if settings.log_format == "text":
+            return _failed(error)
+        log.critical("%s", error)
+        return _exit_code(error)
     except KeyboardInterrupt:
+        return 1
+    except Exception:
+        log.critical("ended, by a fault of ttlproxy", exc_info=True)
         return 1
 
 
 def _failed(error: Exception) -> int:
     print(f"ttlproxy: {error}", file=sys.stderr)
+    return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
     return error.exit_code if isinstance(error, TtlproxyError) else 1
 
 
@@ -163,6 +175,11 @@ def say(line: str) -> None:
 def started(listen: str, upstream: str, embedded: Embedded | None) -> None:
     """Say on standard output that clients may come."""
     say(greeting(listen, upstream, embedded))
+
+
+def noted(listen: str, upstream: str, embedded: Embedded | None) -> None:
+    """Say in the log that clients may come."""
+    log.info("ttlproxy %s listens on %s, before %s", __version__, listen, upstream)
 
 
 def greeting(listen: str, upstream: str, embedded: Embedded | None) -> str:

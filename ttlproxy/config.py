@@ -399,6 +399,9 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the least that is logged"
     )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="how log lines look; json: an object a line, nothing on standard output"
+    )
     event_loop: Annotated[Literal["auto", "uvloop", "asyncio"], AfterValidator(_installed)] = Field(
         "auto", description="auto is uvloop where it is installed"
     )

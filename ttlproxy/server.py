@@ -9,7 +9,6 @@ without a proxy: Redis goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
@@ -21,6 +20,7 @@ from ttlproxy.config import Listen, Settings
 from ttlproxy.entrance import Entrance
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.handover import Taker
+from ttlproxy.journal import Journal
 from ttlproxy.keepalive import keep_alive
 from ttlproxy.link import Link
 from ttlproxy.metrics import Metrics
@@ -31,8 +31,6 @@ from ttlproxy.turn import Turn
 from ttlproxy.waiting import Waiting
 from ttlproxy.watch import Watch
 from ttlproxy.wire import Marked
-
-log = logging.getLogger(__name__)
 
 # Bytes that wait for a side that does not read: stop reading the other side above the first, go on
 # below the second. As large as a socket's own buffers grow on Linux by default.
@@ -178,6 +176,7 @@ class Client(asyncio.Protocol):
         server.clients.add(self)
         server.metrics.accepted += 1
         server.metrics.clients = len(server.clients)
+        self.journal = Journal(server.metrics.accepted, transport, self._source)
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
@@ -222,7 +221,7 @@ class Client(asyncio.Protocol):
         if self._backend is not None:
             self._backend.close()
         self._ends_because("client")
-        log.debug("the client %s has gone: %s", self.address, self._why)
+        self.journal.closed(self._why)
         self._server.metrics.gone[self._why] += 1
         self._server.forget(self)
 
@@ -312,12 +311,6 @@ class Client(asyncio.Protocol):
         kept = self._session.kept if self._session is not None else 0
         return self.unread + to_redis + kept + len(self._early)
 
-    @property
-    def address(self) -> str:
-        """Where it comes from, as Redis writes it; empty for a unix socket."""
-        peer = self._transport.get_extra_info("peername")
-        return self._source or (str(Listen(*peer[:2])) if isinstance(peer, tuple) else "")
-
     def abort(self, why: str) -> None:
         """Ends the connection at once."""
         self._ends_because(why)
@@ -332,7 +325,7 @@ class Client(asyncio.Protocol):
                 raise ConnectionError("the link is not ready")
             self._backend = await self._server.connect(self)
         except OSError as trouble:
-            log.info("a client is refused: %s", trouble)
+            self.journal.refused(trouble)
             self._server.metrics.refused += 1
             self._ends_because("refused")
             self._task = None
@@ -417,15 +410,8 @@ class Client(asyncio.Protocol):
     def _stopped(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (trouble := task.exception()) is None:
             return
-        if isinstance(trouble, TimeoutError):
-            log.warning("a client is closed: Redis was away for longer than hold_max")
-            self.abort("held")
-        elif isinstance(trouble, ReapRefused):
-            log.warning("a client is closed: Redis refuses, for longer than hold_max: %s", trouble)
-            self.abort("held")
-        else:
-            log.error("a client is closed", exc_info=trouble)
-            self.abort("error")
+        self.journal.failed(trouble)
+        self.abort("held" if isinstance(trouble, TimeoutError | ReapRefused) else "error")
 
     def _noting(self, take: Callable[[bytes], None], *, awaits: bool) -> Callable[[bytes], None]:
         return take if self.activity is None else self.activity.noting(take, awaits=awaits)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from ttlproxy.config import Settings
-
-log = logging.getLogger(__name__)
+from ttlproxy.journal import Journal
 
 _LOOK_S: Final = 1.0
 # So often is looked for idle clients while one of them is about to become too old.
@@ -53,6 +52,7 @@ class Watched(Protocol):
     """A client, as it is seen here."""
 
     activity: Activity | None
+    journal: Journal
 
     @property
     def idles(self) -> bool:
@@ -65,10 +65,6 @@ class Watched(Protocol):
     @property
     def buffered(self) -> int:
         """Bytes that are kept for it, in both directions."""
-
-    @property
-    def address(self) -> str:
-        """Where it comes from."""
 
     def abort(self, why: str) -> None:
         """Ends the connection at once."""
@@ -111,7 +107,7 @@ class Watch:
         for client in list(self._clients):
             activity = client.activity
             if activity is not None and activity.idle_s(now_s) > limit_s and client.idles:
-                log.info("the client %s is closed: idle for %d s", client.address, limit_s)
+                client.journal.note(logging.INFO, "closed: idle for %d s", limit_s)
                 client.abort("idle")
 
     def _end_stalled(self) -> None:
@@ -123,10 +119,8 @@ class Watch:
             elif unread < before or not unread:
                 self._laden[client] = unread, now_s
             elif limit_s and now_s - since_s > limit_s:
-                log.warning(
-                    "the client %s is closed: it has taken nothing for %d s, and %d bytes wait",
-                    *(client.address, limit_s, unread),
-                )
+                words = "closed: it has taken nothing for %d s, and %d bytes wait"
+                client.journal.note(logging.WARNING, words, limit_s, unread)
                 client.abort("stalled")
 
     def _relieve(self) -> None:
@@ -135,9 +129,7 @@ class Watch:
         kept = {client: client.buffered for client in self._laden} if limit else {}
         if (total := sum(kept.values())) > limit:
             client = max(kept, key=kept.__getitem__)
-            log.warning(
-                "the client %s is closed: %d bytes are kept for it, and %d for all clients",
-                *(client.address, kept[client], total),
-            )
+            words = "closed: %d bytes are kept for it, and %d for all clients"
+            client.journal.note(logging.WARNING, words, kept[client], total)
             self.forget(client)
             client.abort("buffers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import socket
 import sys
@@ -17,7 +18,8 @@ def main() -> int:
     """Serves until the handover ends; its socket is the descriptor that the first word names."""
     end = socket.socket(fileno=int(sys.argv[1]))
     settings: Settings = pickle.loads(end.recv(_MOST_SETTINGS))
-    return cli.run(settings, app.work(settings, Taker(end, settings)))
+    main = app.work(settings, Taker(end, settings))
+    return cli.run(settings, main, f"worker {os.getpid()}")
 
 
 if __name__ == "__main__":

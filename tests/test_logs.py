@@ -1,0 +1,168 @@
+"""What the log says, in which form, and what it keeps to itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy
+from ttlproxy import app, cli, logs
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+SECRET = "open sesame"
+
+
+class JsonProxy(Proxy):
+    """A proxy that logs JSON, and so says in its log where it listens."""
+
+    def __init__(self, upstream: str, *arguments: str) -> None:
+        super().__init__(upstream, "--log-format", "json", *arguments)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Each is an object, or this fails."""
+        return [json.loads(line) for line in self.stderr.splitlines()]
+
+    def until(self, message: str) -> dict[str, Any]:
+        """The first line with such a message."""
+        found: list[dict[str, Any]] = []
+
+        def is_there() -> bool:
+            found[:] = [line for line in self.lines() if re.search(message, line["message"])]
+            return bool(found)
+
+        wait_until(is_there, f"a line {message!r}")
+        return found[0]
+
+    def _first_line(self) -> str:
+        said = self.until("listens on")["message"]
+        return f"{said.partition(',')[0]}\n"
+
+
+StartJson = Callable[..., JsonProxy]
+
+
+@pytest.fixture
+def start_json(request: pytest.FixtureRequest) -> StartJson:
+    def start(upstream: str, *arguments: str) -> JsonProxy:
+        proxy = JsonProxy(upstream, *arguments)
+        request.addfinalizer(proxy.remove)
+        proxy.start()
+        return proxy
+
+    return start
+
+
+def test_a_json_log_is_an_object_a_line_and_nothing_else_is_printed(
+    start_server: StartServer, start_json: StartJson
+) -> None:
+    proxy = start_json(start_server().url)
+    with Connection(proxy.port) as client:
+        client.ask("PING")
+    proxy.terminate()
+    assert proxy.child.communicate()[0] == b""
+    for line in proxy.lines():
+        assert TIME.fullmatch(line["time"])
+        assert (line["level"], line["logger"].partition(".")[0]) == ("INFO", "ttlproxy")
+        assert line["message"]
+
+
+def test_a_connection_is_a_line_when_it_opens_and_one_when_it_closes(
+    start_server: StartServer, start_json: StartJson
+) -> None:
+    proxy = start_json(start_server().url, "--log-level", "debug")
+    for number in (1, 2):
+        with Connection(proxy.port) as client:
+            peer = "{}:{}".format(*client.socket.getsockname())
+            client.ask("PING")
+        closed = proxy.until(f"client {number}: closed")
+        opened = proxy.until(f"client {number}: opened")
+        assert (opened["client"], opened["peer"]) == (number, peer)
+        assert opened["level"] == closed["level"] == "DEBUG"
+        assert (closed["client"], closed["peer"], closed["why"]) == (number, peer, "client")
+        assert closed["seconds"] >= 0
+
+
+def test_lines_of_workers_name_the_worker(start_server: StartServer, start_json: StartJson) -> None:
+    proxy = start_json(start_server().url, "--workers", "2", "--log-level", "debug")
+    with Connection(proxy.port) as client:
+        pid = re.findall(rb"process_id:(\d+)", client.ask("INFO", "ttlproxy"))[0].decode()
+    assert proxy.until("client 1: opened")["process"] == f"worker {pid}"
+    assert "process" not in proxy.until("listens on")
+    served = [line["process"] for line in proxy.lines() if "keys managed" in line["message"]]
+    assert len(set(served)) == 2
+
+
+def test_what_ends_a_proxy_is_a_json_line_too(start_server: StartServer) -> None:
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("SET", "__ttl:layout", "999")
+    words = [sys.executable, "-m", "ttlproxy", "--listen", "127.0.0.1:0", "--log-format", "json"]
+    ended = subprocess.run([*words, "--upstream", server.url], capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    (line,) = map(json.loads, ended.stderr.splitlines())
+    assert (line["level"], "layout" in line["message"]) == ("CRITICAL", True)
+
+
+def test_a_log_says_nothing_that_a_client_has_sent(
+    start_server: StartServer, start_json: StartJson
+) -> None:
+    server = start_server("--requirepass", SECRET)
+    url = f"redis://:{SECRET.replace(' ', '%20')}@127.0.0.1:{server.port}"
+    proxy = start_json(url, "--log-level", "debug")
+    with Connection(proxy.port) as client:
+        client.ask("AUTH", SECRET)
+        client.ask("HSET", "a-key", "a-field", "a-value")
+        client.ask("HPEXPIREFIELD", "a-key", "a-field", 1)
+        client.ask("CONFIG", "SET", "masterauth", "a-value")
+        client.ask("ACL", "SETUSER", "u", ">a-value")
+        client.send(command("AUTH", "a-value", "a-value") + b"*1\r\n:a-value\r\n")
+        client.read_to_end()
+    proxy.until("client 1: closed")
+    for secret in (SECRET, "a-key", "a-field", "a-value"):
+        assert secret not in proxy.stderr
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_traceback_has_no_bytes_and_in_json_it_is_one_line(
+    form: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def serve(*_: object) -> int:
+        raise KeyError(b"it's AUTH " + SECRET.encode())
+
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(app, "serve", serve)
+    assert cli.main(["--log-format", form]) == 1
+    said = capsys.readouterr().err
+    assert SECRET not in said
+    if form == "json":
+        (line,) = map(json.loads, said.splitlines())
+        assert line["level"] == "CRITICAL"
+        assert line["exc_info"].endswith("KeyError: b'***'")
+    else:
+        assert said.endswith("KeyError: b'***'\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "logged"),
+    [
+        (r"KeyError: b'it\'s \\' at 7", "KeyError: b'***' at 7"),
+        ("""[b"it's", b'', 'ours']""", "[b'***', b'***', 'ours']"),
+        ("redis://app:word@host/0 is away", "redis://app:***@host/0 is away"),
+        ("redis://:word@host", "redis://:***@host"),
+        ("redis://host:6379 at 10:15", "redis://host:6379 at 10:15"),
+        ("unknown command 'X', with args beginning with: 'word' ",
+         "unknown command 'X', with args beginning with: ***"),
+    ],
+)  # fmt: skip
+def test_what_is_kept_out_of_a_line(said: str, logged: str) -> None:
+    assert logs.redacted(said) == logged
