@@ -148,10 +148,10 @@ def test_a_key_that_redis_lets_nobody_reap_is_parked(
         direct.ask("ZADD", KEYS.index(b"h"), 1, "f")
         direct.ask("ZADD", KEYS.schedule, 1, "h")
         admin = pages(start_proxy(f"redis://proxy:word@127.0.0.1:{redis_server.port}", *FLAGS))
-        becomes(admin, 1, "ttlproxy_parked_keys")
+        becomes(admin, 1, "ttlproxy_parked_keys", reason="noperm")
         assert figure(admin, "ttlproxy_refusals_total") > 0
         direct.ask("ACL", "SETUSER", "proxy", "+hdel")
-    becomes(admin, 0, "ttlproxy_parked_keys")
+    becomes(admin, 0, "ttlproxy_parked_keys", reason="noperm")
 
 
 def test_nothing_of_clients_or_secret_is_told(

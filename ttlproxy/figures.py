@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 from ttlproxy import __version__
 from ttlproxy.histogram import Histogram
 from ttlproxy.link import Link
-from ttlproxy.metrics import GONE, KINDS, Metrics
+from ttlproxy.metrics import ACTIONS, GONE, KINDS, PARKED, Metrics
 from ttlproxy.pulse import Pulse
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]
@@ -124,6 +124,20 @@ FIGURES: Final = (
         KINDS,
     ),
     Figure(
+        "ttlproxy_fired_elements_total",
+        "counter",
+        "elements handed on at their deadline, by what ONEXPIRE says",
+        lambda source: _by(source.metrics.fired_elements, ACTIONS),
+        "action",
+        ACTIONS,
+    ),
+    Figure(
+        "ttlproxy_dead_letters_total",
+        "counter",
+        "of these, those that had been handed on too often before",
+        lambda source: source.metrics.buried_elements,
+    ),
+    Figure(
         "ttlproxy_reap_lag_seconds",
         "histogram",
         "how late elements were removed",
@@ -153,7 +167,9 @@ FIGURES: Final = (
         "ttlproxy_parked_keys",
         "gauge",
         "keys that are left alone for a while, as Redis refuses to let them be reaped",
-        lambda source: source.metrics.parked,
+        lambda source: _by(source.metrics.parked, PARKED),
+        "reason",
+        PARKED,
     ),
     Figure(
         "ttlproxy_swept_entries_total",

@@ -11,6 +11,8 @@ _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 6
 _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 KINDS = ("hash", "list", "set", "zset")
+ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
+PARKED = ("wrongtype", "noperm", "oom", "other")
 GONE = (
     "client",
     "redis",
@@ -33,10 +35,10 @@ class Metrics:
     buried_elements: those of them that had been too often; lag_ms: of each of the reaped, how late
     the earliest of its key went that went with it; reap_call_ms: how long each call of the reap
     script took Redis; swept_entries: index entries whose element was gone; parked: keys that Redis
-    refuses to let be reaped, now; refusals: requests of the proxy's own to which Redis has answered
-    an error; gone: clients, by who ended it: client, redis, or we: refused, held (for longer than
-    hold_max), drained, cut_off (as the drain took too long), error, idle, stalled (it took nothing
-    for too long), buffers (all clients together took too much memory).
+    refuses to let be reaped, now, by reason; refusals: requests of the proxy's own to which Redis
+    has answered an error; gone: clients, by who ended it: client, redis, or we: refused, held (for
+    longer than hold_max), drained, cut_off (as the drain took too long), error, idle, stalled (it
+    took nothing for too long), buffers (all clients together took too much memory).
     """
 
     __slots__ = (
@@ -62,7 +64,7 @@ class Metrics:
         self.held = 0
         self.swept_entries = 0
         self.refusals = 0
-        self.parked = 0
+        self.parked: Counter[str] = Counter()
         self.reaped_elements: Counter[str] = Counter()
         self.lag_ms = Histogram(_LAGS)
         self.reap_call_ms = Histogram(_CALLS)

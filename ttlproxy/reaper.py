@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from uuid import uuid4
 
@@ -17,7 +17,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
-from ttlproxy.link import DUE, LAYOUT, Backoff, Link, client, everywhere, run, valid
+from ttlproxy.link import DUE, LAYOUT, Backoff, Link, client, everywhere, reason, run, valid
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 
@@ -77,14 +77,21 @@ class Parked:
 
     def __init__(self) -> None:
         self._until: dict[Place, tuple[int, int]] = {}  # ms of the server's clock, failures
+        self._reasons: dict[Place, str] = {}
 
     def __len__(self) -> int:
         return len(self._until)
 
-    def park(self, place: Place, now_ms: int) -> None:
+    @property
+    def reasons(self) -> Counter[str]:
+        """How many there are for each of the reasons in metrics.PARKED."""
+        return Counter(self._reasons[place] for place in self._until)
+
+    def park(self, place: Place, now_ms: int, why: str = "other") -> None:
         """It was refused just now."""
         failures = self._until.get(place, (0, 0))[1] + 1
         self._until[place] = (now_ms + round(_PARKED.compute(failures) * 1000), failures)
+        self._reasons[place] = why
 
     def holds(self, place: Place, now_ms: int) -> bool:
         """Whether it is not to be tried yet."""
@@ -97,6 +104,7 @@ class Parked:
     def forget(self, now_ms: int) -> None:
         """All that could be tried by now has been: those that were not refused again are mended."""
         self._until = {place: held for place, held in self._until.items() if held[0] > now_ms}
+        self._reasons = {place: self._reasons[place] for place in self._until}
 
 
 class Reaper:
@@ -189,7 +197,7 @@ class Reaper:
                 return
             await self._reap(redis, deque(due))
         self._parked.forget(now_ms)
-        self._metrics.parked = len(self._parked)
+        self._metrics.parked = self._parked.reasons
         await self._plan_next(redis, databases, now_ms)
 
     async def _sleep(self) -> None:
@@ -233,9 +241,9 @@ class Reaper:
             await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms, len(limits)) / 1000)
             queue.extend(outcome.more)
             self.sweep(outcome.ghosts)
-            for place in outcome.refused:
-                self._parked.park(place, clock.now_ms())
-            self._metrics.parked = len(self._parked)
+            for place, refusal in outcome.refused.items():
+                self._parked.park(place, clock.now_ms(), reason(refusal))
+            self._metrics.parked = self._parked.reasons
 
     async def _hold_lease(self, redis: Redis) -> bool:
         """Takes the lease, or keeps it while more than two thirds of it are left."""

@@ -10,6 +10,7 @@ from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
 from ttlproxy.link.link import DUE, LAYOUT, Link
 from ttlproxy.link.pipeline import everywhere, run, valid
+from ttlproxy.link.refusals import reason
 from ttlproxy.link.waits import Waits
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Waits",
     "client",
     "everywhere",
+    "reason",
     "run",
     "valid",
 ]

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import logging
+import re
 
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
+# Of an error inside a script, 6.2's and 7.0's.
+_NO_RIGHT = re.compile("NOPERM|permission|can't (run|access)")
 _SILENCE_MS = 60_000
+
+
+def reason(refusal: ResponseError) -> str:
+    """Which of metrics.PARKED a key is parked for."""
+    if isinstance(refusal, NoPermissionError) or _NO_RIGHT.search(str(refusal)):
+        return "noperm"
+    if isinstance(refusal, OutOfMemoryError):
+        return "oom"
+    return "wrongtype" if "WRONGTYPE" in str(refusal) else "other"
 
 
 class Refusals:

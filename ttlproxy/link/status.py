@@ -22,7 +22,8 @@ def section(uptime_ms: float, registry: Registry, metrics: Metrics) -> bytes:
         "held_chunks": metrics.held,
         "reaped_elements": sum(metrics.reaped_elements.values()),
         "fired_elements": sum(metrics.fired_elements.values()),
-        "buried_elements": metrics.buried_elements,
+        "dead_letters": metrics.buried_elements,
+        "parked_keys": sum(metrics.parked.values()),
         "swept_entries": metrics.swept_entries,
         "refusals": metrics.refusals,
     }
@@ -34,4 +35,5 @@ def section(uptime_ms: float, registry: Registry, metrics: Metrics) -> bytes:
         lines.append(f"reaped_{kind}:elements={count}")
     for verb, count in sorted(metrics.fired_elements.items()):
         lines.append(f"fired_{verb}:elements={count}")
+    lines += [f"parked_{why}:keys={count}" for why, count in sorted(metrics.parked.items())]
     return "".join(f"{line}\r\n" for line in ["# Ttlproxy", *lines]).encode()

