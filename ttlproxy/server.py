@@ -13,15 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import cast
-from uuid import uuid4
 
 from ttlproxy.admission import Gate
+from ttlproxy.backend import HIGH, LOW, Backend, half_close
 from ttlproxy.config import Listen, Settings
 from ttlproxy.entrance import Entrance
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.handover import Taker
 from ttlproxy.journal import Journal
-from ttlproxy.keepalive import keep_alive
 from ttlproxy.link import Link
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
@@ -30,13 +29,7 @@ from ttlproxy.tls import establish, for_redis
 from ttlproxy.turn import Turn
 from ttlproxy.waiting import Waiting
 from ttlproxy.watch import Watch
-from ttlproxy.wire import Marked
 
-# Bytes that wait for a side that does not read: stop reading the other side above the first, go on
-# below the second. As large as a socket's own buffers grow on Linux by default.
-_HIGH, _LOW = 256 * 1024, 64 * 1024
-# Redis's reply to QUIT.
-_OK = b"+OK\r\n"
 # How long replies may take to a client that has ended in the middle of a large request.
 _GRACE_S = 1.0
 # How long a client that has been told the end may take to close its side.
@@ -130,16 +123,6 @@ class Server:
         return Client(self, source)
 
 
-def _half_close(transport: asyncio.Transport) -> bool:
-    """Says that no more is written, and reads on; False where the other end has gone."""
-    try:
-        transport.write_eof()
-    except OSError:  # the other end has reset the connection, which asyncio does not know yet
-        transport.abort()
-        return False
-    return True
-
-
 class Client(asyncio.Protocol):
     """A client's socket. Reads while nothing is held and Redis keeps up."""
 
@@ -170,7 +153,7 @@ class Client(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(_HIGH, _LOW)
+        self._transport.set_write_buffer_limits(HIGH, LOW)
         server = self._server
         self.write = self._noting(server.turn.writer(self._transport), awaits=False)
         server.clients.add(self)
@@ -250,7 +233,7 @@ class Client(asyncio.Protocol):
             return
         if self._has_ended:
             self._transport.close()
-        elif _half_close(self._transport):
+        elif half_close(self._transport):
             # To close with unread input would be a reset, which may take replies with it.
             self._busy = self._full = False
             self._read()
@@ -345,7 +328,7 @@ class Client(asyncio.Protocol):
         session = self._session
         assert session is not None
         out = session.from_client(data)
-        if session.kept > _HIGH:
+        if session.kept > HIGH:
             self._server.watch.keeps(self)
         if session.reap or session.reap_in or session.unswept:
             self._server.metrics.held += 1
@@ -466,7 +449,7 @@ class Client(asyncio.Protocol):
         if self._transport.is_closing():
             return
         # The end of a client that waits is to be seen at once.
-        listens = self._waiting is not None and len(self._early) < _HIGH
+        listens = self._waiting is not None and len(self._early) < HIGH
         if (self._busy and not listens) or self._full:
             self._transport.pause_reading()
         else:
@@ -481,91 +464,3 @@ class Client(asyncio.Protocol):
             self._close_later()
         else:
             self._transport.close()
-
-
-class Backend(asyncio.Protocol):
-    """A client's own connection to Redis: copies what Redis sends.
-
-    `data_received` is the client's `write` itself.
-    """
-
-    data_received: Callable[[bytes], None]  # type: ignore[assignment]
-
-    def __init__(self, client: Client, turn: Turn, keepalive_s: int) -> None:
-        self._client = client
-        self._turn = turn
-        self._keepalive_s = keepalive_s
-        self._to_client = self.data_received = client.write
-        self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
-        self._marked = Marked(uuid4().hex.encode())
-        self._answered: asyncio.Future[bool] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(_HIGH, _LOW)
-        keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
-        self.write = self._turn.writer(self._transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._held and self._held != _OK:
-            self._to_client(self._held)
-        self._client.end()
-
-    def pause_writing(self) -> None:
-        self._client.full(True)
-
-    def resume_writing(self) -> None:
-        self._client.full(False)
-
-    async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
-        """Sends the request made for a mark; False where its reply is null, and is kept back."""
-        self._answered = asyncio.get_running_loop().create_future()
-        self._receive(self._look)
-        self.write(request(self._marked.another()))
-        return await self._answered
-
-    def _look(self, data: bytes) -> None:
-        marked, answered = self._marked, self._answered
-        if out := marked.take(data):
-            self._to_client(out)
-        if marked.found:
-            self._receive(self._to_client)
-        if (marked.found or marked.refused) and answered is not None and not answered.done():
-            answered.set_result(not marked.null)
-
-    def _receive(self, receive: Callable[[bytes], None]) -> None:
-        self.data_received = receive
-        self._transport.set_protocol(self)  # uvloop remembers which `data_received` it was
-
-    def finish(self, request: bytes) -> None:
-        """Sends our QUIT, whose reply is not the client's."""
-        self._receive(self._hold_back)
-        self.write(request)
-
-    def _hold_back(self, data: bytes) -> None:
-        data = self._held + data
-        data, self._held = data[: -len(_OK)], data[-len(_OK) :]
-        if data:
-            self._to_client(data)
-
-    def cut(self) -> None:
-        """The client is gone: Redis is to know at once."""
-        self._turn.flush()
-        _half_close(self._transport)
-
-    @property
-    def unsent(self) -> int:
-        """Bytes that Redis has not taken."""
-        return self._transport.get_write_buffer_size()
-
-    def pause(self, is_full: bool) -> None:
-        """The client does not keep up, or does again."""
-        if self._transport.is_closing():
-            return
-        if is_full:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
-
-    def close(self) -> None:
-        self._transport.close()

@@ -1,0 +1,132 @@
+"""A client's connection to Redis: bytes back to the client, unread, and the end of it.
+
+Knows of the client what `Frontend` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+from uuid import uuid4
+
+from ttlproxy.keepalive import keep_alive
+from ttlproxy.turn import Turn, Write
+from ttlproxy.wire import Marked
+
+# Bytes that wait for a side that does not read: stop reading the other side above the first, go on
+# below the second. As large as a socket's own buffers grow on Linux by default.
+HIGH: Final = 256 * 1024
+LOW: Final = 64 * 1024
+# Redis's reply to QUIT.
+_OK: Final = b"+OK\r\n"
+
+
+class Frontend(Protocol):
+    """The client, as it is seen from here. write: to it"""
+
+    write: Write
+
+    def full(self, is_full: bool) -> None:
+        """Redis does not keep up, or does again."""
+
+    def end(self) -> None:
+        """Redis has closed."""
+
+
+def half_close(transport: asyncio.Transport) -> bool:
+    """Says that no more is written, and reads on; False where the other end has gone."""
+    try:
+        transport.write_eof()
+    except OSError:  # the other end has reset the connection, which asyncio does not know yet
+        transport.abort()
+        return False
+    return True
+
+
+class Backend(asyncio.Protocol):
+    """A client's own connection to Redis: copies what Redis sends.
+
+    `data_received` is the client's `write` itself.
+    """
+
+    data_received: Callable[[bytes], None]  # type: ignore[assignment]
+
+    def __init__(self, client: Frontend, turn: Turn, keepalive_s: int) -> None:
+        self._client = client
+        self._turn = turn
+        self._keepalive_s = keepalive_s
+        self._to_client = self.data_received = client.write
+        self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
+        self._marked = Marked(uuid4().hex.encode())
+        self._answered: asyncio.Future[bool] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(HIGH, LOW)
+        keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
+        self.write = self._turn.writer(self._transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._held and self._held != _OK:
+            self._to_client(self._held)
+        self._client.end()
+
+    def pause_writing(self) -> None:
+        self._client.full(True)
+
+    def resume_writing(self) -> None:
+        self._client.full(False)
+
+    async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
+        """Sends the request made for a mark; False where its reply is null, and is kept back."""
+        self._answered = asyncio.get_running_loop().create_future()
+        self._receive(self._look)
+        self.write(request(self._marked.another()))
+        return await self._answered
+
+    def _look(self, data: bytes) -> None:
+        marked, answered = self._marked, self._answered
+        if out := marked.take(data):
+            self._to_client(out)
+        if marked.found:
+            self._receive(self._to_client)
+        if (marked.found or marked.refused) and answered is not None and not answered.done():
+            answered.set_result(not marked.null)
+
+    def _receive(self, receive: Callable[[bytes], None]) -> None:
+        self.data_received = receive
+        self._transport.set_protocol(self)  # uvloop remembers which `data_received` it was
+
+    def finish(self, request: bytes) -> None:
+        """Sends our QUIT, whose reply is not the client's."""
+        self._receive(self._hold_back)
+        self.write(request)
+
+    def _hold_back(self, data: bytes) -> None:
+        data = self._held + data
+        data, self._held = data[: -len(_OK)], data[-len(_OK) :]
+        if data:
+            self._to_client(data)
+
+    def cut(self) -> None:
+        """The client is gone: Redis is to know at once."""
+        self._turn.flush()
+        half_close(self._transport)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that Redis has not taken."""
+        return self._transport.get_write_buffer_size()
+
+    def pause(self, is_full: bool) -> None:
+        """The client does not keep up, or does again."""
+        if self._transport.is_closing():
+            return
+        if is_full:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        self._transport.close()
