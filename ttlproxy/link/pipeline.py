@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import NoPermissionError, ResponseError
+
+from ttlproxy.wire import encode
 
 Words = Sequence[bytes | int]
 
@@ -16,19 +19,41 @@ async def run(redis: Redis, requests: Iterable[tuple[int, Words]]) -> list[objec
 
     Raises redis-py's ConnectionError or TimeoutError.
     """
-    pipeline = redis.pipeline(transaction=False)
+    sent: list[bytes] = []
     wanted: list[tuple[int, int, int]] = []  # its database; where the replies stand, SELECT's too
     current: int | None = None
     selected = 0
     for db, words in requests:
         if db != current:
-            selected = len(pipeline.command_stack)
-            pipeline.execute_command(b"SELECT", db)
+            selected = len(sent)
+            sent.append(encode((b"SELECT", db)))
             current = db
-        wanted.append((db, selected, len(pipeline.command_stack)))
-        pipeline.execute_command(*words)
-    replies = await pipeline.execute(raise_on_error=False)
+        wanted.append((db, selected, len(sent)))
+        sent.append(encode(tuple(words)))
+    replies = await _exchange(redis, sent)
     return [_outcome(db, replies[select], replies[at]) for db, select, at in wanted]
+
+
+async def _exchange(redis: Redis, requests: list[bytes]) -> list[object]:
+    """Sends all at once and waits for as many replies.
+
+    A pipeline of redis-py's own costs 0.3 ms more, as much as the reaping of thirty keys.
+    """
+    pool = redis.connection_pool
+    connection = await pool.get_connection()
+    try:
+        await connection.send_packed_command(b"".join(requests), check_health=False)
+        return [await _read(connection) for _ in requests]
+    finally:
+        await pool.release(connection)
+
+
+async def _read(connection: AbstractConnection) -> object:
+    """One reply; a connection on which that fails is closed by redis-py."""
+    try:
+        return await connection.read_response()
+    except ResponseError as refusal:
+        return refusal
 
 
 async def everywhere(

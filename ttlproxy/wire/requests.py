@@ -30,7 +30,7 @@ LARGE_BULK = 64 * 1024
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
 
-def encode(words: tuple[bytes, ...]) -> bytes:
+def encode(words: tuple[bytes | int, ...]) -> bytes:
     """A request as bytes: an array of bulk strings."""
     packed: bytes = hiredis.pack_command(words)  # type: ignore[arg-type]
     return packed
