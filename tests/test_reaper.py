@@ -13,25 +13,23 @@ from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy
-from ttlproxy.keys import Keys
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.reaper import adapt, plan, rest_ms, sweep_after_ms
 from ttlproxy.registry import Place
+from ttlproxy.scripts import Scripts
 
 
 @given(st.integers(1, 500), st.integers(1, 7000))
-def test_a_batch_is_shared_among_the_due_keys_and_none_is_left_out(due: int, batch: int) -> None:
+def test_the_due_keys_are_taken_in_their_order_and_none_is_left_out(due: int, batch: int) -> None:
     queue: deque[Place] = deque((0, b"%d" % number) for number in range(due))
     seen: list[Place] = []
     while queue:
         limits = plan(queue, batch)
-        assert limits
-        assert sum(limits.values()) <= max(batch, len(limits))
+        assert set(limits.values()) == {batch}
         seen += limits
-    assert len(seen) == len(set(seen)) == due
-
-
-def test_one_key_alone_gets_the_whole_batch() -> None:
-    assert plan(deque([(0, b"k")]), 1000) == {(0, b"k"): 1000}
+    assert seen == [(0, b"%d" % number) for number in range(due)]
 
 
 def test_a_batch_shrinks_past_the_budget_and_grows_well_below_it() -> None:
@@ -185,16 +183,42 @@ def test_a_server_with_nothing_due_is_not_written_to(
         assert direct.ask("DBSIZE") == b":1\r\n"
 
 
-def test_many_keys_are_reaped_by_few_calls(app: Connection, server: AnyServer) -> None:
-    for number in range(256):
-        app.ask("SADDEX", f"s:{number}", "EX", "1000", "MEMBERS", "2", "a", "b")
-    with Connection(server.port) as direct:
-        for number in range(256):
-            direct.ask("ZADD", Keys().index(b"s:%d" % number), 1, "a")
+def _make_due(direct: Connection, keys: list[bytes], elements: int) -> None:
+    """Sets with so many members each, all past their deadline, that nobody knows of yet."""
+    members = [b"%d" % number for number in range(elements)]
+    for key in keys:
+        direct.ask("SADD", key, *members)
+        direct.ask("ZADD", Keys().index(key), *(word for m in members for word in (1, m)))
+
+
+def test_many_keys_are_reaped_by_few_calls(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server, keys = start_server(), [b"s:%d" % number for number in range(256)]
+    proxy = start_proxy(server.url, "--reap-budget-ms", "60000")
+    with Connection(server.port) as direct, Connection(proxy.port) as app:
+        _make_due(direct, keys, 3)
+        app.ask("SADDEX", "later", "EX", 1000, "MEMBERS", 1, "a")
         direct.ask("CONFIG", "RESETSTAT")
-        direct.ask("ZADD", Keys().schedule, *(w for n in range(256) for w in (1, f"s:{n}")))
-        wait_until(lambda: calls(server.port, "srem") == 256, "one member of each set gone")
-    assert calls(server.port, "evalsha") + calls(server.port, "eval") < 100
+        direct.ask("ZADD", Keys().schedule, *(word for key in keys for word in (1, key)))
+        wait_until(lambda: direct.ask("ZCARD", Keys().schedule) == b":1\r\n", "all gone")
+        assert direct.ask("EXISTS", *keys) == b":0\r\n"
+    # Two for the keys, one for the lease, and what a slow start may add to that.
+    assert calls(server.port, "evalsha") + calls(server.port, "eval") < 8
+    # Not one for each key.
+    assert calls(server.port, "zrem") < 8
+
+
+def test_a_call_begins_no_further_key_when_its_time_is_over(server: AnyServer) -> None:
+    keys = [b"s:%d" % number for number in range(20)]
+    scripts = Scripts(DEFAULT_PREFIX)
+    with Connection(server.port) as direct:
+        _make_due(direct, keys, 100)
+        for budget, reached in ((b"60000000", 20), (b"0", 1)):
+            call = Call("reap", tuple(keys), (b"10", budget, b"", b"20"))
+            words = Caller(scripts, Keys(), bytes).words(call, b"0")
+            reply = direct.ask(*words)
+            assert reply.startswith(b"*%d\r\n" % (2 + reached))
 
 
 @pytest.mark.parametrize("setting", ["", "maxmemory 1", "notify-keyspace-events KElsz"])

@@ -17,7 +17,18 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
-from ttlproxy.link import DUE, LAYOUT, Backoff, Link, client, everywhere, reason, run, valid
+from ttlproxy.link import (
+    DUE,
+    LAYOUT,
+    TOGETHER,
+    Backoff,
+    Link,
+    client,
+    everywhere,
+    reason,
+    run,
+    valid,
+)
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 
@@ -28,9 +39,8 @@ _BACKOFF = Backoff(cap=2.0, base=0.05)
 _PARKED = Backoff(cap=30.0, base=0.05)
 # The longest sleep, for what no announcement told.
 _LONGEST_SLEEP_MS = 5000
-# Elements that a call may remove of each key where many keys share a batch, and what a call for one
-# more key costs, in elements (a call is about 15 us, a deletion 1.5 us).
-_KEY_COST = 10
+# The smallest batch.
+_LEAST = 10
 _NEVER = 1 << 62
 _UNREAD_MS = 1000
 # A request that was just forwarded has been carried out by then, unless something blocks it: what
@@ -41,17 +51,16 @@ _SWEEP_AFTER_MS = 200
 def plan(queue: deque[Place], batch: int) -> dict[Place, int]:
     """Takes from the front of `queue` the keys of the next call, with a limit of elements for each.
 
-    A key that is alone gets the whole batch; many get an equal share each.
+    None is long at it with that limit, and the script itself leaves out those that it has no time
+    for: so keys with much due, and keys with little, take part alike.
     """
-    count = max(min(len(queue), batch // _KEY_COST), 1)
-    limit = max(batch // count, 1)
-    return {queue.popleft(): limit for _ in range(count)}
+    return {queue.popleft(): batch for _ in range(min(len(queue), TOGETHER))}
 
 
 def adapt(batch: int, took_ms: float, budget_ms: float, largest: int) -> int:
     """The next batch, after one of `batch` elements took `took_ms`."""
     if took_ms > budget_ms:
-        return max(batch // 2, _KEY_COST)
+        return max(batch // 2, _LEAST)
     if took_ms < budget_ms / 2:
         return min(batch * 2, largest)
     return batch
@@ -234,11 +243,12 @@ class Reaper:
         settings, clock = self._settings, self._link.clock
         while queue and await self._hold_lease(redis):
             limits = plan(queue, self._batch)
-            began = clock.reading()
             outcome = await self._link.reap(redis, limits)
-            took_ms = clock.reading() - began
+            took_ms = max(outcome.calls_ms, default=0)
             self._batch = adapt(self._batch, took_ms, settings.reap_budget_ms, settings.reap_batch)
-            await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms, len(limits)) / 1000)
+            reached = len(limits) - len(outcome.unreached)
+            await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms, reached) / 1000)
+            queue.extendleft(reversed(outcome.unreached))
             queue.extend(outcome.more)
             self.sweep(outcome.ghosts)
             for place, refusal in outcome.refused.items():

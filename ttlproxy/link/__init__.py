@@ -10,12 +10,14 @@ from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
 from ttlproxy.link.link import DUE, LAYOUT, Link
 from ttlproxy.link.pipeline import everywhere, run, valid
+from ttlproxy.link.reaps import TOGETHER
 from ttlproxy.link.refusals import reason
 from ttlproxy.link.waits import Waits
 
 __all__ = [
     "DUE",
     "LAYOUT",
+    "TOGETHER",
     "Backoff",
     "Link",
     "ServerClock",

@@ -93,7 +93,13 @@ class Link:
         self.refusals = Refusals(metrics)
         self.rulebook = Rulebook(self.keys, self._counting)
         self.reap = Reap(
-            self.caller, self.registry, self.clock, metrics, self.refusals, self.rulebook
+            self.caller,
+            self.registry,
+            self.clock,
+            metrics,
+            self.refusals,
+            self.rulebook,
+            settings.reap_budget_ms,
         )
         self.sweep = Sweep(self.caller, metrics, self.refusals)
         self.waits = Waits(upstream, settings.connect_timeout)

@@ -26,10 +26,10 @@ from ttlproxy.link.sweeps import Sweep
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
 
-# Elements that a key may always lose in one call, however many keys share the batch.
-_LEAST = 16
-# Keys of one call of the script. Each costs 8 us where few elements are due, a call alone 25 us.
-_TOGETHER = 64
+# Keys of one call of the script. Each costs 15 us where few elements are due, a call alone 400 us.
+TOGETHER = 128
+# After this part of its time a call begins no further key, which may be a large one.
+_LAST_KEY = 0.4
 _BACKOFF = Backoff(cap=0.5, base=0.01)
 _NO_ACTION = Action(b"", b"", b"")
 
@@ -48,12 +48,15 @@ class Outcome(NamedTuple):
     """What a reap has left.
 
     more: where more may be due; ghosts: where the index has entries without an element;
-    refused: where Redis has answered an error
+    refused: where Redis has answered an error; unreached: what there was no time for, in the order
+    asked for; calls_ms: how long each call took Redis
     """
 
     more: set[Place]
     ghosts: set[Place]
     refused: dict[Place, ResponseError]
+    unreached: list[Place]
+    calls_ms: list[float]
 
 
 class _Batch(NamedTuple):
@@ -65,6 +68,7 @@ class _Batch(NamedTuple):
     db: int
     keys: tuple[bytes, ...]
     limit: int
+    budget_us: int
     version: bytes
     actions: tuple[Action | None, ...]
 
@@ -78,7 +82,9 @@ class _Batch(NamedTuple):
         found = [action or _NO_ACTION for action in self.actions] if ruled else []
         dests = dict.fromkeys(key for action in found for key in action.keys)
         words = (word for action in found for word in action)
-        head = (b"%d" % self.limit, self.version, b"%d" % len(self.keys))
+        numbers = (self.limit, self.budget_us, len(self.keys))
+        limit, budget, count = (b"%d" % number for number in numbers)
+        head = (limit, budget, self.version, count)
         return Call("reap", (*self.keys, *dests), (*head, *words))
 
 
@@ -93,8 +99,10 @@ class Reap:
         metrics: Metrics,
         refusals: Refusals,
         rulebook: Rulebook,
+        budget_ms: int,
     ) -> None:
         self._caller = caller
+        self._budget_us = round(budget_ms * 1000 * _LAST_KEY)
         self._rulebook = rulebook
         self._registry = registry
         self._clock = clock
@@ -106,16 +114,15 @@ class Reap:
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
-        sent = self._clock.reading()
         for place in limits:
             self._registry.reaping(place)
-        outcome = Outcome(set(), set(), {})
+        outcome = Outcome(set(), set(), {}, [], [])
         try:
             known = await self._with_rules(redis, limits, outcome)
             # Where one of many is refused, all are, until each is asked for alone.
-            alone = await self._ask(redis, known, _TOGETHER, sent, outcome)
+            alone = await self._ask(redis, known, TOGETHER, outcome)
             if alone:
-                await self._ask(redis, alone, 1, sent, outcome)
+                await self._ask(redis, alone, 1, outcome)
             return outcome
         finally:
             for place in limits:
@@ -137,19 +144,17 @@ class Reap:
         return {place: limit for place, limit in limits.items() if place[0] not in refused}
 
     async def _ask(
-        self,
-        redis: Redis,
-        limits: dict[Place, int],
-        together: int,
-        sent: float,
-        outcome: Outcome,
+        self, redis: Redis, limits: dict[Place, int], together: int, outcome: Outcome
     ) -> dict[Place, int]:
-        """Calls for so many keys at a time; gives what was refused to several of them."""
-        batches = list(self._batches(limits, together))
-        words = self._caller.words
-        requests = [(batch.db, words(batch.call, b"%d" % batch.db)) for batch in batches]
+        """Calls for so many keys at a time; gives what was refused to several of them.
+
+        One after the other: of requests that come together Redis lets no other client in between.
+        """
         alone: dict[Place, int] = {}
-        for batch, reply in zip(batches, await run(redis, requests), strict=True):
+        for batch in self._batches(limits, together):
+            words = self._caller.words(batch.call, b"%d" % batch.db)
+            sent = self._clock.reading()
+            (reply,) = await run(redis, [(batch.db, words)])
             if error(reply) and len(batch.keys) > 1:
                 alone.update(dict.fromkeys(batch.places, batch.limit))
             else:
@@ -173,7 +178,9 @@ class Reap:
         now_ms, took_us, *answers = valid(reply)
         self._metrics.reap_call_ms.observe(took_us / 1000)
         self._clock.learn(now_ms, sent)
-        for number, (place, answer) in enumerate(zip(batch.places, answers, strict=True)):
+        outcome.calls_ms.append(took_us / 1000)
+        outcome.unreached.extend(batch.places[len(answers) :])
+        for number, (place, answer) in enumerate(zip(batch.places, answers, strict=False)):
             if refusal := error(answer):
                 self._refuse(place, Undelivered(str(refusal)), outcome)
                 continue
@@ -203,7 +210,7 @@ class Reap:
             for at in range(0, len(found), together):
                 keys = tuple(found[at : at + together])
                 actions = tuple(map(rules.of, keys)) if rules else ()
-                yield _Batch(db, keys, limit, rules.version, actions)
+                yield _Batch(db, keys, limit, self._budget_us, rules.version, actions)
 
 
 class Ask:
@@ -341,9 +348,8 @@ class SessionReaps:
         """Until nothing is due at these places; gives what Redis refuses."""
         refused: dict[Place, ResponseError] = {}
         while places:
-            limit = max(self._batch // len(places), _LEAST)
-            outcome = await self._reap(self._redis, dict.fromkeys(places, limit))
+            outcome = await self._reap(self._redis, dict.fromkeys(places, self._batch))
             self._on_ghosts(outcome.ghosts)
             refused |= outcome.refused
-            places = outcome.more
+            places = outcome.more.union(outcome.unreached)
         return refused

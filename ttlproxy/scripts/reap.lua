@@ -2,12 +2,12 @@
 -- more. The only script that deletes for being due, whoever asks for it. Where a rule says so, elements
 -- are handed on first.
 -- KEYS: schedule rules key...
--- ARGV: db limit version count action...
+-- ARGV: db limit budget version count action...
 -- RESULT: nil where the rules are not of that version any more; else now in ms; how long the script
---   took in us; for each key Redis's error where what is due cannot be handed on, or
+--   took in us; for each key that it got to Redis's error where what is due cannot be handed on, or
 --   [removed, first deadline left in ms or -1, entries without an element: 1 or 0, type,
 --    how late the earliest of those that were due is, in ms, handed on, of these too often]
--- The keys are `count` data keys, then all destinations that are keys, then all their indexes. The
+-- No further key is begun once `budget` us have passed. The keys are `count` data keys, then all destinations that are keys, then all their indexes. The
 -- actions are three words for each data key, the first '' where it has no rule; none without rules.
 -- include try
 -- include clock
@@ -87,6 +87,23 @@ local function tell(kind, due)
   notify(letter, 'expired', db, data, expired)
 end
 
+-- The schedule is written in one go: where that fails, keys are looked at again before they need it.
+local later, over = {}, {}
+
+local function reschedule()
+  local first, attention = index_attention(data, index, now)
+  if first then
+    later[#later + 1] = ms(attention)
+    later[#later + 1] = data
+  else
+    over[#over + 1] = data
+  end
+  return first
+end
+
+-- How many elements, or what costs as much, since the clock was looked at.
+local worked = 0
+
 local function reap(number)
   local kind, most = redis.call('TYPE', data).ok, limit
   local fires = (ARGV[first_action + 3 * (number - 1)] or '') ~= ''
@@ -97,34 +114,50 @@ local function reap(number)
   end
   local due = removers[kind] and index_due(index, now, most)
   if not due or is_no_index(due) then
+    worked = worked + 5
     index_drop(data, index, schedule)
     return { 0, -1, 0, kind, 0, 0, 0 }
   elseif due.err then
     failure = due
     return
   end
-  local late = due[1] and now - index_first(index) or 0
-  local trouble, fired, buried = nil, 0, 0
+  worked = worked + 15 + #due
+  local late = due[1] and now - index_get(index, due[1]) or 0
+  local trouble, fired, buried, found = nil, 0, 0, #due
   if fires and due[1] then
     due, trouble, fired, buried = fire(kind, due, number)
   end
   tell(kind, due)
   -- Unlike elsewhere the elements go first: where that is refused, they keep their deadlines.
   local removed = removers[kind](due)
-  batches(1, #due, function(from, to)
-    index_remove(index, unpack(due, from, to))
-  end)
+  index_remove_first(index, due, found)
   if failure then
     return
   end
-  local first = index_reschedule(data, index, schedule, now)
-  local ghosts = redis.call('ZCARD', index) > redis.call(lengths[kind], data)
+  local first = reschedule()
+  local ghosts = first and index_size(index) > redis.call(lengths[kind], data)
   return trouble or { removed, first or -1, ghosts and 1 or 0, kind, late, fired, buried }
+end
+
+local function passed_us()
+  local clock = redis.call('TIME')
+  return (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
+end
+
+-- Whether there is time for no further key. The clock costs as much as an element, so it is looked at
+-- once in a hundred.
+local function is_over()
+  if worked < 100 then
+    return false
+  end
+  worked = 0
+  return fires_left <= 0 or passed_us() > tonumber(budget)
 end
 
 if (redis.call('HGET', rules, 'version') or '') ~= version then
   return false
 end
+index_write_when_full(KEYS[first_key + all], prefix)
 local reaped = { now, 0 }
 for number = 1, count do
   local at = first_key + number - 1
@@ -133,7 +166,10 @@ for number = 1, count do
   if failure then
     return failure
   end
+  if is_over() then
+    break
+  end
 end
-local ended = redis.call('TIME')
-reaped[2] = (ended[1] - time[1]) * 1000000 + ended[2] - time[2]
-return reaped
+schedule_write(schedule, later, over)
+reaped[2] = passed_us()
+return failure or reaped

@@ -37,5 +37,7 @@ for _, element in ipairs(elements) do
     dropped = dropped + index_clear(index, element)
   end
 end
-index_reschedule(data, index, schedule, now)
+index_write_when_full(index, prefix)
+local first, attention = index_attention(data, index, now)
+schedule_write(schedule, first and { ms(attention), data } or {}, first and {} or { data })
 return failure or { page[1], dropped }

@@ -98,6 +98,16 @@ local function index_remove(index, ...)
   return try('ZREM', index, ...)
 end
 
+-- The same for elements of which `count` were the first of all: some of those, or all.
+local function index_remove_first(index, elements, count)
+  if #elements == count and count > 0 then
+    return try('ZREMRANGEBYRANK', index, 0, count - 1)
+  end
+  batches(1, #elements, function(from, to)
+    index_remove(index, unpack(elements, from, to))
+  end)
+end
+
 -- What lib/counts.lua calls an element.
 local function count_name(index, element)
   return #index .. ':' .. index .. element
@@ -181,12 +191,13 @@ end
 
 -- An index that was there may carry the expiry of a key that is gone, emptied by a script or a pop
 -- that has not been swept yet, or one that a script has changed. It must not end before the key of now.
-local function index_must_last(data, index)
+-- `wanted` is the PTTL of `data`, where that is known.
+local function index_must_last(data, index, wanted)
   local left = redis.call('PTTL', index)
   if left < 0 then
     return
   end
-  local wanted = redis.call('PTTL', data)
+  wanted = wanted or redis.call('PTTL', data)
   if wanted < 0 then
     try('PERSIST', index)
   elseif wanted > left + 1 then -- before 7.0 the clock may tick between the two
@@ -253,17 +264,28 @@ local function index_move(db, prefix, source, source_index, target, target_index
   index_arrived(db, prefix, target, target_index, schedule, attention, first)
 end
 
--- Writes down when `data` needs attention next; returns its first deadline, or nil.
-local function index_reschedule(data, index, schedule, now)
+-- What a full server allows at any time, and after which it refuses a script nothing.
+local function index_write_when_full(index, prefix)
+  try('DEL', index_nowhere(index, prefix))
+end
+
+-- The first deadline of `data`, or nil, and when it needs attention next.
+local function index_attention(data, index, now)
   local first = index_first(index)
   if not first then
-    try('ZREM', schedule, data)
     return nil
   end
   local left = redis.call('PTTL', data)
-  -- A full server lets a script write that has written, and DEL needs no memory.
-  try('DEL', index_nowhere(index, prefix))
-  index_must_last(data, index)
-  try('ZADD', schedule, ms(left >= 0 and math.min(first, now + left) or first), data)
-  return first
+  index_must_last(data, index, left)
+  return first, left >= 0 and math.min(first, now + left) or first
+end
+
+-- `later`: [when it needs attention, data key, ...]; `over`: data keys without an index.
+local function schedule_write(schedule, later, over)
+  batches(1, #over, function(from, to)
+    try('ZREM', schedule, unpack(over, from, to))
+  end)
+  batches(1, #later, function(from, to)
+    try('ZADD', schedule, unpack(later, from, to))
+  end)
 end
