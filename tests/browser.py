@@ -9,11 +9,32 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 
+from tests.processes import wait_until
 from tests.require import absent
 
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 PHONE = (360, 740)
 DESK = (1280, 900)
+
+_UNNAMED = """() => {
+  const wrong = [];
+  const named = (e) => e.getAttribute('aria-label') || e.innerText?.trim() || e.labels?.length
+    || document.getElementById(e.getAttribute('aria-labelledby'))?.innerText.trim();
+  const visible = (e) => e.checkVisibility();
+  for (const e of document.querySelectorAll(
+    'a, button, input, summary, section, [role=img], [role=region], fieldset')) {
+    const name = e.tagName === 'FIELDSET' ? e.querySelector('legend') : named(e);
+    if (visible(e) && !name) wrong.push(e.outerHTML.slice(0, 80));
+  }
+  for (const e of document.querySelectorAll('table')) if (!e.caption) wrong.push('a table');
+  const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
+  wrong.push(...ids.filter((id, at) => ids.indexOf(id) !== at));
+  for (const tag of ['main', 'header', 'footer', 'h1']) {
+    if (document.querySelectorAll(tag).length !== 1) wrong.push(tag);
+  }
+  if (!document.documentElement.lang) wrong.push('lang');
+  return wrong;
+}"""
 
 
 @contextmanager
@@ -48,7 +69,26 @@ class Visit:
 
     def until(self, expression: str) -> None:
         """Until the JavaScript expression is true."""
-        self.page.wait_for_function(expression, timeout=20_000)
+        # Playwright's own wait would use eval, which the page's policy forbids.
+        wait_until(lambda: bool(self.page.evaluate(expression)), expression)
+
+    def contrast(self, colour: str, ground: str) -> float:
+        """Of two colours of the style sheet, as WCAG 2 reckons it."""
+        one, other = sorted((self._luminance(colour), self._luminance(ground)), reverse=True)
+        return (one + 0.05) / (other + 0.05)
+
+    def _luminance(self, name: str) -> float:
+        text = self.page.evaluate(
+            f"getComputedStyle(document.documentElement).getPropertyValue('{name}')"
+        )
+        parts = [int(text.strip()[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def unnamed(self) -> list[str]:
+        """What a screen reader could not name, and headings and ids that are not as they should."""
+        found: list[str] = self.page.evaluate(_UNNAMED)
+        return found
 
     def _said(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):

@@ -29,14 +29,15 @@ def gauge(name: str, times: float = 1) -> Series:
     return value
 
 
-def rate(name: str) -> Series:
-    """How much it has grown a second, over all labels."""
+def rate(name: str, label: str = "") -> Series:
+    """How much it has grown a second: over all labels, or with that one."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
         if name not in now:
             return None
         # It has shrunk where one of several processes is a new one.
-        return max(_total(now.get(name, 0)) - _total(before.get(name, 0)), 0) / seconds
+        grown = _total(now[name], label) - _total(before.get(name, 0), label)
+        return max(grown, 0) / seconds
 
     return value
 
@@ -58,9 +59,10 @@ def quantile(name: str, percent: float) -> Series:
     return value
 
 
-def _total(figure: Value) -> float:
+def _total(figure: Value, label: str) -> float:
     if isinstance(figure, dict):
-        return sum(value for value in figure.values() if not isinstance(value, str))
+        counts = {name: count for name, count in figure.items() if not isinstance(count, str)}
+        return counts.get(label, 0) if label else sum(counts.values())
     return 0 if isinstance(figure, tuple) else figure
 
 
@@ -68,9 +70,10 @@ def _total(figure: Value) -> float:
 SERIES: Final[Mapping[str, Series]] = {
     "clients": gauge("ttlproxy_connections"),
     "accepted": rate("ttlproxy_connections_accepted_total"),
-    "chunks": rate("ttlproxy_chunks_total"),
-    "bytes_in": rate("ttlproxy_received_bytes_total"),
-    "bytes_out": rate("ttlproxy_sent_bytes_total"),
+    "requests": rate("ttlproxy_requests_total"),
+    "forwarded": rate("ttlproxy_requests_total", "forwarded"),
+    "bytes_in": rate("ttlproxy_sent_bytes_total", "redis"),
+    "bytes_out": rate("ttlproxy_sent_bytes_total", "clients"),
     "held": rate("ttlproxy_holds_total"),
     "managed_keys": gauge("ttlproxy_managed_keys"),
     "overdue": gauge("ttlproxy_overdue_keys"),

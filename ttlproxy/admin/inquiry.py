@@ -7,6 +7,7 @@ costs Redis nothing, and one that somebody looks at cannot hold up the link.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ from ttlproxy.scripts import Scripts
 # An answer that takes longer is of no use to a page.
 _LONGEST_S: Final = 2.0
 _IDLE_S: Final = 60.0
+_MOST_DATABASES: Final = 16
+_DATABASE: Final = re.compile(rb"^db(\d+):", re.MULTILINE)
 
 
 class Inquiry:
@@ -65,6 +68,11 @@ class Inquiry:
             return [valid(reply) for reply in replies]
         except ResponseError as refusal:
             raise Unanswered(f"Redis refuses: {refusal}") from refusal
+
+    async def databases(self) -> list[int]:
+        """Those that hold keys, not more than some. Raises Unanswered."""
+        (keyspace,) = await self.ask([(0, (b"INFO", b"keyspace"))])
+        return sorted(map(int, _DATABASE.findall(keyspace)))[:_MOST_DATABASES]
 
     async def close(self) -> None:
         async with self._turn:

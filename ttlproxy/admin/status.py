@@ -15,15 +15,18 @@ from ttlproxy.admin import inspector
 from ttlproxy.admin.guard import is_loopback
 from ttlproxy.admin.history import History
 from ttlproxy.admin.inquiry import Inquiry
+from ttlproxy.admin.lately import Lately
 from ttlproxy.admin.page import HEADERS, document
-from ttlproxy.admin.slowlog import Slowlog
+from ttlproxy.admin.rules import rules
+from ttlproxy.admin.slowlog import slowest
 from ttlproxy.admin.subject import Subject
-from ttlproxy.admin.survey import Surveyor
+from ttlproxy.admin.survey import survey
 from ttlproxy.admin.text import typed
 from ttlproxy.config import Settings, Upstream
 from ttlproxy.errors import Unanswered
 
 _EVERY_S: Final = 1.0
+_LATELY_S: Final = 5.0
 _MOST_DATABASES: Final = 10_000
 _MOST_OFFSET: Final = 10**9
 
@@ -36,8 +39,9 @@ class Watch:
         self.has_inspector = _has_inspector(settings)
         self._subject = subject
         self._upstream = upstream.shown
-        self._surveyor = Surveyor(self.inquiry)
-        self._slowlog = Slowlog(self.inquiry)
+        self._survey = Lately(_LATELY_S, lambda: survey(self.inquiry))
+        self._slow = Lately(_LATELY_S, lambda: slowest(self.inquiry, subject.script_names()))
+        self._rules = Lately(_LATELY_S, lambda: rules(self.inquiry))
         self._history = History()
         self._life = uuid4().hex
         self._began_s = time.monotonic()
@@ -48,7 +52,7 @@ class Watch:
             self._history.take(self._subject.report(), time.monotonic())
             await asyncio.sleep(_EVERY_S)
 
-    async def status(self, life: str, since: int) -> dict[str, object]:
+    def status(self, life: str, since: int) -> dict[str, object]:
         """All that the page shows, with the samples after that one of that life."""
         subject = self._subject
         return {
@@ -58,10 +62,10 @@ class Watch:
             "uptime_s": round(time.monotonic() - self._began_s),
             "why_not": subject.why_not_live() or subject.why_not_ready(),
             "inspector": self.has_inspector,
-            "survey": await self._surveyor.survey(),
-            "slow": await self._slowlog.slowest(subject.script_names()),
-            "findings": [],
-            "rules": [],
+            "survey": self._survey.answer,
+            "slow": self._slow.answer,
+            "rules": self._rules.answer if self.has_inspector else {},
+            "findings": {},
             "workers": [worker._asdict() for worker in subject.workers()],
             **self._history.since(since if life == self._life else -1),
         }
@@ -93,7 +97,7 @@ async def page(request: web.Request) -> web.Response:
 
 async def status(request: web.Request) -> web.Response:
     life, since = request.query.get("life", ""), _number(request, "since", 2**53)
-    return _json(await request.app[WATCH].status(life, since))
+    return _json(request.app[WATCH].status(life, since))
 
 
 async def inspect(request: web.Request) -> web.Response:

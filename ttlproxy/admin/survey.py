@@ -7,8 +7,6 @@ for several, and the survey says so.
 
 from __future__ import annotations
 
-import re
-import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
@@ -16,14 +14,11 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from ttlproxy.admin.inquiry import Inquiry
-from ttlproxy.errors import Unanswered
+from ttlproxy.admin.lately import Answer
 
-# A survey costs Redis 1 to 5 ms, in calls of less than 1 ms each.
-EVERY_S: Final = 5.0
+# A survey costs Redis a few ms, in calls of less than 1 ms each.
 SAMPLE: Final = 64
 _TOGETHER: Final = 8
-_MOST_DATABASES: Final = 16
-_DATABASE: Final = re.compile(rb"^db(\d+):", re.MULTILINE)
 
 _MINUTE_MS: Final = 60_000
 SPANS: Final = {
@@ -54,55 +49,34 @@ class Sampled(NamedTuple):
     weight: float
 
 
-class Surveyor:
-    """Makes a survey when one is asked for, at most every few seconds."""
-
-    def __init__(self, inquiry: Inquiry) -> None:
-        self._inquiry = inquiry
-        self._made_s = -EVERY_S
-        self._survey: dict[str, object] = {}
-
-    async def survey(self) -> dict[str, object]:
-        """The last one, as JSON has it; where Redis does not answer it has an `error` alone."""
-        if time.monotonic() - self._made_s >= EVERY_S:
-            self._made_s = time.monotonic()
-            try:
-                self._survey = await self._make()
-            except Unanswered as trouble:
-                self._survey = {"error": str(trouble)}
-        return self._survey
-
-    async def _make(self) -> dict[str, object]:
-        schedules = {db: await self._schedule(db) for db in await self._databases()}
-        total = sum(schedule.keys[0] for schedule in schedules.values())
-        sampled: list[Sampled] = []
-        for db, schedule in schedules.items():
-            share = ceil(SAMPLE * schedule.keys[0] / max(total, SAMPLE))
-            sampled += await self._look_into(db, schedule.names[:share], schedule.keys[0])
-        return told(list(schedules.values()), sampled)
-
-    async def _databases(self) -> list[int]:
-        """Those that hold keys, not more than some."""
-        (keyspace,) = await self._inquiry.ask([(0, (b"INFO", b"keyspace"))])
-        return sorted(map(int, _DATABASE.findall(keyspace)))[:_MOST_DATABASES]
-
-    async def _schedule(self, db: int) -> Schedule:
-        reply = await self._inquiry.call(db, "schedule_survey", (), SAMPLE, *EDGES)
-        keys, late_ms, before, names = reply
-        return Schedule((keys, *before), late_ms, names)
-
-    async def _look_into(self, db: int, names: Sequence[bytes], keys: int) -> list[Sampled]:
-        """Some of a number of keys, a few in each call."""
-        found: list[Sampled] = []
-        for at in range(0, len(names), _TOGETHER):
-            some = names[at : at + _TOGETHER]
-            for kind, size, before in await self._inquiry.call(db, "keys_survey", some, *EDGES):
-                counts = (size, *before, *[size] * (len(EDGES) - len(before)))
-                found.append(Sampled(kind.decode(), counts, keys / len(names)))
-        return found
+async def survey(inquiry: Inquiry) -> Answer:
+    """Of all databases. Raises Unanswered."""
+    schedules = {db: await _schedule(inquiry, db) for db in await inquiry.databases()}
+    total = sum(schedule.keys[0] for schedule in schedules.values())
+    sampled: list[Sampled] = []
+    for db, schedule in schedules.items():
+        share = ceil(SAMPLE * schedule.keys[0] / max(total, SAMPLE))
+        sampled += await _look_into(inquiry, db, schedule.names[:share], schedule.keys[0])
+    return told(list(schedules.values()), sampled)
 
 
-def told(schedules: Sequence[Schedule], sampled: Sequence[Sampled]) -> dict[str, object]:
+async def _schedule(inquiry: Inquiry, db: int) -> Schedule:
+    keys, late_ms, before, names = await inquiry.call(db, "schedule_survey", (), SAMPLE, *EDGES)
+    return Schedule((keys, *before), late_ms, names)
+
+
+async def _look_into(inquiry: Inquiry, db: int, names: Sequence[bytes], keys: int) -> list[Sampled]:
+    """Some of a number of keys, a few in each call."""
+    found: list[Sampled] = []
+    for at in range(0, len(names), _TOGETHER):
+        some = names[at : at + _TOGETHER]
+        for kind, size, before in await inquiry.call(db, "keys_survey", some, *EDGES):
+            counts = (size, *before, *[size] * (len(EDGES) - len(before)))
+            found.append(Sampled(kind.decode(), counts, keys / len(names)))
+    return found
+
+
+def told(schedules: Sequence[Schedule], sampled: Sequence[Sampled]) -> Answer:
     """A survey as JSON has it."""
     keys = _sum([(schedule.keys, 1) for schedule in schedules])
     elements = _sum([(each.elements, each.weight) for each in sampled])

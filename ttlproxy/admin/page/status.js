@@ -5,7 +5,7 @@ const PATIENCE_MS = 4000;
 const TILES = [
   // title, series, words of a value, what stands below
   ['Clients', 'clients', (n) => [count(n), 'connected'], () => `${count(latest('accepted'))} new a second`],
-  ['Requests in', 'chunks', (n) => [count(n), '/s'], () => `${count(latest('held'))} held a second`],
+  ['Requests', 'requests', (n) => [count(n), '/s'], () => `${share(latest('forwarded'), latest('requests'))} as they came`],
   ['Round trip', 'round_trip_ms', (n) => unit(milliseconds(n)), () => 'the link to Redis'],
   ['Managed keys', 'managed_keys', (n) => [count(n), ''], (status) => elementsBelow(status.survey)],
   ['Reaped', 'reaped', (n) => [count(n), '/s'], () => 'elements'],
@@ -29,13 +29,17 @@ function unit(words) {
 }
 
 function elementsBelow(found) {
-  if (!found || found.error) return '';
+  if (!found || !found.types) return '';
   return `${isEstimate(found) ? 'about ' : ''}${plural(found.elements, 'element')}`;
 }
 
 function overdueBelow(found) {
-  if (!found || found.error) return '';
+  if (!found || !found.types) return '';
   return found.late_ms ? `the first for ${milliseconds(found.late_ms)}` : 'nothing is late';
+}
+
+function share(part, all) {
+  return all ? `${Math.round((100 * part) / all)} %` : '–';
 }
 
 const isEstimate = (found) => found.sampled < found.keys;
@@ -80,12 +84,13 @@ function showHead(status) {
 }
 
 function sampledNote(found) {
-  if (found.error) return found.error;
+  if (found.error) return `Cannot be counted now. ${found.error}.`;
+  if (!found.types) return 'Counting …';
   return isEstimate(found) ? `Keys are counted; elements and types are estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}, picked by chance.` : 'All are counted.';
 }
 
 function showSurvey(found) {
-  say(byId('types-note'), found.error ? `Cannot be counted now: ${found.error}` : sampledNote(found));
+  say(byId('types-note'), sampledNote(found));
   showDeadlines(found);
   fill(byId('types'), found.types || [], (types) => {
     if (!types.length) return make('p', { class: 'none' }, 'No key has deadlines.');
@@ -114,10 +119,16 @@ function showDeadlines(found) {
   say(byId('deadlines-note'), isEstimate(found) ? `Elements, estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}.` : 'Elements, counted every few seconds while this page is open.');
 }
 
+function slowNote(slow) {
+  if (slow.error) return `Redis's SLOWLOG cannot be read. ${slow.error}.`;
+  if (!slow.calls) return 'Looking …';
+  return slow.from_ms === null ? "From Redis's SLOWLOG." : `From Redis's SLOWLOG, which has calls from ${milliseconds(slow.from_ms)} on.`;
+}
+
 function showSlow(slow) {
-  say(byId('slow-note'), slow.note);
-  fill(byId('slow'), slow.calls, (calls) => {
-    if (!calls.length) return make('p', { class: 'none' }, 'None.');
+  say(byId('slow-note'), slowNote(slow));
+  fill(byId('slow'), slow.calls || [], (calls) => {
+    if (!calls.length) return make('p', { class: 'none' }, 'None so far.');
     return table('Slowest script calls', [
       ['Script', 'mono', (call) => call.script],
       ['Took', 'number', (call) => milliseconds(call.took_ms)],
@@ -127,7 +138,7 @@ function showSlow(slow) {
   });
 }
 
-function showFindings(findings) {
+function showFindings({ findings = [] }) {
   byId('findings-card').hidden = !findings.length;
   fill(byId('findings'), findings, (all) => {
     const parts = document.createDocumentFragment();
@@ -140,9 +151,14 @@ function showFindings(findings) {
   });
 }
 
-function showRules(rules) {
+function showRules({ rules = [], all = 0 }) {
   byId('rules-card').hidden = !rules.length;
-  fill(byId('rules'), rules, (all) => table('Rules of ONEXPIRE', [['Keys like', 'mono', (rule) => rule.pattern], ['At the deadline', 'mono', (rule) => rule.action]], all));
+  say(byId('rules-note'), all > rules.length ? `${count(rules.length)} of ${count(all)}, in the order in which they count.` : 'In the order in which they count.');
+  fill(byId('rules'), rules, (rows) => table('Rules of ONEXPIRE', [
+    ['Database', '', (rule) => String(rule.db)],
+    ['Keys like', 'mono', (rule) => rule.pattern],
+    ['At the deadline', 'mono', (rule) => rule.action],
+  ], rows));
 }
 
 function showWorkers(workers) {

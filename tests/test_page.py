@@ -1,0 +1,235 @@
+"""The status page in a browser: it moves, it says what is wrong, and anybody can read it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.admin_pages import FLAGS, pages
+from tests.browser import DESK, PHONE, Visit, launched, visit
+from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
+from tests.processes import free_port
+from tests.raw import Connection
+from tests.redis_client import Client
+from tests.servers import Proxy
+
+NASTY = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+# Each of a pair stands on the other; WCAG 2.2 asks for 4.5 of text and 3 of what else must be seen.
+TEXTS = [
+    (text, ground)
+    for text in ("--text", "--quiet", "--first", "--good", "--warn", "--bad")
+    for ground in ("--ground", "--card")
+] + [("--on-first", "--first"), ("--text", "--bad-ground"), ("--text", "--field")]
+LINES = [("--control", "--card"), ("--first", "--card"), ("--second", "--card")]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def shared_watched(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
+    proxy = Proxy(shared_server.url, *FLAGS, event_loop=loop_name)
+    try:
+        yield proxy.start()
+    finally:
+        proxy.remove()
+
+
+@pytest.fixture
+def watched(shared_watched: Proxy, server: AnyServer) -> Proxy:
+    """A proxy before `server`, shared by these tests."""
+    return shared_watched
+
+
+@pytest.fixture
+def seen(browser: Browser, watched: Proxy) -> Iterator[Visit]:
+    """The page, which must not make the browser complain."""
+    with visit(browser, url(watched)) as seen:
+        yield seen
+    assert seen.wrongs == []
+
+
+def url(proxy: Proxy) -> str:
+    return f"http://127.0.0.1:{pages(proxy).where}/"
+
+
+@contextmanager
+def load(proxy: Proxy) -> Iterator[None]:
+    """A client that goes on and on."""
+    stop = threading.Event()
+
+    def run() -> None:
+        with closing(Client(proxy.port)) as client:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                client.ask("HSETEX", f"h{number % 9}", "PX", 50, "FIELDS", 1, str(number), "v" * 99)
+                client.ask("SADDEX", "online", 100, str(number % 50))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_the_figures_move_under_load(seen: Visit, watched: Proxy) -> None:
+    seen.until("document.querySelector('#state-text').textContent === 'serving'")
+    with load(watched):
+        for name in ("clients", "managed_keys", "reaped", "round_trip_ms"):
+            figure = f"parseFloat(document.querySelector('#tile-{name} .figure').textContent)"
+            seen.until(f"{figure} > 0")
+        seen.until("samples.lag_p50_ms.some((value) => value !== null)")
+        seen.until("document.querySelectorAll('#lag .line')[0].getAttribute('d').length > 0")
+        seen.until("document.querySelector('#types').textContent.includes('set')")
+        seen.until("document.querySelectorAll('#deadlines .column').length === 20")
+        number = seen.page.evaluate("number")
+        seen.until(f"number > {number}")
+    seen.until("parseFloat(document.querySelector('#tile-clients .figure').textContent) === 0")
+
+
+def test_the_inspector_shows_elements_soonest_first(seen: Visit, watched: Proxy) -> None:
+    with Connection(watched.port) as client:
+        client.ask("SADDEX", "s", 3000, "late")
+        client.ask("SADDEX", "s", 2000, "soon")
+        client.ask("SADDEX", "s", 2500, "then")
+    page = seen.page
+    page.get_by_label("Key", exact=True).fill("s")
+    page.keyboard.press("Enter")
+    rows = page.locator("#inspected tbody tr td:first-child")
+    rows.first.wait_for()
+    assert rows.all_inner_texts() == ["soon", "then", "late"]
+    assert "A set: 3 of 3 members have a deadline." in seen.text("#inspect-said")
+
+
+def test_a_key_is_found_among_those_due_next_and_paged(seen: Visit, watched: Proxy) -> None:
+    with Connection(watched.port) as client:
+        for number in range(60):
+            client.ask("SADDEX", "many", 1000 + number, f"m{number:02}")
+    page = seen.page
+    page.get_by_role("button", name="Inspect").click()
+    page.get_by_role("button", name="many").click()
+    rows = page.locator("#inspected tbody tr td:first-child")
+    page.get_by_text("1 to 50 of 60").wait_for()
+    assert rows.first.inner_text() == "m00"
+    page.get_by_role("button", name="Later").click()
+    page.get_by_text("51 to 60 of 60").wait_for()
+    assert rows.all_inner_texts() == [f"m{number}" for number in range(50, 60)]
+
+
+def test_names_that_are_markup_stay_text(seen: Visit, watched: Proxy) -> None:
+    with Connection(watched.port) as client:
+        client.ask("HSETEX", NASTY, "EX", 100, "FIELDS", 1, NASTY, 1)
+    dialogs: list[str] = []
+    page = seen.page
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    page.get_by_role("button", name="Inspect").click()
+    page.get_by_role("button", name=NASTY).click()
+    page.get_by_text("A hash: 1 of 1 field").wait_for()
+    assert page.locator("#inspected td").first.inner_text() == NASTY
+    assert page.locator("main script, main img").count() == 0
+    assert dialogs == []
+
+
+def test_redis_away_is_said_and_passes(
+    browser: Browser, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, *FLAGS)
+    with visit(browser, url(proxy)) as seen:
+        seen.until("document.querySelector('#state.good')")
+        server.kill()
+        seen.until("document.querySelector('#state.bad')")
+        assert "Redis" in seen.text("#state-text")
+        server.restart()
+        seen.until("document.querySelector('#state.good')")
+        assert seen.wrongs == []
+
+
+def test_a_proxy_that_has_gone_is_said_and_comes_back(
+    browser: Browser, server: AnyServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(server.url, "--admin", f"127.0.0.1:{free_port()}")
+    with visit(browser, url(proxy)) as seen:
+        seen.until("document.querySelector('#state.good')")
+        life = seen.page.evaluate("life")
+        proxy.kill()
+        seen.until("!document.querySelector('#gone').hidden")
+        assert "has not answered since" in seen.text("#gone")
+        proxy.start()
+        seen.until("document.querySelector('#gone').hidden")
+        seen.until(f"life !== '{life}'")
+
+
+def test_nothing_is_asked_while_nobody_looks(seen: Visit) -> None:
+    seen.until("number > 0")
+    asked: list[str] = []
+    page = seen.page
+    page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
+    seen.until("!isAsking")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(1500)  # longer than from one question to the next
+    assert asked == []
+    page.evaluate("Object.defineProperty(document, 'hidden', { value: false })")
+    with page.expect_request("**/status.json*"):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_it_fits_and_can_be_read(
+    browser: Browser, watched: Proxy, size: tuple[int, int], scheme: str
+) -> None:
+    with visit(browser, url(watched), size, scheme) as seen:
+        seen.until("number > 0")
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= size[0]
+        for pairs, least in ((TEXTS, 4.5), (LINES, 3)):
+            for colour, ground in pairs:
+                assert seen.contrast(colour, ground) >= least, f"{colour} on {ground}"
+        assert seen.unnamed() == []
+        assert seen.wrongs == []
+
+
+def test_the_keyboard_reaches_all_there_is(seen: Visit) -> None:
+    seen.until("number > 0")
+    page = seen.page
+    met = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        met.add(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+        focused = "getComputedStyle(document.activeElement).outlineStyle"
+        if page.evaluate("document.activeElement.type !== 'radio' && document.activeElement.id"):
+            assert page.evaluate(focused) != "none"
+    assert {"key", "db", "Inspect", "As a table", "/metrics"} <= met
+    page.locator("#latency summary").click()
+    page.locator("#latency table tbody tr").first.wait_for()
+
+
+def test_an_inspector_that_is_switched_off_is_not_shown(
+    browser: Browser, server: AnyServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(server.url, *FLAGS, "--inspector", "no")
+    with visit(browser, url(proxy)) as seen:
+        seen.until("number > 0")
+        assert seen.page.locator("#inspector").is_hidden()
+
+
+def test_workers_are_summed_and_listed(
+    browser: Browser, server: AnyServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(server.url, *FLAGS, "--workers", "2")
+    with visit(browser, url(proxy)) as seen, Connection(proxy.port), Connection(proxy.port):
+        seen.until("document.querySelector('#tile-clients .figure').textContent.startsWith('2')")
+        seen.until("document.querySelectorAll('#workers tbody tr').length === 2")
+        assert seen.wrongs == []

@@ -1,0 +1,19 @@
+"""The rules of ONEXPIRE, as they were set: patterns of keys, and what becomes of their elements."""
+
+from __future__ import annotations
+
+from ttlproxy.admin.inquiry import Inquiry
+from ttlproxy.admin.lately import Answer
+from ttlproxy.admin.text import shown
+
+_MOST = 100
+
+
+async def rules(inquiry: Inquiry) -> Answer:
+    """Of all databases, in the order in which they count. Raises Unanswered."""
+    found: list[dict[str, object]] = []
+    for db in await inquiry.databases():
+        for pattern, *words in await inquiry.call(db, "rule_list", ()):
+            action = " ".join(map(shown, words))
+            found.append({"db": db, "pattern": shown(pattern), "action": action})
+    return {"rules": found[:_MOST], "all": len(found)}
