@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from tests.admin_pages import FLAGS, Pages, becomes, families, figure, pages
 from tests.conftest import StartProxy, StartServer
 from tests.content import LEASE
-from tests.raw import Connection
+from tests.raw import Connection, command
 from tests.servers import Proxy, Server
 from ttlproxy.figures import FIGURES
 from ttlproxy.keys import Keys
@@ -177,3 +179,46 @@ def test_metrics_are_open_metrics_for_who_asks_for_them(admin: Pages) -> None:
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
     assert answer.text.endswith("# EOF\n")
     assert admin.get("/metrics").headers["Content-Type"].startswith("text/plain")
+
+
+def test_requests_are_counted_by_what_becomes_of_them(admin: Pages, talker: Connection) -> None:
+    talker.send(command("SET", "k", "v") * 3)
+    talker.send(command("HSET", "h", "f", "v") + command("HEXPIREFIELD", "h", "f", 100))
+    talker.send(command("HSET", "h", "f", "w") + command("GET", "k"))
+    for _ in range(7):
+        talker.read()
+    requests = "ttlproxy_requests_total"
+    assert figure(admin, requests, kind="virtual") == 1
+    assert figure(admin, requests, kind="rewritten") == 1
+    assert figure(admin, requests, kind="forwarded") == 5
+
+
+def test_bytes_are_counted_each_way(admin: Pages, talker: Connection) -> None:
+    value = b"x" * 1000
+    sent = command("SET", "k", value) + command("GET", "k") * 20
+    replies = b"+OK\r\n" + (b"$1000\r\n" + value + b"\r\n") * 20
+    talker.send(sent)
+    for _ in range(21):
+        talker.read()
+    assert figure(admin, "ttlproxy_sent_bytes_total", to="redis") == len(sent)
+    assert figure(admin, "ttlproxy_sent_bytes_total", to="clients") == len(replies)
+
+
+def test_who_waits_for_redis_is_held(
+    admin: Pages, talker: Connection, redis_server: Server
+) -> None:
+    with Connection(redis_server.port) as direct:
+        direct.ask("SET", LEASE, "a test", "PX", 60_000)
+        talker.ask("HSET", "h", "f", "v", "g", "v")
+        talker.ask("HPEXPIREFIELD", "h", "f", 1)
+        becomes(admin, 1, "ttlproxy_overdue_keys")
+        os.kill(redis_server.pid, signal.SIGSTOP)
+        try:
+            talker.send(command("HLEN", "h"))
+            becomes(admin, 1, "ttlproxy_held_connections")
+        finally:
+            os.kill(redis_server.pid, signal.SIGCONT)
+        assert talker.read() == b":1\r\n"
+        becomes(admin, 0, "ttlproxy_held_connections")
+        assert figure(admin, "ttlproxy_holds_total") == 1
+        direct.ask("DEL", LEASE)

@@ -19,6 +19,7 @@ from tests.told import KEYS, requests
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call, KeySpec, Native, Rules, natives, rules
 from ttlproxy.keys import Keys
+from ttlproxy.metrics import Handled
 from ttlproxy.registry import Registry
 from ttlproxy.rights import Rights
 from ttlproxy.scripts import Scripts
@@ -68,7 +69,7 @@ def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callabl
 
 def _session(rules: Rules, registry: Registry) -> Session:
     caller = Caller(Scripts(b"__ttl:"), Keys(), bytes)
-    return Session(rules, caller, registry, Rights(), lambda: 0, 1 << 30)
+    return Session(rules, caller, registry, Rights(), lambda: 0, 1 << 30, Handled())
 
 
 def _planned(rules: Rules, words: list[bytes]) -> Call:

@@ -12,6 +12,7 @@ from ttlproxy.caller import Caller
 from ttlproxy.commands import KeySpec, Native, Rules
 from ttlproxy.commands.positions import KNOWN
 from ttlproxy.keys import Keys
+from ttlproxy.metrics import Handled
 from ttlproxy.registry import Registry
 from ttlproxy.rights import Rights
 from ttlproxy.scripts import Scripts
@@ -43,7 +44,9 @@ class World:
         self.registry = Registry()
         self.rights = Rights()
         caller = Caller(self.scripts, KEYS, bytes)
-        self.session = Session(RULES, caller, self.registry, self.rights, lambda: NOW_MS, 1 << 30)
+        self.session = Session(
+            RULES, caller, self.registry, self.rights, lambda: NOW_MS, 1 << 30, Handled()
+        )
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
         """What Redis reads when the client sends these in one chunk."""

@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from tests.loops import LOOPS
+from ttlproxy.metrics import Tally
 from ttlproxy.turn import Turn
 
 FACTORIES = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
@@ -53,7 +54,7 @@ def _arrived(far: socket.socket) -> bytes:
 def test_the_writes_of_a_turn_go_out_at_its_end_in_order(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):
-            write = Turn().writer(transport)
+            write = Turn().writer(transport, Tally())
             write(b"one ")
             write(b"two")
             assert _arrived(far) == b""
@@ -67,7 +68,7 @@ def test_what_is_flushed_before_the_end_goes_out_once(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):
             turn = Turn()
-            write = turn.writer(transport)
+            write = turn.writer(transport, Tally())
             write(b"one")
             turn.flush()
             assert _arrived(far) == b"one"
@@ -80,7 +81,7 @@ def test_what_is_flushed_before_the_end_goes_out_once(run: Run) -> None:
 def test_a_large_write_does_not_wait_and_passes_nothing_by(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):
-            write = Turn().writer(transport)
+            write = Turn().writer(transport, Tally())
             large = b"x" * 20_000
             write(b"one")
             write(large)
@@ -94,7 +95,7 @@ def test_who_is_alone_does_not_wait(run: Run) -> None:
 
     async def main() -> None:
         async with _connected() as (transport, far):
-            write = Turn().writer(transport)
+            write = Turn().writer(transport, Tally())
             at_once = []
             for _ in range(1000):
                 write(b"x")
@@ -114,7 +115,7 @@ def test_a_write_that_fails_costs_no_other_and_passes_none_by(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (ended, _), _connected() as (transport, far):
             turn = Turn()
-            for_nobody, write = turn.writer(ended), turn.writer(transport)
+            for_nobody, write = turn.writer(ended, Tally()), turn.writer(transport, Tally())
             ended.write_eof()
             for _ in range(16):
                 for_nobody(b"lost")

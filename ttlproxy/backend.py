@@ -11,6 +11,7 @@ from typing import Final, Protocol, cast
 from uuid import uuid4
 
 from ttlproxy.keepalive import keep_alive
+from ttlproxy.metrics import Tally
 from ttlproxy.turn import Turn, Write
 from ttlproxy.wire import Marked
 
@@ -52,9 +53,10 @@ class Backend(asyncio.Protocol):
 
     data_received: Callable[[bytes], None]  # type: ignore[assignment]
 
-    def __init__(self, client: Frontend, turn: Turn, keepalive_s: int) -> None:
+    def __init__(self, client: Frontend, turn: Turn, tally: Tally, keepalive_s: int) -> None:
         self._client = client
         self._turn = turn
+        self._tally = tally
         self._keepalive_s = keepalive_s
         self._to_client = self.data_received = client.write
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
@@ -65,7 +67,7 @@ class Backend(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH, LOW)
         keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
-        self.write = self._turn.writer(self._transport)
+        self.write = self._turn.writer(self._transport, self._tally)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._held and self._held != _OK:

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 from ttlproxy import __version__
 from ttlproxy.histogram import Histogram
 from ttlproxy.link import Link
-from ttlproxy.metrics import ACTIONS, GONE, KINDS, PARKED, Metrics
+from ttlproxy.metrics import ACTIONS, GONE, KINDS, PARKED, Handled, Metrics
 from ttlproxy.pulse import Pulse
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]
@@ -62,6 +62,14 @@ def _by(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
     return {value: counts.get(value, 0) for value in values}
 
 
+def _requests(counts: Handled) -> dict[str, float]:
+    return {kind: getattr(counts, kind) for kind in Handled.__slots__}
+
+
+def _sent(metrics: Metrics) -> dict[str, float]:
+    return {"clients": metrics.to_clients.bytes, "redis": metrics.to_redis.bytes}
+
+
 def _in_seconds(of_ms: Histogram) -> Buckets:
     return [bound / 1000 for bound in of_ms.bounds], list(of_ms.counts), of_ms.total / 1000
 
@@ -101,6 +109,28 @@ FIGURES: Final = (
         lambda source: _by(source.metrics.gone, GONE),
         "reason",
         GONE,
+    ),
+    Figure(
+        "ttlproxy_requests_total",
+        "counter",
+        "requests that went to Redis: as they came, native ones as a script call, virtual ones",
+        lambda source: _requests(source.metrics.requests),
+        "kind",
+        Handled.__slots__,
+    ),
+    Figure(
+        "ttlproxy_sent_bytes_total",
+        "counter",
+        "bytes of replies, sent to clients, and of requests, sent to Redis",
+        lambda source: _sent(source.metrics),
+        "to",
+        ("clients", "redis"),
+    ),
+    Figure(
+        "ttlproxy_held_connections",
+        "gauge",
+        "clients whose requests wait: for a reap, for Redis, or for what LEASE lends",
+        lambda source: source.metrics.holding,
     ),
     Figure(
         "ttlproxy_holds_total",

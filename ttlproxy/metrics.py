@@ -27,10 +27,34 @@ GONE = (
 )
 
 
+class Tally:
+    """Bytes that have gone one way."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+class Handled:
+    """Clients' requests, by how they were handled.
+
+    forwarded: gone on as they came; rewritten: native ones, to a script call; virtual: ours
+    """
+
+    __slots__ = ("forwarded", "rewritten", "virtual")
+
+    def __init__(self) -> None:
+        self.forwarded = 0
+        self.rewritten = 0
+        self.virtual = 0
+
+
 class Metrics:
     """What the proxy has done since it was started.
 
     clients: now connected; accepted, refused: clients; held: chunks that waited for a reap;
+    holding: clients whose requests wait, now; requests: of theirs; to_clients, to_redis: bytes;
     reaped_elements: by type; fired_elements: handed on, as rules of ONEXPIRE say, by action;
     buried_elements: those of them that had been too often; lag_ms: of each of the reaped, how late
     the earliest of its key went that went with it; reap_call_ms: how long each call of the reap
@@ -48,13 +72,17 @@ class Metrics:
         "fired_elements",
         "gone",
         "held",
+        "holding",
         "lag_ms",
         "parked",
         "reap_call_ms",
         "reaped_elements",
         "refusals",
         "refused",
+        "requests",
         "swept_entries",
+        "to_clients",
+        "to_redis",
     )
 
     def __init__(self) -> None:
@@ -62,6 +90,10 @@ class Metrics:
         self.accepted = 0
         self.refused = 0
         self.held = 0
+        self.holding = 0
+        self.requests = Handled()
+        self.to_clients = Tally()
+        self.to_redis = Tally()
         self.swept_entries = 0
         self.refusals = 0
         self.parked: Counter[str] = Counter()

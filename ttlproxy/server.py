@@ -100,7 +100,7 @@ class Server:
     async def connect(self, client: Client) -> Backend:
         """A connection to Redis for a client. Raises OSError, also for TLS and time-outs."""
         loop, upstream = asyncio.get_running_loop(), self.link.upstream
-        backend = Backend(client, self.turn, self.settings.tcp_keepalive)
+        backend = Backend(client, self.turn, self.metrics.to_redis, self.settings.tcp_keepalive)
         async with asyncio.timeout(self.settings.connect_timeout):
             if upstream.path:
                 await loop.create_unix_connection(lambda: backend, upstream.path)
@@ -155,7 +155,8 @@ class Client(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH, LOW)
         server = self._server
-        self.write = self._noting(server.turn.writer(self._transport), awaits=False)
+        write = server.turn.writer(self._transport, server.metrics.to_clients)
+        self.write = self._noting(write, awaits=False)
         server.clients.add(self)
         server.metrics.accepted += 1
         server.metrics.clients = len(server.clients)
@@ -316,9 +317,14 @@ class Client(asyncio.Protocol):
             self.end()
             return
         self._to_redis = self._noting(self._backend.write, awaits=True)
-        limit = self._server.settings.max_request_bytes
         self._session = Session(
-            link.rules, link.caller, link.registry, link.rights, link.clock.now_ms, limit
+            link.rules,
+            link.caller,
+            link.registry,
+            link.rights,
+            link.clock.now_ms,
+            self._server.settings.max_request_bytes,
+            self._server.metrics.requests,
         )
         self._passes = self._session.passes
         self._go_on()
@@ -384,11 +390,16 @@ class Client(asyncio.Protocol):
     def _hold(self, coroutine: Coroutine[None, None, None], why: str) -> None:
         self._busy = True
         self._read()
-        self._start(coroutine, why)
+        self._server.metrics.holding += 1
+        self._start(coroutine, why).add_done_callback(self._held)
 
-    def _start(self, coroutine: Coroutine[None, None, None], why: str) -> None:
+    def _held(self, task: asyncio.Task[None]) -> None:
+        self._server.metrics.holding -= 1
+
+    def _start(self, coroutine: Coroutine[None, None, None], why: str) -> asyncio.Task[None]:
         self._task = asyncio.create_task(coroutine, name=f"client: {why}")
         self._task.add_done_callback(self._stopped)
+        return self._task
 
     def _stopped(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (trouble := task.exception()) is None:

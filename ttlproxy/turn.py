@@ -12,6 +12,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ttlproxy.metrics import Tally
+
 log = logging.getLogger(__name__)
 
 # Where so many turns in a row had no more than so many writes each, waiting is not worth its while:
@@ -35,11 +37,12 @@ class Turn:
         self._at_once = 0
         self._lean_turns = 0
 
-    def writer(self, transport: asyncio.WriteTransport) -> Write:
-        """A transport's `write`, for the end of the turn."""
+    def writer(self, transport: asyncio.WriteTransport, tally: Tally) -> Write:
+        """A transport's `write`, for the end of the turn; `tally` counts what it is given."""
         write_now, writes = transport.write, self._writes
 
         def write(data: bytes) -> None:
+            tally.bytes += len(data)
             if self._at_once:
                 self._at_once -= 1
                 write_now(data)

@@ -9,6 +9,7 @@ from ttlproxy import errors
 from ttlproxy.caller import Caller
 from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, Rule, Rules
 from ttlproxy.commands.calls import marked
+from ttlproxy.metrics import Handled
 from ttlproxy.registry import Registry
 from ttlproxy.rights import Rights
 from ttlproxy.session.decisions import decide, refuse
@@ -22,6 +23,7 @@ class Session(State):
     """A client's requests, on their way to Redis; its errands are to be looked at after each."""
 
     __slots__ = (
+        "_counts",
         "_heedful",
         "_hidden",
         "_hidden_begin",
@@ -41,12 +43,14 @@ class Session(State):
         rights: Rights,
         now_ms: Callable[[], int],
         max_request_bytes: int,
+        counts: Handled,
     ) -> None:
         super().__init__(caller, registry, rights)
         self._rules = rules
         self._plain = rules.plain
         self._now_ms = now_ms
         self._requests = Requests(max_request_bytes)
+        self._counts = counts
         # What no client may name: the prefix of internal keys. Its first byte, an int, is found, or
         # not, in a tenth of the time.
         self._hidden = caller.keys.prefix
@@ -67,7 +71,10 @@ class Session(State):
         if self._heedful or (self._hidden_begin in data and data.find(self._hidden) >= 0):
             return False
         requests = PARSER.whole(data)
-        return requests is not None and self._are_plain(requests)
+        if requests is None or not self._are_plain(requests):
+            return False
+        self._counts.forwarded += len(requests)
+        return True
 
     def needs_nothing(self, data: bytes) -> bool:
         """Whether a chunk may go to Redis as it is while nothing is known of managed keys.
@@ -89,6 +96,7 @@ class Session(State):
         heedful = self.is_late or requests.relay
         if not (heedful or self._may_name_hidden(requests.raw)) and self._are_plain(commands):
             out = requests.raw
+            self._counts.forwarded += len(commands)
         else:
             out = self._with_care(self._now_ms())
             heedful = self.is_late or requests.relay
@@ -156,6 +164,7 @@ class Session(State):
         rule = self._rules.find(words[0]) if words else None
         if rule is None or self.is_replica or self._may_pass(rule, words):
             self._passing = words[1:2]
+            self._counts.forwarded += 1
             return self._requests.stream()
         if not self._requests.excessive:
             return b""
@@ -190,6 +199,7 @@ class Session(State):
         sent = 0
         for args, begin, end in requests.exact():
             rewritten = None if self.is_replica else instead_of(args, now_ms)
+            self._count(args, rewritten)
             if rewritten is not None:
                 out += (raw[sent:begin], rewritten)
                 sent = end
@@ -198,6 +208,14 @@ class Session(State):
                 return b"".join(out)
         out.append(raw[sent:])
         return b"".join(out)
+
+    def _count(self, args: list[bytes], rewritten: bytes | None) -> None:
+        if rewritten is None:
+            self._counts.forwarded += 1
+        elif self._rules.find(args[0]).virtual:
+            self._counts.virtual += 1
+        else:
+            self._counts.rewritten += 1
 
     def _may_name_hidden(self, raw: bytes) -> bool:
         """Whether an internal key's name may stand in these bytes; inline, it may be escaped."""
