@@ -15,6 +15,7 @@ from tests.processes import wait_until
 from tests.redis_client import Client, milliseconds
 
 PREFIX = b"__ttl:"
+LATER = PREFIX + b"later:"
 SCHEDULE = PREFIX + b"schedule"
 LEASE = PREFIX + b"lease"
 TICKS_MS = 20
@@ -68,7 +69,7 @@ class _Reader:
     def read(self) -> None:
         names = self._scan()
         indexes = {data_key(name): name for name in names if _is_index(name)}
-        keys = [name for name in names if not name.startswith(PREFIX)]
+        keys = [name for name in names if not name.startswith(PREFIX) or name.startswith(LATER)]
         for key, found in zip(keys, self._values(keys, indexes), strict=True):
             self._key(key, *found)
         orphans = indexes.keys() - set(keys)

@@ -36,15 +36,16 @@ def test_a_purge_removes_what_is_internal_and_nothing_else(
         app.ask("SET", "my__ttl:key", "1")
         app.ask("HSET", "h", "a", 1)
         app.ask("HPEXPIREFIELD", "h", "a", 1)
+        app.ask("DEFER", "EX", 100, "DEL", "h")
         app.close()
     wait_until(lambda: b"__ttl:layout" in _names(server.port), "the reaper at work")
     proxy.stop()
     done = _purge("--upstream", server.url)
     assert (done.returncode, done.stderr) == (0, "")
-    # 1,200 indexes and the schedule; in database 0 the layout as well.
+    # 1,200 indexes and the schedule, four keys for what is deferred; in database 0 the layout, too.
     assert done.stdout.splitlines() == [
-        "database 0: 1202 internal keys removed",
-        "database 3: 1201 internal keys removed",
+        "database 0: 1206 internal keys removed",
+        "database 3: 1205 internal keys removed",
     ]
     for db in (0, 3):
         names = _names(server.port, db)

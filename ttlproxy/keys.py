@@ -53,11 +53,13 @@ class Keys:
         "channel",
         "fixed",
         "keeping",
+        "later_keys",
         "layout",
         "lease",
         "prefix",
         "rules",
         "schedule",
+        "serial",
     )
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX) -> None:
@@ -68,8 +70,12 @@ class Keys:
         self.rules = prefix + b"rules"
         # The data keys of which elements are kept for TAKE.
         self.keeping = prefix + b"keeping"
+        # What is deferred stands in one hash for each key: which ones there are, and the last id.
+        self.later_keys = prefix + b"deferring"
+        self.serial = prefix + b"serial"
         # All that may exist once in a database beside its schedule.
-        self.fixed = (self.lease, self.layout, self.rules, self.keeping, prefix + b"counts")
+        rules = (self.rules, self.keeping, prefix + b"counts")
+        self.fixed = (self.lease, self.layout, *rules, self.later_keys, self.serial)
         self.announcement_prefix = prefix + b"!"
         self.channel = prefix + b"!proxies"
         self._tags = _tags()
@@ -83,6 +89,18 @@ class Keys:
     def kept(self, key: bytes) -> bytes:
         """Where elements of `key` wait for TAKE."""
         return b"%skept:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
+
+    def later(self, key: bytes) -> bytes:
+        """Where the commands stand that are deferred for `key`: itself a key with deadlines."""
+        return b"%slater:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
+
+    def deferring(self, name: bytes) -> bytes | None:
+        """The key whose deferred commands stand in `name`; None where none do."""
+        said = self.prefix + b"later:"
+        if not name.startswith(said):
+            return None
+        rest = name[len(said) :]
+        return rest.partition(b"}:")[2] if rest.startswith(b"{") else rest.removeprefix(b"t:")
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.

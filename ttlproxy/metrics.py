@@ -10,7 +10,7 @@ from ttlproxy.histogram import Histogram
 _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)
 _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
-KINDS = ("hash", "list", "set", "zset")
+KINDS = ("deferred", "hash", "list", "set", "zset")
 ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 PARKED = ("wrongtype", "noperm", "oom", "other")
 GONE = (

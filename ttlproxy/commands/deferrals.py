@@ -1,12 +1,13 @@
-"""What is to happen, and when: the deadlines of a key that are still to come."""
+"""What is to happen, and when: deferred commands, and the deadlines of a key's elements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ttlproxy import errors
-from ttlproxy.commands import calls, grammar
+from ttlproxy.commands import calls, deferred, grammar
 from ttlproxy.commands.grammar import Refused
+from ttlproxy.commands.options import EXPIRIES
 from ttlproxy.commands.positions import FIRST_READ
 from ttlproxy.commands.spec import Call, Virtual
 
@@ -34,7 +35,89 @@ def _plan_due(args: Args) -> Call:
         return calls.refusal("DUE", refused.text)
 
 
+def _plan_deferred(args: Args) -> Call:
+    try:
+        return Call("later_list", args[1:2], (_count(args),))
+    except Refused as refused:
+        return calls.refusal("DEFERRED", refused.text)
+
+
+def _plan_defer(args: Args) -> Call:
+    try:
+        found = deferred.read(args)
+    except Refused as refused:
+        return calls.refusal("DEFER", refused.text, refused.time)
+    return calls.set_deadlines(
+        "later_set",
+        "DEFER",
+        found.command[1],
+        found.time,
+        (found.id or b"", *found.command),
+        condition=found.condition,
+        flag=found.id is not None,
+    )
+
+
+_DEFERRED = '1) 1) "t1"\n   2) (integer) 100000\n   3) "LPUSH"\n   4) "tasks"\n   5) "t1"'
+
 VIRTUALS = (
+    Virtual(
+        name="DEFER",
+        summary="Has a command carried out later: LPUSH, RPUSH, XADD key [MAXLEN ~ n] * ...,"
+        " PUBLISH, SPUBLISH, DEL or UNLINK, with one key or channel.",
+        group="generic",
+        forms=tuple(
+            f"{word.decode()} {unit.argument} [ID id] [NX|XX|GT|LT] command key [argument ...]"
+            for word, unit in EXPIRIES.items()
+        ),
+        reply="the id by which it can be cancelled, made up where none is given; with the id of a"
+        " command that is deferred, that is replaced; nil where NX, XX, GT or LT does not let it",
+        complexity="O(log(M)), M commands deferred for the key",
+        since="0.1.0",
+        plan=_plan_defer,
+        example=(
+            ("DEFER EX 100 ID t1 LPUSH tasks t1", '"t1"'),
+            ("DEFER EX 9 ID t1 NX LPUSH tasks t1", "(nil)"),
+            ("DEFERRED tasks", _DEFERRED),
+            ("DEFER EX 100 PUBLISH news soon", '"0000000000000001"'),
+        ),
+        of_deferred=True,
+        positions=(deferred.COMMAND_KEY,),
+        open_ended=True,
+    ),
+    Virtual(
+        name="UNDEFER",
+        summary="Cancels commands that are deferred for a key or a channel.",
+        group="generic",
+        forms=("key id [id ...]",),
+        reply="how many there were",
+        complexity="O(N*log(M)), N ids, M commands deferred for the key",
+        since="0.1.0",
+        plan=lambda args: Call("later_drop", args[1:2], args[2:]),
+        example=(
+            ("DEFER EX 100 ID t1 LPUSH tasks t1", '"t1"'),
+            ("UNDEFER tasks t1 t2", "(integer) 1"),
+        ),
+        of_deferred=True,
+    ),
+    Virtual(
+        name="DEFERRED",
+        summary="Tells the commands that are deferred for a key or a channel.",
+        group="generic",
+        forms=("key [COUNT count]",),
+        reply="the soonest first, for each its id, its time left in milliseconds, and its words",
+        complexity="O(log(M)+N), M commands deferred for the key, N of them returned",
+        since="0.1.0",
+        plan=_plan_deferred,
+        example=(
+            ("DEFER EX 100 ID t1 LPUSH tasks t1", '"t1"'),
+            ("DEFER EX 200 ID t2 DEL tasks", '"t2"'),
+            ("DEFERRED tasks COUNT 1", _DEFERRED),
+        ),
+        of_deferred=True,
+        positions=(FIRST_READ,),
+        open_ended=True,
+    ),
     Virtual(
         name="DUE",
         summary="Tells which elements of a key have a deadline, and how long they have left.",

@@ -11,7 +11,7 @@ from ttlproxy.commands.spec import Call, Override
 Args = Sequence[bytes]
 
 # What Lua can hand on to a command in one call (it fails at 8,000 values).
-_MOST_WORDS = 7900
+MOST_WORDS = 7900
 
 
 def rest(args: Args) -> Args:
@@ -81,6 +81,6 @@ def replacing(name: str, positions: Sequence[KeySpec], *, late: bool = True) -> 
         name=name,
         plan=plan,
         keys=replaced,
-        takes=lambda args: len(args) <= _MOST_WORDS,
+        takes=lambda args: len(args) <= MOST_WORDS,
         late=late,
     )

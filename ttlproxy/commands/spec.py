@@ -39,8 +39,8 @@ class Virtual:
     may make a key managed, its word `target`; dialect: the server whose command it is, if it is not
     our own; only_ours: the requests that no server takes which has a command of that name;
     positions: of its keys; waits: the ms after which a request gives up that waits for an item in
-    the list at its first key, 0 for never, None where it does not wait;
-    tells_all: all proxies are told of what it changes.
+    the list at its first key, 0 for never, None where it does not wait; of_deferred: it is about
+    what is deferred for its key; tells_all: all proxies are told of what it changes.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Virtual:
     dialect: str = ""
     only_ours: Callable[[Sequence[bytes]], bool] | None = None
     positions: tuple[KeySpec, ...] = (FIRST,)
+    of_deferred: bool = False
     waits: Callable[[Sequence[bytes]], int | None] = lambda args: None
     tells_all: bool = False
 

@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
 class _Batch(NamedTuple):
     """What one call of the script is for: at most `limit` elements of each key.
 
-    actions: of each key, where one of them has a rule
+    actions: of each key, where one of them has a rule; others: keys that what is deferred is for
     """
 
     db: int
@@ -71,6 +71,7 @@ class _Batch(NamedTuple):
     budget_us: int
     version: bytes
     actions: tuple[Action | None, ...]
+    others: tuple[bytes, ...]
 
     @property
     def places(self) -> list[Place]:
@@ -80,7 +81,8 @@ class _Batch(NamedTuple):
     def call(self) -> Call:
         ruled = any(self.actions)
         found = [action or _NO_ACTION for action in self.actions] if ruled else []
-        dests = dict.fromkeys(key for action in found for key in action.keys)
+        dests = dict.fromkeys(self.others)
+        dests |= dict.fromkeys(key for action in found for key in action.keys)
         words = (word for action in found for word in action)
         numbers = (self.limit, self.budget_us, len(self.keys))
         limit, budget, count = (b"%d" % number for number in numbers)
@@ -210,7 +212,9 @@ class Reap:
             for at in range(0, len(found), together):
                 keys = tuple(found[at : at + together])
                 actions = tuple(map(rules.of, keys)) if rules else ()
-                yield _Batch(db, keys, limit, self._budget_us, rules.version, actions)
+                others = tuple(filter(None, map(self._caller.keys.deferring, keys)))
+                budget_us, version = self._budget_us, rules.version
+                yield _Batch(db, keys, limit, budget_us, version, actions, others)
 
 
 class Ask:

@@ -1,5 +1,5 @@
 -- DBSIZE without internal keys.
--- KEYS: schedule keeping fixed...
+-- KEYS: schedule keeping later_keys fixed...
 -- ARGV:
 -- RESULT: the command's
 -- include index
@@ -9,5 +9,6 @@ local size = redis.pcall('DBSIZE')
 if type(size) == 'table' then
   return size
 end
--- For each key of which elements are kept there is a list of them.
-return size - index_count(schedule) - present - redis.call('SCARD', keeping)
+-- For each key of which elements are kept there is a list of them, and a hash of what is deferred.
+local others = redis.call('SCARD', keeping) + redis.call('SCARD', later_keys)
+return size - index_count(schedule) - present - others

@@ -103,8 +103,12 @@ end
 
 -- How many elements, or what costs as much, since the clock was looked at.
 local worked = 0
+-- include later
 
 local function reap(number)
+  if is_later(data) then
+    return reap_later()
+  end
   local kind, most = redis.call('TYPE', data).ok, limit
   local fires = (ARGV[first_action + 3 * (number - 1)] or '') ~= ''
   if fires then

@@ -41,6 +41,8 @@ def _virtual(
             return None  # Redis refuses it, and EXEC aborts
         return refuse(state, rule, errors.wrong_arity(rule.name))
     state.names(rule.keys(args), now_ms)
+    if virtual.of_deferred:
+        state.defers(rule.keys(args), now_ms)
     if virtual.sets_deadlines:
         state.registry.pin(state.db, args[virtual.target])
     if virtual.tells_all:

@@ -107,6 +107,13 @@ class State(Errands):
         in_multi = self.transaction is not None
         return encode(self.caller.words(call, self.database, self.resp, in_multi))
 
+    def defers(self, keys: Iterable[bytes], now_ms: int) -> None:
+        """A request is about what is deferred for these keys, or will be."""
+        places = list(map(self.caller.keys.later, keys))
+        self.names(places, now_ms)
+        for place in places:
+            self.registry.pin(self.db, place)
+
     # Errands: a request that Redis queues is seen to at once and again at EXEC, or then alone.
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:

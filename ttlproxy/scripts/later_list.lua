@@ -1,0 +1,21 @@
+-- DEFERRED: the commands that are deferred for a key, the soonest first.
+-- KEYS: later later_index data
+-- ARGV: count
+-- RESULT: for each [id, ms left, word, ...]; a negative count means all
+-- include try
+-- include clock
+-- include index
+local page = index_page(later_index, 0, count)
+if page.err then
+  return page
+end
+local found = {}
+for i = 1, #page, 2 do
+  local packed = redis.call('HGET', later, page[i])
+  if packed then
+    -- What cannot be carried out yet has no time left.
+    local left = math.max(tonumber(page[i + 1]) - now, 0)
+    found[#found + 1] = { page[i], left, unpack(cmsgpack.unpack(packed)) }
+  end
+end
+return found

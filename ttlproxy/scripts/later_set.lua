@@ -1,0 +1,53 @@
+-- DEFER: writes down a command that is to be carried out when its time has come.
+-- KEYS: later later_index schedule later_keys serial data
+-- ARGV: origin how id word...
+-- RESULT: the id; null where the condition is not met
+-- include words
+-- include try
+-- include clock
+-- include deadline
+-- include index
+local command = { unpack(ARGV, first_word) }
+-- In the order of their bytes generated ids are in the order of their arrival.
+if flag == '0' then
+  id = string.format('%016.0f', tonumber(try('INCR', serial)) or 0)
+end
+
+-- Who may not do it now may not have it done later. Redis 6.2 cannot be asked: there a key of a type
+-- that it refuses stands in, and for a channel one that nobody listens to.
+local function may_run()
+  local name = command[1]
+  if redis.acl_check_cmd then
+    if not redis.acl_check_cmd(unpack(command)) then
+      try(unpack(command))
+    end
+  elseif name == 'PUBLISH' or name == 'SPUBLISH' then
+    try(name, redis.sha1hex(later .. time[1] .. time[2]), '')
+  elseif name == 'DEL' or name == 'UNLINK' then
+    try(name, index_nowhere(later_index, prefix))
+  else
+    try('INCRBY', serial, 0)
+    local reply = redis.pcall(unpack({ name, serial, unpack(command, 3) }))
+    failure = failure or not string.find(reply.err, 'WRONGTYPE', 1, true) and reply or nil
+  end
+end
+
+local old = index_get(later_index, id)
+local refusals = {
+  NX = old,
+  XX = not old,
+  GT = old and old >= at,
+  LT = old and old <= at,
+}
+may_run()
+if failure then
+  return failure
+elseif refusals[condition] then
+  return false
+end
+local before = index_first(later_index)
+index_set(later_index, id, at)
+index_was_set(db, prefix, later, later_index, schedule, now, before, at)
+try('SADD', later_keys, later)
+try('HSET', later, id, cmsgpack.pack(command))
+return failure or id

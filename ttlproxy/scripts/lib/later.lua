@@ -1,0 +1,95 @@
+-- Commands that are deferred for a key (later_set.lua), carried out one by one in the order of their
+-- due times: each leaves its hash in the same step. One that Redis refuses stays, and others go on.
+local LATER = prefix .. 'later:'
+-- Of one call: how many are looked at, and how large they may be together.
+local MOST_SEEN, MOST_BYTES = 1000, 1048576
+
+-- A pushed value that is not in the list must not meet the deadline that an equal one has left there;
+-- one that is there shares its deadline, and waits where that is past.
+local function make_way(list, list_index, values)
+  local cleared = 0
+  for _, value in ipairs(values) do
+    local deadline = index_get(list_index, value)
+    local there = deadline and redis.pcall('LPOS', list, value)
+    if there and deadline < now then
+      return { err = 'TRYAGAIN an equal element is past its deadline and still there' }
+    elseif deadline and not there then
+      cleared = cleared + (tonumber(index_clear(list_index, value)) or 0)
+    end
+  end
+  index_was_cleared(list, list_index, schedule, cleared)
+end
+
+-- The key goes with its deadlines, and with its place in the schedule that is about to be written.
+local function let_go(key, key_index)
+  index_drop(key, key_index, schedule)
+  for i = #later, 2, -2 do
+    if later[i] == key then
+      table.remove(later, i)
+      table.remove(later, i - 1)
+    end
+  end
+end
+
+-- Returns Redis's error, or nil.
+local function run(command, target_index)
+  local name, target = command[1], command[2]
+  local trouble
+  if name == 'LPUSH' or name == 'RPUSH' then
+    trouble = make_way(target, target_index, { unpack(command, 3) })
+  elseif name == 'DEL' or name == 'UNLINK' then
+    let_go(target, target_index)
+  end
+  local reply = trouble or failure or redis.pcall(unpack(command))
+  return type(reply) == 'table' and reply.err and reply or nil
+end
+
+-- Gives the ids of those that were carried out, or are gone, and what Redis refused first.
+local function carry_out(ids, most)
+  local target_index = prefix .. string.sub(data, #LATER + 1)
+  local done, size, trouble = {}, 0, nil
+  for _, id in ipairs(ids) do
+    local packed = redis.call('HGET', data, id)
+    local refused = packed and run(cmsgpack.unpack(packed), target_index)
+    trouble = trouble or refused
+    if not refused then
+      done[#done + 1] = id
+    end
+    size = size + #(packed or '')
+    if #done >= most or size > MOST_BYTES then
+      break
+    end
+  end
+  return done, trouble
+end
+
+local function is_later(key)
+  return string.sub(key, 1, #LATER) == LATER
+end
+
+local function reap_later()
+  -- Changes nothing, but is refused where what is carried out could not be removed; and a full server
+  -- lets a script write that has.
+  try('HDEL', index_nowhere(index, prefix), '')
+  local due = index_due(index, now, MOST_SEEN)
+  if failure or due.err then
+    failure = failure or due
+    return
+  end
+  local late = due[1] and now - index_first(index) or 0
+  local done, trouble = carry_out(due, math.min(limit, fires_left))
+  fires_left = fires_left - #done
+  worked = worked + 15 + 7 * #done
+  batches(1, #done, function(from, to)
+    try('HDEL', data, unpack(done, from, to))
+    index_clear(index, unpack(done, from, to))
+  end)
+  if redis.call('EXISTS', data) == 0 then
+    try('SREM', prefix .. 'deferring', data)
+  end
+  if failure then
+    return
+  end
+  local first = reschedule()
+  return trouble or { #done, first or -1, 0, 'deferred', late, 0, 0 }
+end
