@@ -157,7 +157,7 @@ def test_each_of_the_commands_is_carried_out(client: Client, direct: Client) -> 
 
 
 def _left(direct: Client) -> list[bytes]:
-    kept = (b"__ttl:lease", b"__ttl:serial")
+    kept = (b"__ttl:lease", b"__ttl:layout", b"__ttl:serial")
     return [name for name in direct.ask("KEYS", "__ttl:*") if name not in kept]
 
 
