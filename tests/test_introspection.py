@@ -191,3 +191,17 @@ def test_who_may_run_no_script_gets_redis_own_info(scriptless: Client) -> None:
     assert scriptless.ask("AUTH", "scriptless", "word") == b"OK"
     assert b"# Server" in scriptless.ask("INFO", "all")
     assert b"# Ttlproxy" not in scriptless.ask("INFO", "all")
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_it_is_told_what_is_overdue(client: Client) -> None:
+    def told(name: str) -> int:
+        return int(_fields(client.ask("INFO", "ttlproxy"))[name])
+
+    client.ask("HSET", "h", "f", "v", "g", "v")
+    client.ask("HPEXPIREFIELD", "h", "f", 1)
+    wait_until(lambda: told("overdue_keys") == 1, "nobody has reaped it")
+    assert told("oldest_overdue_ms") > 0
+    assert client.ask("HLEN", "h") == 1
+    wait_until(lambda: told("overdue_keys") == 0, "a request has had it reaped")
+    assert told("oldest_overdue_ms") == 0

@@ -146,7 +146,8 @@ class Link:
             raise ReapRefused(str(ask.refusal)) from None
 
     def _section(self) -> bytes:
-        return section(self.clock.reading() - self._began, self.registry, self._metrics)
+        uptime_ms, now_ms = self.clock.reading() - self._began, self.clock.now_ms()
+        return section(uptime_ms, self.registry, self._metrics, self.overdue, now_ms)
 
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 
 from ttlproxy import __version__
+from ttlproxy.link.overdue import Overdue
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Registry
 
 
-def section(uptime_ms: float, registry: Registry, metrics: Metrics) -> bytes:
-    """The section as INFO gives its own; fields of Redis's are called as there."""
+def section(
+    uptime_ms: float, registry: Registry, metrics: Metrics, overdue: Overdue, now_ms: int
+) -> bytes:
+    """The section as INFO gives its own; fields of Redis's are called as there.
+
+    `now_ms`: by the server's clock
+    """
     fields: dict[str, object] = {
         "ttlproxy_version": __version__,
         "process_id": os.getpid(),
@@ -19,6 +25,8 @@ def section(uptime_ms: float, registry: Registry, metrics: Metrics) -> bytes:
         "total_connections_received": metrics.accepted,
         "rejected_connections": metrics.refused,
         "managed_keys": len(registry),
+        "overdue_keys": overdue.keys,
+        "oldest_overdue_ms": round(1000 * overdue.oldest_s(now_ms)),
         "held_chunks": metrics.held,
         "reaped_elements": sum(metrics.reaped_elements.values()),
         "fired_elements": sum(metrics.fired_elements.values()),
