@@ -126,7 +126,7 @@ async def _admin(
     if settings.admin is None:
         yield
         return
-    from ttlproxy.admin import Admin  # takes 20 MB, for those who want it
+    from ttlproxy.admin import Admin  # takes 13 MB (RSS), of those who want it
 
     admin = Admin(settings.admin, settings, upstream, subject, signals.stop_soon)
     log.info("admin pages at http://%s", await admin.start())
