@@ -2,6 +2,7 @@
 are closed in the end; nobody else notices, and the log says why."""
 
 import pytest
+from redis.exceptions import ResponseError
 
 from tests.asked import calls
 from tests.conftest import StartProxy, StartServer
@@ -9,7 +10,7 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
 from ttlproxy.keys import Keys
-from ttlproxy.link import Backoff
+from ttlproxy.link import Backoff, passes
 from ttlproxy.reaper import Parked
 
 CLOSED = "closed: Redis refuses"
@@ -193,6 +194,16 @@ def test_what_goes_on_being_refused_is_left_alone_for_longer_until_it_is_mended(
     assert not parked.holds(place, 31_000)
     parked.forget(31_000)
     assert len(parked) == 0
+
+
+def test_a_key_is_looked_at_again_soon_after_redis_was_busy() -> None:
+    busy = ResponseError("BUSY Redis is busy running a script.")
+    assert passes(busy)
+    assert not passes(ResponseError("WRONGTYPE Operation against a key"))
+    parked, place = Parked(), (0, b"k")
+    for _ in range(2000):
+        parked.park(place, 1000, passes=passes(busy))
+    assert not parked.holds(place, 1501)
 
 
 @pytest.mark.parametrize("failures", [1, 1_000_000])

@@ -102,6 +102,23 @@ class Keys:
         rest = name[len(said) :]
         return rest.partition(b"}:")[2] if rest.startswith(b"{") else rest.removeprefix(b"t:")
 
+    def data(self, index: bytes) -> bytes | None:
+        """The data key of an index; None for a name that is no index's."""
+        rest = index.removeprefix(self.prefix)
+        key = rest.removeprefix(b"t:") if rest.startswith(b"t:") else rest.partition(b"}:")[2]
+        return key if index == self.index(key) else None
+
+    @property
+    def pattern(self) -> bytes:
+        """The glob that all internal names match, and no other."""
+        return (
+            b"".join(
+                b"\\" + bytes([byte]) if byte in b"*?[]\\^-" else bytes([byte])
+                for byte in self.prefix
+            )
+            + b"*"
+        )
+
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.
 

@@ -25,9 +25,11 @@ from ttlproxy.link import (
     Link,
     client,
     everywhere,
+    passes,
     reason,
     run,
     valid,
+    whole_ms,
 )
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
@@ -37,6 +39,8 @@ log = logging.getLogger(__name__)
 _BACKOFF = Backoff(cap=2.0, base=0.05)
 # A key, or a schedule, that Redis refuses is tried again until somebody has mended it.
 _PARKED = Backoff(cap=30.0, base=0.05)
+# What passes by itself does so for all keys at once: however often it was met, it may be over.
+_PASSING = Backoff(cap=0.5, base=0.05)
 # The longest sleep, for what no announcement told.
 _LONGEST_SLEEP_MS = 5000
 # The smallest batch.
@@ -96,10 +100,11 @@ class Parked:
         """How many there are for each of the reasons in metrics.PARKED."""
         return Counter(self._reasons[place] for place in self._until)
 
-    def park(self, place: Place, now_ms: int, why: str = "other") -> None:
-        """It was refused just now."""
+    def park(self, place: Place, now_ms: int, why: str = "other", passes: bool = False) -> None:
+        """It was refused just now, for a reason that `passes` by itself or does not."""
         failures = self._until.get(place, (0, 0))[1] + 1
-        self._until[place] = (now_ms + round(_PARKED.compute(failures) * 1000), failures)
+        pause_s = (_PASSING if passes else _PARKED).compute(failures)
+        self._until[place] = (now_ms + round(pause_s * 1000), failures)
         self._reasons[place] = why
 
     def holds(self, place: Place, now_ms: int) -> bool:
@@ -236,7 +241,7 @@ class Reaper:
         heads, _ = await everywhere(redis, databases, (*since, b"WITHSCORES", b"LIMIT", 0, 1))
         for head in heads.values():
             if head:
-                self._at_the_latest(int(head[1]))
+                self._at_the_latest(whole_ms(head[1]))
 
     async def _reap(self, redis: Redis, queue: deque[Place]) -> None:
         """Goes round the due keys, so that a large one starves no other."""
@@ -252,7 +257,7 @@ class Reaper:
             queue.extend(outcome.more)
             self.sweep(outcome.ghosts)
             for place, refusal in outcome.refused.items():
-                self._parked.park(place, clock.now_ms(), reason(refusal))
+                self._parked.park(place, clock.now_ms(), reason(refusal), passes(refusal))
             self._metrics.parked = self._parked.reasons
 
     async def _hold_lease(self, redis: Redis) -> bool:

@@ -11,7 +11,8 @@ from ttlproxy.link.connections import client
 from ttlproxy.link.link import DUE, LAYOUT, Link
 from ttlproxy.link.pipeline import everywhere, run, valid
 from ttlproxy.link.reaps import TOGETHER
-from ttlproxy.link.refusals import reason
+from ttlproxy.link.refusals import passes, reason
+from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.waits import Waits
 
 __all__ = [
@@ -24,7 +25,9 @@ __all__ = [
     "Waits",
     "client",
     "everywhere",
+    "passes",
     "reason",
     "run",
     "valid",
+    "whole_ms",
 ]

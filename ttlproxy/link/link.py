@@ -27,7 +27,9 @@ from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.reaps import Ask, Reap, SessionReaps
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
+from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.status import section
+from ttlproxy.link.strays import Strays
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.link.waits import Waits
 from ttlproxy.metrics import Metrics
@@ -301,7 +303,7 @@ class Link:
         while True:
             words = (b"ZSCAN", self.keys.schedule, cursor, b"COUNT", _PAGE)
             cursor, entries = valid((await run(redis, [(db, words)]))[0])
-            scores = map(int, entries[1::2])
+            scores = map(whole_ms, entries[1::2])
             self.registry.load(db, zip(entries[::2], scores, strict=True))
             if cursor == b"0":
                 return
@@ -316,8 +318,10 @@ class Link:
 
     async def _beat(self, redis: Redis) -> None:
         """Once a second: the clock, the scripts, other proxies, what the registry has too much."""
+        strays = Strays(self.caller, self.refusals)
         while True:
             await self._refresh(redis)
+            await strays.look(redis, self._databases)
             await asyncio.sleep(_BEAT_S)
 
     async def _refresh(self, redis: Redis) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from redis.asyncio import Redis
 
 from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.scores import whole_ms
 
 
 class Overdue:
@@ -29,7 +30,7 @@ class Overdue:
         replies = await run(redis, asked) if asked else []
         counts, heads = replies[::2], replies[1::2]
         self.keys = sum(valid(reply) for reply in counts if not error(reply))
-        firsts = [int(valid(head)[1]) for head in heads if not error(head) and head]
+        firsts = [whole_ms(valid(head)[1]) for head in heads if not error(head) and head]
         self._first_ms = min(firsts, default=None)
 
     def oldest_s(self, now_ms: int) -> float:

@@ -26,6 +26,11 @@ def reason(refusal: ResponseError) -> str:
     return "wrongtype" if "WRONGTYPE" in str(refusal) else "other"
 
 
+def passes(refusal: ResponseError) -> bool:
+    """Whether it ends without anybody's help: a script of somebody's keeps Redis busy."""
+    return str(refusal).startswith("BUSY ")
+
+
 class Refusals:
     """Remembers what has been said of late, so that a thousand clients make one line."""
 

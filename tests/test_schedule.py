@@ -1,0 +1,51 @@
+"""The schedule in other hands: deleted, or with scores that nobody but a person would write."""
+
+import pytest
+
+from tests.conftest import StartProxy
+from tests.containers import AnyServer
+from tests.processes import wait_until
+from tests.raw import Connection
+from tests.redis_client import Client
+from ttlproxy.keys import Keys
+
+ODD = ["1.5", "4102444800000.5", "1e300", "inf", "-inf"]
+
+
+@pytest.mark.parametrize("db", [0, 3])
+def test_a_schedule_that_was_deleted_is_rebuilt(app: Connection, direct: Client, db: int) -> None:
+    for client in (app, direct):
+        client.ask("SELECT", db)
+    app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+    app.ask("SADDEX", "s", "EX", 1000, "MEMBERS", 1, "m")
+    direct.ask("ZADD", Keys().index(b"h"), 1, "f")
+    direct.ask("DEL", Keys().schedule)
+    wait_until(lambda: direct.ask("EXISTS", "h") == 0, "h reaped")
+    wait_until(lambda: direct.ask("ZCARD", Keys().schedule) == 1, "s in the schedule")
+    deadline = direct.ask("ZSCORE", Keys().index(b"s"), "m")
+    assert direct.ask("ZSCORE", Keys().schedule, "s") == deadline
+
+
+def test_what_has_no_index_is_not_put_into_the_schedule(app: Connection, direct: Client) -> None:
+    for name in (b"__ttl:other", b"__ttl:{x}:h", b"__ttl:t:{h"):
+        direct.ask("ZADD", name, 1, "f")
+    direct.ask("SET", Keys().index(b"text"), "no index")
+    app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+    direct.ask("DEL", Keys().schedule)
+    wait_until(lambda: direct.ask("EXISTS", Keys().schedule) == 1, "h in the schedule")
+    assert direct.ask("ZRANGE", Keys().schedule, 0, -1) == [b"h"]
+
+
+@pytest.mark.parametrize("score", ODD)
+def test_a_score_that_is_no_whole_number_stops_nobody(
+    server: AnyServer, start_proxy: StartProxy, direct: Client, score: str
+) -> None:
+    direct.ask("SADD", "odd", "m")
+    direct.ask("ZADD", Keys().index(b"odd"), score, "m")
+    direct.ask("ZADD", Keys().schedule, score, "odd")
+    with Connection(start_proxy(server.url).port) as app:
+        app.ask("HSETEX", "h", "PX", 20, "FIELDS", 1, "f", "v")
+        wait_until(lambda: direct.ask("EXISTS", "h") == 0, "h reaped")
+        there = 0 if float(score) < 2 else 1
+        wait_until(lambda: direct.ask("EXISTS", "odd") == there, "odd as its deadline says")
+        assert app.ask("EXISTS", "odd") == b":%d\r\n" % there

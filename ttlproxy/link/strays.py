@@ -1,0 +1,68 @@
+"""Indexes that the schedule does not have: it was evicted, or somebody has deleted it.
+
+Nobody would reap them until the next write. They are looked for a page of the keyspace at a time,
+again and again: that costs a server next to nothing, and finds them late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.refusals import Refusals
+
+_PAGE = 500
+
+
+class Strays:
+    """Where the search stands. Redis logs each refusal for want of a right, so one ends it."""
+
+    def __init__(self, caller: Caller, refusals: Refusals) -> None:
+        self._caller = caller
+        self._refusals = refusals
+        self._databases: list[int] = []  # that are still to be searched, the present one last
+        self._cursor = b"0"
+        self._may = True
+
+    async def look(self, redis: Redis, databases: Callable[[Redis], Awaitable[list[int]]]) -> None:
+        """Searches one page, in one of the `databases` that hold keys.
+
+        Raises redis-py's ConnectionError or TimeoutError.
+        """
+        if not self._may:
+            return
+        try:
+            self._databases = self._databases or await databases(redis)
+            if self._databases:
+                await self._mend(redis, self._databases[-1], await self._page(redis))
+        except ResponseError as refusal:
+            self._may = not isinstance(refusal, NoPermissionError)
+            self._databases, self._cursor = [], b"0"
+            self._refusals.note("to look for keys that the schedule has lost", refusal)
+
+    async def _page(self, redis: Redis) -> list[bytes]:
+        """The data keys of the indexes in the next page."""
+        keys, db = self._caller.keys, self._databases[-1]
+        words = (b"SCAN", self._cursor, b"MATCH", keys.pattern, b"COUNT", _PAGE)
+        (reply,) = await run(redis, [(db, words)])
+        self._cursor, names = valid(reply)
+        return [key for name in names if (key := keys.data(name)) is not None]
+
+    async def _mend(self, redis: Redis, db: int, found: list[bytes]) -> None:
+        """Those of the keys that the schedule of `db` does not have are put there."""
+        if self._cursor == b"0":
+            self._databases.pop()
+        if found:
+            words = (b"ZMSCORE", self._caller.keys.schedule, *found)
+            (scores,) = await run(redis, [(db, words)])
+            lost = [key for key, score in zip(found, valid(scores), strict=True) if score is None]
+            calls = [Call("schedule_mend", (key,), ()) for key in lost]
+            requests = [(db, self._caller.words(call, b"%d" % db)) for call in calls]
+            for reply in await run(redis, requests) if requests else []:
+                if refusal := error(reply):
+                    self._refusals.note(f"to mend the schedule of database {db}", refusal)
