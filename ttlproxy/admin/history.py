@@ -29,6 +29,15 @@ def gauge(name: str, times: float = 1) -> Series:
     return value
 
 
+def up(series: Series) -> Series:
+    """Unknown while the link is down: what it has found last is no more so."""
+
+    def value(now: Report, before: Report, seconds: float) -> float | None:
+        return series(now, before, seconds) if now.get("ttlproxy_link_up") else None
+
+    return value
+
+
 def rate(name: str, label: str = "") -> Series:
     """How much it has grown a second: over all labels, or with that one."""
 
@@ -76,11 +85,12 @@ SERIES: Final[Mapping[str, Series]] = {
     "bytes_out": rate("ttlproxy_sent_bytes_total", "clients"),
     "held": rate("ttlproxy_holds_total"),
     "managed_keys": gauge("ttlproxy_managed_keys"),
-    "overdue": gauge("ttlproxy_overdue_keys"),
+    "overdue": up(gauge("ttlproxy_overdue_keys")),
+    "oldest_overdue_ms": up(gauge("ttlproxy_oldest_overdue_seconds", 1000)),
     "reaped": rate("ttlproxy_reaped_elements_total"),
     "lag_p50_ms": quantile("ttlproxy_reap_lag_seconds", 50),
     "lag_p99_ms": quantile("ttlproxy_reap_lag_seconds", 99),
-    "round_trip_ms": gauge("ttlproxy_link_round_trip_seconds", 1000),
+    "round_trip_ms": up(gauge("ttlproxy_link_round_trip_seconds", 1000)),
     "loop_lag_ms": quantile("ttlproxy_event_loop_lag_seconds", 99),
 }
 

@@ -34,10 +34,9 @@ Counts = Sequence[int]
 
 
 class Schedule(NamedTuple):
-    """What a database has: keys, how late the first of them is, and some of their names."""
+    """What a database has: keys, and some of their names."""
 
     keys: Counts
-    late_ms: int
     names: Sequence[bytes]
 
 
@@ -61,8 +60,8 @@ async def survey(inquiry: Inquiry) -> Answer:
 
 
 async def _schedule(inquiry: Inquiry, db: int) -> Schedule:
-    keys, late_ms, before, names = await inquiry.call(db, "schedule_survey", (), SAMPLE, *EDGES)
-    return Schedule((keys, *before), late_ms, names)
+    keys, before, names = await inquiry.call(db, "schedule_survey", (), SAMPLE, *EDGES)
+    return Schedule((keys, *before), names)
 
 
 async def _look_into(inquiry: Inquiry, db: int, names: Sequence[bytes], keys: int) -> list[Sampled]:
@@ -87,8 +86,6 @@ def told(schedules: Sequence[Schedule], sampled: Sequence[Sampled]) -> Answer:
         "keys": keys[0],
         "sampled": len(sampled),
         "elements": elements[0],
-        "overdue_keys": keys[1],
-        "late_ms": max((schedule.late_ms for schedule in schedules), default=0),
         "types": [
             {
                 "type": kind,

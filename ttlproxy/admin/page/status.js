@@ -9,7 +9,7 @@ const TILES = [
   ['Round trip', 'round_trip_ms', (n) => unit(milliseconds(n)), () => 'the link to Redis'],
   ['Managed keys', 'managed_keys', (n) => [count(n), ''], (status) => elementsBelow(status.survey)],
   ['Reaped', 'reaped', (n) => [count(n), '/s'], () => 'elements'],
-  ['Overdue', 'overdue', (n) => [count(n), plural(n, 'key').replace(/^\S+ /, '')], (status) => overdueBelow(status.survey)],
+  ['Overdue', 'overdue', (n) => unit(n === null ? '–' : plural(n, 'key')), overdueBelow],
 ];
 const samples = {};
 const charts = {};
@@ -33,9 +33,10 @@ function elementsBelow(found) {
   return `${isEstimate(found) ? 'about ' : ''}${plural(found.elements, 'element')}`;
 }
 
-function overdueBelow(found) {
-  if (!found || !found.types) return '';
-  return found.late_ms ? `the first for ${milliseconds(found.late_ms)}` : 'nothing is late';
+function overdueBelow() {
+  const late = latest('oldest_overdue_ms');
+  if (late === null) return '';
+  return late ? `the first for ${milliseconds(late)}` : 'nothing is late';
 }
 
 function share(part, all) {
@@ -83,14 +84,22 @@ function showHead(status) {
   });
 }
 
+// What could not be asked for anew stays as it was, and is seen to be old.
+function showAge(id, answer) {
+  byId(id).classList.toggle('old', Boolean(answer.error));
+}
+
 function sampledNote(found) {
-  if (found.error) return `Cannot be counted now. ${found.error}.`;
+  if (found.error) return `Cannot be counted now: ${found.error}`;
   if (!found.types) return 'Counting …';
   return isEstimate(found) ? `Keys are counted; elements and types are estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}, picked by chance.` : 'All are counted.';
 }
 
 function showSurvey(found) {
   say(byId('types-note'), sampledNote(found));
+  showAge('types', found);
+  showAge('deadlines', found);
+  if (found.error) return;
   showDeadlines(found);
   fill(byId('types'), found.types || [], (types) => {
     if (!types.length) return make('p', { class: 'none' }, 'No key has deadlines.');
@@ -120,13 +129,15 @@ function showDeadlines(found) {
 }
 
 function slowNote(slow) {
-  if (slow.error) return `Redis's SLOWLOG cannot be read. ${slow.error}.`;
+  if (slow.error) return `Redis's SLOWLOG cannot be read: ${slow.error}`;
   if (!slow.calls) return 'Looking …';
   return slow.from_ms === null ? "From Redis's SLOWLOG." : `From Redis's SLOWLOG, which has calls from ${milliseconds(slow.from_ms)} on.`;
 }
 
 function showSlow(slow) {
   say(byId('slow-note'), slowNote(slow));
+  showAge('slow', slow);
+  if (slow.error) return;
   fill(byId('slow'), slow.calls || [], (calls) => {
     if (!calls.length) return make('p', { class: 'none' }, 'None so far.');
     return table('Slowest script calls', [

@@ -58,13 +58,9 @@ local function index_due_count(index, at)
   return tonumber(redis.pcall('ZCOUNT', index, '-inf', '(' .. ms(at))) or 0
 end
 
--- The same of keys that need attention; when the first of them does; and some, picked by chance.
+-- The same of keys that need attention; and some of those, picked by chance.
 local function schedule_due_count(schedule, at)
   return redis.call('ZCOUNT', schedule, '-inf', '(' .. ms(at))
-end
-
-local function schedule_first(schedule)
-  return tonumber(redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')[2])
 end
 
 local function schedule_some(schedule, count)
