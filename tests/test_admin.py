@@ -154,7 +154,9 @@ def test_a_stuck_event_loop_is_not_live(tmp_path: Path) -> None:
 
     async def main() -> int:
         started = asyncio.Event()
-        serving = asyncio.create_task(app.serve(settings, lambda *_: started.set()))
+        serving = asyncio.create_task(
+            app.serve(settings, lambda *_: started.set(), lambda: settings)
+        )
         await started.wait()
         assert (await asyncio.to_thread(admin.get, "/livez")).status == 200
         watching = asyncio.create_task(asyncio.to_thread(watch))

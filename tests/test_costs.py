@@ -111,6 +111,6 @@ def test_a_thousand_chunks_leave_no_object_behind(
         threading.Thread(target=measure, args=(port,)).start()
 
     with asyncio.Runner(loop_factory=loop_factory(loop)) as runner:
-        assert runner.run(app.serve(settings, started)) == 0
+        assert runner.run(app.serve(settings, started, lambda: settings)) == 0
     gc.unfreeze()
     assert min(left) < 100, left

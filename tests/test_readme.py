@@ -16,6 +16,7 @@ from ttlproxy.commands.rules import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.config import Settings
 from ttlproxy.figures import FIGURES
+from ttlproxy.reload import AT_ONCE
 from ttlproxy.scripts import Scripts
 
 README = Path(__file__).parents[1] / "README.md"
@@ -67,6 +68,10 @@ def _settings() -> str:
     return "\n".join(lines)
 
 
+def _at_once() -> str:
+    return ", ".join(f"`{_flag(name)}`" for name in AT_ONCE)
+
+
 def _script_commands() -> str:
     texts = [script.text for script in Scripts(b"").values()]
     found = {name.decode() for text in texts for name in _CALL.findall(text)}
@@ -96,6 +101,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
         for server in ("Redis 8", "KeyDB", "Dragonfly", "Garnet")
     },
     "settings": _settings,
+    "settings that change at once": _at_once,
     "script commands": _script_commands,
     "pages": _pages,
     "metrics": _figures,

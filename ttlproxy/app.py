@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import pickle
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -24,6 +25,7 @@ from ttlproxy.metrics import Metrics
 from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
 from ttlproxy.reaper import Reaper
+from ttlproxy.reload import Read, Reload, Values, adopt
 from ttlproxy.server import Server
 from ttlproxy.signals import Signals
 from ttlproxy.tasks import Task, cancel, run_together, until_first
@@ -37,13 +39,13 @@ log = logging.getLogger(__name__)
 Started = Callable[[str, str, Embedded | None], None]
 
 
-async def serve(settings: Settings, started: Started) -> int:
+async def serve(settings: Settings, started: Started, read: Read) -> int:
     """Runs the proxy until SIGTERM or SIGINT; gives the exit code.
 
-    `started(address, upstream, embedded server)` is called once clients may come. Raises
-    TtlproxyError, and OSError where the address cannot be had.
+    `started(address, upstream, embedded server)` is called once clients may come, `read` to have
+    the settings anew. Raises TtlproxyError, and OSError where the address cannot be had.
     """
-    signals = Signals.of_process()
+    signals, reload = Signals.of_process(), Reload(settings, read)
     room = make_room(settings.max_clients, settings.workers)
     settings = settings.model_copy(update={"max_clients": room})
     async with AsyncExitStack() as stack:
@@ -55,10 +57,18 @@ async def serve(settings: Settings, started: Started) -> int:
         vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
         shown = partial(_admin, settings, upstream, signals)
         if settings.workers == 1:
+
+            async def take(values: Values) -> None:
+                adopt(settings, values)
+
+            vital.append(asyncio.create_task(reload.run(signals.reload, take), name="reload"))
             await _proxy(settings, upstream, Gate(settings), vital, say, signals, shown)
         else:
             settings = settings.model_copy(update={"upstream": upstream})
-            await _supervise(settings, vital, say, signals, shown)
+            workers = Workers(settings)
+            running = reload.run(signals.reload, workers.adopt)
+            vital.append(asyncio.create_task(running, name="reload"))
+            await _supervise(workers, settings, vital, say, signals, shown)
     return 0
 
 
@@ -72,6 +82,11 @@ async def work(settings: Settings, taker: Taker) -> int:
     closed.add_done_callback(lambda _: signals.stop.set())
     settings = settings.model_copy(update={"drain_min": 0.0})  # that one has waited, or is gone
     assert settings.upstream is not None
+
+    def change(values: bytes) -> None:
+        adopt(settings, {**pickle.loads(values), "drain_min": 0.0})
+
+    taker.on_settings = change
     shown = partial(_reported, taker)
     await _proxy(settings, settings.upstream, taker, [], lambda _: None, signals, shown)
     await cancel(closed)
@@ -154,6 +169,7 @@ async def _reported(taker: Taker, health: Health) -> AsyncIterator[None]:
 
 
 async def _supervise(
+    workers: Workers,
     settings: Settings,
     others: Sequence[Task],
     say: Callable[[Listen], None],
@@ -161,7 +177,6 @@ async def _supervise(
     shown: Callable[[Crew], AbstractAsyncContextManager[None]],
 ) -> None:
     """Several processes that serve one address."""
-    workers = Workers(settings)
     async with shown(workers.crew):
         running = asyncio.create_task(workers.run(), name="workers")
         beating = asyncio.create_task(workers.crew.pulse.run(), name="pulse")

@@ -11,6 +11,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -45,7 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         return _failed(error)
     greet = started if settings.log_format == "text" else noted
-    return run(settings, app.purge(settings, force, say) if purges else app.serve(settings, greet))
+    return run(
+        settings,
+        app.purge(settings, force, say)
+        if purges
+        else app.serve(settings, greet, partial(load, words)),
+    )
 
 
 def run(settings: Settings, main: Coroutine[None, None, int], process: str = "") -> int:

@@ -19,6 +19,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     InstanceOf,
+    JsonValue,
     SecretStr,
     ValidationInfo,
     field_validator,
@@ -266,6 +267,10 @@ _Secret = Annotated[InstanceOf[SecretFile], NoDecode, BeforeValidator(_secret_fi
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
+# May change while the proxy runs, for it is looked at whenever it is needed: `ttlproxy.reload`.
+_AT_ONCE: dict[str, JsonValue] = {"reload": True}
+
+
 class Settings(BaseSettings):
     """Everything one can choose. A value that is not valid raises pydantic's ValidationError."""
 
@@ -304,12 +309,14 @@ class Settings(BaseSettings):
         300,
         ge=0,
         description="seconds for which a client may leave replies unread; 0 is for ever",
+        json_schema_extra=_AT_ONCE,
     )
     max_buffer_bytes: int = Field(
         2**30,
         ge=0,
         description="bytes kept for all clients of a process together, before the one with most is "
         "closed; 0 is no limit",
+        json_schema_extra=_AT_ONCE,
     )
     tcp_keepalive: int = Field(
         300, ge=0, description="seconds of silence after which TCP looks for the peer; 0 is never"
@@ -376,28 +383,43 @@ class Settings(BaseSettings):
         1000, ge=1, le=UNPACK_MAX, description="elements that one reap removes at most"
     )
     reap_budget_ms: int = Field(
-        5, ge=1, description="milliseconds of Redis's time that one reap may take"
+        5,
+        ge=1,
+        description="milliseconds of Redis's time that one reap may take",
+        json_schema_extra=_AT_ONCE,
     )
     lease_ms: int = Field(
-        3000, ge=1, description="milliseconds for which one proxy of several does the reaping"
+        3000,
+        ge=1,
+        description="milliseconds for which one proxy of several does the reaping",
+        json_schema_extra=_AT_ONCE,
     )
     hold_max: Seconds = Field(
-        5.0, description="seconds a request waits for a reap before its client is closed"
+        5.0,
+        description="seconds a request waits for a reap before its client is closed",
+        json_schema_extra=_AT_ONCE,
     )
     drain_min: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        0.0, description="seconds that new clients are served after SIGTERM, no longer being ready"
+        0.0,
+        description="seconds that new clients are served after SIGTERM, no longer being ready",
+        json_schema_extra=_AT_ONCE,
     )
     drain_max: Seconds = Field(
-        30.0, description="seconds that what is in flight may take to finish at shutdown"
+        30.0,
+        description="seconds that what is in flight may take to finish at shutdown",
+        json_schema_extra=_AT_ONCE,
     )
-    connect_timeout: Seconds = Field(5.0, description="seconds that connecting to Redis may take")
+    connect_timeout: Seconds = Field(
+        5.0, description="seconds that connecting to Redis may take", json_schema_extra=_AT_ONCE
+    )
     max_request_bytes: int = Field(
         2**30,
         ge=1,
         description="bytes of a request that has to be read whole, as one on a key with deadlines",
+        json_schema_extra=_AT_ONCE,
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="the least that is logged"
+        "info", description="the least that is logged", json_schema_extra=_AT_ONCE
     )
     log_format: Literal["text", "json"] = Field(
         "text", description="how log lines look; json: an object a line, nothing on standard output"

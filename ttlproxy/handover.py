@@ -1,8 +1,8 @@
 """Accepted connections, handed by the process that listens to the processes that serve.
 
-The two ends of a Unix socket that keeps messages apart. One way go connections, as descriptors; the
-other way goes how many of them have ended, first of all none: then the process serves; and now and
-then what that process reports of itself.
+The two ends of a Unix socket that keeps messages apart. One way go connections, as descriptors, and
+what changes of the settings. The other way goes how many connections have ended, first of all none:
+then the process serves; and now and then what that process reports of itself.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ttlproxy.admission import Admission, ClientProtocol
 from ttlproxy.config import Listen, Settings
 
 _CLIENT: Final = b"client"
+_SETTINGS: Final = b"settings "
 _REPORT: Final = b"report "
 _MESSAGE: Final = 1 << 16  # bytes, more than any message has
 
@@ -61,6 +62,14 @@ class Giver:
         self._given += 1
         return True
 
+    def tell(self, settings: bytes) -> bool:
+        """Says what has changed of the settings; False where the other end takes nothing now."""
+        try:
+            self._end.send(_SETTINGS + settings)
+        except OSError:  # it does not keep up, or is gone
+            return False
+        return True
+
     def finish(self) -> None:
         """No more will come: behind those that were given the other end is told so."""
         with suppress(OSError):  # it is gone
@@ -97,7 +106,10 @@ class Giver:
 
 
 class Taker:
-    """The end of a process that serves. closed: no more connections come"""
+    """The end of a process that serves.
+
+    closed: no more connections come; on_settings: called with what has changed of the settings
+    """
 
     def __init__(self, end: socket.socket, settings: Settings) -> None:
         self._end = end
@@ -106,6 +118,7 @@ class Taker:
         self._ended = 0
         self._tells = False
         self._admission: Admission | None = None
+        self.on_settings: Callable[[bytes], None] = lambda settings: None
         self.closed = asyncio.Event()
 
     async def start(self, protocol: ClientProtocol) -> Listen:
@@ -160,5 +173,7 @@ class Taker:
         if not message:
             self.stop()
             self.closed.set()
+        elif message.startswith(_SETTINGS):
+            self.on_settings(message.removeprefix(_SETTINGS))
         elif not descriptors:
             self.ended()  # this process may open no more: the kernel has closed the connection

@@ -9,19 +9,21 @@ from typing import Self
 
 
 class Signals:
-    """stop: the end is to begin; now: and to come at once."""
+    """stop: the end is to begin; now: and to come at once; reload: settings are to be read anew."""
 
     def __init__(self) -> None:
         self.stop, self.now = asyncio.Event(), asyncio.Event()
+        self.reload = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._asked = False
 
     @classmethod
     def of_process(cls) -> Self:
-        """stop and now: at the first SIGTERM or SIGINT, and at the second."""
+        """stop and now: at the first SIGTERM or SIGINT, and at the second; reload: at SIGHUP."""
         signals = cls()
         for number in (signal.SIGTERM, signal.SIGINT):
             signals._loop.add_signal_handler(number, signals._end)
+        signals._loop.add_signal_handler(signal.SIGHUP, signals.reload.set)
         return signals
 
     @classmethod

@@ -24,6 +24,7 @@ from ttlproxy.entrance import Limit, refusal
 from ttlproxy.errors import WorkerError
 from ttlproxy.handover import Giver, channel
 from ttlproxy.listening import Listener
+from ttlproxy.reload import Values, adopt
 from ttlproxy.tasks import cancel, run_together
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,13 @@ class Workers:
         await self._until_serving(self._settings.workers)
         self.address = await self._listener.hand_over(self._give)
         self.crew.accepts = True
+
+    async def adopt(self, values: Values) -> None:
+        """Lets settings change, here and in each worker."""
+        adopt(self._settings, values)
+        for giver in list(self._givers.values()):
+            while not (giver.tell(pickle.dumps(values)) or giver.closed.is_set()):
+                await giver.room()
 
     async def stop(self) -> None:
         """Accepts nobody; each worker lets what is in flight finish, and then ends."""

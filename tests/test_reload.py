@@ -1,0 +1,104 @@
+"""SIGHUP: which settings change at once, and what is said of the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.asked import until_blocked
+from tests.conftest import StartProxy, StartServer
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "settings.toml"
+
+
+def _read_again(proxy: Proxy, says: str = "have been read again") -> None:
+    """SIGHUP, and that it has been heeded."""
+    before = proxy.stderr.count(says)
+    os.kill(proxy.pid, signal.SIGHUP)
+    wait_until(lambda: proxy.stderr.count(says) > before, says)
+
+
+def _opened(proxy: Proxy) -> Callable[[], bool]:
+    return lambda: "opened by" in proxy.stderr
+
+
+def test_the_log_level_changes_at_once_and_an_address_takes_a_restart(
+    start_server: StartServer, start_proxy: StartProxy, file: Path
+) -> None:
+    file.write_text('log_level = "info"\n')
+    proxy = start_proxy(start_server().url, "--config", str(file))
+    with Connection(proxy.port) as client:
+        assert client.ask("PING") == b"+PONG\r\n"
+    assert not _opened(proxy)()
+    file.write_text('log_level = "debug"\nadmin = "127.0.0.1:1"\n')
+    _read_again(proxy, "takes a restart: admin")
+    assert "read again: log_level is debug\n" in proxy.stderr
+    with Connection(proxy.port) as client:
+        assert client.ask("PING") == b"+PONG\r\n"
+        wait_until(_opened(proxy), "a line at debug")
+
+
+def test_settings_that_are_wrong_change_nothing(
+    start_server: StartServer, start_proxy: StartProxy, file: Path
+) -> None:
+    file.write_text("drain_max = 5\n")
+    proxy = start_proxy(start_server().url, "--config", str(file))
+    file.write_text('drain_max = "soon"\nlog_level = "debug"\nnope = 1\n')
+    _read_again(proxy, "nothing changes, for the settings are wrong")
+    assert "nope" in proxy.stderr
+    with Connection(proxy.port) as client:
+        assert client.ask("PING") == b"+PONG\r\n"
+    assert not _opened(proxy)()
+    file.write_text("drain_max = 5\n")
+    _read_again(proxy, "read again: nothing changes")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_limit_of_the_drain_changes_also_in_workers(
+    start_server: StartServer, start_proxy: StartProxy, file: Path, workers: int
+) -> None:
+    file.write_text("drain_max = 1000\n")
+    server = start_server()
+    proxy = start_proxy(server.url, "--config", str(file), "--workers", str(workers))
+    with Connection(proxy.port) as one, Connection(proxy.port) as other:
+        one.send(command("BLPOP", "l", 0))
+        other.send(command("BLPOP", "l", 0))
+        until_blocked(server.port, 2)
+        file.write_text("drain_max = 0.1\n")
+        _read_again(proxy)
+        proxy.terminate()
+        assert proxy.wait() == 0
+    assert "cut off" in proxy.stderr
+
+
+def test_a_password_that_was_changed_in_its_file_is_used(
+    start_server: StartServer, start_proxy: StartProxy, file: Path, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("before\n")
+    server = start_server("--requirepass", "before")
+    proxy = start_proxy(server.url, "--upstream-password-file", str(secret))
+    with Connection(server.port) as direct:
+        direct.ask("AUTH", "before")
+        direct.ask("CONFIG", "SET", "requirepass", "after")
+        secret.write_text("after\n")
+        _read_again(proxy)
+        direct.ask("CLIENT", "KILL", "TYPE", "normal")
+        direct.ask("CLIENT", "KILL", "TYPE", "pubsub")
+    wait_until(lambda: proxy.stderr.count("keys managed") == 2, "the link is there again")
+    assert "takes a restart" not in proxy.stderr
+    with Connection(proxy.port) as client:
+        assert client.ask("AUTH", "after") == b"+OK\r\n"
+        client.ask("HSET", "h", "a", 1, "b", 2)
+        client.ask("HPEXPIREFIELD", "h", "a", 1)
+        wait_until(lambda: client.ask("HLEN", "h") == b":1\r\n", "the field gone")

@@ -1,0 +1,80 @@
+"""Settings read again while the proxy runs: which may change at once, and which take a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from ttlproxy import logs
+from ttlproxy.config import SecretFile, Settings, Upstream
+from ttlproxy.errors import SettingsError
+
+log = logging.getLogger(__name__)
+
+Values = dict[str, object]
+Read = Callable[[], Settings]
+
+AT_ONCE: Final = tuple(
+    name
+    for name, field in Settings.model_fields.items()
+    if field.json_schema_extra == {"reload": True}
+)
+
+
+def adopt(settings: Settings, values: Values) -> None:
+    """Lets values take effect for all who hold these settings."""
+    settings.__dict__.update(values)  # they are frozen for everybody else
+    logs.set_level(settings.log_level)
+
+
+class Reload:
+    """Reads the settings again when that is asked for."""
+
+    def __init__(self, settings: Settings, read: Read) -> None:
+        """`settings`: as they were read at the start; `read` may raise SettingsError."""
+        self._settings = settings
+        self._read = read
+
+    async def run(self, asked: asyncio.Event, take: Callable[[Values], Awaitable[None]]) -> None:
+        """Until cancelled; `take` is given what may change at once."""
+        while True:
+            await asked.wait()
+            asked.clear()
+            await take(self._again())
+
+    def _again(self) -> Values:
+        """What has changed and takes effect; all that has changed is logged, by name."""
+        try:
+            read = self._read()
+        except SettingsError as error:
+            log.error("nothing changes, for %s", error)
+            return {}
+        changed = [name for name in Settings.model_fields if self._has_changed(name, read)]
+        values: Values = {name: getattr(read, name) for name in AT_ONCE if name in changed}
+        self._settings = self._settings.model_copy(update=values)
+        shown = ", ".join(f"{name} is {value}" for name, value in values.items())
+        log.info("the settings have been read again: %s", shown or "nothing changes")
+        if rest := [name for name in changed if name not in values]:
+            log.warning("what has changed besides takes a restart: %s", ", ".join(rest))
+        return values
+
+    def _has_changed(self, name: str, read: Settings) -> bool:
+        return _lasting(getattr(self._settings, name)) != _lasting(getattr(read, name))
+
+
+def _lasting(value: object) -> object:
+    """A setting without what its files say, which is read again at each connection."""
+    if isinstance(value, SecretFile):
+        return value.path
+    if not isinstance(value, Upstream):
+        return value
+    return replace(
+        value,
+        user=None if value.user_file else value.user,
+        password=None if value.password_file else value.password,
+        user_file=None,
+        password_file=None,
+    )
