@@ -102,6 +102,7 @@ def test_a_worker_that_is_killed_takes_only_its_own_clients_along(
     before = {pid for pid, _ in clients}
     killed = clients[0][0]
     os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: not _runs(killed), "it has ended, and takes no more clients")
     for pid, client in clients:
         if pid == killed:
             assert client.read_to_end() == b""
