@@ -57,6 +57,30 @@ def test_a_purge_removes_what_is_internal_and_nothing_else(
     )
 
 
+def test_a_purge_leaves_what_is_kept_unless_it_is_forced(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    app = Client(proxy.port)
+    app.ask("ONEXPIRE", "s", "KEEP")
+    app.ask("SADDEX", "s", "PX", 1, "MEMBERS", 2, "a", "b")
+    wait_until(lambda: app.ask("EXISTS", "s") == 0, "both kept")
+    app.close()
+    proxy.stop()
+    done = _purge("--upstream", server.url)
+    assert done.returncode == 0
+    assert "elements of 1 keys are kept" in done.stdout
+    proxy.start()
+    app = Client(proxy.port)
+    assert app.ask("DBSIZE") == 0
+    assert [element for element, _, _ in app.ask("TAKE", "s", "COUNT", 1)] == [b"a"]
+    app.close()
+    proxy.stop()
+    assert "kept" not in _purge("--force", "--upstream", server.url).stdout
+    assert _names(server.port) == []
+
+
 def test_a_purge_refuses_while_a_proxy_is_attached(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

@@ -119,6 +119,10 @@ class Keys:
             + b"*"
         )
 
+    def is_kept(self, name: bytes) -> bool:
+        """Whether elements of a key wait there for TAKE."""
+        return name.startswith(self.prefix + b"kept:")
+
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.
 

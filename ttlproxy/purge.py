@@ -21,8 +21,9 @@ async def purged(
 ) -> None:
     """Removes all internal keys, in every database; says what it removed of each.
 
-    Raises PurgeError where proxies are there that would go on using them, unless `force` is set,
-    and where Redis is not there or refuses.
+    Unless `force` is set, elements that are kept for TAKE stay. Raises PurgeError where proxies are
+    there that would go on using internal keys, unless `force` is set, and where Redis is not there
+    or refuses.
     """
     keys = Keys(settings.prefix.encode())
     redis = client(upstream, "ttlproxy:purge", settings.connect_timeout)
@@ -35,8 +36,13 @@ async def purged(
                 " --force, which takes all deadlines from under them"
             )
         for db in await _databases(redis):
-            removed = await _purge(redis, db, keys)
+            removed, kept = await _purge(redis, db, keys, force)
             say(f"database {db}: {removed} internal keys removed")
+            if kept:
+                say(
+                    f"database {db}: elements of {kept} keys are kept: TAKE them through a proxy,"
+                    " or say --force, which removes them"
+                )
     except RedisError as trouble:
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
     finally:
@@ -56,18 +62,24 @@ async def _databases(redis: Redis) -> list[int]:
     return sorted(int(name.removeprefix("db")) for name in keyspace if name.startswith("db"))
 
 
-async def _purge(redis: Redis, db: int, keys: Keys) -> int:
-    """One database, a page of names at a time, so that nobody else has to wait long."""
-    removed, cursor = 0, b"0"
+async def _purge(redis: Redis, db: int, keys: Keys, force: bool) -> tuple[int, int]:
+    """One database, a page of names at a time, so that nobody else has to wait long.
+
+    Gives how many keys were removed, and of how many elements are kept.
+    """
+    removed, kept, cursor = 0, set[bytes](), b"0"
     while True:
         words = (b"SCAN", cursor, b"MATCH", _literal(keys.prefix) + b"*", b"COUNT", _PAGE)
         (reply,) = await run(redis, [(db, words)])
         cursor, names = valid(reply)
+        if not force:
+            kept.update(name for name in names if keys.is_kept(name))
+            names = [name for name in names if name not in kept and name != keys.keeping]
         if names:
             (count,) = await run(redis, [(db, (b"UNLINK", *names))])
             removed += valid(count)
         if cursor == b"0":
-            return removed
+            return removed, len(kept)
 
 
 def _literal(prefix: bytes) -> bytes:
