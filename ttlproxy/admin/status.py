@@ -47,9 +47,10 @@ class Watch:
         self._began_s = time.monotonic()
 
     async def run(self) -> None:
-        """Takes a sample every second, until cancelled."""
+        """Takes a sample every second, once it has started, until cancelled."""
         while True:
-            self._history.take(self._subject.report(), time.monotonic())
+            if not self._subject.why_not_started():
+                self._history.take(self._subject.report(), time.monotonic())
             await asyncio.sleep(_EVERY_S)
 
     def status(self, life: str, since: int) -> dict[str, object]:

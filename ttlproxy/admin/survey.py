@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from ttlproxy.admin.inquiry import Inquiry
 from ttlproxy.admin.lately import Answer
 
-# A survey costs Redis a few ms, in calls of less than 1 ms each.
+# Redis 7.0: 6 ms for 64 keys of 20 to 100 elements, in calls of 0.4 ms each.
 SAMPLE: Final = 64
-_TOGETHER: Final = 8
+_TOGETHER: Final = 4
 
 _MINUTE_MS: Final = 60_000
 SPANS: Final = {

@@ -34,9 +34,9 @@ const known = (values) => values.filter((value) => value !== null && value !== u
 const last = (values) => (values.length ? values[values.length - 1] : null);
 
 class LineChart {
-  // series: [name, class, title] of each; format: a value as words.
-  constructor(host, title, series, format) {
-    Object.assign(this, { title, series, format, samples: {}, cursor: null });
+  // series: [name, class, title] of each; format: a value as words; suffix: after those, off the axis.
+  constructor(host, title, series, format, suffix = '') {
+    Object.assign(this, { title, series, format, suffix, samples: {}, cursor: null });
     this.legend = make('div', { class: 'legend' });
     this.svg = draw('svg', { role: 'img', tabindex: '0', 'aria-label': title });
     this.table = make('details', {}, make('summary', {}, 'As a table'));
@@ -71,6 +71,10 @@ class LineChart {
 
   values(name) {
     return this.samples[name] || [];
+  }
+
+  words(value) {
+    return value === null || value === undefined ? '–' : this.format(value) + this.suffix;
   }
 
   point(offset) {
@@ -132,7 +136,7 @@ class LineChart {
     const back = this.cursor ?? 0;
     const items = this.series.map(([name, kind, title]) => {
       const values = this.values(name);
-      return [kind, title, this.format(values[values.length - 1 - back] ?? null)];
+      return [kind, title, this.words(values[values.length - 1 - back])];
     });
     this.legend.replaceChildren(
       ...items.map(([kind, title, value]) => make('span', {}, make('i', { class: kind }), make('span', { class: 'name' }, `${title} `), value)),
@@ -148,7 +152,7 @@ class LineChart {
     for (let back = 0; back < length; back += 10) rows.push(back);
     const columns = [['Ago', '', (back) => (back ? duration(back) : 'now')]];
     for (const [name, , title] of this.series) {
-      columns.push([title, 'number', (back) => this.format(this.values(name)[length - 1 - back] ?? null)]);
+      columns.push([title, 'number', (back) => this.words(this.values(name)[length - 1 - back])]);
     }
     this.table.replaceChildren(this.table.firstChild, scrolled(table(this.title, columns, rows)));
   }

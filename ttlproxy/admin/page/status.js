@@ -54,7 +54,7 @@ function buildTiles() {
 }
 
 function buildCharts() {
-  charts.throughput = new LineChart(byId('throughput'), 'Throughput', [['bytes_in', 'first', 'to Redis'], ['bytes_out', 'second', 'to clients']], (n) => (n === null ? '–' : `${bytes(n)}/s`));
+  charts.throughput = new LineChart(byId('throughput'), 'Throughput', [['bytes_in', 'first', 'to Redis'], ['bytes_out', 'second', 'to clients']], bytes, '/s');
   charts.latency = new LineChart(byId('latency'), 'Latency', [['round_trip_ms', 'first', 'round trip'], ['loop_lag_ms', 'second', 'event loop']], milliseconds);
   charts.lag = new LineChart(byId('lag'), 'Reaper lag', [['lag_p50_ms', 'first', 'half within'], ['lag_p99_ms', 'second', '99 of 100 within']], milliseconds);
   charts.deadlines = new ColumnChart(byId('deadlines'), 'Deadlines coming up');
