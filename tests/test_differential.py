@@ -3,6 +3,8 @@ as generated rows, and replies not at all."""
 
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,6 +24,8 @@ REFUSED_NAME = re.compile(rb"(Can't execute )'\w+'")
 FAR_MS = 4_102_444_800_000
 PROTOCOLS = {"RESP2": b"", "RESP3": command("HELLO", "3")}
 
+Connect = Callable[[], Connection]
+
 generated = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -36,17 +40,19 @@ generated = settings(
 both_protocols = pytest.mark.parametrize("hello", PROTOCOLS.values(), ids=PROTOCOLS.keys())
 
 
-def _everything(port: int, parts: list[bytes]) -> bytes:
+def _everything(connect: Connect, parts: list[bytes]) -> bytes:
     """What comes back until the connection ends; HELLO's client id is another in every server."""
-    with Connection(port) as client:
+    with connect() as client:
         for part in parts:
             client.send(part)
         return CLIENT_ID.sub(rb"\1:ID\r\n", client.read_to_end())
 
 
-def _alike(plain: AnyServer, proxy: Proxy, parts: list[bytes]) -> None:
+def alike(plain: AnyServer, connect: Connect, parts: list[bytes]) -> None:
+    """`connect` leads to a proxy."""
     expected, got = (
-        REFUSED_NAME.sub(rb"\1", _everything(port, parts)) for port in (plain.port, proxy.port)
+        REFUSED_NAME.sub(rb"\1", _everything(each, parts))
+        for each in (partial(Connection, plain.port), connect)
     )
     if got != expected:  # cut into replies, for a difference one can read
         framers = Framer(), Framer()
@@ -54,7 +60,7 @@ def _alike(plain: AnyServer, proxy: Proxy, parts: list[bytes]) -> None:
         assert [*replies[0], framers[0].rest] == [*replies[1], framers[1].rest]
 
 
-def _empty(*servers: AnyServer) -> None:
+def empty(*servers: AnyServer) -> None:
     for server in servers:
         with Connection(server.port) as client:
             assert client.ask("FLUSHALL") == b"+OK\r\n"
@@ -62,7 +68,7 @@ def _empty(*servers: AnyServer) -> None:
 
 
 def _manage_elsewhere(plain: AnyServer, proxy: Proxy) -> None:
-    _alike(plain, proxy, [command("SADD", "elsewhere", 1, 2) + QUIT])
+    alike(plain, partial(Connection, proxy.port), [command("SADD", "elsewhere", 1, 2) + QUIT])
     with Connection(proxy.port) as client:
         assert client.ask("SPEXPIREATMEMBER", "elsewhere", 1, FAR_MS) == b":1\r\n"
 
@@ -80,10 +86,12 @@ def test_any_native_command_answers_as_without_the_proxy(
     seeds: list[int],
     cuts: list[float],
 ) -> None:
-    _empty(plain, server)
+    empty(plain, server)
     if managed:
         _manage_elsewhere(plain, proxy)
-    _alike(plain, proxy, pieces(hello + pipeline(server.name, seeds), cuts))
+    alike(
+        plain, partial(Connection, proxy.port), pieces(hello + pipeline(server.name, seeds), cuts)
+    )
 
 
 @both_protocols
@@ -100,12 +108,14 @@ def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
 ) -> None:
     """The same stream before Redis and before the proxy; half of what it left gets deadlines, only
     there; and the next stream finds no difference, nor does a look at everything."""
-    _empty(plain, server)
-    _alike(plain, proxy, [pipeline(server.name, before)])
-    _alike(plain, proxy, [FILL])
+    empty(plain, server)
+    alike(plain, partial(Connection, proxy.port), [pipeline(server.name, before)])
+    alike(plain, partial(Connection, proxy.port), [FILL])
     _give_deadlines(proxy)
-    _alike(plain, proxy, pieces(hello + pipeline(server.name, seeds), cuts))
-    _alike(plain, proxy, [LOOK])
+    alike(
+        plain, partial(Connection, proxy.port), pieces(hello + pipeline(server.name, seeds), cuts)
+    )
+    alike(plain, partial(Connection, proxy.port), [LOOK])
 
 
 # Command of a type's deadlines, its keyword, its keys, its elements.

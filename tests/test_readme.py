@@ -72,10 +72,14 @@ def _at_once() -> str:
     return ", ".join(f"`{_flag(name)}`" for name in AT_ONCE)
 
 
-def _script_commands() -> str:
+def script_commands() -> list[str]:
+    """All that scripts call."""
     texts = [script.text for script in Scripts(b"").values()]
-    found = {name.decode() for text in texts for name in _CALL.findall(text)}
-    return " ".join(f"`{name}`" for name in sorted(found))
+    return sorted({name.decode() for text in texts for name in _CALL.findall(text)})
+
+
+def _script_commands() -> str:
+    return " ".join(f"`{name}`" for name in script_commands())
 
 
 def _pages() -> str:

@@ -1,11 +1,14 @@
 """Where Redis may be, and as whom the proxy goes there: TCP, TLS, unix sockets, passwords."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 import redis
 import trustme
 
 from tests.conftest import StartProxy, StartServer
+from tests.containers import AnyServer
 from tests.processes import free_port, wait_until
 from tests.raw import Connection
 from tests.require import absent
@@ -38,6 +41,38 @@ def test_clients_on_a_unix_socket(
     proxy.terminate()
     assert proxy.wait() == 0
     assert not path.exists()
+
+
+def test_several_workers_serve_clients_on_a_unix_socket(
+    start_server: StartServer, tmp_path: Path, start_proxy: StartProxy
+) -> None:
+    path = tmp_path / "proxy.sock"
+    upstream = f"unix://{start_server().socket_path}"
+    flags = ("--listen", f"unix://{path}", "--workers", "2", "--unix-socket-perm", "640")
+    start_proxy(upstream, *flags)
+    assert path.stat().st_mode & 0o777 == 0o640
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(
+                redis.Redis(unix_socket_path=str(path), single_connection_client=True)
+            )
+            for _ in range(4)
+        ]
+        workers = {client.info("ttlproxy")["process_id"] for client in clients}
+        assert len(workers) == 2
+        for number, client in enumerate(clients):
+            client.hset("h", f"f{number}", "v")
+            assert client.execute_command("HPEXPIREFIELD", "h", f"f{number}", 20) == 1
+        wait_until(lambda: not clients[0].exists("h"), "all of them gone")
+
+
+@pytest.mark.parametrize("mode", ["600", "777", "0770"])
+def test_a_unix_socket_has_the_permissions_that_are_asked_for(
+    server: AnyServer, tmp_path: Path, start_proxy: StartProxy, mode: str
+) -> None:
+    path = tmp_path / "proxy.sock"
+    start_proxy(server.url, "--listen", f"unix://{path}", "--unix-socket-perm", mode)
+    assert path.stat().st_mode & 0o777 == int(mode, 8)
 
 
 def test_redis_with_a_password(start_server: StartServer, start_proxy: StartProxy) -> None:

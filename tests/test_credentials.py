@@ -1,0 +1,184 @@
+"""The proxy's own user and password: from files, which may change meanwhile; and never shown."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.admin_pages import FLAGS, pages
+from tests.conftest import StartProxy, StartServer
+from tests.loops import both_loops
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy, Server
+
+RIGHTS = ("~*", "&*", "+@all")
+
+
+def _set_user(server: Server, name: str, password: str) -> None:
+    with Connection(server.port) as direct:
+        words = ("ACL", "SETUSER", name, "on", "resetpass", f">{password}", *RIGHTS)
+        assert direct.ask(*words) == b"+OK\r\n"
+
+
+def _cut_off(server: Server, name: str) -> None:
+    """The proxy's own connections, all of them."""
+    with Connection(server.port) as direct:
+        assert direct.ask("CLIENT", "KILL", "USER", name).startswith(b":")
+
+
+def _serves(proxy: Proxy) -> bool:
+    """Scripts, reaping and announcements: each of its own connections."""
+    with Connection(proxy.port) as client:
+        client.send(command("HSET", "h", "a", 1, "b", 2))
+        if client.read().startswith(b"-ERR ttlproxy"):
+            return False
+        assert client.ask("HPEXPIREFIELD", "h", "a", 20) == b":1\r\n"
+        wait_until(lambda: client.ask("HLEN", "h") == b":1\r\n", "the field gone")
+        return client.ask("DEL", "h") == b":1\r\n"
+
+
+@both_loops
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_password_that_is_rotated_counts_from_the_next_connection(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path, workers: str
+) -> None:
+    server = start_server()
+    secret = tmp_path / "secret"
+    secret.write_text("before\n")
+    _set_user(server, "proxy", "before")
+    flags = ("--upstream-user", "proxy", "--upstream-password-file", str(secret))
+    proxy = start_proxy(server.url, *flags, "--workers", workers)
+    assert _serves(proxy)
+    _set_user(server, "proxy", "after")
+    secret.write_text("after\n")
+    _cut_off(server, "proxy")
+    wait_until(lambda: _serves(proxy), "it has logged in with the new password")
+
+
+def test_user_and_password_may_change_together(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
+) -> None:
+    server = start_server()
+    user, secret = tmp_path / "user", tmp_path / "secret"
+    _set_user(server, "one", "first")
+    _set_user(server, "two", "second")
+    user.write_text("one\n")
+    secret.write_text("first\n")
+    flags = ("--upstream-user-file", str(user), "--upstream-password-file", str(secret))
+    proxy = start_proxy(server.url, *flags)
+    assert _serves(proxy)
+    user.write_text("two\n")
+    secret.write_text("second\n")
+    with Connection(server.port) as direct:
+        assert direct.ask("ACL", "DELUSER", "one") == b":1\r\n"
+    wait_until(lambda: _serves(proxy), "it has logged in as the other user")
+
+
+def test_a_password_may_come_through_a_pipe(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
+) -> None:
+    server = start_server()
+    _set_user(server, "proxy", "once")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("once\n",))
+    writer.start()
+    flags = ("--upstream-user", "proxy", "--upstream-password-file", str(pipe))
+    proxy = start_proxy(server.url, *flags)
+    writer.join()
+    _cut_off(server, "proxy")
+    wait_until(lambda: _serves(proxy), "it has logged in again")
+
+
+# Nothing secret is shown.
+
+SECRETS = {
+    "the link's": "planted-link",
+    "a client's": "planted-client",
+    "a wrong one": "planted-wrong",
+    "a new user's": "planted-user",
+    "a setting of Redis's": "planted-config",
+    "an element": "planted-element",
+    "a value": "planted-value",
+}
+REQUESTS = [
+    ("AUTH", "app", "planted-wrong"),
+    ("AUTH", "app", "planted-client"),
+    ("HELLO", "3", "AUTH", "app", "planted-wrong"),
+    ("HELLO", "3", "AUTH", "app", "planted-client"),
+    ("ACL", "SETUSER", "more", "on", ">planted-user", "+@all", "~*"),
+    ("CONFIG", "SET", "masterauth", "planted-config"),
+    ("HSET", "h", "planted-element", "planted-value"),
+    ("HSETEX", "h", "PX", "20", "FIELDS", "1", "planted-element", "planted-value"),
+    ("HEXPIREFIELD", "h", "planted-element", "planted-value"),
+    ("MIGRATE", "127.0.0.1", "1", "h", "0", "1", "AUTH", "planted-client"),
+    ("NOSUCH", "planted-client"),
+    ("TTLPROXY", "planted-client"),
+]
+
+
+def _shown(proxy: Proxy) -> str:
+    """All that the process and its pages show to others, but for the replies to a client's own."""
+    admin = pages(proxy)
+    found = re.findall(r"\S+", admin.get("/metrics").text)
+    texts = [admin.get(path).text for path in ("/", "/livez", "/readyz", "/startup", "/nosuch")]
+    with Connection(proxy.port) as client:
+        client.send(command("AUTH", "app", "planted-client") + command("INFO", "ttlproxy"))
+        client.read()
+        section = client.read().decode()
+    command_line = Path(f"/proc/{proxy.pid}/cmdline").read_text()
+    return "\n".join([proxy.stderr, *found, *texts, section, command_line])
+
+
+@both_loops
+def test_no_secret_shows_in_logs_pages_or_the_list_of_processes(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
+) -> None:
+    server = start_server()
+    _set_user(server, "link", "planted-link")
+    _set_user(server, "app", "planted-client")
+    secret = tmp_path / "secret"
+    secret.write_text("planted-link")
+    flags = ("--upstream-user", "link", "--upstream-password-file", str(secret))
+    proxy = start_proxy(server.url, *flags, *FLAGS, "--log-level", "debug")
+    with Connection(proxy.port) as client:
+        for words in REQUESTS:
+            client.ask(*words)
+        wait_until(lambda: client.ask("HLEN", "h") in (b":0\r\n",), "the element gone")
+        client.send(b"*1\r\n$planted-wrong\r\n")  # what Redis refuses as a protocol error
+        client.read_to_end()
+    secret.write_text("planted-wrong")
+    _cut_off(server, "link")
+    wait_until(lambda: "is away" in proxy.stderr, "Redis refuses the wrong password")
+    secret.write_text("planted-link")
+    wait_until(lambda: _serves_again(proxy), "the link is there again")
+    shown = _shown(proxy)
+    assert "ttlproxy_connections" in shown
+    for whose, planted in SECRETS.items():
+        assert planted not in shown, whose
+
+
+def _serves_again(proxy: Proxy) -> bool:
+    with Connection(proxy.port) as client:
+        client.send(b"PING\r\n")
+        return client.read() == b"+PONG\r\n"
+
+
+def test_no_secret_shows_in_what_is_said_of_wrong_settings() -> None:
+    wrong = [
+        ["--upstream", "redis://u:planted@h:x"],
+        ["--upstream", "redis://u:planted@h", "--upstream-password", "planted"],
+        ["--upstream-pasword", "planted"],
+        ["--upstream", "http://u:planted@h"],
+    ]
+    for words in wrong:
+        ran = subprocess.run(
+            [sys.executable, "-m", "ttlproxy", *words], capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 2
+        assert "planted" not in ran.stdout + ran.stderr

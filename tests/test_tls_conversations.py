@@ -1,0 +1,76 @@
+"""The conversations of test_conversations, and generated ones, over TLS: each as it is there."""
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+
+from tests import test_conversations
+from tests.certificates import Authority, TlsSocket
+from tests.containers import AnyServer
+from tests.raw import Connection
+from tests.servers import Proxy
+from tests.streams import SEEDS, pieces, pipeline
+from tests.test_differential import CUTS, alike, both_protocols, empty, generated
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def tls_proxy(shared_server: AnyServer, loop_name: str, authority: Authority) -> Iterator[Proxy]:
+    cert, key = authority.issue("localhost")
+    flags = ("--tls-cert", str(cert), "--tls-key", str(key))
+    proxy = Proxy(shared_server.url, *flags, event_loop=loop_name)
+    try:
+        yield proxy.start()
+    finally:
+        proxy.remove()
+
+
+class Secure(Connection):
+    """A connection by TLS."""
+
+    def __init__(self, port: int, authority: Authority) -> None:
+        context = authority.trusted()
+        super().__init__(port, wrapped=lambda plain: TlsSocket(plain, context, "localhost"))
+
+
+@pytest.fixture
+def app(tls_proxy: Proxy, server: AnyServer, authority: Authority) -> Iterator[Connection]:
+    with Secure(tls_proxy.port, authority) as client:
+        yield client
+
+
+@pytest.fixture
+def other(tls_proxy: Proxy, authority: Authority) -> Iterator[Connection]:
+    with Secure(tls_proxy.port, authority) as client:
+        yield client
+
+
+# Those that know no other connection than these.
+for name, test in vars(test_conversations).items():
+    if name.startswith("test_") and {*inspect.signature(test).parameters} <= {
+        *("app", "other", "server")
+    }:
+        globals()[name] = test
+
+
+@both_protocols
+@generated
+@given(seeds=SEEDS, cuts=CUTS)
+def test_any_native_command_answers_as_without_proxy_and_tls(
+    plain: AnyServer,
+    server: AnyServer,
+    tls_proxy: Proxy,
+    authority: Authority,
+    hello: bytes,
+    seeds: list[int],
+    cuts: list[float],
+) -> None:
+    empty(plain, server)
+    parts = pieces(hello + pipeline(server.name, seeds), cuts)
+    alike(plain, lambda: Secure(tls_proxy.port, authority), parts)
