@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.conftest import StartProxy
+from tests.asked import calls
+from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.processes import wait_until
 from tests.raw import Connection
@@ -49,3 +50,25 @@ def test_a_score_that_is_no_whole_number_stops_nobody(
         there = 0 if float(score) < 2 else 1
         wait_until(lambda: direct.ask("EXISTS", "odd") == there, "odd as its deadline says")
         assert app.ask("EXISTS", "odd") == b":%d\r\n" % there
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("HSETEX", "k", "EX", "2000", "FIELDS", "1", "g", "v"),
+        ("HEXPIREFIELD", "k", "f", "2000"),
+        ("HGETEX", "k", "EX", "2000", "FIELDS", "1", "f"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_deadline_that_is_not_the_first_writes_the_index_and_nothing_else(
+    start_server: StartServer, start_proxy: StartProxy, words: tuple[str, ...]
+) -> None:
+    """Neither the schedule, nor what tells the other proxies, nor what finds out the right to."""
+    server = start_server()
+    with Connection(start_proxy(server.url).port) as app, Connection(server.port) as direct:
+        app.ask("HSETEX", "k", "EX", 1000, "FIELDS", 2, "e", "v", "f", "v")
+        direct.ask("CONFIG", "RESETSTAT")
+        app.ask(*words)
+        assert calls(server.port, "zadd") == 1
+        assert calls(server.port, "set") == calls(server.port, "del") == 0

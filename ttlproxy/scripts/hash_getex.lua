@@ -26,7 +26,7 @@ local function change(field)
     cleared = cleared + (tonumber(index_clear(index, field)) or 0)
     depart(field)
   elseif at then
-    index_set(index, field, at)
+    index_set(index, field, at, before)
     dated[#dated + 1] = field
   end
 end

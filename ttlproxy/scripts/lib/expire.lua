@@ -35,7 +35,7 @@ local function expire(element)
     depart(element)
     return 2
   end
-  index_set(index, element, at)
+  index_set(index, element, at, before)
   dated[#dated + 1] = element
   return 1
 end

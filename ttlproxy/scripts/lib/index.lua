@@ -78,8 +78,16 @@ local function announce_guard()
   end
 end
 
-local function index_set(index, element, deadline)
-  announce_guard()
+-- Whether all proxies are told when the first deadline is `at`, after `before` or none.
+local function is_earlier(before, at)
+  return not before or at < before
+end
+
+-- `before`: what index_first gave before, and index_was_set will be told.
+local function index_set(index, element, deadline, before)
+  if is_earlier(before, deadline) then
+    announce_guard()
+  end
   return try('ZADD', index, ms(deadline), element)
 end
 
@@ -206,7 +214,7 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   if before then
     index_must_last(data, index)
   end
-  if before and before <= at then
+  if not is_earlier(before, at) then
     return
   end
   if before then

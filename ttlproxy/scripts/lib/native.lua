@@ -7,8 +7,8 @@ if field_ttls then
     return native_deadline(field) and try('HPERSIST', data, 'FIELDS', 1, field) and true
   end
 
-  function index_set(index, field, deadline)
-    our_set(index, field, deadline)
+  function index_set(index, field, deadline, before)
+    our_set(index, field, deadline, before)
     native_persist(field)
   end
 

@@ -15,7 +15,7 @@ local function write_deadlines(elements, keep)
     end
     if not (keep and has(element) == 1) then
       if at and not past then
-        index_set(index, element, at)
+        index_set(index, element, at, before)
         dated[#dated + 1] = element
       else
         cleared = cleared + (tonumber(index_clear(index, element)) or 0)

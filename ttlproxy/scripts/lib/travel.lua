@@ -5,7 +5,7 @@ local function travel(element, deadline)
     return
   end
   local before = index_first(target_index)
-  index_set(target_index, element, deadline)
+  index_set(target_index, element, deadline, before)
   if not failure then
     index_was_set(db, prefix, target, target_index, schedule, now, before, deadline)
   end
