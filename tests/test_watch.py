@@ -152,6 +152,26 @@ def test_who_leaves_replies_behind_is_closed_though_redis_has_ended(
 
 
 @both_loops
+def test_a_subscriber_slower_than_its_channel_is_ended_by_redis_and_costs_the_proxy_little(
+    start_server: StartServer, start_proxy: StartProxy, stack: ExitStack
+) -> None:
+    server = start_server(*["--client-output-buffer-limit", "pubsub", "16mb", "0", "0"])
+    proxy = start_proxy(server.url)
+    slow, busy = (stack.enter_context(Connection(proxy.port)) for _ in range(2))
+    slow.ask("SUBSCRIBE", "news")
+    before = proxy.rss_bytes()
+    proxy.forget_peak()
+    message = b"v" * MIB
+    while busy.ask("PUBLISH", "news", message) == b":1\r\n":
+        pass
+    assert proxy.peak_bytes() - before < 8 * MIB
+    one = b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$%d\r\n%b\r\n" % (MIB, message)
+    received = slow.read_to_end()
+    assert received == (one * (len(received) // len(one) + 1))[: len(received)]
+    wait_until(lambda: _gone(proxy, "redis"), "it counts as ended by Redis")
+
+
+@both_loops
 def test_who_has_most_goes_where_all_together_have_too_much(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:

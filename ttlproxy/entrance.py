@@ -71,11 +71,6 @@ class Entrance:
         self._coming += 1
         return Tls(self._contexts.current(), client, self._settled, server_side=True)
 
-    def reload(self) -> None:
-        """Reads the certificates again, for those who come from now on."""
-        if self._contexts is not None:
-            self._contexts.reload()
-
     def _settled(self, trouble: Exception | None) -> None:
         self._coming -= 1
         if trouble is not None:

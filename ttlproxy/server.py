@@ -65,12 +65,6 @@ class Server:
         """Lets clients come; gives the address to which. Raises OSError."""
         return await self._door.start(self._entrance.protocol)
 
-    def reload(self) -> None:
-        """Reads the certificates again, for the connections that begin from now on."""
-        self._entrance.reload()
-        if self._tls is not None:
-            self._tls.reload()
-
     async def drain(self, limit_s: float) -> None:
         """Accepts nobody, and lets what is in flight finish, up to the limit."""
         self._door.stop()

@@ -48,10 +48,10 @@ class Contexts:
         if now_s - self._looked_s >= _LOOK_S:
             self._looked_s = now_s
             if self._look() != self._stamps:
-                self.reload()
+                self._reload()
         return self._current
 
-    def reload(self) -> None:
+    def _reload(self) -> None:
         """Reads the files again. What cannot be used is logged, and all stays as it was."""
         self._stamps = self._look()
         try:
