@@ -216,6 +216,16 @@ def test_the_keyboard_reaches_all_there_is(seen: Visit) -> None:
     page.locator("#latency table tbody tr").first.wait_for()
 
 
+def test_rules_are_shown_in_the_order_in_which_they_count(seen: Visit, watched: Proxy) -> None:
+    with Connection(watched.port) as client:
+        client.ask("ONEXPIRE", "a*", "XADD", "gone")
+        client.ask("ONEXPIRE", "abc*", "RPUSH", "list:%1", "EVENT")
+    page = seen.page
+    page.locator("#rules tbody tr").nth(1).wait_for()
+    assert page.locator("#rules td:nth-child(2)").all_inner_texts() == ["abc*", "a*"]
+    assert "RPUSH list:%1 EVENT" in seen.text("#rules")
+
+
 def test_an_inspector_that_is_switched_off_is_not_shown(
     browser: Browser, server: AnyServer, start_proxy: StartProxy
 ) -> None:

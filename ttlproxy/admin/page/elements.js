@@ -39,7 +39,7 @@ function scaled(number, step, units) {
   return `${number < 10 && at > 0 ? number.toFixed(1) : whole.format(number)} ${units[at]}`;
 }
 
-const bytes = (number) => scaled(number, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']);
+const bytes = (number) => scaled(number, 1000, ['B', 'kB', 'MB', 'GB', 'TB']);
 
 function milliseconds(number) {
   if (number === null || number === undefined) return '–';

@@ -30,7 +30,7 @@ function unit(words) {
 
 function elementsBelow(found) {
   if (!found || !found.types) return '';
-  return `${isEstimate(found) ? 'about ' : ''}${plural(found.elements, 'element')}`;
+  return `${isEstimate(found) ? '≈ ' : ''}${plural(found.elements, 'element')}`;
 }
 
 function overdueBelow() {
