@@ -34,6 +34,7 @@ class Registry:
         "_staged",
         "_wake",
         "expecting",
+        "governs",
         "names",
     )
 
@@ -47,6 +48,8 @@ class Registry:
         self._reaping: Counter[Place] = Counter()
         self._overtaken: set[Place] = set()
         self._wake = wake
+        self.governs: Callable[[bytes], bool] = lambda key: False
+        """Whether a rule of ONEXPIRE may say what becomes of a key's elements."""
         self.names: Mapping[bytes, int] = {}
         """key -> bound, over all databases: what a session asks first."""
         self.expecting = True

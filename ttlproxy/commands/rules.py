@@ -132,8 +132,9 @@ class Rules:
     def _add(self, rule: Rule) -> None:
         for name in (rule.name.encode(), rule.name.lower().encode()):
             self._rules[name] = rule
-            always = rule.override is not None and rule.override.always is not None
-            ours = rule.virtual or rule.longer or always
+            override = rule.override
+            heeded = override is not None and (override.always is not None or override.governed)
+            ours = rule.virtual or rule.longer or heeded
             if not (ours or rule.stateful or rule.blocks or rule.survey):
                 self.plain[name] = rule.key_kind
 
@@ -192,4 +193,5 @@ def _overriding(virtual: Virtual, plan: Plan) -> Override:
         keys=first,
         targets=targets,
         always=virtual.only_ours,
+        governed=virtual.sets_deadlines,
     )

@@ -89,8 +89,9 @@ class Override:
     managed by it, in `target_db`, or the client's own where that is None; takes: whether a script
     can carry the request: another is reaped, goes on as it came, and is swept; late: it is also
     needed where a key may become managed before the request is carried out; always: whether the
-    request is ours though no key of it is managed; whole: a target takes over an index as it is,
-    with what nobody has swept from it yet.
+    request is ours though no key of it is managed; governed: it is also where ONEXPIRE has a rule
+    for such a key; whole: a target takes over an index as it is, with what nobody has swept from it
+    yet.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Override:
     takes: Callable[[Sequence[bytes]], bool] = lambda args: True
     late: bool = True
     always: Callable[[Sequence[bytes]], bool] | None = None
+    governed: bool = False
     whole: bool = False
 
 

@@ -18,6 +18,7 @@ from ttlproxy.commands.spec import Plan
 from ttlproxy.config import Settings, Upstream
 from ttlproxy.errors import ReapRefused, UnfitUpstream, UpstreamError
 from ttlproxy.keys import Keys
+from ttlproxy.link.adoption import Adopt
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
@@ -94,6 +95,7 @@ class Link:
         self.upstream = upstream
         self.refusals = Refusals(metrics)
         self.rulebook = Rulebook(self.keys, self._counting)
+        self.registry.governs = self.rulebook.governs
         self.reap = Reap(
             self.caller,
             self.registry,
@@ -103,6 +105,7 @@ class Link:
             self.rulebook,
             settings.reap_budget_ms,
         )
+        self.adopt = Adopt(self.caller, self.rulebook, self.refusals)
         self.sweep = Sweep(self.caller, metrics, self.refusals)
         self.waits = Waits(upstream, settings.connect_timeout)
         self.on_ghosts: Callable[[Iterable[Place]], None] = lambda places: None
@@ -203,6 +206,7 @@ class Link:
                 self.upstream, self._settings.connect_timeout, self._settings.tcp_keepalive
             )
             await run(redis, [(0, (b"PUBLISH", self.keys.channel, b"hello"))])
+            self.rulebook.forget_all()
             await self._load(redis)
             await self._refresh(redis)
             self._session_reaps = SessionReaps(
@@ -285,7 +289,6 @@ class Link:
     async def _load(self, redis: Redis) -> None:
         """Reads all schedules into the registry, while announcements go on arriving."""
         self._reload = False
-        self.rulebook.forget_all()
         self.registry.begin_load()
         for db in await self._databases(redis):
             try:
@@ -366,6 +369,8 @@ class Link:
                 await self.rulebook.learn(redis, db)
             except ResponseError as refusal:
                 self.refusals.note(f"to read the rules of database {db}", refusal)
+        if self.scripts.traits.field_ttls:
+            await self.adopt(redis)
 
     async def _learn_users(self, redis: Redis) -> None:
         """Who may run scripts. Redis logs each refusal of ACL LIST, so one is enough."""
@@ -424,7 +429,7 @@ class Link:
 
     def _flushed(self) -> None:
         """Any key may be gone. What is known too much costs reaps until it is read anew."""
-        self.rulebook.forget_all()
+        self.rulebook.flushed()
         self._reload = True
 
 

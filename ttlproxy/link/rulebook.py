@@ -26,6 +26,8 @@ class Rulebook:
         self._known: dict[int, Actions] = {}
         self._changed: set[int] = set()
         self._changes = 0
+        self.unheeded: set[int] = set()
+        """Databases where keys may have had deadlines before they had a rule."""
 
     def of(self, db: int) -> Actions:
         """Those that are known of a database."""
@@ -35,6 +37,10 @@ class Rulebook:
     def unread(self) -> list[int]:
         """Databases whose rules have changed since they were read."""
         return sorted(self._changed)
+
+    def governs(self, key: bytes) -> bool:
+        """Whether a rule may say what becomes of a key's elements, in any database."""
+        return bool(self._changed) or any(rules.of(key) for rules in self._known.values() if rules)
 
     async def learn(self, redis: Redis, db: int) -> None:
         """Reads the rules of a database, unless they are known. Raises redis-py's RedisError."""
@@ -55,9 +61,14 @@ class Rulebook:
     def forget_all(self) -> None:
         self.forget(*self._known)
 
+    def flushed(self) -> None:
+        """There may be none any more, and where there were none there are none."""
+        self.forget(*(db for db, rules in self._known.items() if rules))
+
     def changed(self, db: int, counts: bool) -> None:
         """They have just changed; `counts`: whether one of them has a MAX."""
         self.forget(db)
+        self.unheeded.add(db)
         if counts:
             self._on_counting(True)
 

@@ -61,7 +61,7 @@ def _override(
     keys = override.keys(args)
     late = _may_be_late(state, override)
     managed = names and keys and (late or any(key in names for key in keys))
-    if not (managed or (override.always and override.always(args))):
+    if not (managed or _is_ours(state, override, args)):
         _native(state, rule, args, now_ms)
         return None
     state.names(rule.keys(args), now_ms)
@@ -71,6 +71,13 @@ def _override(
     if override.whole:
         state.writes(override.targets(args))
     return state.encoded(override.plan(args))
+
+
+def _is_ours(state: State, override: Override, args: list[bytes]) -> bool:
+    """Whether a script carries out a request though no key of it is managed."""
+    if override.governed and any(map(state.registry.governs, override.keys(args))):
+        return True
+    return override.always is not None and override.always(args)
 
 
 def _may_be_late(state: State, override: Override) -> bool:

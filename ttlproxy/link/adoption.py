@@ -1,0 +1,61 @@
+"""Deadlines that the server itself keeps of hash fields become ours where ONEXPIRE has a rule.
+
+For what the server removes cannot be handed on. New ones never become the server's: see
+Override.governed.
+"""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.rulebook import Rulebook
+
+_PAGE = b"1000"
+# Of a database, at a time: the heartbeat has other things to do.
+_PAGES = 20
+
+
+class Adopt:
+    """Goes through the hashes of databases whose rules have changed, some at each call."""
+
+    def __init__(self, caller: Caller, rulebook: Rulebook, refusals: Refusals) -> None:
+        self._caller = caller
+        self._rulebook = rulebook
+        self._refusals = refusals
+        self._cursors: dict[int, bytes] = {}
+
+    async def __call__(self, redis: Redis) -> None:
+        """Raises redis-py's ConnectionError or TimeoutError."""
+        for db in self._rulebook.unheeded:
+            self._cursors[db] = b"0"
+        self._rulebook.unheeded.clear()
+        for db in list(self._cursors):
+            try:
+                await self._some(redis, db)
+            except ResponseError as refusal:
+                self._refusals.note(f"to take over deadlines in database {db}", refusal)
+
+    async def _some(self, redis: Redis, db: int) -> None:
+        for _ in range(_PAGES):
+            words = (b"SCAN", self._cursors[db], b"COUNT", _PAGE, b"TYPE", b"hash")
+            (reply,) = await run(redis, [(db, words)])
+            self._cursors[db], names = valid(reply)
+            for name in filter(self._rulebook.of(db).of, names):
+                await self._hash(redis, db, name)
+            if self._cursors[db] == b"0":
+                del self._cursors[db]
+                return
+
+    async def _hash(self, redis: Redis, db: int, key: bytes) -> None:
+        cursor = b"0"
+        while True:
+            call = Call("hash_adopt", (key,), (cursor,))
+            (reply,) = await run(redis, [(db, self._caller.words(call, b"%d" % db))])
+            cursor = valid(reply)
+            if cursor == b"0":
+                return
