@@ -15,6 +15,7 @@ from ttlproxy.commands import leaderboards
 from ttlproxy.commands.rules import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.config import Settings
+from ttlproxy.doctor.rights import rules
 from ttlproxy.figures import FIGURES
 from ttlproxy.reload import AT_ONCE
 from ttlproxy.scripts import Scripts
@@ -97,6 +98,10 @@ def _figures() -> str:
     return "\n".join(["| metric | type | labels | what it is |", "|---|---|---|---|", *rows])
 
 
+def _rights() -> str:
+    return f"```\nACL SETUSER ttlproxy on >PASSWORD {' '.join(rules())}\n```"
+
+
 SECTIONS: dict[str, Callable[[], str]] = {
     "commands": _commands,
     "leaderboards": partial(_table, leaderboards.VIRTUALS),
@@ -107,6 +112,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "settings": _settings,
     "settings that change at once": _at_once,
     "script commands": _script_commands,
+    "the proxy's rights": _rights,
     "pages": _pages,
     "metrics": _figures,
 }

@@ -15,6 +15,7 @@ from ttlproxy.admission import Gate
 from ttlproxy.config import Listen, Settings, Upstream
 from ttlproxy.crew import EVERY_S, Crew, told
 from ttlproxy.descriptors import make_room
+from ttlproxy.doctor import Finding, examined
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError
 from ttlproxy.figures import Source
@@ -204,6 +205,15 @@ async def purge(settings: Settings, force: bool, say: Callable[[str], None]) -> 
         upstream, _ = await _upstream(settings, stack)
         await purged(settings, upstream, force, say)
     return 0
+
+
+async def doctor(
+    settings: Settings, sample: int, mend: Callable[[str], None] | None
+) -> tuple[str, list[Finding]]:
+    """The upstream for people, and what is found there; mends first, telling `mend` of it."""
+    async with AsyncExitStack() as stack:
+        upstream, _ = await _upstream(settings, stack)
+        return upstream.shown, await examined(settings, upstream, sample, mend)
 
 
 async def _drain(server: Server, limit_s: float, now: asyncio.Event) -> None:

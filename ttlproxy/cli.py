@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 
 from ttlproxy import __version__, app, logs
+from ttlproxy.chores import CHORES, say
 from ttlproxy.config import Listen, Settings
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import SettingsError, TtlproxyError
@@ -30,28 +31,24 @@ EPILOG = """\
 Every setting is a flag (--reap-batch), an environment variable (TTLPROXY_REAP_BATCH) and a key of
 the TOML file (reap_batch). Flags beat the environment, and the environment beats the file.
 
-ttlproxy purge [--force] [flags] runs no proxy: it removes all that ttlproxy keeps in the upstream,
-in every database, so that elements stay and lose their deadlines. While proxies are attached it
-refuses, unless --force is said.
-"""
+These run no proxy, and take the same settings; each tells more with --help:
+""" + "\n".join(f"  ttlproxy {name:<10} {chore.summary}" for name, chore in CHORES.items())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ttlproxy until it is told to stop, or purge; returns the exit code (ttlproxy.errors)."""
+    """Run ttlproxy until it is told to stop, or a chore; returns the exit code (errors)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    purges = words[:1] == ["purge"]
-    force = purges and "--force" in words
+    chore = CHORES.get(words[0]) if words else None
     try:
-        settings = load([word for word in words[1:] if word != "--force"] if purges else words)
+        if chore is None:
+            settings = load(words)
+            greet = started if settings.log_format == "text" else noted
+            return run(settings, app.serve(settings, greet, partial(load, words)))
+        own, rest = chore.flagged(words)
+        settings = load(rest)
     except SettingsError as error:
         return _failed(error)
-    greet = started if settings.log_format == "text" else noted
-    return run(
-        settings,
-        app.purge(settings, force, say)
-        if purges
-        else app.serve(settings, greet, partial(load, words)),
-    )
+    return run(settings, chore.run(settings, own))
 
 
 def run(settings: Settings, main: Coroutine[None, None, int], process: str = "") -> int:
@@ -171,11 +168,6 @@ def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
     import uvloop
 
     return uvloop.new_event_loop
-
-
-def say(line: str) -> None:
-    """A line on standard output, at once."""
-    print(line, flush=True)
 
 
 def started(listen: str, upstream: str, embedded: Embedded | None) -> None:

@@ -123,6 +123,11 @@ class Keys:
         """Whether elements of a key wait there for TAKE."""
         return name.startswith(self.prefix + b"kept:")
 
+    def announcement(self, db: int, deadline_ms: int, key: bytes) -> bytes:
+        """What tells every proxy of the first deadline of `key`: see `announced`."""
+        index = self.index(key).removeprefix(self.prefix)
+        return b"%s%d:%d:%s" % (self.announcement_prefix, db, deadline_ms, index)
+
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.
 

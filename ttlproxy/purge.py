@@ -69,7 +69,7 @@ async def _purge(redis: Redis, db: int, keys: Keys, force: bool) -> tuple[int, i
     """
     removed, kept, cursor = 0, set[bytes](), b"0"
     while True:
-        words = (b"SCAN", cursor, b"MATCH", _literal(keys.prefix) + b"*", b"COUNT", _PAGE)
+        words = (b"SCAN", cursor, b"MATCH", keys.pattern, b"COUNT", _PAGE)
         (reply,) = await run(redis, [(db, words)])
         cursor, names = valid(reply)
         if not force:
@@ -80,10 +80,3 @@ async def _purge(redis: Redis, db: int, keys: Keys, force: bool) -> tuple[int, i
             removed += valid(count)
         if cursor == b"0":
             return removed, len(kept)
-
-
-def _literal(prefix: bytes) -> bytes:
-    """A pattern that the prefix alone matches."""
-    return b"".join(
-        b"\\" + bytes([byte]) if byte in b"*?[]\\^-" else bytes([byte]) for byte in prefix
-    )

@@ -48,6 +48,11 @@ local function index_elements(index, from, to)
   return redis.call('ZRANGE', index, from or 0, to or -1)
 end
 
+-- Some elements, each at most once, in no order.
+local function index_sample(index, count)
+  return redis.call('ZRANDMEMBER', index, count)
+end
+
 -- How many elements have a deadline.
 local function index_size(index)
   return redis.call('ZCARD', index)

@@ -1,0 +1,30 @@
+"""The doctor as other parts of ttlproxy call it, before a server that a test made ill."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ttlproxy.config import Settings
+from ttlproxy.doctor import Finding, examined
+
+
+def examine(
+    url: str, *, sample: int = 1000, mend: bool = False, **settings: object
+) -> list[Finding]:
+    """All findings; with `mend` those after it."""
+    chosen = Settings(upstream=url, **settings)  # type: ignore[arg-type]
+    assert chosen.upstream
+    said: list[str] = []
+    return asyncio.run(examined(chosen, chosen.upstream, sample, said.append if mend else None))
+
+
+def above_info(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+    """What is not as it should be: check and severity."""
+    return [(found.check, str(found.severity)) for found in findings if found.severity > 1]
+
+
+def of(check: str, findings: Sequence[Finding]) -> Finding:
+    """The one finding of a check."""
+    (found,) = [each for each in findings if each.check == check]
+    return found

@@ -1,0 +1,188 @@
+"""`ttlproxy doctor` before servers that are ill in one way each, and of healthy ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer, in_cluster_mode
+from tests.doctor import above_info, examine, of
+from tests.processes import free_port, wait_until
+from tests.redis_client import Client
+from tests.servers import Server
+from ttlproxy.doctor import CHECKS
+
+
+class Ill(NamedTuple):
+    """sick: the requests that make the server ill, the last one's reply is no error."""
+
+    check: str
+    severity: str
+    sick: tuple[str, ...]
+    what: str
+    cured: bool = True  # by what the finding says under mend
+
+
+ILLS = (
+    Ill("eviction", "info", ("CONFIG SET maxmemory-policy allkeys-lru",), "allkeys-lru"),
+    Ill(
+        "eviction",
+        "warning",
+        ("CONFIG SET maxmemory 100mb", "CONFIG SET maxmemory-policy volatile-ttl"),
+        "maxmemory 104857600",
+    ),
+    Ill("memory", "warning", ("CONFIG SET maxmemory 1000000",), "of 1000000 bytes"),
+    Ill("clients", "warning", ("CONFIG SET maxclients 1",), "of 1 connections"),
+    Ill("script-limit", "warning", ("CONFIG SET lua-time-limit 20",), "is 20 ms"),
+    Ill("events", "info", ("CONFIG SET notify-keyspace-events Kh",), "is ", cured=False),
+    Ill("layout", "error", ("SET __ttl:layout 99",), "layout 99", cured=False),
+    Ill("layout", "error", ("SET __ttl:layout x",), "no number"),
+    Ill("lease", "error", ("SET __ttl:lease somebody",), "never ends"),
+    Ill("role", "error", ("REPLICAOF 127.0.0.1 {port}",), "a replica of 127.0.0.1", cured=False),
+    Ill("replicas", "error", ("CONFIG SET min-replicas-to-write 1",), "0 replicas are in step"),
+    Ill("scripts", "info", ("SCRIPT LOAD {script}",), "1 scripts and 0 libraries", cured=False),
+    Ill(
+        "overdue", "warning", ("ZADD __ttl:schedule 1000 gone",), "1 keys are overdue", cured=False
+    ),
+)
+
+
+def _ask(server: Server, line: str) -> None:
+    with closing(Client(server.port)) as direct:
+        words = line.format(port=free_port(), script="return(1)").split()
+        reply = direct.ask(*words)
+        assert not isinstance(reply, Exception), reply
+
+
+@pytest.mark.parametrize("ill", ILLS, ids=lambda ill: f"{ill.check}, {ill.severity}")
+def test_what_ails_a_server_is_named_and_the_command_it_gives_mends_it(
+    ill: Ill, start_server: StartServer
+) -> None:
+    server = start_server("--io-threads", "1")
+    for line in ill.sick:
+        _ask(server, line)
+    found = of(ill.check, examine(server.url))
+    assert (str(found.severity), ill.what in found.what) == (ill.severity, True), found
+    assert found.why
+    if ill.cured:
+        _ask(server, found.mend.partition(", or ")[0])
+        assert of(ill.check, examine(server.url)).severity == 0
+
+
+def test_nothing_above_info_is_found_of_a_healthy_server(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server("--appendonly", "yes")
+    proxy = start_proxy(server.url)
+    with closing(Client(proxy.port)) as app, closing(Client(proxy.port, 3)) as elsewhere:
+        for client in (app, elsewhere):
+            client.ask("HSETEX", "h", "EX", 100, "FIELDS", 2, "a", 1, "b", 2)
+            client.ask("SADDEX", "s", 100, "a", "b")
+            client.ask("ZADDEX", "z", 100, 1, "a")
+            client.ask("RPUSHEX", "{tag}l", 100, "a", "b")
+            client.ask("EXPIRE", "s", 50)
+        found = examine(server.url)
+    assert above_info(found) == []
+    assert {each.check for each in found} == {*CHECKS}
+    assert of("content", found).what == "8 keys and 14 of their deadlines are in order"
+    assert of("proxies", found).what == "1 of its proxies are attached"
+    assert of("persistence", found).what.startswith("the append-only file is on")
+    assert of("scripts", found).severity == 0
+
+
+def test_looking_twice_finds_the_same(start_server: StartServer) -> None:
+    server = start_server()
+    first, second = ([(each.check, each.severity) for each in examine(server.url)] for _ in "12")
+    assert first == second
+
+
+def test_a_cluster_is_refused(start_server: StartServer) -> None:
+    assert of("cluster", examine(in_cluster_mode(start_server).url)).severity == 3
+
+
+def test_several_proxies_with_io_threads_are_worth_a_warning(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server("--io-threads", "2")
+    start_proxy(server.url)
+    assert str(of("io-threads", examine(server.url)).severity) == "info"
+    start_proxy(server.url)
+    assert str(of("io-threads", examine(server.url)).severity) == "warning"
+
+
+def test_a_snapshot_that_fails_is_an_error(start_server: StartServer) -> None:
+    server = start_server("--dbfilename", "dump.rdb")
+    with closing(Client(server.port)) as direct:
+        server.folder.joinpath("dump.rdb").mkdir()  # nothing can be renamed to it
+        direct.ask("SET", "a", 1)
+        assert direct.ask("SAVE") != b"OK"
+        direct.ask("BGSAVE")
+        wait_until(lambda: of("persistence", examine(server.url)).severity == 3, "the error")
+
+
+@pytest.fixture
+def pair(start_server: StartServer) -> Iterator[tuple[Server, Client]]:
+    """A primary, and a client of its replica, which is in step."""
+    primary = start_server("--repl-diskless-sync-delay", "0")
+    with closing(Client(start_server().port)) as replica:
+        replica.ask("REPLICAOF", "127.0.0.1", primary.port)
+        with closing(Client(primary.port)) as direct:
+            wait_until(lambda: b"state=online" in direct.ask("INFO"), "the replica in step")
+        yield primary, replica
+
+
+def test_a_replica_is_said_to_be_asynchronous(pair: tuple[Server, Client]) -> None:
+    primary, _ = pair
+    found = of("replicas", examine(primary.url))
+    assert (str(found.severity), "asynchronous" in found.what) == ("info", True)
+
+
+def test_a_renamed_command_is_missed(start_server: StartServer) -> None:
+    without_eval = start_server("--rename-command", "EVAL", "")
+    assert of("scripting", examine(without_eval.url)).severity == 3
+    without_client = start_server("--rename-command", "HELLO", "")
+    assert of("tracking", examine(without_client.url)).severity == 3
+
+
+def test_libraries_of_functions_are_named(start_server: StartServer) -> None:
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        loaded = direct.ask(
+            "FUNCTION",
+            "LOAD",
+            "#!lua name=mylib\nredis.register_function('f', function() return 1 end)",
+        )
+    if loaded != b"mylib":
+        pytest.skip("this server has no functions")
+    found = of("scripts", examine(server.url))
+    assert "0 scripts and 1 libraries of functions are not ours: mylib" in found.what
+
+
+def test_a_redis_that_is_not_there_is_a_finding_and_no_traceback() -> None:
+    (found,) = examine(f"redis://:secret@127.0.0.1:{free_port()}")
+    assert (found.check, found.severity) == ("connection", 3)
+    assert "secret" not in str(found)
+
+
+def test_a_wrong_password_is_a_finding(start_server: StartServer) -> None:
+    server = start_server("--requirepass", "right")
+    (found,) = examine(f"redis://:guess@127.0.0.1:{server.port}")
+    assert (found.check, found.severity) == ("connection", 3)
+    assert "guess" not in str(found)
+
+
+def test_overdue_elements_with_a_proxy_are_an_error(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """The reaper has been refused: a lease that never ends is somebody else's."""
+    server = start_server()
+    start_proxy(server.url)
+    with closing(Client(server.port)) as direct:
+        direct.ask("SET", "__ttl:lease", "somebody")
+        direct.ask("ZADD", "__ttl:schedule", 1000, "k")
+        found = examine(server.url)
+    assert of("overdue", found).severity == 3
+    assert of("lease", found).severity == 3

@@ -1,0 +1,137 @@
+"""`ttlproxy doctor` before internal content that somebody has damaged by hand, and its --mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.content import SCHEDULE, until_swept
+from tests.doctor import above_info, examine, of
+from tests.redis_client import Client
+from tests.servers import Server
+from ttlproxy.keys import Keys
+
+FUTURE_MS = 4102444800000
+INDEX = Keys().index(b"k")
+TYPES = {
+    "hash": ("HSETEX k EX 1000 FIELDS 2 a 1 b 2", "HDEL k a"),
+    "set": ("SADDEX k 1000 a b", "SREM k a"),
+    "zset": ("ZADDEX k 1000 1 a 2 b", "ZREM k a"),
+    "list": ("RPUSHEX k 1000 a b", "LREM k 0 a"),
+}
+
+
+class World(NamedTuple):
+    """One server, a client past the proxy and one of the proxy."""
+
+    server: Server
+    direct: Client
+    app: Client
+
+
+@pytest.fixture
+def world(start_server: StartServer, start_proxy: StartProxy) -> Iterator[World]:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with closing(Client(server.port)) as direct, closing(Client(proxy.port)) as app:
+        yield World(server, direct, app)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_deadline_whose_element_is_gone_is_found_and_dropped(name: str, world: World) -> None:
+    timed, behind = TYPES[name]
+    world.app.ask(*timed.split())
+    assert world.direct.ask(*behind.split()) == 1
+    found = of("ghosts", examine(world.server.url))
+    assert (str(found.severity), found.keys) == ("warning", (b"k",))
+    assert found.what == (
+        "1 of 1 keys have deadlines for elements that are gone (1 of 2 deadlines)"
+    )
+    assert above_info(examine(world.server.url, mend=True)) == []
+    assert world.direct.ask("ZRANGE", INDEX, 0, -1) == [b"b"]
+
+
+class Damage(NamedTuple):
+    """check: what finds it; done: how a set with deadlines is damaged, past the proxy."""
+
+    check: str
+    severity: str
+    done: Callable[[Client], object]
+
+
+DAMAGES = (
+    Damage("replaced", "warning", lambda direct: direct.ask("DEL", "k")),
+    Damage("replaced", "warning", lambda direct: direct.ask("SET", "k", "text")),
+    Damage("misplaced", "error", lambda direct: direct.ask("SET", INDEX, "text")),
+    Damage("schedule", "error", lambda direct: direct.ask("DEL", SCHEDULE)),
+    Damage("schedule", "error", lambda direct: direct.ask("ZADD", SCHEDULE, FUTURE_MS, "k")),
+    Damage("stale", "warning", lambda direct: direct.ask("DEL", INDEX)),
+    Damage("stale", "info", lambda direct: direct.ask("DEL", INDEX, "k")),
+    Damage("lifetime", "error", lambda direct: direct.ask("EXPIRE", INDEX, 100)),
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.check)
+def test_damage_is_found_and_mended(damage: Damage, world: World) -> None:
+    world.app.ask("SADDEX", "k", 1000, "a", "b")
+    world.app.ask("SADDEX", "healthy", 1000, "a", "b")
+    damage.done(world.direct)
+    found = of(damage.check, examine(world.server.url))
+    assert (str(found.severity), b"k" in found.keys) == (damage.severity, True)
+    assert of("content", examine(world.server.url, mend=True)).severity == 0
+    until_swept(world.direct)
+
+
+def test_proxies_learn_of_a_schedule_that_was_mended(world: World) -> None:
+    """What no schedule names is not known to be managed by a proxy that comes later."""
+    world.app.ask("SADDEX", "k", "PXAT", FUTURE_MS, "MEMBERS", 2, "a", "b")
+    world.direct.ask("ZADD", INDEX, 1, "a")
+    world.direct.ask("DEL", SCHEDULE)
+    examine(world.server.url, mend=True)
+    assert world.app.ask("SMEMBERS", "k") == [b"b"]
+
+
+def test_a_sample_bounds_what_is_looked_at(world: World) -> None:
+    world.app.ask_many([["SADDEX", f"k{number}", 1000, "a", "b"] for number in range(50)])
+    said = of("content", examine(world.server.url, sample=10)).what
+    keys, deadlines = (int(word) for word in said.split() if word.isdigit())
+    assert 10 <= keys <= 20
+    assert 10 <= deadlines <= 20
+
+
+def test_all_is_mended_beyond_any_sample(world: World) -> None:
+    world.app.ask_many([["SADDEX", f"k{number}", 1000, *range(20)] for number in range(200)])
+    world.app.ask("SADDEX", "large", 1000, *range(2000))
+    world.direct.ask_many([["SREM", f"k{number}", *range(19)] for number in range(200)])
+    world.direct.ask("SREM", "large", *range(1999))
+    examine(world.server.url, sample=1, mend=True)
+    assert of("content", examine(world.server.url)).severity == 0
+    assert world.direct.ask("ZCARD", Keys().index(b"large")) == 1
+
+
+def test_deadlines_of_the_servers_own_are_told(world: World) -> None:
+    world.app.ask("HSET", "k", "a", 1, "b", 2)
+    world.app.ask("HEXPIREFIELD", "k", "a", 1000)
+    reply = world.direct.ask("HEXPIRE", "k", 500, "FIELDS", 1, "b")
+    if reply != [1]:
+        pytest.skip("this server keeps no deadlines of fields")
+    found = of("native", examine(world.server.url))
+    assert (str(found.severity), found.keys) == ("info", (b"k",))
+
+
+def test_a_rule_whose_destination_is_of_another_type_is_named(world: World) -> None:
+    world.app.ask("ONEXPIRE", "cart:*", "XADD", "gone:%1")
+    world.app.ask("ONEXPIRE", "tasks", "RPUSH", "queue")
+    world.app.ask("SADDEX", "cart:7", 100, "a")
+    assert of("rules", examine(world.server.url)).what == "2 rules can deliver"
+    world.direct.ask("SET", "gone:7", "text")
+    found = of("rules", examine(world.server.url))
+    assert (str(found.severity), found.keys) == ("error", (b"cart:7",))
+    assert found.what.startswith("gone:7 in database 0 is a string")
+    assert world.direct.ask(*found.mend.split()) == b"OK"
+    world.direct.ask("SADD", "queue", "a")
+    assert of("rules", examine(world.server.url)).keys == (b"tasks",)

@@ -1,0 +1,119 @@
+"""What `ttlproxy` does beside running a proxy: a word behind it, with flags of its own.
+
+Settings are left to `ttlproxy.cli`.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ttlproxy import app
+from ttlproxy.config import Settings
+from ttlproxy.doctor import SAMPLE, as_json, as_text, exit_code
+from ttlproxy.errors import SettingsError
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("it is a whole number from 1 on")
+    return int(text)
+
+
+async def _doctor(settings: Settings, own: argparse.Namespace) -> int:
+    """With --json nothing else is on standard output."""
+    mend = (tell if own.json else say) if own.mend else None
+    upstream, found = await app.doctor(settings, own.sample, mend)
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    say(
+        as_json(upstream, found)
+        if own.json
+        else as_text(upstream, found, shutil.get_terminal_size((100, 24)).columns, coloured)
+    )
+    return exit_code(found)
+
+
+def _purge(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
+    return app.purge(settings, own.force, say)
+
+
+def say(line: str) -> None:
+    """A line on standard output, at once."""
+    print(line, flush=True)
+
+
+def tell(line: str) -> None:
+    """A line on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+class Chore(NamedTuple):
+    """A word behind `ttlproxy`.
+
+    summary: for ttlproxy's own --help; description: for the chore's; flags: its own, as argparse
+    takes them; run: what it does, giving the exit code.
+    """
+
+    summary: str
+    description: str
+    flags: Mapping[str, Mapping[str, Any]]
+    run: Callable[[Settings, argparse.Namespace], Coroutine[None, None, int]]
+
+    def flagged(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """The values of its own flags, and the words that are left, for the settings.
+
+        `words` begins with its name. Raises SettingsError; ends the process for --help.
+        """
+        parser = argparse.ArgumentParser(
+            f"ttlproxy {words[0]}",
+            description=self.description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            exit_on_error=False,
+        )
+        for flag, how in self.flags.items():
+            parser.add_argument(flag, **how)
+        try:
+            return parser.parse_known_args(words[1:])
+        except argparse.ArgumentError as error:
+            raise SettingsError([f"{error.argument_name}: {error.message}"]) from None
+
+
+CHORES = {
+    "doctor": Chore(
+        "says what is wrong with the upstream, and how to mend it",
+        """\
+Says what is wrong with the upstream, why that matters, and the command that mends it. Commands that
+do not begin with ttlproxy are for redis-cli, at the upstream. Settings are given as to ttlproxy
+itself: as flags, in the environment or in a file.
+
+Exit codes: 0 all is well, 1 it could not look, 2 the settings are wrong, 3 there are warnings,
+4 there are errors.""",
+        {
+            "--json": {"action": "store_true", "help": "one JSON object, for programs"},
+            "--sample": {
+                "metavar": "N",
+                "type": _positive,
+                "default": SAMPLE,
+                "help": f"deadlines, and internal keys, to look at (default: {SAMPLE})",
+            },
+            "--mend": {
+                "action": "store_true",
+                "help": "first drop deadlines of elements that are gone, and complete the schedule;"
+                " proxies may go on running",
+            },
+        },
+        _doctor,
+    ),
+    "purge": Chore(
+        "removes all that ttlproxy keeps in the upstream",
+        """\
+Removes all that ttlproxy keeps in the upstream, in every database, so that elements stay and lose
+their deadlines. While proxies are attached it refuses. Settings are given as to ttlproxy itself:
+as flags, in the environment or in a file.""",
+        {"--force": {"action": "store_true", "help": "also while proxies are attached"}},
+        _purge,
+    ),
+}

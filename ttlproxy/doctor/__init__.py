@@ -1,0 +1,62 @@
+"""`ttlproxy doctor`: what is wrong with an upstream, why it matters, and the command that mends it.
+
+`examination` has the table of checks; each is a small function in `server`, `rights`, `durability`,
+`company`, `rules` or `content` that looks at a `patient` and gives a `finding` or more. `mend` puts
+right what can be put right from here, `report` shows findings. `findings` is what other parts call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from redis.exceptions import RedisError
+
+from ttlproxy.config import Settings, Upstream
+from ttlproxy.doctor.examination import CHECKS, SAMPLE, findings
+from ttlproxy.doctor.finding import ERROR, Finding, Severity
+from ttlproxy.doctor.mend import mended
+from ttlproxy.doctor.patient import meet
+from ttlproxy.doctor.report import as_json, as_text, exit_code
+from ttlproxy.link import client
+
+__all__ = [
+    "CHECKS",
+    "SAMPLE",
+    "Finding",
+    "Severity",
+    "as_json",
+    "as_text",
+    "examined",
+    "exit_code",
+    "findings",
+]
+
+
+async def examined(
+    settings: Settings, upstream: Upstream, sample: int, mend: Callable[[str], None] | None
+) -> list[Finding]:
+    """Findings by a connection of its own; mends first, where `mend` is there to be told of it.
+
+    A Redis that cannot be reached is a finding.
+    """
+    settings = settings.model_copy(update={"upstream": upstream})
+    redis = client(upstream, "ttlproxy:doctor", settings.connect_timeout)
+    try:
+        await redis.initialize()
+        if mend:
+            await mended(await meet(redis, settings, sample), mend)
+        return await findings(redis, settings, sample)
+    except (RedisError, OSError) as trouble:
+        return [_away(upstream, trouble)]
+    finally:
+        await redis.aclose()
+
+
+def _away(upstream: Upstream, trouble: Exception) -> Finding:
+    return Finding(
+        "connection",
+        ERROR,
+        f"Redis at {upstream.shown}: {trouble}",
+        "Without it nobody is served.",
+        "look whether it runs there, and at the user and password that the proxy is given",
+    )

@@ -1,0 +1,109 @@
+"""Checks of who else is there: proxies, the reaper's lease, scripts and functions of users."""
+
+from __future__ import annotations
+
+from hashlib import sha1
+
+from redis.exceptions import ResponseError
+
+from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.doctor.patient import Patient
+from ttlproxy.doctor.server import PROBE
+from ttlproxy.scripts import Scripts
+
+_LATE_MS = 5000
+_MANY = 10_000
+
+
+async def proxies(patient: Patient) -> list[Finding]:
+    count = await patient.attached()
+    if not count:
+        return [Finding("proxies", INFO, "no proxy is attached", "Nothing that is due goes.")]
+    return [Finding("proxies", OK, f"{count} of its proxies are attached")]
+
+
+async def lease(patient: Patient) -> list[Finding]:
+    name = patient.keys.lease
+    if await patient.ask(b"PTTL", name) != -1:
+        return [Finding("lease", OK, "the reaper's lease ends by itself")]
+    return [
+        Finding(
+            "lease",
+            ERROR,
+            f"{name.decode()} never ends",
+            "Whoever holds it reaps for all; nobody else ever will.",
+            f"DEL {name.decode()}",
+        )
+    ]
+
+
+async def overdue(patient: Patient) -> list[Finding]:
+    """Keys whose time came some seconds ago: the reaper has had time for them."""
+    late, oldest_ms, now_ms = 0, None, await patient.now_ms()
+    for db in patient.databases:
+        words = (patient.keys.schedule, b"-inf", now_ms - _LATE_MS)
+        heads = await patient.ask(
+            b"ZRANGEBYSCORE", *words, b"WITHSCORES", b"LIMIT", 0, _MANY, db=db
+        )
+        late += len(heads) // 2
+        oldest_ms = min([int(head) for head in heads[1:2]] + [oldest_ms or now_ms])
+    if oldest_ms is None or not late:
+        return [Finding("overdue", OK, "no key is overdue")]
+    what = f"{late} keys are overdue, one for {(now_ms - oldest_ms) / 1000:.0f} s"
+    if not await patient.attached():
+        return [
+            Finding(
+                "overdue",
+                WARNING,
+                f"{what}, and no proxy is attached",
+                "Who reads past the proxies sees elements that should be gone.",
+                f"ttlproxy --upstream {patient.shown}",
+            )
+        ]
+    return [
+        Finding(
+            "overdue",
+            ERROR,
+            f"{what}, though proxies are attached",
+            "Either more falls due than the reaper may take, or Redis refuses it something.",
+            "look at the proxies' logs, and at the other findings here; a larger --reap-budget-ms"
+            " lets a reap take longer",
+        )
+    ]
+
+
+async def scripts(patient: Patient) -> list[Finding]:
+    """What runs inside the server, where no proxy sees what it writes."""
+    others, libraries = await _scripts(patient), await _libraries(patient)
+    if not others and not libraries:
+        return [Finding("scripts", OK, "no scripts of users are kept by the server")]
+    named = f": {', '.join(sorted(libraries))}" if libraries else ""
+    return [
+        Finding(
+            "scripts",
+            INFO,
+            f"{others} scripts and {len(libraries)} libraries of functions are not ours{named}",
+            "An element that one of them writes anew keeps the deadline it had.",
+            "let them clear it by HPERSIST's kin, called through the proxy, or write through it",
+        )
+    ]
+
+
+async def _scripts(patient: Patient) -> int:
+    """How many the server keeps beside those of a proxy like this."""
+    ours = Scripts(patient.keys.prefix)
+    ours.suit(patient.traits)
+    shas = [sha1(PROBE).hexdigest(), *(script.sha.decode() for script in ours.values())]
+    known = await patient.ask(b"SCRIPT", b"EXISTS", *map(str.encode, shas))
+    kept = (await patient.redis.info("memory")).get("number_of_cached_scripts", 0)
+    return max(0, int(kept) - sum(map(int, known)))
+
+
+async def _libraries(patient: Patient) -> list[str]:
+    """The names of libraries of functions; none before 7.0, or where they are not for us."""
+    try:
+        rows = await patient.ask(b"FUNCTION", b"LIST")
+    except ResponseError:
+        return []
+    described = [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
+    return [row[b"library_name"].decode(errors="replace") for row in described]

@@ -1,0 +1,215 @@
+"""Checks of what proxies keep in Redis, against the data that it belongs to; a sample of it.
+
+Each key is looked at by one script, so that nothing changes between two looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
+from ttlproxy.doctor.patient import Patient
+from ttlproxy.link import run, valid
+from ttlproxy.registry import Place
+from ttlproxy.scripts import Scripts
+
+_PAGE = 1000
+_PAGES_FOR_ONE = 0.1  # of SCAN, for each that is to be looked at
+_LEAST_PAGES = 10
+_TOGETHER = 100
+_EACH = 10
+_SHOWN = 3
+_SLACK_MS = 1000
+_COLLECTIONS = frozenset({b"hash", b"set", b"zset", b"list"})
+
+
+class Look(NamedTuple):
+    """What key_examine.lua answers for one key; -1 stands for none."""
+
+    kind: bytes
+    place: bytes
+    left_ms: int
+    index_left_ms: int
+    scheduled_ms: int
+    first_ms: int
+    looked: int
+    gone: int
+    native: int
+
+
+class Fault(NamedTuple):
+    """A way in which the content can be wrong.
+
+    many: how its keys are called; holds: whether a key has it
+    """
+
+    check: str
+    severity: Severity
+    many: str
+    holds: Callable[[Look], bool]
+    why: str
+
+
+def _indexed(look: Look) -> bool:
+    return look.place == b"zset" and look.kind in _COLLECTIONS
+
+
+_FAULTS = (
+    Fault(
+        "ghosts",
+        WARNING,
+        "have deadlines for elements that are gone",
+        lambda look: look.gone > 0,
+        "Somebody writes past the proxies. An element that comes back under the same name may go at"
+        " the old one's deadline.",
+    ),
+    Fault(
+        "replaced",
+        WARNING,
+        "have deadlines and no elements: they are gone, or of another type now",
+        lambda look: look.place == b"zset" and look.kind not in _COLLECTIONS,
+        "Somebody has deleted or replaced them past the proxies. What comes back under these names"
+        " may go at the old deadlines.",
+    ),
+    Fault(
+        "misplaced",
+        ERROR,
+        "have something else in the place of their deadlines",
+        lambda look: look.place not in (b"zset", b"none"),
+        "Somebody has written to an internal key; commands with deadlines fail on these.",
+    ),
+    Fault(
+        "schedule",
+        ERROR,
+        "have deadlines and no place in the schedule, or one that is too late",
+        lambda look: _indexed(look) and not 0 <= look.scheduled_ms <= look.first_ms,
+        "The reaper and the proxies do not know when they are due: their elements stay.",
+    ),
+    Fault(
+        "stale",
+        WARNING,
+        "are in the schedule, and their deadlines are gone",
+        lambda look: look.place == b"none" and look.scheduled_ms >= 0 and look.kind != b"none",
+        "Redis may have evicted the deadlines: the elements that had them stay.",
+    ),
+    Fault(
+        "stale",
+        INFO,
+        "are in the schedule and nowhere else",
+        lambda look: look.place == b"none" and look.scheduled_ms >= 0 and look.kind == b"none",
+        "The reaper forgets them when their time comes.",
+    ),
+    Fault(
+        "lifetime",
+        ERROR,
+        "outlive their deadlines",
+        lambda look: (
+            _indexed(look)
+            and look.index_left_ms >= 0
+            and (look.left_ms < 0 or look.left_ms > look.index_left_ms + _SLACK_MS)
+        ),
+        "Somebody has changed the expiry of the key past the proxies: its deadlines will be lost"
+        " before its elements.",
+    ),
+)
+
+
+async def content(patient: Patient) -> list[Finding]:
+    """A finding for each fault that any key of the sample has."""
+    looks = await _looks(patient)
+    native = [place for place, look in looks.items() if look.native]
+    found = [*_found(patient, looks), *_native(native, len(looks))]
+    if found:
+        return found
+    deadlines = sum(look.looked for look in looks.values())
+    said = f"{len(looks)} keys and {deadlines} of their deadlines are in order"
+    return [Finding("content", OK, said)]
+
+
+def _found(patient: Patient, looks: Mapping[Place, Look]) -> Iterable[Finding]:
+    for fault in _FAULTS:
+        keys = [key for (_, key), look in looks.items() if fault.holds(look)]
+        if not keys:
+            continue
+        what = f"{len(keys)} of {len(looks)} keys {fault.many}"
+        if fault.check == "ghosts":
+            gone = sum(look.gone for look in looks.values())
+            looked = sum(look.looked for look in looks.values())
+            what += f" ({gone} of {looked} deadlines)"
+        mend = f"ttlproxy doctor --mend --upstream {patient.shown}"
+        yield Finding(fault.check, fault.severity, what, fault.why, mend, tuple(keys[:_SHOWN]))
+
+
+def _native(places: Iterable[Place], looked: int) -> Iterable[Finding]:
+    keys = [key for _, key in places]
+    if keys:
+        yield Finding(
+            "native",
+            INFO,
+            f"{len(keys)} of {looked} keys have deadlines of the server's own too",
+            "The earlier of the two counts.",
+            "HPERSIST of these fields, through the proxy, takes both",
+            tuple(keys[:_SHOWN]),
+        )
+
+
+async def _looks(patient: Patient) -> dict[Place, Look]:
+    places = await _sampled(patient)
+    caller = await caller_of(patient, "key_examine")
+    each = max(1, min(_EACH, patient.sample // max(1, len(places))))
+    looks: dict[Place, Look] = {}
+    for at in range(0, len(places), _TOGETHER):
+        looks |= await looked_at(patient, caller, places[at : at + _TOGETHER], each)
+    return looks
+
+
+async def looked_at(
+    patient: Patient, caller: Caller, places: Sequence[Place], each: int
+) -> dict[Place, Look]:
+    """One look at each of these keys, and at so many of its deadlines."""
+    words = (b"%d" % each,)
+    calls = [(db, caller.words(Call("key_examine", (key,), words), b"")) for db, key in places]
+    replies = await run(patient.redis, calls)
+    return {place: Look(*valid(reply)) for place, reply in zip(places, replies, strict=True)}
+
+
+async def _sampled(patient: Patient) -> list[Place]:
+    """Keys that the schedules name, and keys that have an index; of each at most the sample."""
+    places: dict[Place, None] = {}
+    for db in patient.databases:
+        words = (b"ZRANDMEMBER", patient.keys.schedule, patient.sample)
+        places |= dict.fromkeys((db, key) for key in await patient.ask(*words, db=db))
+        room = patient.sample
+        async for key in indexed(patient, db, max(_LEAST_PAGES, int(room * _PAGES_FOR_ONE))):
+            places[db, key] = None
+            room -= 1
+            if not room:
+                break
+    return list(places)
+
+
+async def indexed(patient: Patient, db: int, pages: int | None = None) -> AsyncIterator[bytes]:
+    """The data keys of the indexes in a database, as far as these pages of its names go."""
+    cursor = b"0"
+    while pages is None or pages > 0:
+        words = (b"SCAN", cursor, b"MATCH", patient.keys.pattern, b"COUNT", _PAGE)
+        cursor, names = await patient.ask(*words, db=db)
+        for name in names:
+            if (key := patient.keys.data(name)) is not None:
+                yield key
+        if cursor == b"0":
+            return
+        pages = pages and pages - 1
+
+
+async def caller_of(patient: Patient, *names: str) -> Caller:
+    """A caller of scripts that the server knows from now on."""
+    scripts = Scripts(patient.keys.prefix)
+    scripts.suit(patient.traits)
+    for name in names:
+        await patient.ask(b"SCRIPT", b"LOAD", scripts[name].text)
+    scripts.loaded = True
+    return Caller(scripts, patient.keys, bytes)

@@ -1,0 +1,153 @@
+"""Checks of what outlives what: persistence, replicas, and whose clock counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.doctor.patient import Patient
+
+_LAG_S = 10
+_DRIFT_MS = 1000
+
+
+async def persistence(patient: Patient) -> list[Finding]:
+    """Deadlines are data: they survive a restart as elements do, not better and not worse."""
+    info = patient.info
+    broken = list(_broken(info))
+    if broken:
+        return broken
+    if info.get("aof_enabled"):
+        sync = patient.config.get("appendfsync", "?")
+        return [Finding("persistence", OK, f"the append-only file is on (appendfsync {sync})")]
+    if patient.config.get("save", "?"):
+        unsaved = info.get("rdb_changes_since_last_save", 0)
+        return [
+            Finding(
+                "persistence",
+                INFO,
+                f"only snapshots are kept; {unsaved} changes are in none yet",
+                "A crash takes the latest elements and their deadlines, always both together.",
+                "CONFIG SET appendonly yes",
+            )
+        ]
+    return [
+        Finding(
+            "persistence",
+            INFO,
+            "nothing is kept on disk",
+            "A restart ends with neither elements nor deadlines.",
+            "CONFIG SET appendonly yes",
+        )
+    ]
+
+
+def _broken(info: Mapping[str, Any]) -> Iterator[Finding]:
+    for field, what in (
+        ("rdb_last_bgsave_status", "the last snapshot could not be written"),
+        ("aof_last_write_status", "the append-only file cannot be written"),
+        ("aof_last_bgrewrite_status", "the append-only file could not be rewritten"),
+    ):
+        if info.get(field, "ok") != "ok":
+            yield Finding(
+                "persistence",
+                ERROR,
+                what,
+                "Redis may refuse all writes (MISCONF), those of the reaper too.",
+                "make room on the server's disk, then BGSAVE; its log says what is wrong",
+            )
+
+
+async def role(patient: Patient) -> list[Finding]:
+    if patient.info.get("role") != "slave":
+        return [Finding("role", OK, "the server is a primary")]
+    host, port = patient.info.get("master_host"), patient.info.get("master_port")
+    return [
+        Finding(
+            "role",
+            ERROR,
+            f"the server is a replica of {host}:{port}",
+            "It takes no writes: no deadline can be set, and nothing that is due goes.",
+            f"name the primary: ttlproxy --upstream redis://{host}:{port}",
+        )
+    ]
+
+
+async def replicas(patient: Patient) -> list[Finding]:
+    info = patient.info
+    found = [value for name, value in info.items() if _is_replica(name, value)]
+    starved = _starved(info, patient.config)
+    if starved:
+        return [starved]
+    if not found:
+        return [Finding("replicas", OK, "the server has no replicas")]
+    behind = [replica for replica in found if not _keeps_up(replica)]
+    if behind:
+        return [
+            Finding(
+                "replicas",
+                WARNING,
+                f"{len(behind)} of {len(found)} replicas are behind, or not in step yet",
+                "A failover to one of them loses elements and deadlines, both together.",
+                "look at INFO replication, and at the replica's log",
+            )
+        ]
+    return [
+        Finding(
+            "replicas",
+            INFO,
+            f"{len(found)} replicas; replication is asynchronous",
+            "A failover may lose the latest elements with their deadlines; then the new primary's"
+            " clock counts, so keep NTP on all of them.",
+            ""
+            if _demanded(patient.config)
+            else "CONFIG SET min-replicas-to-write 1 refuses writes that no replica would get",
+        )
+    ]
+
+
+def _starved(info: Mapping[str, Any], config: Mapping[str, str]) -> Finding | None:
+    good, demanded = info.get("min_slaves_good_slaves"), _demanded(config)
+    if good is None or not demanded or int(good) >= demanded:
+        return None
+    return Finding(
+        "replicas",
+        ERROR,
+        f"min-replicas-to-write is {demanded}, and {good} replicas are in step",
+        "Redis refuses all writes (NOREPLICAS), those of the reaper too.",
+        "CONFIG SET min-replicas-to-write 0, or start the replicas",
+    )
+
+
+def _demanded(config: Mapping[str, str]) -> int:
+    return int(config.get("min-replicas-to-write", "0") or 0)
+
+
+def _is_replica(name: str, value: object) -> bool:
+    return name.startswith("slave") and name[5:].isdigit() and isinstance(value, dict)
+
+
+def _keeps_up(replica: Mapping[str, Any]) -> bool:
+    return replica.get("state") == "online" and int(replica.get("lag", 0)) <= _LAG_S
+
+
+async def clock(patient: Patient) -> list[Finding]:
+    """Ours decides on nothing: this is the one place that looks at it."""
+    before = time.time()  # noqa: TID251 - the two clocks are compared
+    theirs_ms = await patient.now_ms()
+    after = time.time()  # noqa: TID251
+    drift_ms = round(theirs_ms - (before + after) * 500)
+    if abs(drift_ms) < _DRIFT_MS:
+        return [Finding("clock", OK, f"Redis's clock and ours differ by {drift_ms} ms")]
+    ahead = "ahead of" if drift_ms > 0 else "behind"
+    return [
+        Finding(
+            "clock",
+            INFO,
+            f"Redis's clock is {abs(drift_ms) / 1000:.1f} s {ahead} ours",
+            "Only Redis's counts. Clients that give absolute times, as in EXPIREAT, need the same.",
+            "keep NTP on all machines",
+        )
+    ]

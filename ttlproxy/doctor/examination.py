@@ -1,0 +1,68 @@
+"""The table of checks, and how they are gone through."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ttlproxy.config import Settings
+from ttlproxy.doctor import company, content, durability, rights, rules, server
+from ttlproxy.doctor.finding import INFO, WARNING, Finding
+from ttlproxy.doctor.patient import Patient, meet
+
+Check: TypeAlias = Callable[[Patient], Awaitable[list[Finding]]]
+
+# In the order in which they are shown, where one is as bad as the other.
+CHECKS: Mapping[str, Check] = {
+    "version": server.version,
+    "cluster": server.cluster,
+    "role": durability.role,
+    "loading": server.loading,
+    "rights": rights.rights,
+    "scripting": server.scripting,
+    "tracking": server.tracking,
+    "layout": server.layout,
+    "eviction": server.eviction,
+    "memory": server.memory,
+    "clients": server.clients,
+    "io-threads": server.io_threads,
+    "script-limit": server.script_limit,
+    "events": server.events,
+    "persistence": durability.persistence,
+    "replicas": durability.replicas,
+    "clock": durability.clock,
+    "proxies": company.proxies,
+    "lease": company.lease,
+    "overdue": company.overdue,
+    "scripts": company.scripts,
+    "rules": rules.rules,
+    "content": content.content,
+}
+
+SAMPLE = 1000
+
+
+async def findings(redis: Redis, settings: Settings, sample: int = SAMPLE) -> list[Finding]:
+    """What all checks have to say of the server, the worst first.
+
+    `redis` is a connection of the caller's own, as `link.client` makes it; at most `sample`
+    deadlines, and as many internal keys of each database, are looked at. Raises RedisError where
+    the server is away or does not answer INFO.
+    """
+    patient = await meet(redis, settings, sample)
+    found = [
+        finding for name, check in CHECKS.items() for finding in await _of(name, check, patient)
+    ]
+    return sorted(found, key=lambda finding: -finding.severity)
+
+
+async def _of(name: str, check: Check, patient: Patient) -> list[Finding]:
+    """What one check says; or that Redis does not let it look."""
+    try:
+        return await check(patient)
+    except ResponseError as refused:
+        severity = INFO if isinstance(refused, NoPermissionError) else WARNING
+        return [Finding(name, severity, f"cannot be looked at: {refused}")]

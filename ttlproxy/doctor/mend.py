@@ -1,0 +1,96 @@
+"""`ttlproxy doctor --mend`: puts what proxies keep in Redis in order, beside those that run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.doctor.content import caller_of, indexed, looked_at
+from ttlproxy.doctor.patient import Patient
+from ttlproxy.link import run, valid
+from ttlproxy.registry import Place
+
+_TOGETHER = 50
+_PAGE = b"500"
+
+
+async def mended(patient: Patient, say: Callable[[str], None]) -> None:
+    """Goes through all indexes and schedules; says what came of it in each database.
+
+    Deadlines whose element is gone are dropped, keys with deadlines get their place in the
+    schedule, and proxies are told.
+    """
+    caller = await caller_of(patient, "sweep", "key_examine")
+    for db in patient.databases:
+        keys, dropped, told = 0, 0, 0
+        async for places in _pages(patient, db):
+            keys += len(places)
+            dropped += await _sweep(patient, caller, places)
+            told += await _tell(patient, caller, places)
+        say(
+            f"database {db}: {keys} keys gone through, {dropped} deadlines without an element"
+            f" dropped, {told} keys have deadlines"
+        )
+
+
+async def _pages(patient: Patient, db: int) -> AsyncIterator[list[Place]]:
+    """All places that the schedule or an index names, some at a time; some come twice."""
+    page: list[Place] = []
+    for source in (indexed, _scheduled):
+        async for key in source(patient, db):
+            page.append((db, key))
+            if len(page) == _TOGETHER:
+                yield page
+                page = []
+    if page:
+        yield page
+
+
+async def _scheduled(patient: Patient, db: int) -> AsyncIterator[bytes]:
+    """Keys in the schedule that have no index: the others are found by that."""
+    cursor = b"0"
+    while True:
+        words = (b"ZSCAN", patient.keys.schedule, cursor, b"COUNT", 1000)
+        cursor, entries = await patient.ask(*words, db=db)
+        keys = entries[::2]
+        there = await run(
+            patient.redis, [(db, (b"EXISTS", patient.keys.index(key))) for key in keys]
+        )
+        for key, exists in zip(keys, there, strict=True):
+            if not valid(exists):
+                yield key
+        if cursor == b"0":
+            return
+
+
+async def _sweep(patient: Patient, caller: Caller, places: Sequence[Place]) -> int:
+    """Until each index has been gone through; gives how many entries were dropped."""
+    cursors, total = dict.fromkeys(places, b"0"), 0
+    while cursors:
+        calls = [
+            (db, caller.words(Call("sweep", (key,), (cursor, _PAGE)), b""))
+            for (db, key), cursor in cursors.items()
+        ]
+        replies = [valid(reply) for reply in await run(patient.redis, calls)]
+        total += sum(dropped for _, dropped in replies)
+        cursors = {
+            place: cursor
+            for place, (cursor, _) in zip(cursors, replies, strict=True)
+            if cursor != b"0"
+        }
+    return total
+
+
+async def _tell(patient: Patient, caller: Caller, places: Sequence[Place]) -> int:
+    """Announces the first deadline of each key that has one; gives how many have."""
+    looks = await looked_at(patient, caller, places, 0)
+    names = [
+        (db, patient.keys.announcement(db, look.first_ms, key))
+        for (db, key), look in looks.items()
+        if look.first_ms >= 0
+    ]
+    words = [(db, word) for db, name in names for word in ((b"SET", name, b""), (b"DEL", name))]
+    for reply in await run(patient.redis, words):
+        valid(reply)
+    return len(names)

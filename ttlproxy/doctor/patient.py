@@ -1,0 +1,119 @@
+"""The server under examination: what it says of itself, asked once, for all checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.commands import Native, natives
+from ttlproxy.config import Settings
+from ttlproxy.keys import Keys
+from ttlproxy.link import run, valid
+from ttlproxy.scripts import Traits
+
+_SUBKEY_EVENTS = (8, 8)
+
+
+@dataclass(frozen=True)
+class Patient:
+    """info: all of INFO's default sections, read as redis-py does; config: empty where CONFIG is
+    not for us; commands: by name, empty where COMMAND is not for us; sample: how many deadlines,
+    and internal keys, are looked at.
+    """
+
+    redis: Redis
+    settings: Settings
+    keys: Keys
+    sample: int
+    info: Mapping[str, Any]
+    config: Mapping[str, str]
+    commands: Mapping[str, Native]
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        return tuple(map(int, str(self.info.get("redis_version", "0")).split(".")[:2]))
+
+    @property
+    def server(self) -> str:
+        """Its name and version, for people."""
+        if self.info.get("server_name") == "valkey":
+            return f"Valkey {self.info.get('valkey_version', '?')}"
+        return f"Redis {self.info.get('redis_version', '?')}"
+
+    @property
+    def user(self) -> str:
+        """As whom the proxy is there."""
+        upstream = self.settings.upstream
+        return (upstream and upstream.user) or "default"
+
+    @property
+    def shown(self) -> str:
+        """Its URL for people, without the password."""
+        return self.settings.upstream.shown if self.settings.upstream else "URL"
+
+    @property
+    def traits(self) -> Traits:
+        """What the scripts of its proxies are made for."""
+        own = Traits("HPEXPIRETIME" in self.commands, self.version >= _SUBKEY_EVENTS)
+        return own.notifying(self.config.get("notify-keyspace-events", ""))
+
+    @property
+    def databases(self) -> list[int]:
+        """The logical databases that hold keys."""
+        return sorted(
+            int(name[2:]) for name, value in self.info.items() if _is_keyspace(name, value)
+        )
+
+    async def ask(self, *words: bytes | int, db: int = 0) -> Any:
+        """One reply; raises ResponseError."""
+        return valid((await run(self.redis, [(db, words)]))[0])
+
+    async def now_ms(self) -> int:
+        seconds, microseconds = await self.ask(b"TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    async def attached(self) -> int:
+        """How many proxies have subscribed to the channel on which they greet each other."""
+        count: int = (await self.ask(b"PUBSUB", b"NUMSUB", self.keys.channel))[1]
+        return count
+
+
+async def meet(redis: Redis, settings: Settings, sample: int) -> Patient:
+    """Asks what all checks want to know. Raises RedisError where the server does not say it."""
+    return Patient(
+        redis=redis,
+        settings=settings,
+        keys=Keys(settings.prefix.encode()),
+        sample=sample,
+        info=await redis.info(),
+        config=await _config(redis),
+        commands=await _commands(redis),
+    )
+
+
+async def _config(redis: Redis) -> dict[str, str]:
+    try:
+        reply = valid((await run(redis, [(0, (b"CONFIG", b"GET", b"*"))]))[0])
+    except ResponseError:
+        return {}
+    words: Sequence[bytes | str] = (
+        reply if isinstance(reply, list) else [word for pair in reply.items() for word in pair]
+    )
+    texts = [word.decode(errors="replace") if isinstance(word, bytes) else word for word in words]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+async def _commands(redis: Redis) -> dict[str, Native]:
+    try:
+        reply = valid((await run(redis, [(0, (b"COMMAND",))]))[0])
+    except ResponseError:
+        return {}
+    return {native.name: native for native in natives(reply)}
+
+
+def _is_keyspace(name: str, value: object) -> bool:
+    return name.startswith("db") and name[2:].isdigit() and isinstance(value, dict)

@@ -1,0 +1,72 @@
+"""Findings as text for people and as JSON for programs, and the exit code that goes with them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from ttlproxy import __version__
+from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+
+EXIT_CODES = {OK: 0, INFO: 0, WARNING: 3, ERROR: 4}
+_COLOURS = {OK: "32", INFO: "36", WARNING: "33", ERROR: "31;1"}
+_MARGIN = 25
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """0: nothing above info; 3: warnings; 4: errors."""
+    return EXIT_CODES[max((finding.severity for finding in findings), default=OK)]
+
+
+def as_json(upstream: str, findings: Sequence[Finding]) -> str:
+    """One object. Members are added in time, and none is taken away or changes its meaning."""
+    report = {
+        "ttlproxy": __version__,
+        "upstream": upstream,
+        "worst": str(max((finding.severity for finding in findings), default=OK)),
+        "findings": [
+            {
+                "check": finding.check,
+                "severity": str(finding.severity),
+                "what": finding.what,
+                "why": finding.why,
+                "mend": finding.mend,
+                "keys": [key.decode(errors="backslashreplace") for key in finding.keys],
+            }
+            for finding in findings
+        ],
+    }
+    return json.dumps(report, indent=2)
+
+
+def as_text(upstream: str, findings: Sequence[Finding], width: int, coloured: bool) -> str:
+    """A paragraph for each finding, and how many there are of each severity."""
+    lines = [f"ttlproxy {__version__} looks at {upstream}", ""]
+    for finding in findings:
+        lines += _paragraph(finding, width, coloured)
+    counts = Counter(finding.severity for finding in findings)
+    summary = [f"{counts[severity]} {severity}" for severity in sorted(counts, reverse=True)]
+    return "\n".join([*lines, "", ", ".join(summary)])
+
+
+def _paragraph(finding: Finding, width: int, coloured: bool) -> Iterator[str]:
+    word = f"{finding.severity!s:<9}"
+    if coloured:
+        word = f"\033[{_COLOURS[finding.severity]}m{word}\033[0m"
+    margin, room = " " * _MARGIN, max(20, width - _MARGIN)
+    first, *rest = _wrapped(finding.what, room)
+    yield f"{word} {finding.check:<14} {first}"
+    shown = ", ".join(key.decode(errors="backslashreplace") for key in finding.keys)
+    if shown:
+        rest += _wrapped(f"such as {shown}", room)
+    rest += _wrapped(finding.why, room)
+    for line in rest:
+        yield margin + line
+    if finding.mend:
+        yield f"{margin}mend: {finding.mend}"  # in one line, to be copied
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    return wrap(text, room, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,234 @@
+"""Checks of what the server is, and of the settings under which a promise does not hold."""
+
+from __future__ import annotations
+
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.doctor.patient import Patient
+from ttlproxy.link import LAYOUT
+
+_OLDEST = (6, 2)
+_FIELD_TTLS = "HPEXPIRE"
+_CROWDED = 0.9
+PROBE = b"return redis.call('TIME')"
+
+
+async def version(patient: Patient) -> list[Finding]:
+    if patient.version < _OLDEST:
+        return [
+            Finding(
+                "version",
+                ERROR,
+                f"{patient.server} is too old",
+                "Scripts and announcements need what Redis has had since 6.2.",
+                "upgrade the server to 6.2 or later",
+            )
+        ]
+    own = "has" if _FIELD_TTLS in patient.commands else "has no"
+    said = f"{patient.server}; it {own} deadlines of hash fields itself"
+    return [Finding("version", OK, said)]
+
+
+async def cluster(patient: Patient) -> list[Finding]:
+    if not patient.info.get("cluster_enabled"):
+        return [Finding("cluster", OK, "the server is no node of a Cluster")]
+    return [
+        Finding(
+            "cluster",
+            ERROR,
+            "the server is a node of a Redis Cluster",
+            "ttlproxy does not serve Cluster yet: it refuses to start.",
+            "name a server outside of a Cluster with --upstream",
+        )
+    ]
+
+
+async def loading(patient: Patient) -> list[Finding]:
+    if not patient.info.get("loading"):
+        return [Finding("loading", OK, "the server has loaded its data")]
+    return [
+        Finding(
+            "loading",
+            WARNING,
+            "the server loads its data",
+            "Until it has, no script runs and clients wait.",
+            "wait; INFO persistence tells how long",
+        )
+    ]
+
+
+async def layout(patient: Patient) -> list[Finding]:
+    found = await patient.ask(b"GET", patient.keys.layout)
+    if found is None:
+        return [Finding("layout", OK, "no proxy has kept a deadline here yet")]
+    if not found.isdigit():
+        return [
+            Finding(
+                "layout",
+                ERROR,
+                f"{patient.keys.layout.decode()} holds no number",
+                "It says how deadlines are laid out; without it no proxy starts.",
+                f"SET {patient.keys.layout.decode()} {LAYOUT}",
+            )
+        ]
+    if int(found) > LAYOUT:
+        return [
+            Finding(
+                "layout",
+                ERROR,
+                f"deadlines have layout {int(found)}, and this ttlproxy knows {LAYOUT}",
+                "A newer ttlproxy has been here; this one refuses to start.",
+                "upgrade ttlproxy",
+            )
+        ]
+    return [Finding("layout", OK, f"deadlines have layout {int(found)}")]
+
+
+async def scripting(patient: Patient) -> list[Finding]:
+    try:
+        await patient.ask(b"EVAL", PROBE, 0)
+    except ResponseError as refused:
+        return [
+            Finding(
+                "scripting",
+                ERROR,
+                f"scripts do not run: {refused}",
+                "Every deadline is set, read and reaped by a script.",
+                _permit(patient, refused, "+eval +evalsha +script +time")
+                or "let EVAL be, in rename-command; wait where the server is busy",
+            )
+        ]
+    return [Finding("scripting", OK, "scripts run")]
+
+
+async def tracking(patient: Patient) -> list[Finding]:
+    """On a RESP2 connection tracking can be had as well, and announces nothing."""
+    words = (b"BCAST", b"PREFIX", patient.keys.announcement_prefix)
+    try:
+        await patient.ask(b"HELLO")
+        await patient.ask(b"CLIENT", b"TRACKING", b"ON", *words)
+        await patient.ask(b"CLIENT", b"TRACKING", b"OFF")
+    except ResponseError as refused:
+        return [
+            Finding(
+                "tracking",
+                ERROR,
+                f"announcements cannot be had: {refused}",
+                "By client tracking a proxy learns of the deadlines that others set; without it"
+                " nobody is served.",
+                _permit(patient, refused, "+hello +client|tracking +client|setname")
+                or "let HELLO and CLIENT be, in rename-command",
+            )
+        ]
+    return [Finding("tracking", OK, "deadlines are announced by client tracking")]
+
+
+async def eviction(patient: Patient) -> list[Finding]:
+    policy = str(patient.info.get("maxmemory_policy", "noeviction"))
+    limit, evicted = patient.info.get("maxmemory", 0), patient.info.get("evicted_keys", 0)
+    if policy == "noeviction":
+        return [Finding("eviction", OK, "nothing is evicted (maxmemory-policy noeviction)")]
+    goes = f"; {evicted} keys have been evicted" if evicted else ""
+    return [
+        Finding(
+            "eviction",
+            ERROR if evicted else WARNING if limit else INFO,
+            f"maxmemory-policy is {policy}, maxmemory {limit or 'not set'}{goes}",
+            "Redis may evict deadlines and leave their elements, which then stay for ever.",
+            "CONFIG SET maxmemory-policy noeviction",
+        )
+    ]
+
+
+async def memory(patient: Patient) -> list[Finding]:
+    limit, used = patient.info.get("maxmemory", 0), patient.info.get("used_memory", 0)
+    if not limit or used < _CROWDED * limit:
+        return [Finding("memory", OK, "there is memory left" if limit else "maxmemory is not set")]
+    return [
+        Finding(
+            "memory",
+            WARNING,
+            f"{used} of {limit} bytes are used",
+            "A full server refuses to take elements and deadlines; what is due still goes.",
+            f"CONFIG SET maxmemory {limit * 2}",
+        )
+    ]
+
+
+async def clients(patient: Patient) -> list[Finding]:
+    limit, now = patient.info.get("maxclients", 0), patient.info.get("connected_clients", 0)
+    if not limit or now < _CROWDED * limit:
+        return [Finding("clients", OK, f"{now} of {limit} connections are in use")]
+    return [
+        Finding(
+            "clients",
+            WARNING,
+            f"{now} of {limit} connections are in use",
+            "Each client of a proxy is a connection of its own to Redis.",
+            f"CONFIG SET maxclients {limit * 2}",
+        )
+    ]
+
+
+async def io_threads(patient: Patient) -> list[Finding]:
+    threads = patient.config.get("io-threads", "1")
+    if threads in ("", "1"):
+        return [Finding("io-threads", OK, "one thread reads and writes")]
+    proxies = await patient.attached()
+    return [
+        Finding(
+            "io-threads",
+            WARNING if proxies > 1 else INFO,
+            f"io-threads is {threads}, and {proxies} proxies are attached",
+            "Redis then sends announcements after replies: a deadline that was set through another"
+            " proxy may be seen late.",
+            "io-threads 1 in redis.conf, and a restart",
+        )
+    ]
+
+
+async def script_limit(patient: Patient) -> list[Finding]:
+    limit = patient.config.get("busy-reply-threshold") or patient.config.get("lua-time-limit", "")
+    budget = patient.settings.reap_budget_ms
+    if not limit.isdigit() or not 0 < int(limit) <= 10 * budget:
+        return [Finding("script-limit", OK, f"scripts may take {limit or '?'} ms")]
+    name = "busy-reply-threshold" if "busy-reply-threshold" in patient.config else "lua-time-limit"
+    return [
+        Finding(
+            "script-limit",
+            WARNING,
+            f"{name} is {limit} ms, and a reap may take {budget} ms",
+            "After that time Redis answers BUSY to everybody.",
+            f"CONFIG SET {name} 5000",
+        )
+    ]
+
+
+async def events(patient: Patient) -> list[Finding]:
+    flags = patient.config.get("notify-keyspace-events")
+    if flags is None:
+        return [
+            Finding(
+                "events",
+                INFO,
+                "notify-keyspace-events cannot be read",
+                "No events of elements are published: the proxy cannot tell who wants them.",
+                f"ACL SETUSER {patient.user} +config|get",
+            )
+        ]
+    if not flags:
+        return [Finding("events", OK, "no keyspace events are asked for")]
+    return [
+        Finding(
+            "events",
+            INFO,
+            f"notify-keyspace-events is {flags}",
+            "Events of elements are published too; names of internal keys show in key events.",
+        )
+    ]
+
+
+def _permit(patient: Patient, refused: ResponseError, rules: str) -> str:
+    """What gives the rights, where it is them that Redis misses."""
+    return f"ACL SETUSER {patient.user} {rules}" if isinstance(refused, NoPermissionError) else ""

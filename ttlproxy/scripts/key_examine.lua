@@ -1,0 +1,32 @@
+-- What stands in Redis for one key, as `ttlproxy doctor` asks; changes nothing.
+-- KEYS: data index schedule
+-- ARGV: count
+-- RESULT: [type, type of what stands in the place of the index, ms left to the key, ms left to that,
+--   its place in the schedule or -1, first deadline or -1, deadlines looked at, those of them whose
+--   element is gone, whether fields that were looked at have deadlines of the server's own: 1 or 0]
+-- At most `count` deadlines are looked at, and as many fields; none of a long list.
+-- include index
+-- include finders
+local LONG = 10000
+local kind, place = redis.call('TYPE', data).ok, redis.call('TYPE', index).ok
+local looked, gone, native, first = 0, 0, 0, nil
+if place == 'zset' then
+  first = index_first(index)
+  if finders[kind] and not (kind == 'list' and redis.call('LLEN', data) > LONG) then
+    for _, element in ipairs(index_sample(index, count)) do
+      local found = finders[kind](element)
+      looked = looked + 1
+      gone = gone + ((not found or found == 0) and 1 or 0)
+    end
+  end
+end
+if field_ttls and kind == 'hash' and first then
+  local fields = redis.call('HRANDFIELD', data, count)
+  for _, at in ipairs(redis.call('HPEXPIRETIME', data, 'FIELDS', #fields, unpack(fields))) do
+    native = at > 0 and 1 or native
+  end
+end
+return {
+  kind, place, redis.call('PTTL', data), redis.call('PTTL', index),
+  tonumber(redis.call('ZSCORE', schedule, data) or -1), first or -1, looked, gone, native,
+}
