@@ -1,16 +1,22 @@
-FROM python:3.11-slim AS build
+# The image of a proxy: no Redis in it, nothing that writes to its root, and no shell needed.
+ARG PYTHON=docker.io/library/python:3.11-slim
+
+FROM ${PYTHON} AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY ttlproxy ttlproxy
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
- && python -m venv /opt/ttlproxy \
- && /opt/ttlproxy/bin/pip install --no-cache-dir "$(ls /wheels/*.whl)[uvloop]"
+RUN python -m venv --without-pip /opt/ttlproxy \
+ && python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir '.[uvloop]' \
+ && python -m compileall -q /opt/ttlproxy/lib
 
-FROM python:3.11-slim
+FROM ${PYTHON}
 COPY --from=build /opt/ttlproxy /opt/ttlproxy
 ENV PATH=/opt/ttlproxy/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    TTLPROXY_LISTEN=0.0.0.0:6380
+    PYTHONDONTWRITEBYTECODE=1 \
+    TTLPROXY_LISTEN=0.0.0.0:6380 \
+    TTLPROXY_ADMIN=127.0.0.1:9380
 USER 65532:65532
 EXPOSE 6380
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["ttlproxy", "healthcheck"]
 ENTRYPOINT ["ttlproxy"]

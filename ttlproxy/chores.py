@@ -14,6 +14,7 @@ from ttlproxy import app
 from ttlproxy.config import Settings
 from ttlproxy.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.errors import SettingsError
+from ttlproxy.healthcheck import check
 
 
 def _positive(text: str) -> int:
@@ -37,6 +38,11 @@ async def _doctor(settings: Settings, own: argparse.Namespace) -> int:
 
 def _purge(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
     return app.purge(settings, own.force, say)
+
+
+async def _healthcheck(settings: Settings, own: argparse.Namespace) -> int:
+    say(check(settings.admin, own.probe, settings.connect_timeout))
+    return 0
 
 
 def say(line: str) -> None:
@@ -107,13 +113,32 @@ Exit codes: 0 all is well, 1 it could not look, 2 the settings are wrong, 3 ther
         },
         _doctor,
     ),
+    "healthcheck": Chore(
+        "asks a running proxy whether it is well",
+        """\
+Asks one of the probes of a running proxy, at its --admin, and says what that says. Exit codes: 0 it
+is well, 1 it is not, or nobody answers, 2 the settings are wrong.""",
+        {
+            "--probe": {
+                "choices": ("startup", "livez", "readyz"),
+                "default": "readyz",
+                "help": "which of them (default: readyz)",
+            }
+        },
+        _healthcheck,
+    ),
     "purge": Chore(
         "removes all that ttlproxy keeps in the upstream",
         """\
 Removes all that ttlproxy keeps in the upstream, in every database, so that elements stay and lose
-their deadlines. While proxies are attached it refuses. Settings are given as to ttlproxy itself:
-as flags, in the environment or in a file.""",
-        {"--force": {"action": "store_true", "help": "also while proxies are attached"}},
+their deadlines. Elements that are kept for TAKE stay. While proxies are attached it refuses.
+Settings are given as to ttlproxy itself: as flags, in the environment or in a file.""",
+        {
+            "--force": {
+                "action": "store_true",
+                "help": "also while proxies are attached, and what is kept for TAKE",
+            }
+        },
         _purge,
     ),
 }

@@ -32,7 +32,7 @@ Every setting is a flag (--reap-batch), an environment variable (TTLPROXY_REAP_B
 the TOML file (reap_batch). Flags beat the environment, and the environment beats the file.
 
 These run no proxy, and take the same settings; each tells more with --help:
-""" + "\n".join(f"  ttlproxy {name:<10} {chore.summary}" for name, chore in CHORES.items())
+""" + "\n".join(f"  ttlproxy {name:<12} {chore.summary}" for name, chore in CHORES.items())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

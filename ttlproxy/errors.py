@@ -9,6 +9,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
 ├── ReapRefused        close the client: what has to go before its request does not
 ├── Unanswered         say so on the page: Redis is away, or refuses what a page asks
+├── HealthError        exit 1: a proxy's probe says no, or nobody answers
 ├── PurgeError         exit 1: proxies are attached, or Redis does not let the purge through
 └── UnfitUpstream      exit 1: what is there can never be served: Cluster, too old, a newer layout
 """
@@ -70,6 +71,10 @@ class Unanswered(TtlproxyError):  # noqa: N818 - the name says it
 
 class ReapRefused(TtlproxyError):  # noqa: N818 - the name says it
     """Redis has refused for too long what a client waits for."""
+
+
+class HealthError(TtlproxyError):
+    """A proxy's probe does not say 200."""
 
 
 class PurgeError(TtlproxyError):

@@ -1,0 +1,193 @@
+"""deploy/: manifests by their schemas, metrics by their names, units by systemd itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.require import absent
+from tests.servers import ROOT
+from ttlproxy.admin.routes import ROUTES
+from ttlproxy.config import Settings
+from ttlproxy.figures import FIGURES
+
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
+DASHBOARD = DEPLOY / "prometheus" / "dashboard.json"
+OLDEST, NEWEST = "1.29", kubernetes_validate.latest_version()
+MANIFESTS = [
+    path for path in sorted(KUBERNETES.rglob("*.yaml")) if path.name != "kustomization.yaml"
+]
+# What prometheus-client and Prometheus themselves know.
+THEIRS = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
+
+
+def _tool(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        absent(name, f"{name} is not here")
+    return path
+
+
+def _run(*words: str | Path) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _rendered(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(_run(_tool("kubectl"), "kustomize", KUBERNETES / name)))
+
+
+def _settings(text: str) -> set[str]:
+    return set(re.findall(r"\bTTLPROXY_([A-Z_]+)", text))
+
+
+def _containers(manifest: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Those of ours."""
+    pod = manifest["spec"]["template"]["spec"]
+    for each in (*pod.get("initContainers", ()), *pod.get("containers", ())):
+        if each["name"] == "ttlproxy":
+            yield each
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_a_manifest_is_as_its_schema_says(path: Path, version: str) -> None:
+    manifest = yaml.safe_load(path.read_text())
+    if path.name == "sidecar.yaml":  # a patch has not all that its kind must have
+        manifest["spec"]["selector"] = {}
+        manifest["spec"]["template"]["spec"]["containers"] = [{"name": "app"}]
+    kubernetes_validate.validate(manifest, version, strict=True)
+
+
+@pytest.mark.parametrize("name", ["example", "standalone"])
+def test_a_kustomization_renders_to_what_its_schemas_say(name: str) -> None:
+    for manifest in _rendered(name):
+        for version in (OLDEST, NEWEST):
+            kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_the_component_adds_a_native_sidecar_to_a_deployment() -> None:
+    config, deployment = _rendered("example")
+    (proxy,) = _containers(deployment)
+    assert proxy["restartPolicy"] == "Always"
+    assert proxy["image"] == "registry.example.com/ttlproxy:0.1.0"
+    assert proxy["envFrom"] == [{"configMapRef": {"name": config["metadata"]["name"]}}]
+    assert "lifecycle" not in proxy
+    assert [each["name"] for each in deployment["spec"]["template"]["spec"]["containers"]] == [
+        "shop"
+    ]
+
+
+@pytest.mark.parametrize("path", ["sidecar/sidecar.yaml", "standalone/deployment.yaml"])
+def test_a_container_of_ours_is_restricted_and_probed(path: str) -> None:
+    (proxy,) = _containers(yaml.safe_load((KUBERNETES / path).read_text()))
+    assert proxy["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    paths = {route.path for route in ROUTES}
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert proxy[probe]["httpGet"]["path"] in paths
+        assert proxy[probe]["httpGet"]["port"] in {port["name"] for port in proxy["ports"]}
+
+
+FILES = [
+    ROOT / "Dockerfile",
+    *sorted(path for path in DEPLOY.rglob("*") if path.suffix in (".md", ".yaml", ".service")),
+]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_settings_that_are_named_are_there(path: Path) -> None:
+    known = {name.upper() for name in Settings.model_fields} | {"CONFIG"}
+    assert _settings(path.read_text()) <= known
+
+
+def _metrics(text: str) -> set[str]:
+    names = r"\b(ttlproxy_[a-z_]+|process_[a-z_]+|up\b(?=\{))"
+    return {name for name in re.findall(names, text) if name != "ttlproxy_"}
+
+
+@pytest.mark.parametrize("path", [ALERTS, DASHBOARD], ids=lambda path: path.name)
+def test_metrics_that_are_named_are_there(path: Path) -> None:
+    known = {series for figure in FIGURES for series in figure.series} | THEIRS
+    assert _metrics(path.read_text()) <= known
+
+
+def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
+    shown = _metrics(ALERTS.read_text() + DASHBOARD.read_text())
+    unshown = {figure.name for figure in FIGURES if not shown & {*figure.series}}
+    assert unshown <= {"ttlproxy_workers"}
+
+
+def test_reasons_and_labels_that_alerts_name_are_there() -> None:
+    closed = next(figure for figure in FIGURES if figure.name.endswith("connections_closed_total"))
+    for words in re.findall(r'reason=~"([^"]+)"', ALERTS.read_text()):
+        assert set(words.split("|")) <= {*closed.values}
+
+
+def test_prometheus_takes_the_alerts() -> None:
+    _run(_tool("promtool"), "check", "rules", ALERTS)
+
+
+def test_every_alert_has_its_place_in_the_handbook() -> None:
+    (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
+    handbook = (DEPLOY / "README.md").read_text()
+    for rule in group["rules"]:
+        assert f"| `{rule['alert']}` |" in handbook
+        assert rule["annotations"]["summary"]
+
+
+def test_the_dashboard_is_one_that_grafana_can_import() -> None:
+    board = json.loads(DASHBOARD.read_text())
+    numbers = [panel["id"] for panel in board["panels"]]
+    assert len(numbers) == len(set(numbers))
+    for panel in board["panels"]:
+        assert panel["targets"]
+        assert panel["datasource"]["uid"] == "${datasource}"
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "systemd" / "ttlproxy.service").read_text()
+    unit = tmp_path / "ttlproxy.service"
+    unit.write_text(text.replace("/opt/ttlproxy/bin/ttlproxy", "/bin/true"))
+    said = subprocess.run(
+        [_tool("systemd-analyze"), "verify", unit], capture_output=True, text=True, check=False
+    )
+    assert (said.returncode, said.stderr) == (0, "")
+
+
+def test_compose_starts_the_image_that_is_built_here() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    proxy = compose["services"]["ttlproxy"]
+    assert (DEPLOY / proxy["build"]["context"] / "Dockerfile").exists()
+    assert set(proxy["depends_on"]) <= compose["services"].keys()
+    named = {volume.partition(":")[0] for volume in compose["services"]["redis"]["volumes"]}
+    assert named == compose["volumes"].keys()
+
+
+def test_the_image_has_a_numeric_user_and_needs_no_shell() -> None:
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    last = lines[max(at for at, line in enumerate(lines) if line.startswith("FROM")) :]
+    assert not [line for line in last if line.startswith(("RUN", "SHELL"))]
+    assert "USER 65532:65532" in last
+    for word in ("ENTRYPOINT", "HEALTHCHECK"):
+        (line,) = [line for line in last if line.startswith(word)]
+        assert json.loads(line[line.index("[") :])[0] == "ttlproxy"

@@ -1,0 +1,45 @@
+"""`ttlproxy healthcheck`, as a container's engine calls it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import StartProxy, StartServer
+from tests.processes import free_port, wait_until
+from tests.servers import ROOT
+
+
+def _check(*flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ttlproxy", "healthcheck", *flags]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_a_proxy_that_is_ready_is_well_and_one_without_redis_is_not(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
+) -> None:
+    server = start_server()
+    admin = f"unix://{tmp_path}/admin.sock"
+    start_proxy(server.url, "--admin", admin)
+    assert _check("--admin", admin).returncode == 0
+    server.stop()
+    wait_until(lambda: _check("--admin", admin).returncode == 1, "not ready")
+    assert _check("--admin", admin).stderr.startswith("ttlproxy: readyz: ")
+    assert _check("--admin", admin, "--probe", "livez").returncode == 0
+
+
+def test_anywhere_is_asked_at_home(start_server: StartServer, start_proxy: StartProxy) -> None:
+    port = free_port()
+    start_proxy(start_server().url, "--admin", f"0.0.0.0:{port}")
+    assert _check("--admin", f"0.0.0.0:{port}").returncode == 0
+
+
+def test_where_nobody_answers_it_is_1() -> None:
+    done = _check("--admin", f"127.0.0.1:{free_port()}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no answer from 127.0.0.1:" in done.stderr
+    done = _check()
+    assert (done.returncode, "--admin is not set" in done.stderr) == (1, True)
