@@ -55,6 +55,8 @@ def test_each_scenario_gives_each_of_its_figures(part: Part, stage: Stage) -> No
             absent(program, f"{program} is not installed")
     rows: list[Row] = []
     scenarios = _quick(part.scenarios(stage))
+    if not scenarios and stage.absent:
+        absent(part.name, "; ".join(stage.absent))
     for scenario in scenarios:
         found = measured(scenario, [one_round(scenario)])
         assert {(row.target, row.figure) for row in found} == _figures(scenario)

@@ -11,11 +11,10 @@ import redis
 import redis.asyncio
 
 from tests.containers import AnyServer
+from tests.node import NoPackagesError, install
 from tests.processes import wait_until
 from tests.require import absent
 from tests.servers import Proxy
-
-CLIENTS = Path(__file__).parent / "clients"
 
 
 def test_redis_py_in_its_ordinary_use(redis_py: redis.Redis) -> None:
@@ -144,16 +143,11 @@ def test_redis_cli_shows_redis_own_errors_and_goes_on(proxy: Proxy) -> None:
 @pytest.fixture(scope="session")
 def ioredis(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which ioredis is installed, with the script that uses it."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        absent("ioredis", "no node and npm here")
     folder = tmp_path_factory.mktemp("ioredis")
-    for name in ("package.json", "ordinary.mjs"):
-        shutil.copy(CLIENTS / name, folder)
-    command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefer-offline"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        absent("ioredis", f"npm cannot install ioredis: {done.stderr.strip()[-200:]}")
+    try:
+        install(folder)
+    except NoPackagesError as reason:
+        absent("ioredis", str(reason))
     return folder
 
 

@@ -135,6 +135,12 @@ class Stage:
         """A number of requests, keys or elements for this share."""
         return max(least, round(count * self.share))
 
+    def folder(self) -> Path:
+        """An empty one."""
+        return Path(
+            self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ttlproxy-bench-"))
+        )
+
     def redis(self, *config: str) -> Target:
         """A Redis of its own, as it is reached without a proxy: 7.0, where there is one."""
         binaries = self._binaries

@@ -17,6 +17,7 @@ from tests.bench.parts import (
     reaping,
     scripts,
     size,
+    tasks,
     virtual,
 )
 from tests.bench.scenarios import Scenario
@@ -52,4 +53,10 @@ PARTS = (
     ),
     Part("size", "bytes in Redis for an element with a deadline", size.scenarios),
     Part("reaping", "elements that fall due in great numbers", reaping.scenarios),
+    Part(
+        "tasks",
+        "delayed tasks, beside BullMQ and a look each second",
+        tasks.scenarios,
+        ("node", "npm"),
+    ),
 )
