@@ -7,12 +7,14 @@ Every test runs once for each server version that `server`, `plain`, `proxy`, `s
 import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 import redis
 
 from tests.containers import IMAGES, AnyServer, Container, why_no_engine
 from tests.content import LEASE
+from tests.node import NoPackagesError, install
 from tests.raw import Connection
 from tests.redis_client import Client
 from tests.require import absent
@@ -142,6 +144,17 @@ def redis_py(proxy: Proxy, request: pytest.FixtureRequest) -> Iterator[redis.Red
     """redis-py as an application uses it."""
     with redis.Redis(port=proxy.port, protocol=request.param, decode_responses=True) as connected:
         yield connected
+
+
+@pytest.fixture(scope="session")
+def ioredis(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which ioredis is installed, with the scripts of tests/clients."""
+    folder = tmp_path_factory.mktemp("ioredis")
+    try:
+        install(folder)
+    except NoPackagesError as reason:
+        absent("ioredis", str(reason))
+    return folder
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import redis
 import redis.asyncio
 
 from tests.containers import AnyServer
-from tests.node import NoPackagesError, install
 from tests.processes import wait_until
 from tests.require import absent
 from tests.servers import Proxy
@@ -138,17 +137,6 @@ def test_redis_cli_shows_redis_own_errors_and_goes_on(proxy: Proxy) -> None:
         "(error) ERR wrong number of arguments for 'hexpirefield' command",
         "PONG",
     ]
-
-
-@pytest.fixture(scope="session")
-def ioredis(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which ioredis is installed, with the script that uses it."""
-    folder = tmp_path_factory.mktemp("ioredis")
-    try:
-        install(folder)
-    except NoPackagesError as reason:
-        absent("ioredis", str(reason))
-    return folder
 
 
 def test_ioredis_in_its_ordinary_use(ioredis: Path, proxy: Proxy) -> None:

@@ -1,0 +1,101 @@
+"""docs/recipes.md does what it says: its blocks are typed into redis-cli, Python and ioredis."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.require import absent
+from tests.servers import Proxy
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "recipes.md"
+_SECTION: Final = re.compile(r"^## (.+)$", re.MULTILINE)
+_BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# redis-cli says how long a command took, if that was half a second or more.
+_TOOK: Final = re.compile(r"^\(\d+\.\d\ds\)\n", re.MULTILINE)
+# Where the page says that clients connect.
+_PORT: Final = re.compile(r"\b6380\b")
+_LIKE: Final = doctest.ELLIPSIS | doctest.REPORT_NDIFF
+
+
+def _sections() -> list[tuple[str, str, str]]:
+    """(heading, language, all its blocks of that language) for each."""
+    _, *parts = _SECTION.split(PAGE.read_text())
+    found: dict[tuple[str, str], str] = {}
+    for heading, text in zip(parts[::2], parts[1::2], strict=True):
+        for language, block in _BLOCK.findall(text):
+            found[heading, language] = found.get((heading, language), "") + block
+    return [(heading, language, blocks) for (heading, language), blocks in found.items()]
+
+
+def _run(command: list[str], typed: str, folder: Path) -> str:
+    done = subprocess.run(
+        command, input=typed, capture_output=True, text=True, check=False, timeout=60, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _type_into_redis_cli(session: str, proxy: Proxy, folder: Path) -> None:
+    binary = shutil.which("redis-cli")
+    if binary is None:
+        absent("redis-cli", "no redis-cli here")
+    lines = session.splitlines(keepends=True)
+    typed = "".join(line.removeprefix("> ") for line in lines if line.startswith("> "))
+    shown = "".join(line for line in lines if not line.startswith("> "))
+    printed = _run([binary, "--no-raw", "-p", str(proxy.port)], typed, folder)
+    _compare(typed, shown, _TOOK.sub("", printed))
+
+
+def _compare(typed: str, shown: str, printed: str) -> None:
+    checker = doctest.OutputChecker()
+    if not checker.check_output(shown, printed, _LIKE):
+        pytest.fail(checker.output_difference(doctest.Example(typed, shown), printed, _LIKE))
+
+
+def _run_python(session: str, proxy: Proxy, folder: Path) -> None:
+    examples = doctest.DocTestParser().get_doctest(session, {}, PAGE.name, str(PAGE), 0)
+    said: list[str] = []
+    failed, tried = doctest.DocTestRunner(optionflags=_LIKE).run(examples, out=said.append)
+    assert tried
+    assert not failed, "".join(said)
+
+
+def _run_node(session: str, proxy: Proxy, folder: Path) -> None:
+    script = folder / "recipe.mjs"
+    script.write_text(f'import assert from "node:assert";\n{session}\nprocess.exit(0);\n')
+    _run(["node", str(script)], "", folder)
+
+
+_RUNNERS: Final[dict[str, Callable[[str, Proxy, Path], None]]] = {
+    "redis": _type_into_redis_cli,
+    "python": _run_python,
+    "js": _run_node,
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "session"),
+    [
+        pytest.param(language, session, id=f"{heading}-{language}".replace(" ", "-"))
+        for heading, language, session in _sections()
+    ],
+)
+def test_a_recipe_does_what_the_page_shows(
+    language: str, session: str, proxy: Proxy, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder = request.getfixturevalue("ioredis") if language == "js" else tmp_path
+    _RUNNERS[language](_PORT.sub(str(proxy.port), session), proxy, folder)
+
+
+def test_every_heading_of_the_list_is_a_section() -> None:
+    listed = re.findall(r"^- \[.+\]\(#(.+)\)$", PAGE.read_text(), re.MULTILINE)
+    headings = [re.sub(r"[^\w -]", "", each).lower() for each in _SECTION.findall(PAGE.read_text())]
+    assert listed == [heading.replace(" ", "-") for heading in headings]
