@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tests.bench.parts import (
     attached,
+    firing,
     forwarding,
     latency,
     managed,
@@ -53,10 +54,6 @@ PARTS = (
     ),
     Part("size", "bytes in Redis for an element with a deadline", size.scenarios),
     Part("reaping", "elements that fall due in great numbers", reaping.scenarios),
-    Part(
-        "tasks",
-        "delayed tasks, beside BullMQ and a look each second",
-        tasks.scenarios,
-        ("node", "npm"),
-    ),
+    Part("firing", "what each action of ONEXPIRE costs for an element", firing.scenarios),
+    Part("tasks", "delayed tasks, beside BullMQ and a poll", tasks.scenarios, ("node", "npm")),
 )
