@@ -1,0 +1,1 @@
+"""Proxies are killed at random under clients of two languages; in the end all is accounted for."""

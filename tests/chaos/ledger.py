@@ -1,0 +1,64 @@
+"""What clients know of what they asked for, and what must be true of it in the end. Knows no I/O.
+
+A request whose connection broke is in doubt: it was carried out or it was not, and never by half.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Tasks:
+    """Tasks that fall due once.
+
+    due_ms: of all that were asked for; written, cancelled: what Redis has said so of; doubted:
+    those that may have been cancelled
+    """
+
+    due_ms: dict[str, int] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    cancelled: set[str] = field(default_factory=set)
+    doubted: set[str] = field(default_factory=set)
+
+    def add(self, said: Mapping[str, object]) -> None:
+        """What another process knows: the same fields."""
+        for name in ("due_ms", "written", "cancelled", "doubted"):
+            getattr(self, name).update(said[name])
+
+    def faults(self, fired_ms: list[tuple[str, int]]) -> Iterator[str]:
+        """Of what was delivered, each with the time at which it was."""
+        times = Counter(task for task, _ in fired_ms)
+        yield from (f"{task} came {count} times" for task, count in times.items() if count > 1)
+        yield from (f"{task} came from nowhere" for task in times.keys() - self.due_ms.keys())
+        yield from (f"{task} came though cancelled" for task in times.keys() & self.cancelled)
+        kept = self.written - self.cancelled - self.doubted
+        yield from (f"{task} was lost" for task in kept - times.keys())
+        for task, at_ms in fired_ms:
+            if at_ms <= self.due_ms.get(task, 0):
+                yield f"{task} came {self.due_ms[task] - at_ms} ms early"
+
+
+@dataclass
+class Items:
+    """Items that are lent until they are done.
+
+    asked: all that may be there; written: what Redis has said so of; done: how often Redis has said
+    so; doubted: those that may have been done
+    """
+
+    asked: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+    done: Counter[str] = field(default_factory=Counter)
+    doubted: set[str] = field(default_factory=set)
+
+    def faults(self, places: Counter[str]) -> Iterator[str]:
+        """Of how many places each item is in now."""
+        yield from (f"{item} is done {n} times" for item, n in self.done.items() if n > 1)
+        yield from (f"{item} is in {n} places" for item, n in places.items() if n > 1)
+        yield from (f"{item} came from nowhere" for item in places.keys() - self.asked)
+        yield from (f"{item} is done, and still there" for item in places.keys() & self.done.keys())
+        gone = self.written - self.done.keys() - self.doubted - places.keys()
+        yield from (f"{item} was lost" for item in gone)

@@ -1,0 +1,23 @@
+"""Proxies killed at random: what was written is delivered, cancelled or pending, and nothing twice.
+
+`python -m tests.chaos` is the same at length.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.chaos.run import PROXIES, run
+from tests.conftest import StartProxy, StartServer
+
+SECONDS = 6.0
+
+
+def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice_or_early(
+    start_server: StartServer, start_proxy: StartProxy, ioredis: Path
+) -> None:
+    server = start_server()
+    proxies = [start_proxy(server.url) for _ in range(PROXIES)]
+    account = run(server, proxies, SECONDS, seed=1, node=ioredis)
+    assert account.faults == []
+    assert all(account.counts[name] for name in ("tasks written", "tasks cancelled", "items done"))
