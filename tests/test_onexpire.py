@@ -140,6 +140,18 @@ def test_what_stays_is_not_handed_on(talk: Talk) -> None:
 
 
 @pytest.mark.usefixtures("no_reaper")
+def test_a_key_without_a_rule_falls_due_together_with_one_that_has_one(talk: Talk) -> None:
+    talk("""
+        ONEXPIRE k RPUSH late                       -> OK
+        SADDEX k PX 20 MEMBERS 1 a                  -> 1
+        SADDEX other PX 20 MEMBERS 1 b              -> 1
+        wait 20
+        SUNION k other                              -> []
+        LRANGE late 0 -1                            -> ["a"]
+    """)
+
+
+@pytest.mark.usefixtures("no_reaper")
 def test_the_exact_name_wins_and_then_the_longest_pattern(talk: Talk) -> None:
     talk("""
         ONEXPIRE * RPUSH any                        -> OK

@@ -82,7 +82,7 @@ class _Batch(NamedTuple):
         ruled = any(self.actions)
         found = [action or _NO_ACTION for action in self.actions] if ruled else []
         dests = dict.fromkeys(self.others)
-        dests |= dict.fromkeys(key for action in found for key in action.keys)
+        dests |= dict.fromkeys(key for action in self.actions if action for key in action.keys)
         words = (word for action in found for word in action)
         numbers = (self.limit, self.budget_us, len(self.keys))
         limit, budget, count = (b"%d" % number for number in numbers)
