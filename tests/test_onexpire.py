@@ -151,6 +151,46 @@ def test_a_key_without_a_rule_falls_due_together_with_one_that_has_one(talk: Tal
     """)
 
 
+_PAST = {
+    "hash": ("HSETEX k PXAT 1 FIELDS 1 a 1", 1, "HSET k b 2", "HEXPIREFIELD k b 0"),
+    "set": ("SADDEX k PXAT 1 MEMBERS 1 a", 1, "SADD k b", "SEXPIREATMEMBER k b 1"),
+    "zset": ("ZADDEX k EX 0 MEMBERS 1 1 a", 1, "ZADD k 2 b", "ZPEXPIREMEMBER k b 0"),
+    "list": ("RPUSHEX k 0 a", 1, "RPUSH k b", "LPEXPIREATELEMENT k b 1"),
+}
+
+
+@pytest.mark.usefixtures("no_reaper")
+@pytest.mark.parametrize("type_", FILL)
+def test_a_deadline_that_is_past_when_it_comes_is_obeyed_as_well(
+    talk_one_by_one: Talk, type_: str
+) -> None:
+    """A request that was late on its way loses nothing."""
+    timed, reply, written, expired = _PAST[type_]
+    talk_one_by_one(f"""
+        ONEXPIRE k RPUSH late ELEMENT       -> OK
+        {timed}                             -> {reply}
+        EXISTS k                            -> 0
+        {written}                           -> 1
+        {expired}                           -> 2
+        EXISTS k                            -> 0
+        LRANGE late 0 -1                    -> ["a", "b"]
+    """)
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_a_rule_for_other_keys_changes_nothing_of_a_deadline_that_is_past(
+    talk_one_by_one: Talk,
+) -> None:
+    talk_one_by_one("""
+        ONEXPIRE other RPUSH late                   -> OK
+        HSET k a 1 b 2 c 3                          -> 3
+        HPEXPIREFIELD k 0 FIELDS 3 a a x            -> [2, -2, -2]
+        HSETEX k PXAT 1 FIELDS 2 b 3 d 4            -> 1
+        HGETEX k EXAT 1 FIELDS 2 c c                -> *
+        EXISTS k late                               -> 0
+    """)
+
+
 @pytest.mark.usefixtures("no_reaper")
 def test_the_exact_name_wins_and_then_the_longest_pattern(talk: Talk) -> None:
     talk("""

@@ -22,7 +22,7 @@ local function change(field)
       cleared = cleared + 1
       persisted[#persisted + 1] = not published and field or nil
     end
-  elseif at and at <= now then
+  elseif at_once then
     cleared = cleared + (tonumber(index_clear(index, field)) or 0)
     depart(field)
   elseif at then

@@ -7,3 +7,9 @@ if at then
     return { err = "ERR invalid expire time in '" .. name .. "' command" }
   end
 end
+-- Whether elements that are given it go in this step. Not where there are rules: one may say what becomes
+-- of them, so they are due now, and stay until they are reaped.
+local at_once = at and at <= now and redis.call('EXISTS', prefix .. 'rules') == 0
+if at and at <= now and not at_once then
+  at = now - 1
+end

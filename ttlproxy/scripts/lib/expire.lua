@@ -29,7 +29,7 @@ local function expire(element)
   if refuses(old) then
     return 0
   end
-  if at <= now then
+  if at_once then
     cleared = cleared + 1
     index_clear(index, element)
     depart(element)
@@ -37,7 +37,8 @@ local function expire(element)
   end
   index_set(index, element, at, before)
   dated[#dated + 1] = element
-  return 1
+  departed[element] = at <= now
+  return at <= now and 2 or 1
 end
 
 local replies = each(expire)
