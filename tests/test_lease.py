@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
 
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+REFUSED = rb"-(NOPERM|.*ACL failure|.*The user executing the script can't)"
 LEASE = ("LEASE", "src", "dst", "EX", "100")
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 
@@ -161,7 +163,8 @@ def test_several_thousand_items_are_lent_at_once(client: Client) -> None:
     assert client.ask("LEASE", "src", "dst", "EX", 100, "COUNT", 15_000) == items[:15_000]
     assert client.ask("LLEN", "src") == 5000
     assert client.ask("SCARD", "dst") == 15_000
-    assert client.ask("STTLMEMBER", "dst", "MEMBERS", 2, 0, 14_999) == [100, 100]
+    first, last = client.ask("STTLMEMBER", "dst", "MEMBERS", 2, 0, 14_999)
+    assert 70 < first <= last <= 100
 
 
 def test_no_two_workers_get_the_same_item(proxy: Proxy, client: Client) -> None:
@@ -207,8 +210,7 @@ def test_a_user_who_is_refused_one_of_the_writes_has_moved_nothing(
 ) -> None:
     hold(app, direct, "RPUSH src a b -> 2")
     reply = limited(rule, *LEASE)
-    assert reply.startswith(b"-")
-    assert b"NOPERM" in reply or b"The user executing the script can't" in reply
+    assert re.match(REFUSED, reply), reply
     hold(app, direct, 'LRANGE src 0 -1 -> ["a", "b"]\nEXISTS dst -> 0')
 
 
