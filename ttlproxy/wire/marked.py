@@ -50,7 +50,8 @@ class Marked:
                 self._held = data
                 return b"".join(out)
             data = self._unmarked(int(mark), reply)
-        out.append(self._most(data))
+        # Who has found it asks no more: nothing of what follows may stay here.
+        out.append(data if self.found else self._most(data))
         return b"".join(out)
 
     def _unmarked(self, number: int, reply: bytes) -> bytes:
