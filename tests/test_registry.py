@@ -1,5 +1,8 @@
 """What a proxy knows of managed keys, and that it never knows too little."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ttlproxy.registry import PIN_BEATS, Registry
 
 
@@ -169,3 +172,25 @@ def test_what_is_expected_is_looked_for_as_long_as_it_may_be_under_way() -> None
         assert registry.expecting
         registry.beat()
     assert not registry.expecting
+
+
+@given(st.integers(0, 1 << 46), st.integers(0, 1 << 40))
+def test_a_bound_is_never_late_and_early_by_a_small_part_of_the_time_left(
+    now_ms: int, left_ms: int
+) -> None:
+    registry, deadline_ms = Registry(), now_ms + left_ms
+    registry.beat(now_ms)
+    registry.announced(0, b"k", deadline_ms)
+    assert registry.due(b"k", deadline_ms + 1) == [(0, b"k")]
+    assert registry.due(b"k", deadline_ms - left_ms // 1024) == []
+
+
+def test_far_deadlines_of_many_keys_share_their_numbers() -> None:
+    """A number for each would be a fifth of what a managed key may cost."""
+    registry = Registry()
+    registry.begin_load(0)
+    registry.load(0, ((b"%d" % n, 1_000_000_000 + 7 * n) for n in range(10_000)))
+    registry.end_load()
+    for number in range(10_000):
+        registry.announced(0, b"%d" % -number, 1_000_000_000 + 7 * number)
+    assert len({id(bound) for bound in registry.names.values()}) < 10

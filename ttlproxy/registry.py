@@ -16,6 +16,10 @@ NOTHING_DUE = 1 << 62
 UNKNOWN = 0
 # Heartbeats of the link after which a request that was forwarded must have been carried out.
 PIN_BEATS = 3
+# Bounds are cut by at most this part of the time left, so that keys share them: a number of its own
+# costs 32 bytes a key. What is read in the time that was cut off is reaped once, which tells more.
+_CUT = 1024
+_MOST_BOUNDS = 8192
 
 Place = tuple[int, bytes]
 """A key in a logical database: (db, key)."""
@@ -25,8 +29,10 @@ class Registry:
     """Managed keys by database, with pins for those that a request on its way may make managed."""
 
     __slots__ = (
+        "_bounds",
         "_dbs",
         "_expected_beats",
+        "_now_ms",
         "_others",
         "_overtaken",
         "_pins",
@@ -41,6 +47,8 @@ class Registry:
     def __init__(self, wake: Callable[[int, int], None] = lambda db, deadline_ms: None) -> None:
         """`wake(db, deadline_ms)` is called for each announced deadline."""
         self._dbs: dict[int, dict[bytes, int]] = {}
+        self._bounds: dict[int, int] = {}  # each by itself: those that keys share
+        self._now_ms = NOTHING_DUE  # at the last heartbeat: nothing is far before the first
         # (db, key) -> whether Redis is known to have an index for it. One dict for each beat.
         self._pins: list[dict[Place, bool]] = [{} for _ in range(PIN_BEATS)]
         self._staged: dict[int, dict[bytes, int]] | None = None
@@ -101,7 +109,7 @@ class Registry:
         for dbs in (self._dbs, self._staged):
             if dbs is not None:
                 keys = self._keys(db) if dbs is self._dbs else dbs.setdefault(db, {})
-                keys[key] = min(deadline_ms, keys.get(key, deadline_ms))
+                keys[key] = min(self._bound(deadline_ms), keys.get(key, NOTHING_DUE))
         place = (db, key)
         if place in self._reaping:
             self._overtaken.add(place)
@@ -141,15 +149,16 @@ class Registry:
         if place in self._overtaken or key not in keys:
             return
         if first_ms is not None:
-            keys[key] = first_ms
+            keys[key] = self._bound(first_ms)
         elif self._confirm(place, False):
             keys[key] = NOTHING_DUE
         else:
             del keys[key]
             self._tidy(db)
 
-    def beat(self) -> None:
+    def beat(self, now_ms: int = NOTHING_DUE) -> None:
         """Another heartbeat of the link has passed: the oldest pins end."""
+        self._now_ms = now_ms
         ended = self._pins.pop()
         self._pins.insert(0, {})
         for place, known in ended.items():
@@ -167,8 +176,9 @@ class Registry:
 
     # Loading: false positives only cost a reap, so the old entries stay until the new are whole.
 
-    def begin_load(self) -> None:
+    def begin_load(self, now_ms: int = NOTHING_DUE) -> None:
         """The schedules are about to be read; announcements count for both from here on."""
+        self._now_ms = now_ms
         self._staged = {}
 
     def load(self, db: int, bounds: Iterable[tuple[bytes, int]]) -> None:
@@ -177,7 +187,7 @@ class Registry:
             raise RuntimeError("load outside begin_load and end_load")
         keys = self._staged.setdefault(db, {})
         for key, bound in bounds:
-            keys[key] = min(bound, keys.get(key, bound))
+            keys[key] = min(self._bound(bound), keys.get(key, NOTHING_DUE))
 
     def load_known(self, db: int) -> None:
         """The schedule of a database cannot be read: what was known of it stays."""
@@ -197,6 +207,17 @@ class Registry:
         self._publish()
 
     # Inside.
+
+    def _bound(self, deadline_ms: int) -> int:
+        """What to remember of a deadline: exact where it is near."""
+        left_ms = deadline_ms - self._now_ms
+        if left_ms < _CUT:
+            return deadline_ms
+        step_ms = 1 << (left_ms // _CUT).bit_length() - 1
+        if len(self._bounds) > _MOST_BOUNDS:
+            self._bounds.clear()
+        cut = deadline_ms - deadline_ms % step_ms
+        return self._bounds.setdefault(cut, cut)
 
     def _keys(self, db: int) -> MutableMapping[bytes, int]:
         keys = self._dbs.get(db)

@@ -289,7 +289,13 @@ class Link:
     async def _load(self, redis: Redis) -> None:
         """Reads all schedules into the registry, while announcements go on arriving."""
         self._reload = False
-        self.registry.begin_load()
+        sent = self.clock.reading()
+        (now,) = await run(redis, [(0, (b"TIME",))])
+        if error(now):
+            self.registry.begin_load()
+        else:
+            self._tell(now, sent)
+            self.registry.begin_load(self.clock.now_ms())
         for db in await self._databases(redis):
             try:
                 await self.rulebook.learn(redis, db)
@@ -346,8 +352,7 @@ class Link:
         self.rights.running = not error(known)
         # BUSY and the like pass by themselves, and nothing is missed meanwhile.
         if not error(now) and not error(known):
-            seconds, microseconds = valid(now)
-            self.clock.learn(int(seconds) * 1000 + int(microseconds) // 1000, sent)
+            self._tell(now, sent)
             if not error(events) and self.scripts.traits == traits:
                 self.scripts.suit(traits.notifying(_setting(events)))
             await self._hear_categories(redis)
@@ -357,7 +362,7 @@ class Link:
                 await self._load_scripts(redis)
             self.registry.others(subscribers != [self.keys.channel, 1])
             await self.overdue.look(redis, self.registry.databases(), self.clock.now_ms())
-            self.registry.beat()
+            self.registry.beat(self.clock.now_ms())
             if self._reload or await self._is_bloated(redis):
                 await self._load(redis)
             await self._learn_rules(redis)
@@ -371,6 +376,11 @@ class Link:
                 self.refusals.note(f"to read the rules of database {db}", refusal)
         if self.scripts.traits.field_ttls:
             await self.adopt(redis)
+
+    def _tell(self, now: object, sent: float) -> None:
+        """What TIME has answered to a request of that moment, to the clock."""
+        seconds, microseconds = valid(now)
+        self.clock.learn(int(seconds) * 1000 + int(microseconds) // 1000, sent)
 
     async def _learn_users(self, redis: Redis) -> None:
         """Who may run scripts. Redis logs each refusal of ACL LIST, so one is enough."""
