@@ -216,6 +216,16 @@ def test_the_keyboard_reaches_all_there_is(seen: Visit) -> None:
     page.locator("#latency table tbody tr").first.wait_for()
 
 
+def test_warnings_of_the_doctor_are_shown_with_what_mends_them(
+    browser: Browser, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+    with visit(browser, url(start_proxy(server.url, *FLAGS))) as seen:
+        seen.page.get_by_text("CONFIG SET maxmemory-policy noeviction").wait_for()
+        assert "maxmemory-policy is allkeys-lru" in seen.text("#findings")
+        assert seen.wrongs == []
+
+
 def test_rules_are_shown_in_the_order_in_which_they_count(seen: Visit, watched: Proxy) -> None:
     with Connection(watched.port) as client:
         client.ask("ONEXPIRE", "a*", "XADD", "gone")

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from ttlproxy import __version__
 from ttlproxy.admin import inspector
+from ttlproxy.admin.findings import findings
 from ttlproxy.admin.guard import is_loopback
 from ttlproxy.admin.history import History
 from ttlproxy.admin.inquiry import Inquiry
@@ -27,6 +28,7 @@ from ttlproxy.errors import Unanswered
 
 _EVERY_S: Final = 1.0
 _LATELY_S: Final = 5.0
+_FINDINGS_S: Final = 60.0
 _MOST_DATABASES: Final = 10_000
 _MOST_OFFSET: Final = 10**9
 
@@ -41,6 +43,7 @@ class Watch:
         self._upstream = upstream.shown
         self._survey = Lately(_LATELY_S, lambda: survey(self.inquiry))
         self._slow = Lately(_LATELY_S, lambda: slowest(self.inquiry, subject.script_names()))
+        self._findings = Lately(_FINDINGS_S, lambda: findings(settings, upstream))
         self._rules = Lately(_LATELY_S, lambda: rules(self.inquiry))
         self._history = History()
         self._life = uuid4().hex
@@ -66,7 +69,7 @@ class Watch:
             "survey": self._survey.answer,
             "slow": self._slow.answer,
             "rules": self._rules.answer if self.has_inspector else {},
-            "findings": {},
+            "findings": self._findings.answer,
             "workers": [worker._asdict() for worker in subject.workers()],
             **self._history.since(since if life == self._life else -1),
         }

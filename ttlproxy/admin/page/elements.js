@@ -60,7 +60,7 @@ function duration(seconds) {
     const number = Math.floor(left / length);
     if (number) words.push(`${number} ${unit}`);
     left -= number * length;
-    if (words.length === 2 || (words.length && unit === 'min')) break;
+    if (words.length === 2 || (seconds >= 600 && words.length && unit === 'min')) break;
   }
   return words.join(' ');
 }
