@@ -49,6 +49,7 @@ class Waiter:
     async def turn(self) -> None:
         """Tries. Where there is no reply it goes on trying, and the next has its turn."""
         if self.over:
+            await asyncio.sleep(0)  # it is about to leave the line, and has to be let
             return
         if self._trying is None:
             self._trying = asyncio.create_task(self._try(), name="waiter: attempt")
