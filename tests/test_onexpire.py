@@ -260,3 +260,16 @@ def test_kept_elements_wait_hidden_and_are_taken_once(talk: Talk) -> None:
         TAKE k                                          -> []
         DBSIZE                                          -> 0
     """)
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_keys_with_a_rule_and_without_go_together(talk_one_by_one: Talk) -> None:
+    talk_one_by_one("""
+        ONEXPIRE k:* RPUSH late                         -> OK
+        SADDEX a PX 20 MEMBERS 1 x                      -> 1
+        SADDEX k:1 PX 20 MEMBERS 1 y                    -> 1
+        SADDEX z PX 20 MEMBERS 1 x                      -> 1
+        wait 20
+        EXISTS a k:1 z                                  -> 0
+        LRANGE late 0 -1                                -> ["y"]
+    """)

@@ -243,6 +243,7 @@ def test_ten_thousand_due_at_once_arrive_in_order_a_few_in_each_call(
     dated = [w for score, name in zip(scores, names, strict=True) for w in (score, name)]
     direct.ask("ZADD", KEYS.index(b"k"), *dated)
     direct.ask("ZADD", KEYS.schedule, 1000, "k")
+    client.ask("SADDEX", "other", "PX", 1, "MEMBERS", 1, "m")  # wakes the reaper
     wait_until(lambda: direct.ask("EXISTS", "k") == 0, "all gone")
     assert direct.ask("LRANGE", "late", 0, -1) == names
     assert calls(server.port, "rpush") >= len(names) / 250

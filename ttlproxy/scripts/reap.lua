@@ -15,6 +15,11 @@ local data, index
 -- include index
 -- include finders
 -- include events
+local function passed_us()
+  local clock = redis.call('TIME')
+  return (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
+end
+
 local all = (#KEYS - first_key + 1) / 2
 -- How many elements this call may still hand on, at up to 10 us each.
 local fires_left = 250
@@ -141,11 +146,6 @@ local function reap(number)
   local first = reschedule()
   local ghosts = first and index_size(index) > redis.call(lengths[kind], data)
   return trouble or { removed, first or -1, ghosts and 1 or 0, kind, late, fired, buried }
-end
-
-local function passed_us()
-  local clock = redis.call('TIME')
-  return (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
 end
 
 -- Whether there is time for no further key. The clock costs as much as an element, so it is looked at

@@ -33,9 +33,11 @@ local function carried(text)
 end
 
 local function quoted(text)
-  text = string.gsub(text, '[%z\1-\31"\\\127]', function(char)
-    return string.format('\\u%04x', string.byte(char))
-  end)
+  if string.find(text, '[%z\1-\31"\\]') then
+    text = string.gsub(text, '[%z\1-\31"\\]', function(char)
+      return string.format('\\u%04x', string.byte(char))
+    end)
+  end
   return '"' .. (string.find(text, '[\128-\255]') and carried(text) or text) .. '"'
 end
 

@@ -2,8 +2,9 @@
 -- removed: an element is in its key or at its destination, for everybody and at any time.
 -- include counts
 -- include event
-local PAGE = 50
--- How much more this call may hand on: no call may keep the server long.
+-- Elements that are handed on together. No call may keep the server long, so another page is begun
+-- only while it has had less than half of a call's usual time, and handed on no more bytes than this.
+local PAGE, MOST_US = 50, 3000
 local bytes_left = 1048576
 local rule, kind
 
@@ -75,21 +76,17 @@ local function entry_of(element, value, score)
   }
 end
 
--- Those of the elements that are there, and how many of all have been looked at.
-local function entries_of(elements)
-  local found, seen, values, scores = {}, 0, nil, nil
-  while seen < #elements and bytes_left > 0 do
-    local at = seen % PAGE + 1
-    if at == 1 then
-      local page = { unpack(elements, seen + 1, math.min(seen + PAGE, #elements)) }
-      values, scores = readers[kind](page), index_scores(index, page)
-    end
-    seen = seen + 1
-    if values[at] then
-      found[#found + 1] = entry_of(elements[seen], values[at], scores[at])
+-- Those of the elements that are there; the others are added to `gone`.
+local function entries_of(elements, gone)
+  local found, values, scores = {}, readers[kind](elements), index_scores(index, elements)
+  for i, element in ipairs(elements) do
+    if values[i] then
+      found[#found + 1] = entry_of(element, values[i], scores[i])
+    else
+      gone[#gone + 1] = element
     end
   end
-  return found, seen
+  return found
 end
 
 local function described(entry)
@@ -244,8 +241,8 @@ end
 
 -- Hands entries on; adds those that were to `gone`.
 local function hand_on(dest, entries, gone, count)
-  local done, trouble = 0, entries[1] and misfit(dest)
-  if entries[1] and not trouble then
+  local done, trouble = 0, nil
+  if entries[1] then
     done, trouble = handlers[rule.verb](dest, entries)
   end
   for i = 1, done do
@@ -266,34 +263,40 @@ local function forget(entry)
   redis.pcall('ZREM', COUNTS, count_name(index, entry.element))
 end
 
+-- Of one page: how many were handed on, how many of those too often, and what Redis refuses.
+local function fire_page(elements, gone)
+  local again, spent = sorted(entries_of(elements, gone))
+  local trouble = again[1] and misfit(rule.dest) or spent[1] and misfit(rule.rest)
+  if trouble then
+    return 0, 0, trouble
+  end
+  local done, buried
+  done, trouble = hand_on(rule.dest, again, gone, count_one)
+  if trouble then
+    return done, 0, trouble
+  end
+  buried, trouble = hand_on(rule.rest, spent, gone, forget)
+  return done + buried, buried, trouble
+end
+
 -- Gives the elements that may be removed now, what Redis refuses, and how many were handed on, and how
 -- many of those too often.
 function fire(type_, due, number)
   rule, kind = says(number), type_
-  local entries, seen = entries_of(due)
-  fires_left = fires_left - seen
-  local gone, there = {}, {}
-  for _, entry in ipairs(entries) do
-    there[entry.element] = true
-  end
-  for i = 1, seen do
-    if not there[due[i]] then
-      gone[#gone + 1] = due[i]
+  local gone, fired, buried, trouble, at = {}, 0, 0, forbidden(), 1
+  -- Of a list all at once, for each page takes a walk along it.
+  local size = kind == 'list' and #due or PAGE
+  while at <= #due and not trouble and fires_left > 0 do
+    local page, done, spent = { unpack(due, at, math.min(at + size - 1, #due)) }, 0, 0
+    done, spent, trouble = fire_page(page, gone)
+    fired, buried, at = fired + done, buried + spent, at + size
+    fires_left = fires_left - #page
+    if bytes_left <= 0 or passed_us() > MOST_US then
+      fires_left = 0
     end
-  end
-  local again, spent = sorted(entries)
-  local trouble = forbidden() or again[1] and misfit(rule.dest) or spent[1] and misfit(rule.rest)
-  if trouble then
-    return gone, trouble, 0, 0
-  end
-  local done, buried
-  done, trouble = hand_on(rule.dest, again, gone, count_one)
-  buried = 0
-  if not trouble then
-    buried, trouble = hand_on(rule.rest, spent, gone, forget)
   end
   if rule.most > 0 then
     count_tidy(now)
   end
-  return gone, trouble, done + buried, buried
+  return gone, trouble, fired, buried
 end
