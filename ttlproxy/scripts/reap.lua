@@ -75,7 +75,7 @@ local removers = {
   zset = by('ZREM'),
   list = remove_from_list,
 }
-local lengths = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN' }
+-- include lengths
 
 -- Redis says hexpired of fields that are there, and of no others.
 local function tell(kind, due)
