@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -149,3 +150,16 @@ def test_ioredis_in_its_ordinary_use(ioredis: Path, proxy: Proxy) -> None:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_bullmq_delivers_delayed_jobs(ioredis: Path, proxy: Proxy) -> None:
+    done = subprocess.run(
+        ["node", "delayed.mjs", "bullmq", str(proxy.port), "20", "100"],
+        cwd=ioredis,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) == 20

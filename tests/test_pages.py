@@ -1,4 +1,4 @@
-"""docs/recipes.md does what it says: its blocks are typed into redis-cli, Python and ioredis."""
+"""The pages of docs/ do what they say: each block is typed into redis-cli, Python or ioredis."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ import pytest
 from tests.require import absent
 from tests.servers import Proxy
 
-PAGE: Final = Path(__file__).parents[1] / "docs" / "recipes.md"
+PAGES: Final = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 _SECTION: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # redis-cli says how long a command took, if that was half a second or more.
 _TOOK: Final = re.compile(r"^\(\d+\.\d\ds\)\n", re.MULTILINE)
-# Where the page says that clients connect.
+# Where the pages say that clients connect.
 _PORT: Final = re.compile(r"\b6380\b")
 _LIKE: Final = doctest.ELLIPSIS | doctest.REPORT_NDIFF
 
 
 def _sections() -> list[tuple[str, str, str]]:
-    """(heading, language, all its blocks of that language) for each."""
-    _, *parts = _SECTION.split(PAGE.read_text())
+    """(heading, language, all its blocks of that language) for each section of a page."""
     found: dict[tuple[str, str], str] = {}
-    for heading, text in zip(parts[::2], parts[1::2], strict=True):
-        for language, block in _BLOCK.findall(text):
-            found[heading, language] = found.get((heading, language), "") + block
+    for page in PAGES:
+        _, *parts = _SECTION.split(page.read_text())
+        for heading, text in zip(parts[::2], parts[1::2], strict=True):
+            for language, block in _BLOCK.findall(text):
+                found[heading, language] = found.get((heading, language), "") + block
     return [(heading, language, blocks) for (heading, language), blocks in found.items()]
 
 
@@ -61,7 +62,7 @@ def _compare(typed: str, shown: str, printed: str) -> None:
 
 
 def _run_python(session: str, proxy: Proxy, folder: Path) -> None:
-    examples = doctest.DocTestParser().get_doctest(session, {}, PAGE.name, str(PAGE), 0)
+    examples = doctest.DocTestParser().get_doctest(session, {}, "docs", None, 0)
     said: list[str] = []
     failed, tried = doctest.DocTestRunner(optionflags=_LIKE).run(examples, out=said.append)
     assert tried
@@ -95,7 +96,9 @@ def test_a_recipe_does_what_the_page_shows(
     _RUNNERS[language](_PORT.sub(str(proxy.port), session), proxy, folder)
 
 
-def test_every_heading_of_the_list_is_a_section() -> None:
-    listed = re.findall(r"^- \[.+\]\(#(.+)\)$", PAGE.read_text(), re.MULTILINE)
-    headings = [re.sub(r"[^\w -]", "", each).lower() for each in _SECTION.findall(PAGE.read_text())]
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_heading_of_the_list_is_a_section(page: Path) -> None:
+    text = page.read_text()
+    listed = re.findall(r"^- \[.+\]\(#(.+)\)$", text, re.MULTILINE)
+    headings = [re.sub(r"[^\w -]", "", each).lower() for each in _SECTION.findall(text)]
     assert listed == [heading.replace(" ", "-") for heading in headings]
