@@ -34,7 +34,7 @@ ILLS = (
         ("CONFIG SET maxmemory 100mb", "CONFIG SET maxmemory-policy volatile-ttl"),
         "maxmemory 104857600",
     ),
-    Ill("memory", "warning", ("CONFIG SET maxmemory 1000000",), "of 1000000 bytes"),
+    Ill("memory", "warning", ("CONFIG SET maxmemory 100000",), "of 100000 bytes"),
     Ill("clients", "warning", ("CONFIG SET maxclients 1",), "of 1 connections"),
     Ill("script-limit", "warning", ("CONFIG SET lua-time-limit 20",), "is 20 ms"),
     Ill("events", "info", ("CONFIG SET notify-keyspace-events Kh",), "is ", cured=False),
@@ -79,7 +79,7 @@ def test_nothing_above_info_is_found_of_a_healthy_server(
     proxy = start_proxy(server.url)
     with closing(Client(proxy.port)) as app, closing(Client(proxy.port, 3)) as elsewhere:
         for client in (app, elsewhere):
-            client.ask("HSETEX", "h", "EX", 100, "FIELDS", 2, "a", 1, "b", 2)
+            client.ask("HSETEX", "h", "MAXLEN", 9, "EX", 100, "FIELDS", 2, "a", 1, "b", 2)
             client.ask("SADDEX", "s", 100, "a", "b")
             client.ask("ZADDEX", "z", 100, 1, "a")
             client.ask("RPUSHEX", "{tag}l", 100, "a", "b")

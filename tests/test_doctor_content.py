@@ -18,7 +18,7 @@ from ttlproxy.keys import Keys
 FUTURE_MS = 4102444800000
 INDEX = Keys().index(b"k")
 TYPES = {
-    "hash": ("HSETEX k EX 1000 FIELDS 2 a 1 b 2", "HDEL k a"),
+    "hash": ("HSETEX k MAXLEN 9 EX 1000 FIELDS 2 a 1 b 2", "HDEL k a"),
     "set": ("SADDEX k 1000 a b", "SREM k a"),
     "zset": ("ZADDEX k 1000 1 a 2 b", "ZREM k a"),
     "list": ("RPUSHEX k 1000 a b", "LREM k 0 a"),

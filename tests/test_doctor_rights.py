@@ -10,15 +10,24 @@ from tests.conftest import StartProxy, StartServer
 from tests.doctor import above_info, examine, of
 from tests.processes import wait_until
 from tests.redis_client import Client
-from tests.servers import Server
+from tests.servers import Server, release
 from ttlproxy.doctor.rights import rules
 from ttlproxy.keys import Keys
 
 
 def _user(server: Server, *more: str) -> str:
-    """The URL of a proxy's user with the rights that the README lists, and these rules on top."""
+    """The URL of a proxy's user with the rights of the README, and these rules on top."""
     with closing(Client(server.port)) as direct:
-        words = ("ACL", "SETUSER", "proxy", "reset", "on", ">word", *rules(), *more)
+        words = (
+            "ACL",
+            "SETUSER",
+            "proxy",
+            "reset",
+            "on",
+            ">word",
+            *rules(release(server.name)),
+            *more,
+        )
         assert direct.ask(*words) == b"OK"
     return f"redis://proxy:word@127.0.0.1:{server.port}"
 
@@ -34,7 +43,7 @@ def test_the_listed_rights_are_enough(start_server: StartServer, start_proxy: St
         direct.ask("ACL", "LOG", "RESET")
         proxy = start_proxy(url)
         with closing(Client(proxy.port)) as app:
-            for add in ("HSETEX h PX 10 FIELDS 1 a 1", "SADDEX s PX 10 MEMBERS 1 a"):
+            for add in ("HSETEX h MAXLEN 9 PX 10 FIELDS 1 a 1", "SADDEX s PX 10 MEMBERS 1 a"):
                 assert app.ask(*add.split()) == 1
             app.ask("RPUSHEX", "l", "PX", 10, "ELEMENTS", 1, "a")
             app.ask("ZADDEX", "z", "PX", 10, "MEMBERS", 1, 1, "a")

@@ -17,7 +17,8 @@ from ttlproxy.keys import Keys
 from ttlproxy.link import run
 from ttlproxy.scripts import Scripts
 
-_SCRIPTS = ("reap", "sweep", "lease_take", "lease_drop", "key_examine")
+_SCRIPTS = ("reap", "sweep", "lease_take", "lease_drop")
+_DOCTORS = ("key_examine",)
 _WORD = re.compile(rb"'([A-Z]{3,})'")
 _CALLED = re.compile(rb"(?:call|try)\('([A-Z]+)'")
 _KEYS = re.compile(r"\bkeys?\b")
@@ -99,19 +100,20 @@ def _fires(keys: Keys) -> Iterator[tuple[bytes, ...]]:
     yield b"SPUBLISH", keys.channel, b""
 
 
-def scripted() -> list[bytes]:
-    """The commands of Redis that the link's scripts call."""
+def scripted(names: Iterable[str] = (*_SCRIPTS, *_DOCTORS)) -> list[bytes]:
+    """The commands of Redis that scripts call, those of the link and the doctor's."""
     scripts = Scripts(b"")
     called = {name for script in scripts.values() for name in _CALLED.findall(script.text)}
-    named = {word for name in _SCRIPTS for word in _WORD.findall(scripts[name].text)}
+    named = {word for name in names for word in _WORD.findall(scripts[name].text)}
     return sorted(called & named)
 
 
-def rules() -> list[str]:
+def rules(version: tuple[int, ...] = (6, 2)) -> list[str]:
     """What a user of the proxy's own needs, as ACL SETUSER takes it; and what the doctor does."""
+    later = {rule for rule, since in _SINCE.items() if since > version}
     own = {right.rule for right in _rights(Keys(b""))}
     theirs = {f"+{name.decode().lower()}" for name in scripted()}
-    return ["~*", "&*", *sorted((own | theirs) - _SINCE.keys()), "+multi", "+discard"]
+    return ["~*", "&*", *sorted((own | theirs) - later), "+multi", "+discard"]
 
 
 async def rights(patient: Patient) -> list[Finding]:
@@ -134,6 +136,7 @@ async def rights(patient: Patient) -> list[Finding]:
 
 
 def _of_scripts(patient: Patient) -> Iterator[Right]:
+    looked = {*scripted()} - {*scripted(_SCRIPTS)}
     for name in scripted():
         if name == b"PUBLISH":
             continue  # a script goes on without it
@@ -141,7 +144,10 @@ def _of_scripts(patient: Patient) -> Iterator[Right]:
             abs(patient.commands[name.decode()].arity) if name.decode() in patient.commands else 4
         )
         words = (name, *[patient.keys.schedule] * (arity - 1))
-        yield Right(words, ERROR, "Scripts of the proxy fail, and nothing is reaped.")
+        if name in looked:
+            yield Right(words, INFO, "The doctor cannot look at deadlines.")
+        else:
+            yield Right(words, ERROR, "Scripts of the proxy fail, and nothing is reaped.")
 
 
 def _of_names(patient: Patient) -> Iterator[Right]:

@@ -151,7 +151,7 @@ async def memory(patient: Patient) -> list[Finding]:
             WARNING,
             f"{used} of {limit} bytes are used",
             "A full server refuses to take elements and deadlines; what is due still goes.",
-            f"CONFIG SET maxmemory {limit * 2}",
+            f"CONFIG SET maxmemory {used * 2}",
         )
     ]
 

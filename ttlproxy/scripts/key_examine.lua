@@ -20,7 +20,7 @@ if place == 'zset' then
     end
   end
 end
-if field_ttls and kind == 'hash' and first then
+if field_ttls and kind == 'hash' and first and tonumber(count) > 0 then
   local fields = redis.call('HRANDFIELD', data, count)
   for _, at in ipairs(redis.call('HPEXPIRETIME', data, 'FIELDS', #fields, unpack(fields))) do
     native = at > 0 and 1 or native
