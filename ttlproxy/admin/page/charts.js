@@ -124,7 +124,7 @@ class LineChart {
   }
 
   times() {
-    const step = this.seconds > 150 ? 60 : this.seconds > 75 ? 30 : 15;
+    const step = this.seconds > 90 ? 60 : 15;
     const texts = [];
     for (let back = step; this.x(back) > LEFT + 12; back += step) {
       texts.push(draw('text', { class: 'axis', x: this.x(back), y: HEIGHT - 3, 'text-anchor': 'middle' }, `−${duration(back)}`));
