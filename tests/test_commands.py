@@ -12,6 +12,7 @@ import pytest
 from tests.asked import received
 from tests.containers import AnyServer
 from tests.raw import Connection
+from tests.shown import shown
 from ttlproxy.caller import _ROLES
 from ttlproxy.commands import Native, Rules
 from ttlproxy.commands.positions import FIRST
@@ -28,23 +29,14 @@ def _shown(reply: bytes) -> str:
     """A reply as redis-cli shows it on a terminal."""
     reader = hiredis.Reader()
     reader.feed(reply)
-    return _lines(reader.gets())
+    return shown(reader.gets())
 
 
-def _lines(value: object) -> str:
-    if isinstance(value, list):
-        lines = [f"{number}) {_lines(each)}" for number, each in enumerate(value, 1)]
-        return "\n".join(line.replace("\n", "\n   ") for line in lines)
-    if isinstance(value, bytes):
-        return f'"{value.decode()}"'
-    return "(nil)" if value is None else f"(integer) {value}"
-
-
-def _as_told(shown: str) -> str:
+def _as_told(text: str) -> str:
     """As an example has it: it is the year 2026, and of a number of ms that are left none has
     gone by."""
-    shown = re.sub(r"\b1\d{12}$", "1767225600000", shown, flags=re.MULTILINE)
-    return re.sub(r"\b\d*9\d{4}$", _hundreds, shown, flags=re.MULTILINE)
+    text = re.sub(r"\b1\d{12}$", "1767225600000", text, flags=re.MULTILINE)
+    return re.sub(r"\b\d*9\d{4}$", _hundreds, text, flags=re.MULTILINE)
 
 
 def _hundreds(found: re.Match[str]) -> str:
@@ -55,8 +47,8 @@ def _hundreds(found: re.Match[str]) -> str:
 def test_the_example_of_a_command_answers_as_it_says(app: Connection, virtual: Virtual) -> None:
     assert any(line.split()[0] == virtual.name for line, _ in virtual.example)
     for line, reply in virtual.example:
-        shown = _shown(app.ask(*shlex.split(line)))
-        assert reply in (shown, _as_told(shown)), line
+        text = _shown(app.ask(*shlex.split(line)))
+        assert reply in (text, _as_told(text)), line
 
 
 @pytest.mark.parametrize("virtual", VIRTUALS.values(), ids=lambda virtual: virtual.name)

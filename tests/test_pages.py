@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,14 +13,17 @@ from typing import Final
 
 import pytest
 
+from tests.redis_client import Client
 from tests.require import absent
 from tests.servers import Proxy
+from tests.shown import shown
 
 PAGES: Final = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 _SECTION: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # redis-cli says how long a command took, if that was half a second or more.
 _TOOK: Final = re.compile(r"^\(\d+\.\d\ds\)\n", re.MULTILINE)
+_QUOTE: Final = re.compile(r'["\\]')
 # Where the pages say that clients connect.
 _PORT: Final = re.compile(r"\b6380\b")
 _LIKE: Final = doctest.ELLIPSIS | doctest.REPORT_NDIFF
@@ -44,21 +48,35 @@ def _run(command: list[str], typed: str, folder: Path) -> str:
     return done.stdout
 
 
+def _lines(session: str) -> list[tuple[str, str]]:
+    """What is typed, and what is shown then."""
+    parts = session.removeprefix("> ").split("\n> ")
+    return [(typed, reply) for typed, _, reply in (part.partition("\n") for part in parts)]
+
+
 def _type_into_redis_cli(session: str, proxy: Proxy, folder: Path) -> None:
     binary = shutil.which("redis-cli")
     if binary is None:
         absent("redis-cli", "no redis-cli here")
-    lines = session.splitlines(keepends=True)
-    typed = "".join(line.removeprefix("> ") for line in lines if line.startswith("> "))
-    shown = "".join(line for line in lines if not line.startswith("> "))
+    typed = "".join(f"{line}\n" for line, _ in _lines(session))
+    told = "".join(f"{reply.rstrip()}\n" for _, reply in _lines(session))
     printed = _run([binary, "--no-raw", "-p", str(proxy.port)], typed, folder)
-    _compare(typed, shown, _TOOK.sub("", printed))
+    _compare(typed, told, _TOOK.sub("", printed))
 
 
-def _compare(typed: str, shown: str, printed: str) -> None:
+def _ask_with_redis_py(session: str, proxy: Proxy, folder: Path) -> None:
+    """The same lines; strings and statuses, which it gives alike, are compared without quotes."""
+    client = Client(proxy.port)
+    for line, reply in _lines(session):
+        printed = shown(client.ask(*shlex.split(line)))
+        _compare(line, *(" ".join(_QUOTE.sub("", text).split()) for text in (reply, printed)))
+    client.close()
+
+
+def _compare(typed: str, told: str, printed: str) -> None:
     checker = doctest.OutputChecker()
-    if not checker.check_output(shown, printed, _LIKE):
-        pytest.fail(checker.output_difference(doctest.Example(typed, shown), printed, _LIKE))
+    if not checker.check_output(told, printed, _LIKE):
+        pytest.fail(checker.output_difference(doctest.Example(typed, told), printed, _LIKE))
 
 
 def _run_python(session: str, proxy: Proxy, folder: Path) -> None:
@@ -75,25 +93,31 @@ def _run_node(session: str, proxy: Proxy, folder: Path) -> None:
     _run(["node", str(script)], "", folder)
 
 
-_RUNNERS: Final[dict[str, Callable[[str, Proxy, Path], None]]] = {
-    "redis": _type_into_redis_cli,
-    "python": _run_python,
-    "js": _run_node,
+_RUNNERS: Final[dict[str, tuple[Callable[[str, Proxy, Path], None], ...]]] = {
+    "redis": (_type_into_redis_cli, _ask_with_redis_py),
+    "python": (_run_python,),
+    "js": (_run_node,),
 }
 
 
 @pytest.mark.parametrize(
-    ("language", "session"),
+    ("language", "run", "session"),
     [
-        pytest.param(language, session, id=f"{heading}-{language}".replace(" ", "-"))
+        pytest.param(language, run, session, id=f"{heading}{run.__name__}".replace(" ", "-"))
         for heading, language, session in _sections()
+        for run in _RUNNERS[language]
     ],
 )
-def test_a_recipe_does_what_the_page_shows(
-    language: str, session: str, proxy: Proxy, tmp_path: Path, request: pytest.FixtureRequest
+def test_a_page_does_what_it_shows(
+    language: str,
+    run: Callable[[str, Proxy, Path], None],
+    session: str,
+    proxy: Proxy,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     folder = request.getfixturevalue("ioredis") if language == "js" else tmp_path
-    _RUNNERS[language](_PORT.sub(str(proxy.port), session), proxy, folder)
+    run(_PORT.sub(str(proxy.port), session), proxy, folder)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,0 +1,13 @@
+"""Replies as redis-cli shows them on a terminal. Knows no connection."""
+
+from __future__ import annotations
+
+
+def shown(value: object) -> str:
+    """A reply as hiredis reads it; a status is shown as if it were a string."""
+    if isinstance(value, list):
+        lines = [f"{number}) {shown(each)}" for number, each in enumerate(value, 1)]
+        return "\n".join(line.replace("\n", "\n   ") for line in lines) or "(empty array)"
+    if isinstance(value, bytes):
+        return f'"{value.decode()}"'
+    return "(nil)" if value is None else f"(integer) {value}"
