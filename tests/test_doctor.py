@@ -47,6 +47,7 @@ ILLS = (
     Ill(
         "overdue", "warning", ("ZADD __ttl:schedule 1000 gone",), "1 keys are overdue", cured=False
     ),
+    Ill("overdue", "warning", ("ZADD __ttl:schedule 0.5 gone",), "1 keys are overdue", cured=False),
 )
 
 

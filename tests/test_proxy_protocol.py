@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import StartProxy
+from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.loops import both_loops
 from tests.processes import free_port, wait_until
@@ -155,6 +155,15 @@ def test_who_sends_no_header_is_closed(behind: Proxy) -> None:
         client.half_close()
         assert client.read_to_end() == b""
     wait_until(lambda: behind.stderr.count("a connection is closed: ") == 3, "three lines")
+
+
+def test_who_never_sends_a_header_is_closed_and_it_is_said_why(
+    start_proxy: StartProxy, start_server: StartServer
+) -> None:
+    proxy = start_proxy(start_server().url, *AT_DEBUG)
+    with Connection(proxy.port) as client:
+        assert client.read_to_end() == b""
+    wait_until(lambda: "closed: its PROXY header does not come" in proxy.stderr, "why")
 
 
 def test_who_is_in_the_middle_of_a_header_does_not_keep_the_proxy_from_ending(

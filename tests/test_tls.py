@@ -203,6 +203,34 @@ def test_a_client_s_certificate_may_be_left_out_where_it_is_optional(
         connect(proxy, shown=Authority(tmp_path / "other").issue("client")).ask("PING")
 
 
+def _names(authority: Authority, folder: Path, *names: str) -> Path:
+    """A folder for --tls-names."""
+    found = folder / "names"
+    found.mkdir()
+    for name in names:
+        for path in authority.issue(name, into="issued"):
+            path.rename(found / f"{name.replace('*', '_')}{path.suffix}")
+    return found
+
+
+def test_clients_show_certificates_by_whatever_name_they_ask(
+    start_proxy: StartProxy,
+    server: AnyServer,
+    flags: list[str],
+    connect: Connect,
+    authority: Authority,
+    tmp_path: Path,
+) -> None:
+    names = _names(authority, tmp_path, "cache.example.org")
+    by_certificate = ("--tls-ca", str(authority.file), "--tls-auth-clients", "yes")
+    proxy = start_proxy(server.url, *flags, *by_certificate, "--tls-names", str(names))
+    shown = authority.issue("client")
+    for name in ("localhost", "cache.example.org"):
+        assert connect(proxy, name, shown).ask("PING") == b"+PONG\r\n"
+        with pytest.raises((ssl.SSLError, EOFError, ConnectionResetError)):
+            connect(proxy, name).ask("PING")
+
+
 @both_loops
 def test_each_server_name_has_its_certificate(
     start_proxy: StartProxy,
@@ -212,12 +240,8 @@ def test_each_server_name_has_its_certificate(
     authority: Authority,
     tmp_path: Path,
 ) -> None:
-    for name in ("cache.example.org", "*.example.net"):
-        cert, key = authority.issue(name, into="issued")
-        for path in (cert, key):
-            (tmp_path / "names").mkdir(exist_ok=True)
-            path.rename(tmp_path / "names" / f"{name.replace('*', '_')}{path.suffix}")
-    proxy = start_proxy(server.url, *flags, "--tls-names", str(tmp_path / "names"))
+    names = _names(authority, tmp_path, "cache.example.org", "*.example.net")
+    proxy = start_proxy(server.url, *flags, "--tls-names", str(names))
     for name in ("localhost", "cache.example.org", "CACHE.example.org", "a.example.net"):
         assert connect(proxy, name).ask("PING") == b"+PONG\r\n"
     for name in ("example.net", "elsewhere.org"):

@@ -51,7 +51,7 @@ class Admission:
                 source = await _source(client)
             await loop.connect_accepted_socket(lambda: self._protocol(source), client)
         except (OSError, EOFError, Malformed) as trouble:
-            log.info("a connection is closed: %s", trouble or "its PROXY header does not come")
+            log.info("a connection is closed: %s", str(trouble) or "its PROXY header does not come")
             client.close()
             self._lost()
         except asyncio.CancelledError:

@@ -9,6 +9,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.doctor.patient import Patient
 from ttlproxy.doctor.server import PROBE
+from ttlproxy.link import whole_ms
 from ttlproxy.scripts import Scripts
 
 _LATE_MS = 5000
@@ -46,7 +47,7 @@ async def overdue(patient: Patient) -> list[Finding]:
             b"ZRANGEBYSCORE", *words, b"WITHSCORES", b"LIMIT", 0, _MANY, db=db
         )
         late += len(heads) // 2
-        oldest_ms = min([int(head) for head in heads[1:2]] + [oldest_ms or now_ms])
+        oldest_ms = min([*map(whole_ms, heads[1:2]), now_ms if oldest_ms is None else oldest_ms])
     if oldest_ms is None or not late:
         return [Finding("overdue", OK, "no key is overdue")]
     what = f"{late} keys are overdue, one for {(now_ms - oldest_ms) / 1000:.0f} s"

@@ -102,6 +102,8 @@ def of_clients(settings: Settings) -> ssl.SSLContext:
         if path.suffix == ".crt":
             others[path.stem.lower()] = other = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             _load(other, path, path.with_suffix(".key"))
+            if settings.tls_ca is not None:  # OpenSSL looks for it in the context chosen by name
+                other.load_verify_locations(settings.tls_ca)
     if others:
         context.sni_callback = _chooser(others)
     return context
