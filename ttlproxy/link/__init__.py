@@ -8,7 +8,8 @@ together and starts anew when any of it is lost.
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
-from ttlproxy.link.link import DUE, LAYOUT, Link
+from ttlproxy.link.fitness import LAYOUT
+from ttlproxy.link.link import DUE, Link
 from ttlproxy.link.pipeline import everywhere, run, valid
 from ttlproxy.link.reaps import TOGETHER
 from ttlproxy.link.refusals import passes, reason

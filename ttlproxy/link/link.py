@@ -13,11 +13,10 @@ from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Rules, grants, natives
-from ttlproxy.commands.dialects import valkey
-from ttlproxy.commands.spec import Plan
 from ttlproxy.config import Settings, Upstream
-from ttlproxy.errors import ReapRefused, UnfitUpstream, UpstreamError
+from ttlproxy.errors import ReapRefused, UpstreamError
 from ttlproxy.keys import Keys
+from ttlproxy.link import fitness
 from ttlproxy.link.adoption import Adopt
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
@@ -41,30 +40,13 @@ from ttlproxy.tasks import run_together
 
 log = logging.getLogger(__name__)
 
-# How the index and the schedule are laid out; a proxy that meets a newer one does not start.
-LAYOUT = 1
-
 _BEAT_S = 1.0
 _BACKOFF = Backoff(cap=2.0, base=0.05)
 _PAGE = 1000
 # Due keys that are looked up at a time.
 DUE = 4096
-_OLDEST = (6, 2)
-_SUBKEY_EVENTS = (8, 8)
 _HASH_DEADLINES = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
 _EVENTS = (b"CONFIG", b"GET", b"notify-keyspace-events")
-_TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
-    (
-        "io-threads",
-        lambda value: value not in ("", "1"),
-        "a deadline set through another proxy may be seen late",
-    ),
-    (
-        "maxmemory-policy",
-        lambda value: value.startswith(("allkeys", "volatile")),
-        "it may evict deadlines and leave their elements",
-    ),
-)
 
 
 class Link:
@@ -242,14 +224,9 @@ class Link:
         self._sees_users = True
         self._heard_at = None
         server = await redis.info("server")
-        _check(server, await redis.info("cluster"))
-        layout = await redis.get(self.keys.layout)
-        if layout is not None and int(layout) > LAYOUT:
-            raise UnfitUpstream(
-                f"the keys under {self.keys.prefix.decode()} have layout {int(layout)},"
-                f" and this ttlproxy knows {LAYOUT}: upgrade it"
-            )
-        await self._say_what_to_expect(redis)
+        fitness.check_server(server, await redis.info("cluster"))
+        fitness.check_layout(self.keys.prefix, await redis.get(self.keys.layout))
+        await fitness.warn(redis)
         try:
             (commands,) = await run(redis, [(0, (b"COMMAND",))])
             found = list(natives(valid(commands)))
@@ -257,27 +234,17 @@ class Link:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             found = []
         self._hears = bool(found)
-        self.rules = Rules(found, self._heard, _forms(server))
+        self.rules = Rules(found, self._heard, fitness.forms(server))
         self.rights.suit(grants(found, "ACL", "CAT"))
         (events,) = await run(redis, [(0, _EVENTS)])
         names = {native.name for native in found}
         traits = Traits(
             names >= _HASH_DEADLINES,
-            _version(server) >= _SUBKEY_EVENTS,
+            fitness.has_subkey_events(server),
             counting=self.scripts.traits.counting,
         )
         self.scripts.suit(traits.notifying(_setting(events)))
         await self._load_scripts(redis)
-
-    async def _say_what_to_expect(self, redis: Redis) -> None:
-        """Settings of the server under which a promise does not hold."""
-        for name, is_bad, why in _TROUBLESOME:
-            try:
-                value = (await redis.config_get(name)).get(name) or ""
-            except ResponseError:
-                return  # CONFIG is not for us, or not there
-            if is_bad(value):
-                log.warning("Redis has %s %s: %s", name, value, why)
 
     async def _load_scripts(self, redis: Redis) -> None:
         traits, flushes = self.scripts.traits, self.scripts.flushes
@@ -448,26 +415,8 @@ async def _raise_when(lost: asyncio.Event) -> None:
     raise UpstreamError("the push connection was lost")
 
 
-def _version(server: Mapping[str, Any]) -> tuple[int, ...]:
-    return tuple(int(part) for part in str(server.get("redis_version", "0")).split(".")[:2])
-
-
-def _forms(server: Mapping[str, Any]) -> Mapping[str, Plan]:
-    """How it takes the commands of ours that it has itself."""
-    return valkey.FORMS if server.get("server_name") == "valkey" else {}
-
-
 def _setting(reply: object) -> str:
     """The value in a CONFIG GET's reply; empty where CONFIG is not for us, or not there."""
     if isinstance(reply, dict):
         reply = [word for pair in reply.items() for word in pair]
     return reply[1].decode() if isinstance(reply, list) and len(reply) > 1 else ""
-
-
-def _check(server: Mapping[str, Any], cluster: Mapping[str, Any]) -> None:
-    """Raises UnfitUpstream for a server that scripts and announcements cannot work on."""
-    if _version(server) < _OLDEST:
-        version = server.get("redis_version", "?")
-        raise UnfitUpstream(f"Redis {version} is too old: 6.2 is the oldest that is served")
-    if cluster.get("cluster_enabled"):
-        raise UnfitUpstream("Redis Cluster is not supported")

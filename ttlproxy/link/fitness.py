@@ -1,0 +1,78 @@
+"""What kind of server the link has met, by what it says of itself, and whether it can be served."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.commands.dialects import valkey
+from ttlproxy.commands.spec import Plan
+from ttlproxy.errors import UnfitUpstream
+
+log = logging.getLogger(__name__)
+
+Said = Mapping[str, Any]
+"""A section of INFO."""
+
+# How the index and the schedule are laid out; a proxy that meets a newer one does not start.
+LAYOUT = 1
+_OLDEST = (6, 2)
+_SUBKEY_EVENTS = (8, 8)
+_TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
+    (
+        "io-threads",
+        lambda value: value not in ("", "1"),
+        "a deadline set through another proxy may be seen late",
+    ),
+    (
+        "maxmemory-policy",
+        lambda value: value.startswith(("allkeys", "volatile")),
+        "it may evict deadlines and leave their elements",
+    ),
+)
+
+
+def check_server(server: Said, cluster: Said) -> None:
+    """Raises UnfitUpstream for a server that scripts and announcements cannot work on."""
+    if _version(server) < _OLDEST:
+        version = server.get("redis_version", "?")
+        raise UnfitUpstream(f"Redis {version} is too old: 6.2 is the oldest that is served")
+    if cluster.get("cluster_enabled"):
+        raise UnfitUpstream("Redis Cluster is not supported")
+
+
+def check_layout(prefix: bytes, layout: bytes | str | None) -> None:
+    """Raises UnfitUpstream for keys that a later ttlproxy has left."""
+    if layout is not None and int(layout) > LAYOUT:
+        raise UnfitUpstream(
+            f"the keys under {prefix.decode()} have layout {int(layout)},"
+            f" and this ttlproxy knows {LAYOUT}: upgrade it"
+        )
+
+
+async def warn(redis: Redis) -> None:
+    """Logs the settings under which a promise does not hold."""
+    for name, is_bad, why in _TROUBLESOME:
+        try:
+            value = (await redis.config_get(name)).get(name) or ""
+        except ResponseError:
+            return  # CONFIG is not for us, or not there
+        if is_bad(value):
+            log.warning("Redis has %s %s: %s", name, value, why)
+
+
+def has_subkey_events(server: Said) -> bool:
+    return _version(server) >= _SUBKEY_EVENTS
+
+
+def forms(server: Said) -> Mapping[str, Plan]:
+    """How it takes the commands of ours that it has itself."""
+    return valkey.FORMS if server.get("server_name") == "valkey" else {}
+
+
+def _version(server: Said) -> tuple[int, ...]:
+    return tuple(int(part) for part in str(server.get("redis_version", "0")).split(".")[:2])
