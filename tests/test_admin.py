@@ -120,6 +120,20 @@ def test_http_is_spoken_as_it_should_be(admin: Pages) -> None:
     assert admin.get("/livez").headers["Server"] == "ttlproxy"
 
 
+def test_what_is_no_http_leaves_no_trace_in_the_log(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(start_server().url, *FLAGS)
+    admin = pages(proxy)
+    assert isinstance(admin.where, int)
+    for sent in (b"GET / HTTP/x\r\n\r\n", b"GET /?\xff HTTP/1.1\r\n\r\n", command("PING")):
+        with Connection(admin.where) as client:
+            client.send(sent)
+            assert client.read_to_end().startswith(b"HTTP/1.0 400 ")
+    assert admin.get("/livez").status == 200
+    assert "Error" not in proxy.stderr
+
+
 def test_pages_on_a_unix_socket(
     start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
 ) -> None:

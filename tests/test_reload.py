@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.asked import until_blocked
 from tests.conftest import StartProxy, StartServer
 from tests.processes import wait_until
 from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.servers import Proxy, Server
 
 
 @pytest.fixture
@@ -102,3 +103,29 @@ def test_a_password_that_was_changed_in_its_file_is_used(
         client.ask("HSET", "h", "a", 1, "b", 2)
         client.ask("HPEXPIREFIELD", "h", "a", 1)
         wait_until(lambda: client.ask("HLEN", "h") == b":1\r\n", "the field gone")
+
+
+def _budget_of_a_reap(server: Server, client: Connection) -> int:
+    """What the reap script is told of the time that it may take, in us, when a field is due."""
+    with Connection(server.port) as monitor:
+        monitor.ask("MONITOR")
+        client.ask("HSET", "h", "a", 1, "b", 2)
+        client.ask("HPEXPIREFIELD", "h", "a", 1)
+        while True:
+            name, *words = re.findall(rb'"((?:[^"\\]|\\.)*)"', monitor.read())
+            if name.lower() == b"evalsha" and words[2:4] == [b"__ttl:schedule", b"__ttl:rules"]:
+                _, _, budget, *_ = words[2 + int(words[1]) :]
+                return int(budget)
+
+
+def test_the_time_that_a_reap_may_take_changes_at_once(
+    start_server: StartServer, start_proxy: StartProxy, file: Path
+) -> None:
+    file.write_text("reap_budget_ms = 5\n")
+    server = start_server()
+    proxy = start_proxy(server.url, "--config", str(file))
+    with Connection(proxy.port) as client:
+        before = _budget_of_a_reap(server, client)
+        file.write_text("reap_budget_ms = 50\n")
+        _read_again(proxy)
+        assert _budget_of_a_reap(server, client) == 10 * before

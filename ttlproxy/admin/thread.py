@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import Future
 from threading import Thread
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from ttlproxy.admin.routes import application
 from ttlproxy.admin.status import Watch
@@ -18,6 +20,15 @@ from ttlproxy.listening import Listener
 _KEEPALIVE_S: Final = 15.0
 # Nothing here takes long: who has no answer by then has stopped to read.
 _SHUTDOWN_S: Final = 1.0
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Not the fault of who asks: whoever finds the port could fill the log with such."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+log = logging.getLogger(__name__)
+log.addFilter(_is_ours)
 
 
 class Admin:
@@ -55,6 +66,7 @@ class Admin:
         runner = web.AppRunner(
             self._app,
             access_log=None,
+            logger=log,
             keepalive_timeout=_KEEPALIVE_S,
             shutdown_timeout=_SHUTDOWN_S,
         )

@@ -85,11 +85,11 @@ class Link:
             metrics,
             self.refusals,
             self.rulebook,
-            settings.reap_budget_ms,
+            lambda: settings.reap_budget_ms,
         )
         self.adopt = Adopt(self.caller, self.rulebook, self.refusals)
         self.sweep = Sweep(self.caller, metrics, self.refusals)
-        self.waits = Waits(upstream, settings.connect_timeout)
+        self.waits = Waits(upstream, lambda: settings.connect_timeout)
         self.on_ghosts: Callable[[Iterable[Place]], None] = lambda places: None
         self._settings = settings
         self._metrics = metrics

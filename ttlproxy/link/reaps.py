@@ -101,10 +101,11 @@ class Reap:
         metrics: Metrics,
         refusals: Refusals,
         rulebook: Rulebook,
-        budget_ms: int,
+        budget_ms: Callable[[], int],
     ) -> None:
+        """`budget_ms`: of Redis's time, what one call may take now."""
         self._caller = caller
-        self._budget_us = round(budget_ms * 1000 * _LAST_KEY)
+        self._budget_ms = budget_ms
         self._rulebook = rulebook
         self._registry = registry
         self._clock = clock
@@ -213,8 +214,8 @@ class Reap:
                 keys = tuple(found[at : at + together])
                 actions = tuple(map(rules.of, keys)) if rules else ()
                 others = tuple(filter(None, map(self._caller.keys.deferring, keys)))
-                budget_us, version = self._budget_us, rules.version
-                yield _Batch(db, keys, limit, budget_us, version, actions, others)
+                budget_us = round(self._budget_ms() * 1000 * _LAST_KEY)
+                yield _Batch(db, keys, limit, budget_us, rules.version, actions, others)
 
 
 class Ask:

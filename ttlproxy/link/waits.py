@@ -77,7 +77,7 @@ class Waiter:
 class Waits:
     """The lists for which somebody waits, each with its line."""
 
-    def __init__(self, upstream: Upstream, timeout_s: float) -> None:
+    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
         self._upstream = upstream
         self._timeout_s = timeout_s
         self._lines: dict[Place, list[Waiter]] = {}
@@ -128,7 +128,7 @@ class Waits:
 
     async def _serve(self, place: Place) -> None:
         """Tries those who wait for one list whenever it has an item."""
-        redis = client(self._upstream, "ttlproxy:waiter", self._timeout_s + _BLOCK_S)
+        redis = client(self._upstream, "ttlproxy:waiter", self._timeout_s() + _BLOCK_S)
         failures = 0
         try:
             while self._lines[place]:
