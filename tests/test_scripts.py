@@ -1,6 +1,8 @@
 """The text of scripts as Redis gets it."""
 
 import re
+import threading
+from itertools import islice
 
 import pytest
 
@@ -34,3 +36,24 @@ def test_a_later_deadline_leaves_the_schedule_alone(app: Connection, server: Any
         direct.ask("CONFIG", "RESETSTAT")
     app.ask("HSETEX", "h", "EX", "2000", "FIELDS", "1", "b", "2")
     assert calls(server.port, "zadd") == 1
+
+
+def test_who_looks_at_scripts_while_they_change_leaves_no_old_ones_behind() -> None:
+    """The status page does, from a thread of its own."""
+    scripts, ended = Scripts(b"__ttl:"), threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            list(scripts.values())
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(20):
+            scripts.suit(Traits(field_ttls=True))
+            assert all(b"field_ttls = true" in scripts[name].text for name in islice(scripts, 20))
+            scripts.suit(Traits())
+            assert all(b"field_ttls = false" in script.text for script in scripts.values())
+    finally:
+        ended.set()
+        looking.join()

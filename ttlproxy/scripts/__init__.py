@@ -79,11 +79,12 @@ class Scripts(Mapping[str, Script]):
         self._scripts: dict[str, Script] = {}
 
     def __getitem__(self, name: str) -> Script:
-        script = self._scripts.get(name)
+        made = self._scripts  # before the traits: another thread may look while they change
+        script = made.get(name)
         if script is None:
             if name not in self._names:
                 raise KeyError(name)
-            script = self._scripts[name] = _script(name, self._prefix, self.traits)
+            script = made[name] = _script(name, self._prefix, self.traits)
         return script
 
     def __iter__(self) -> Iterator[str]:
