@@ -95,8 +95,7 @@ class Scripts(Mapping[str, Script]):
 
 
 def _script(name: str, prefix: bytes, traits: Traits) -> Script:
-    source = _read(name)
-    keys, argv = _header(name, source)
+    keys, argv = _header(name, _read(name))
     prologue = "".join(
         [
             f"local prefix = {_quoted(prefix)} ",
@@ -108,8 +107,14 @@ def _script(name: str, prefix: bytes, traits: Traits) -> Script:
             *_locals("ARGV", argv),
         ]
     )
-    text = (prologue + _pruned(_with_pieces(source, set()))).encode()
+    text = (prologue + _body(name)).encode()
     return Script(name, text, hashlib.sha1(text).hexdigest().encode(), keys, argv)
+
+
+@cache
+def _body(name: str) -> str:
+    """What is the same for all prefixes and servers."""
+    return _pruned(_with_pieces(_read(name), set()))
 
 
 def _with_pieces(source: str, included: set[str]) -> str:
@@ -131,16 +136,13 @@ def _pruned(source: str) -> str:
     Redis makes each function of a script anew for each call, at 0.1 us: those of a piece that a
     script has no use for cost as much as a write.
     """
-    source, before = _COMMENT.sub("", source), ""
-    while source != before:
-        before, source = source, _mentioned(source)
-    return source
-
-
-def _mentioned(source: str) -> str:
-    """The source without the functions whose name stands in it only once."""
+    source = _COMMENT.sub("", source)
     mentions = Counter(_NAME.findall(source))
-    return _FUNCTION.sub(lambda found: found[0] if mentions[found[1]] > 1 else "", source)
+    functions = {found[1]: found[0] for found in _FUNCTION.finditer(source)}
+    while unused := [name for name in functions if mentions[name] == 1]:
+        for name in unused:
+            mentions.subtract(_NAME.findall(functions.pop(name)))
+    return _FUNCTION.sub(lambda found: found[0] if found[1] in functions else "", source)
 
 
 @cache
