@@ -226,7 +226,7 @@ MOVE {any} {db}
 OBJECT ENCODING {any}
 OBJECT NOSUCH {any}
 OBJECT FREQ {any}
-OBJECT REFCOUNT {hash}
+OBJECT REFCOUNT nosuch
 OBJECT IDLETIME {missing}
 MIGRATE 127.0.0.1 1 {missing} 0 5
 EXPIRE {relative} 1000

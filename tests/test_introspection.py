@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.conversation import WAYS, Talk, said_in
 from tests.processes import wait_until
@@ -109,8 +110,10 @@ def _times(client: Client, name: str) -> dict[str, float]:
 
 
 def test_it_is_told_how_late_elements_went_and_how_long_the_calls_took(
-    client: Client, direct: Client
+    start_server: StartServer, start_proxy: StartProxy
 ) -> None:
+    server = start_server()
+    direct, client = Client(server.port), Client(start_proxy(server.url).port)
     client.ask("HSETEX", "h", "EX", 1000, "FIELDS", 2, "early", "1", "late", "2")
     seconds, _ = direct.ask("TIME")
     for field, ago_s in (("early", 7000), ("late", 5000)):
@@ -121,6 +124,8 @@ def test_it_is_told_how_late_elements_went_and_how_long_the_calls_took(
     assert _times(client, "reap_lag_ms")["max"] < 8_000_000
     calls = _times(client, "reap_call_ms")
     assert 0 < calls["p50"] <= calls["p99"] <= calls["max"]
+    client.close()
+    direct.close()
 
 
 def _gone(client: Client) -> dict[str, int]:
