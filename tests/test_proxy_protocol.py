@@ -47,6 +47,7 @@ VALID = [
     (second(0x21, 0x11, of_v4("192.0.2.7", 56324) + TLV * 3), "192.0.2.7:56324"),
     (second(0x21, 0x21, V6), "[2001:db8::1]:56324"),
     (second(0x21, 0x31, UNIX), "/run/app.sock"),
+    (second(0x21, 0x31, b"/a\r\nERROR\xff".ljust(216, b"\0")), "/a\\r\\nERROR\\xff"),
     (second(0x21, 0x12, of_v4("192.0.2.7", 56324)), ""),
     (second(0x21, 0x00, b""), ""),
     (second(0x21, 0x00, TLV), ""),
@@ -155,6 +156,21 @@ def test_who_sends_no_header_is_closed(behind: Proxy) -> None:
         client.half_close()
         assert client.read_to_end() == b""
     wait_until(lambda: behind.stderr.count("a connection is closed: ") == 3, "three lines")
+
+
+def test_who_only_looks_whether_somebody_listens_is_no_event(
+    start_proxy: StartProxy, start_server: StartServer
+) -> None:
+    proxy = start_proxy(start_server().url, "--proxy-protocol", "yes")
+    with Connection(proxy.port) as probe:
+        probe.half_close()
+        assert probe.read_to_end() == b""
+    with Connection(proxy.port) as client:
+        client.send(command("PING"))
+        with suppress(ConnectionResetError):
+            assert client.read_to_end() == b""
+    wait_until(lambda: "a connection is closed: it does not begin" in proxy.stderr, "the second")
+    assert proxy.stderr.count("a connection is closed") == 1
 
 
 def test_who_never_sends_a_header_is_closed_and_it_is_said_why(

@@ -148,6 +148,20 @@ def test_who_speaks_no_tls_is_closed(
     assert "a client is refused" in proxy.stderr
 
 
+def test_who_leaves_before_tls_is_up_is_no_event(
+    start_proxy: StartProxy, start_server: StartServer, flags: list[str]
+) -> None:
+    proxy = start_proxy(start_server().url, *flags)
+    with Connection(proxy.port) as probe:
+        probe.half_close()
+        assert probe.read_to_end() == b""
+    with Connection(proxy.port) as plain:
+        plain.send(command("PING"))
+        plain.read_to_end()
+    wait_until(lambda: "a client is refused: [SSL" in proxy.stderr, "the second")
+    assert proxy.stderr.count("a client is refused") == 1
+
+
 def test_tls_1_1_is_refused(
     start_proxy: StartProxy, server: AnyServer, flags: list[str], authority: Authority
 ) -> None:

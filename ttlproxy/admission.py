@@ -51,7 +51,10 @@ class Admission:
                 source = await _source(client)
             await loop.connect_accepted_socket(lambda: self._protocol(source), client)
         except (OSError, EOFError, Malformed) as trouble:
-            log.info("a connection is closed: %s", str(trouble) or "its PROXY header does not come")
+            # Who just looks whether somebody listens, as load balancers do, is no event.
+            left = isinstance(trouble, EOFError | ConnectionError)
+            why = str(trouble) or "its PROXY header does not come"
+            log.log(logging.DEBUG if left else logging.INFO, "a connection is closed: %s", why)
             client.close()
             self._lost()
         except asyncio.CancelledError:

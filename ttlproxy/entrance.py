@@ -74,7 +74,9 @@ class Entrance:
     def _settled(self, trouble: Exception | None) -> None:
         self._coming -= 1
         if trouble is not None:
-            log.info("a client is refused: %s", trouble)
+            # Who just looks whether somebody listens, as load balancers do, is no event.
+            left = isinstance(trouble, ConnectionError)
+            log.log(logging.DEBUG if left else logging.INFO, "a client is refused: %s", trouble)
             self._refused()
 
     def _refused(self) -> None:

@@ -88,7 +88,9 @@ def _of_v6(block: bytes) -> str:
 
 
 def _of_unix(block: bytes) -> str:
-    return block[:108].partition(b"\0")[0].decode(errors="backslashreplace")
+    """Any bytes may be in a path, and a log line is to remain one."""
+    path = block[:108].partition(b"\0")[0]
+    return path.decode("latin-1").encode("unicode_escape").decode("ascii")
 
 
 # By address family: the bytes of both addresses, and how the first is read from them.
