@@ -15,7 +15,8 @@ from ttlproxy.glob import matching
 
 _MARK = re.compile(rb"%([K1-9])")
 _VERSION = b"version"
-_BY_NAME = frozenset({b"PUBLISH", b"SPUBLISH", b"KEEP"})
+_HOW = re.compile(rb"\S+ \S+ \d+( \S+)*")
+_BY_NAME = frozenset({b"PUBLISH", b"SPUBLISH", b"KEEP", b"?"})
 
 
 class Action(NamedTuple):
@@ -62,10 +63,25 @@ def written(action: Action, words: Iterable[bytes]) -> bytes:
     return b"".join(b"%d:%s" % (len(word), word) for word in (*action, *words))
 
 
-def _read(rule: bytes) -> Iterator[bytes]:
+# For this no script has a handler: what is due stays, and its key is parked.
+_UNREADABLE = Action(b"? - 0", b"", b"")
+
+
+def _action(rule: bytes) -> Action:
+    """What a rule says, also one that was written by hand, or by a newer proxy."""
+    try:
+        how, dest, rest, *_ = _words(rule)
+    except ValueError:
+        return _UNREADABLE
+    return Action(how, dest, rest) if _HOW.fullmatch(how) else _UNREADABLE
+
+
+def _words(rule: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(rule):
         colon = rule.index(b":", at)
+        if not rule[at:colon].isdigit():
+            raise ValueError("not a row of netstrings")
         begin, at = colon + 1, colon + 1 + int(rule[at:colon])
         yield rule[begin:at]
 
@@ -76,11 +92,7 @@ class Actions:
     def __init__(self, fields: Mapping[bytes, bytes]) -> None:
         """`fields`: of the hash."""
         self.version = fields.get(_VERSION, b"")
-        rules = {
-            name[1:]: Action(*list(_read(rule))[:3])
-            for name, rule in fields.items()
-            if name.startswith(b":")
-        }
+        rules = {name[1:]: _action(rule) for name, rule in fields.items() if name.startswith(b":")}
         self.counts = any(action.counts for action in rules.values())
         self._named = rules
         # The longest first, and of the same length in the order of their bytes.

@@ -116,10 +116,11 @@ local function reap(number)
   end
   local kind, most = redis.call('TYPE', data).ok, limit
   local fires = (ARGV[first_action + 3 * (number - 1)] or '') ~= ''
+  if kind == 'list' then
+    most = math.max(most, math.floor(redis.call('LLEN', data) / 8))
+  end
   if fires then
     most = math.min(most, fires_left)
-  elseif kind == 'list' then
-    most = math.max(most, math.floor(redis.call('LLEN', data) / 8))
   end
   local due = removers[kind] and index_due(index, now, most)
   if not due or is_no_index(due) then

@@ -8,6 +8,12 @@ local function count_of(index, element)
   return score and tonumber(score) % STEP or 0
 end
 
+-- Redis's error where somebody has put something else in its place.
+local function counts_refusal()
+  local reply = redis.pcall('ZSCORE', COUNTS, '')
+  return type(reply) == 'table' and reply.err and reply or nil
+end
+
 local function count_set(index, element, count, now)
   local second = math.floor(now / 1000)
   return redis.pcall('ZADD', COUNTS, string.format('%.0f', second * STEP + count),

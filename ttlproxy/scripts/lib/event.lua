@@ -1,34 +1,38 @@
 -- JSON that carries any bytes. What is UTF-8 stays as it is; each other byte, 0x80 to 0xff, becomes
 -- \udc80 to \udcff, which nothing that is UTF-8 does, so that nothing is lost (Python calls it
 -- surrogateescape).
-local UTF8 = {
-  '^[\194-\223][\128-\191]',
-  '^\224[\160-\191][\128-\191]',
-  '^[\225-\236\238\239][\128-\191][\128-\191]',
-  '^\237[\128-\159][\128-\191]',
-  '^\240[\144-\191][\128-\191][\128-\191]',
-  '^[\241-\243][\128-\191][\128-\191][\128-\191]',
-  '^\244[\128-\143][\128-\191][\128-\191]',
-}
+-- By the first byte: the others never begin one, so it is enough to look where one of these stands.
+local leads = {}
 
-local function utf8_at(text, at)
-  for _, pattern in ipairs(UTF8) do
-    local found = string.match(text, pattern, at)
-    if found then
-      return found
-    end
+local function lead(from, to, pattern)
+  for byte = from, to do
+    leads[byte] = pattern
   end
 end
 
 -- The bytes from 0x80 on, of which there are some.
 local function carried(text)
-  local parts, at = {}, 1
-  while at <= #text do
-    local plain = string.match(text, '^[%z\1-\127]+', at)
-    local found = plain or utf8_at(text, at)
-    parts[#parts + 1] = found or string.format('\\udc%02x', string.byte(text, at))
-    at = at + (found and #found or 1)
+  if not leads[194] then
+    lead(194, 223, '^.[\128-\191]')
+    lead(224, 224, '^.[\160-\191][\128-\191]')
+    lead(225, 239, '^.[\128-\191][\128-\191]')
+    lead(237, 237, '^.[\128-\159][\128-\191]')
+    lead(240, 240, '^.[\144-\191][\128-\191][\128-\191]')
+    lead(241, 243, '^.[\128-\191][\128-\191][\128-\191]')
+    lead(244, 244, '^.[\128-\143][\128-\191][\128-\191]')
   end
+  local parts, at, begin = {}, string.find(text, '[\128-\255]'), 1
+  while at do
+    local byte = string.byte(text, at)
+    local _, last = string.find(text, leads[byte] or '^$', at)
+    if not last then
+      parts[#parts + 1] = string.sub(text, begin, at - 1)
+      parts[#parts + 1] = string.format('\\udc%02x', byte)
+      begin = at + 1
+    end
+    at = string.find(text, '[\128-\255]', (last or at) + 1)
+  end
+  parts[#parts + 1] = string.sub(text, begin)
   return table.concat(parts)
 end
 

@@ -46,26 +46,33 @@ function readers.set(elements)
   return values
 end
 
-function readers.list(elements)
-  local values = {}
-  look_for(elements, 1)
-  for i, element in ipairs(elements) do
-    values[i] = has(element) == 1 and ''
-  end
-  return values
-end
-
 -- Of a list, whose equal values go together, each copy is handed on.
 local function copies_of(element)
   if kind ~= 'list' then
     return 1
   end
-  return looked_for[element] or #redis.call('LPOS', data, element, 'COUNT', 0)
+  looked_for[element] = looked_for[element] or #redis.call('LPOS', data, element, 'COUNT', 0)
+  return looked_for[element]
+end
+
+function readers.list(elements)
+  local values = {}
+  look_for(elements, 1)
+  for i, element in ipairs(elements) do
+    values[i] = copies_of(element) > 0 and ''
+  end
+  return values
+end
+
+-- What it costs to hand so much on, in bytes: to make JSON of one that is not ASCII takes longer than to
+-- copy a hundred.
+local function weight(text)
+  return #text * (rule.payload == 'EVENT' and string.find(text, '[\128-\255]') and 100 or 1)
 end
 
 local function entry_of(element, value, score)
   local due = math.floor(tonumber(score))
-  bytes_left = bytes_left - #element - #value
+  bytes_left = bytes_left - weight(element) - weight(value)
   return {
     element = element,
     value = value,
@@ -76,11 +83,13 @@ local function entry_of(element, value, score)
   }
 end
 
--- Those of the elements that are there; the others are added to `gone`.
+-- Those of the elements that are there, as many as this call may hand on; the others are added to `gone`.
 local function entries_of(elements, gone)
   local found, values, scores = {}, readers[kind](elements), index_scores(index, elements)
   for i, element in ipairs(elements) do
-    if values[i] then
+    if bytes_left <= 0 then
+      break
+    elseif values[i] then
       found[#found + 1] = entry_of(element, values[i], scores[i])
     else
       gone[#gone + 1] = element
@@ -195,7 +204,9 @@ local TYPES = { LPUSH = 'list', RPUSH = 'list', XADD = 'stream' }
 -- Why nothing can be put there.
 local function misfit(dest)
   local wanted = TYPES[rule.verb]
-  if not wanted then
+  if not handlers[rule.verb] or rule.payload and not payloads[rule.payload] then
+    return { err = 'ERR the rule of ONEXPIRE cannot be read' }
+  elseif not wanted then
     return
   elseif dest == data or string.sub(dest, 1, #prefix) == prefix then
     return { err = 'WRONGTYPE the destination of a rule cannot be ' .. (dest == data
@@ -283,7 +294,8 @@ end
 -- many of those too often.
 function fire(type_, due, number)
   rule, kind = says(number), type_
-  local gone, fired, buried, trouble, at = {}, 0, 0, forbidden(), 1
+  local gone, fired, buried, at = {}, 0, 0, 1
+  local trouble = forbidden() or rule.most > 0 and counts_refusal()
   -- Of a list all at once, for each page takes a walk along it.
   local size = kind == 'list' and #due or PAGE
   while at <= #due and not trouble and fires_left > 0 do
@@ -295,7 +307,7 @@ function fire(type_, due, number)
       fires_left = 0
     end
   end
-  if rule.most > 0 then
+  if rule.most > 0 and not trouble then
     count_tidy(now)
   end
   return gone, trouble, fired, buried

@@ -1,8 +1,11 @@
--- The words in a row of netstrings, from one of them on.
+-- The words in a row of netstrings, from one of them on, as far as it can be read.
 local function words_from(number, text)
   local found, at = {}, 1
   while at <= #text do
     local length, begin = string.match(text, '^(%d+):()', at)
+    if not begin then
+      break
+    end
     at = begin + length
     found[#found + 1] = string.sub(text, begin, at - 1)
   end

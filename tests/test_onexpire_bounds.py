@@ -1,0 +1,114 @@
+"""How much one call of the reap script hands on, and what becomes of rules that nobody can read."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.processes import wait_until
+from tests.redis_client import Client
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.keys import DEFAULT_PREFIX, Keys
+from ttlproxy.scripts import Scripts
+
+KEYS = Keys()
+# In us.
+LONG = b"60000000"
+
+
+def _date(direct: Client, key: bytes, elements: list[bytes]) -> None:
+    direct.ask("ZADD", KEYS.index(key), *(word for element in elements for word in (1, element)))
+
+
+def _reap(direct: Client, keys: list[bytes], others: list[bytes], *actions: bytes) -> None:
+    """One call, as if there were these rules; actions: three words for each key."""
+    argv = (b"20", LONG, b"", b"%d" % len(keys), *actions)
+    call = Call("reap", (*keys, *others), argv)
+    direct.ask(*Caller(Scripts(DEFAULT_PREFIX), KEYS, bytes).words(call, b"0"))
+
+
+def test_json_of_what_is_not_ascii_is_made_of_a_little_in_each_call(direct: Client) -> None:
+    """At 15 ns a byte that is ASCII, and a hundred times that for others."""
+    fields = [b"f%02d" % number for number in range(20)]
+    direct.ask("HSET", "h", *(word for field in fields for word in (field, bytes(range(256)) * 16)))
+    _date(direct, b"h", fields)
+    _reap(direct, [b"h"], [b"late"], b"RPUSH EVENT 0", b"late", b"")
+    assert 1 <= direct.ask("LLEN", "late") < 5
+    assert direct.ask("HLEN", "h") == 20 - direct.ask("LLEN", "late")
+    assert direct.ask("ZCARD", KEYS.index(b"h")) == direct.ask("HLEN", "h")
+
+
+def test_what_is_due_in_a_long_list_is_handed_on_in_one_walk(direct: Client) -> None:
+    """Whatever the limit: to look for a few of them costs as much as to look for all."""
+    values = [b"%d" % number for number in range(1000)]
+    direct.ask("RPUSH", "l", *values)
+    _date(direct, b"l", values[::10])
+    _reap(direct, [b"l"], [b"late"], b"RPUSH - 0", b"late", b"")
+    assert direct.ask("LRANGE", "late", 0, -1) == sorted(values[::10])
+    assert direct.ask("LLEN", "l") == 900
+
+
+def test_deferred_commands_of_many_words_are_carried_out_a_few_in_each_call(
+    client: Client, direct: Client
+) -> None:
+    for number in range(10):
+        client.ask("DEFER", "EX", 1000, "ID", number, "RPUSH", "q", *["x"] * 2000)
+    later = KEYS.later(b"q")
+    _date(direct, later, [b"%d" % number for number in range(10)])
+    _reap(direct, [later], [b"q"])
+    assert 2000 <= direct.ask("LLEN", "q") <= 6000
+    assert direct.ask("HLEN", later) == 10 - direct.ask("LLEN", "q") // 2000
+
+
+def test_a_call_that_may_hand_on_no_more_carries_out_nothing_that_is_deferred(
+    client: Client, direct: Client
+) -> None:
+    """It would have been owed one, and would have read all that is due in the next key."""
+    client.ask("DEFER", "EX", 1000, "ID", "a", "RPUSH", "q", "x")
+    later, keys = KEYS.later(b"q"), [b"s%02d" % number for number in range(13)]
+    _date(direct, later, [b"a"])
+    for key, many in zip(keys, [20] * 12 + [10], strict=True):
+        members = [b"%d" % number for number in range(many)]
+        direct.ask("SADD", key, *members)
+        _date(direct, key, members)
+    action = (b"RPUSH - 0", b"late", b"")
+    _reap(direct, [*keys, later], [b"late", b"q"], *action * len(keys), b"", b"", b"")
+    assert direct.ask("LLEN", "late") <= 250
+    assert direct.ask("EXISTS", "q") == 0
+    assert client.ask("UNDEFER", "q", "a") == 1
+
+
+@pytest.mark.parametrize(
+    "rule", ["no netstrings", "-5:ab", "1:a", "3:a b1:c1:d", "9:SPIT - 0 1:c0:"]
+)
+def test_a_rule_that_nobody_can_read_parks_its_keys_and_ends_no_proxy(
+    start_server: StartServer, start_proxy: StartProxy, rule: str
+) -> None:
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        direct.ask("HSET", KEYS.rules, ":bad", rule, "version", 1)
+        with closing(Client(start_proxy(server.url).port)) as app:
+            for key in ("bad", "good"):
+                app.ask("SADDEX", key, "PX", 1, "MEMBERS", 1, "m")
+            wait_until(lambda: direct.ask("EXISTS", "good") == 0, "the other key's gone")
+            assert app.ask("SMEMBERS", "bad") == [b"m"]
+            assert app.ask("ONEXPIRE")[0][0] == b"bad"
+            app.ask("ONEXPIRE", "bad", "DEL")
+            wait_until(lambda: direct.ask("EXISTS", "bad") == 0, "it tried again")
+
+
+def test_what_stands_in_the_place_of_the_counts_holds_up_no_read(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        direct.ask("SET", DEFAULT_PREFIX + b"counts", "text")
+        with closing(Client(start_proxy(server.url).port)) as app:
+            app.ask("ONEXPIRE", "s", "RPUSH", "late", "MAX", 3, "ELSE", "dead")
+            app.ask("SADDEX", "s", "PXAT", app.now_ms() - 1, "MEMBERS", 1, "m")
+            assert app.ask("SMEMBERS", "s") == [b"m"]
+            direct.ask("DEL", DEFAULT_PREFIX + b"counts")
+            wait_until(lambda: direct.ask("LRANGE", "late", 0, -1) == [b"m"], "it tried again")
