@@ -158,6 +158,23 @@ def test_who_sends_no_header_is_closed(behind: Proxy) -> None:
     wait_until(lambda: behind.stderr.count("a connection is closed: ") == 3, "three lines")
 
 
+def test_no_more_may_wait_with_their_header_than_there_may_be_clients(
+    start_proxy: StartProxy, start_server: StartServer
+) -> None:
+    flags = ("--proxy-protocol", "yes", "--max-clients", "2")
+    proxy = start_proxy(start_server().url, *flags)
+
+    def is_served() -> bool:
+        with Connection(proxy.port) as client, suppress(ConnectionError, EOFError):
+            client.send(VALID[0][0])
+            return client.ask("PING") == b"+PONG\r\n"
+        return False
+
+    with Connection(proxy.port), Connection(proxy.port):
+        assert not is_served()
+    wait_until(is_served, "room")
+
+
 def test_who_only_looks_whether_somebody_listens_is_no_event(
     start_proxy: StartProxy, start_server: StartServer
 ) -> None:

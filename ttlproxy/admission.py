@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from ttlproxy.config import Listen, Settings
+from ttlproxy.entrance import ClientProtocol, Limit
 from ttlproxy.listening import Listener
 from ttlproxy.wire.proxy_protocol import Malformed, parse
 
@@ -20,8 +21,6 @@ log = logging.getLogger(__name__)
 
 # How long a header may take; HAProxy's own example has `timeout connect` at 5 s.
 _HEADER_S: Final = 5.0
-# Of a client, by the address that a PROXY header tells; empty without one.
-ClientProtocol = Callable[[str], asyncio.Protocol]
 # More than any header has.
 _LARGEST: Final = 1 << 17
 
@@ -30,16 +29,21 @@ class Admission:
     """Connects accepted sockets, each on its own, with protocols."""
 
     def __init__(
-        self, protocol: ClientProtocol, asks_header: bool, lost: Callable[[], None]
+        self, protocol: ClientProtocol, settings: Settings, lost: Callable[[], None]
     ) -> None:
         """`lost`: a connection has ended before it had its protocol."""
         self._protocol = protocol
-        self._asks_header = asks_header
+        self._asks_header = settings.proxy_protocol == "yes"
+        self._limit = Limit(settings.max_clients)  # also of those whose header is awaited
         self._lost = lost
         self._tasks: set[asyncio.Task[None]] = set()
 
     def admit(self, client: socket.socket) -> None:
         """The socket, which does not block, gets its protocol as soon as can be."""
+        if self._asks_header and self._limit.reached(len(self._tasks)):
+            client.close()
+            self._lost()
+            return
         task = asyncio.create_task(self._admit(client), name="admission")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -69,14 +73,14 @@ class Gate:
         self._listener = Listener(
             settings.listen, settings.unix_socket_perm, settings.tcp_keepalive
         )
-        self._asks_header = settings.proxy_protocol == "yes"
+        self._settings = settings
         self._admission: Admission | None = None
 
     async def start(self, protocol: ClientProtocol) -> Listen:
         """Lets clients come; gives the address to which. Raises OSError."""
-        if not self._asks_header:
+        if self._settings.proxy_protocol == "no":
             return await self._listener.start(partial(protocol, ""))
-        self._admission = Admission(protocol, self._asks_header, self.ended)
+        self._admission = Admission(protocol, self._settings, self.ended)
         return await self._listener.hand_over(self._take)
 
     def stop(self) -> None:

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from typing import Final, cast
 
-from ttlproxy.admission import ClientProtocol
 from ttlproxy.config import Settings
 from ttlproxy.errors import MAX_CLIENTS
 from ttlproxy.metrics import Metrics
@@ -17,6 +16,8 @@ log = logging.getLogger(__name__)
 
 # Seconds for which nothing more is logged of clients that are too many.
 _SILENCE_S: Final = 60.0
+# Of a client, by the address that a PROXY header tells; empty without one.
+ClientProtocol = Callable[[str], asyncio.Protocol]
 
 
 class Limit:

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from ttlproxy.admission import Admission, ClientProtocol
+from ttlproxy.admission import Admission
 from ttlproxy.config import Listen, Settings
+from ttlproxy.entrance import ClientProtocol
 
 _CLIENT: Final = b"client"
 _SETTINGS: Final = b"settings "
@@ -113,8 +114,7 @@ class Taker:
 
     def __init__(self, end: socket.socket, settings: Settings) -> None:
         self._end = end
-        self._listen = settings.listen
-        self._asks_header = settings.proxy_protocol == "yes"
+        self._settings = settings
         self._ended = 0
         self._tells = False
         self._admission: Admission | None = None
@@ -126,10 +126,10 @@ class Taker:
 
         Gives the address that the connections come to.
         """
-        self._admission = Admission(protocol, self._asks_header, self.ended)
+        self._admission = Admission(protocol, self._settings, self.ended)
         asyncio.get_running_loop().add_reader(self._end, self._read, self._admission)
         self._tell()
-        return self._listen
+        return self._settings.listen
 
     def stop(self) -> None:
         """Takes no more."""
