@@ -88,5 +88,5 @@ await Promise.all(
     }
   }),
 );
-console.log(JSON.stringify({ deferred, fields, items }));
-process.exit(0);
+// What does not fit into the pipe is still to be written when write() returns.
+process.stdout.write(JSON.stringify({ deferred, fields, items }), () => process.exit(0));
