@@ -192,6 +192,21 @@ def test_a_rule_for_other_keys_changes_nothing_of_a_deadline_that_is_past(
 
 
 @pytest.mark.usefixtures("no_reaper")
+def test_what_is_pushed_does_not_go_with_an_equal_value_that_is_past_its_deadline(
+    talk_one_by_one: Talk,
+) -> None:
+    """In the list both are better than none: the one that was due there stays."""
+    talk_one_by_one("""
+        ONEXPIRE k RPUSH list               -> OK
+        RPUSHEX list PX 20 ELEMENTS 1 a     -> 1
+        SADDEX k PX 20 MEMBERS 1 a          -> 1
+        wait 20
+        SCARD k                             -> 0
+        LRANGE list 0 -1                    -> ["a", "a"]
+    """)
+
+
+@pytest.mark.usefixtures("no_reaper")
 def test_the_exact_name_wins_and_then_the_longest_pattern(talk: Talk) -> None:
     talk("""
         ONEXPIRE * RPUSH any                        -> OK

@@ -120,16 +120,17 @@ local function payload_of(entry)
   return payloads[rule.payload or kind == 'hash' and 'VALUE' or 'ELEMENT'](entry)
 end
 
--- What a consumer has taken from a list may have left its deadline there: it must not meet an equal
--- value that comes now.
-local function clear_absent(list, values)
+-- What a consumer has taken from a list may have left its deadline there, or an equal value is past its
+-- deadline and waits for being reaped: a value that comes now must not go with it.
+local function clear_stale(list, values)
   local list_index = index_name[list]
   if redis.call('EXISTS', list_index) == 0 then
     return
   end
   local cleared = 0
   for _, value in ipairs(values) do
-    if index_get(list_index, value) and not redis.call('LPOS', list, value) then
+    local deadline = index_get(list_index, value)
+    if deadline and (deadline < now or not redis.call('LPOS', list, value)) then
       cleared = cleared + (tonumber(index_remove(list_index, value)) or 0)
     end
   end
@@ -147,7 +148,7 @@ local function push(dest, entries)
       values[#values + 1] = payload
     end
   end
-  clear_absent(dest, values)
+  clear_stale(dest, values)
   local trouble
   batches(1, #values, function(from, to)
     local reply = redis.pcall(rule.verb, dest, unpack(values, from, to))
