@@ -1,7 +1,9 @@
 # Needs Python 3.11 or later and make. PYTHON names another interpreter: make test PYTHON=python3.12
+# PYTEST holds other arguments of the tests: make test PYTEST=tests/test_cli.py
 # BENCH holds arguments of the benchmark: make bench BENCH='--only all --json figures.json'
 
 PYTHON ?= python3
+PYTEST ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -11,7 +13,7 @@ run: .venv/run.stamp
 	$(BIN)/ttlproxy
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest $(PYTEST)
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check
