@@ -227,6 +227,14 @@ def test_a_read_that_reaps_says_the_same_as_the_reaper(
 # --- many, and again
 
 
+def test_more_equal_values_than_lua_can_unpack_are_all_handed_on(client: Client) -> None:
+    client.ask("ONEXPIRE", "k", "RPUSH", "late")
+    client.ask("RPUSH", "k", *["v"] * 9_000)
+    client.ask("LPEXPIREELEMENT", "k", "v", 1)
+    wait_until(lambda: client.ask("LLEN", "late") == 9_000, "all of them")
+    assert client.ask("EXISTS", "k") == 0
+
+
 @pytest.mark.parametrize("type_", ["hash", "zset"])
 def test_ten_thousand_due_at_once_arrive_in_order_a_few_in_each_call(
     client: Client, server: AnyServer, direct: Client, type_: str
