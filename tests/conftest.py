@@ -1,7 +1,8 @@
 """The servers and proxies that tests share, and those that a test may kill.
 
 Every test runs once for each server version that `server`, `plain`, `proxy`, `start_server` or
-`start_proxy` can be had for. A test marked with `both_loops` runs on uvloop and on asyncio.
+`start_proxy` can be had for, or for one of them if it is marked with `any_server`, as what the
+server's version has no part in. A test marked with `both_loops` runs on uvloop and on asyncio.
 """
 
 import importlib.util
@@ -18,7 +19,7 @@ from tests.node import NoPackagesError, install
 from tests.raw import Connection
 from tests.redis_client import Client
 from tests.require import absent
-from tests.servers import Binary, Proxy, Server, find_binaries
+from tests.servers import Binary, Proxy, Server, find_binaries, release
 
 BINARIES = find_binaries()
 VERSIONS = [*sorted({"6.2", "7.0", *BINARIES}), *IMAGES]
@@ -47,6 +48,19 @@ def _started(version: str) -> AnyServer:
 def _flush(server: AnyServer) -> None:
     with Connection(server.port) as client:
         assert client.ask("FLUSHALL") == b"+OK\r\n"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is marked with `any_server` runs on one version of those that are here."""
+    one = max(BINARIES, key=release, default=VERSIONS[0])
+
+    def is_wanted(item: pytest.Item) -> bool:
+        called = getattr(item, "callspec", None)  # only where there are parameters
+        version = called.params.get("version", one) if called else one
+        return version == one or item.get_closest_marker("any_server") is None
+
+    config.hook.pytest_deselected(items=[item for item in items if not is_wanted(item)])
+    items[:] = filter(is_wanted, items)
 
 
 @pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: f"redis-{version}")

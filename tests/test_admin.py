@@ -19,6 +19,8 @@ from ttlproxy import app
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.cli import load
 
+pytestmark = pytest.mark.any_server
+
 # Where nobody listens.
 NOWHERE = ("--upstream", "redis://127.0.0.1:1")
 PROBES = [route.path for route in ROUTES if route.method == "GET"]

@@ -22,6 +22,8 @@ from tests.tracing import READS, WAITS, WRITES, Call, traced
 from ttlproxy import app
 from ttlproxy.cli import load, loop_factory
 
+pytestmark = pytest.mark.any_server
+
 ROUNDS = 300
 CHUNKS = 2 * ROUNDS  # a request and its reply
 PLAIN = (command("SET", "k", "v" * 64), command("GET", "k") * 64)

@@ -16,6 +16,8 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
 
+pytestmark = pytest.mark.any_server
+
 RIGHTS = ("~*", "&*", "+@all")
 
 

@@ -14,6 +14,8 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
 
+pytestmark = pytest.mark.any_server
+
 ACCEPTED = "ttlproxy_connections_accepted_total"
 GONE = "ttlproxy_connections_closed_total"
 

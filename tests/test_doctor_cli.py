@@ -9,11 +9,15 @@ import subprocess
 import sys
 from contextlib import closing
 
+import pytest
+
 from tests.conftest import StartServer
 from tests.processes import free_port
 from tests.redis_client import Client
 from tests.servers import ROOT
 from ttlproxy.doctor import CHECKS
+
+pytestmark = pytest.mark.any_server
 
 COMMAND = (sys.executable, "-m", "ttlproxy", "doctor")
 

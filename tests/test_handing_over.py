@@ -14,6 +14,8 @@ from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 
+pytestmark = pytest.mark.any_server
+
 CLIENTS = 16
 ENOUGH = 50
 

@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import StartProxy, StartServer
 from tests.processes import free_port, wait_until
 from tests.servers import ROOT
+
+pytestmark = pytest.mark.any_server
 
 
 def _check(*flags: str) -> subprocess.CompletedProcess[str]:

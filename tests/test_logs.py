@@ -18,6 +18,8 @@ from tests.raw import Connection, command
 from tests.servers import Proxy
 from ttlproxy import app, cli, logs
 
+pytestmark = pytest.mark.any_server
+
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 SECRET = "open sesame"
 

@@ -15,6 +15,8 @@ from tests.processes import wait_until
 from tests.raw import Connection
 from ttlproxy.descriptors import RESERVED, room
 
+pytestmark = pytest.mark.any_server
+
 TOO_MANY = b"-ERR max number of clients reached\r\n"
 
 

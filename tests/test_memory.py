@@ -18,6 +18,8 @@ from tests.processes import wait_until
 from tests.raw import RECEIVE_BYTES, Connection, command
 from tests.servers import Proxy
 
+pytestmark = pytest.mark.any_server
+
 MIB = 1 << 20
 KIB = 1 << 10
 PATIENCE_S = 100.0

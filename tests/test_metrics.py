@@ -17,6 +17,8 @@ from tests.servers import Proxy, Server
 from ttlproxy.figures import FIGURES
 from ttlproxy.keys import Keys
 
+pytestmark = pytest.mark.any_server
+
 KEYS = Keys()
 
 _NAME = re.compile(r"ttlproxy(_[a-z]+)+_total|ttlproxy(_[a-z]+)+")

@@ -18,6 +18,8 @@ from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy
 
+pytestmark = pytest.mark.any_server
+
 NASTY = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 # Each of a pair stands on the other; WCAG 2.2 asks for 4.5 of text and 3 of what else must be seen.
 TEXTS = [

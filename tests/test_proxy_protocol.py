@@ -22,6 +22,8 @@ from tests.require import absent
 from tests.servers import Proxy
 from ttlproxy.wire.proxy_protocol import LONGEST_LINE, Header, Malformed, parse
 
+pytestmark = pytest.mark.any_server
+
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 TLV = b"\x04\x00\x03abc"  # PP2_TYPE_NOOP
 

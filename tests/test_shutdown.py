@@ -18,6 +18,8 @@ from tests.processes import free_port, wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
 
+pytestmark = pytest.mark.any_server
+
 MEGABYTE = 1 << 20
 _CLOSE_WAIT = "08"  # include/net/tcp_states.h
 

@@ -17,6 +17,8 @@ from tests.raw import Connection
 from tests.servers import Proxy
 from ttlproxy.admin.page import document
 
+pytestmark = pytest.mark.any_server
+
 FAR_MS = 4_102_444_800_000
 
 

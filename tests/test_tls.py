@@ -21,6 +21,8 @@ from ttlproxy.cli import load
 from ttlproxy.errors import CertificateError, SettingsError
 from ttlproxy.tls import for_clients
 
+pytestmark = pytest.mark.any_server
+
 MIB = 1 << 20
 LOCAL = ("localhost", "127.0.0.1")
 

@@ -14,6 +14,8 @@ from tests.servers import Proxy
 from tests.streams import SEEDS, pieces, pipeline
 from tests.test_differential import CUTS, alike, both_protocols, empty, generated
 
+pytestmark = pytest.mark.any_server
+
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:

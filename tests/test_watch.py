@@ -14,6 +14,8 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
 
+pytestmark = pytest.mark.any_server
+
 MIB = 1 << 20
 
 

@@ -23,6 +23,8 @@ from tests.servers import Proxy
 from ttlproxy.cli import load
 from ttlproxy.workers import Workers
 
+pytestmark = pytest.mark.any_server
+
 WORKERS = 3
 
 
