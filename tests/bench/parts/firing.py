@@ -100,10 +100,8 @@ def scenarios(stage: Stage) -> list[Scenario]:
     elements = max(stage.scaled(_ELEMENTS) // _TOGETHER, 1) * _TOGETHER
     actions = [Case(name, target, Fired(words, elements)) for name, words in _ACTIONS.items()]
     pending = [
-        Case(
-            f"{count:,} pending", target, Fired(_ACTIONS["RPUSH"], elements, stage.scaled(count, 0))
-        )
-        for count in _PENDING
+        Case(f"{count:,} pending", target, Fired(_ACTIONS["RPUSH"], elements, count))
+        for count in (stage.scaled(usual, 0) for usual in _PENDING)
     ]
     return [
         Scenario(f"{elements:,} due at once, in {_HASHES} hashes", actions, _MEASURES),
