@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.admin_pages import FLAGS
 from tests.containers import IMAGES, AnyServer, Container, why_no_engine
 from tests.content import LEASE
 from tests.node import NoPackagesError, install
@@ -123,6 +124,21 @@ def proxy(shared_proxy: Proxy, server: AnyServer) -> Proxy:
         print(f"the proxy had ended with {shared_proxy.child.returncode}:\n{shared_proxy.stderr}")
         shared_proxy.start()
     return shared_proxy
+
+
+@pytest.fixture(scope="module")
+def shared_watched(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
+    proxy = Proxy(shared_server.url, *FLAGS, event_loop=loop_name)
+    try:
+        yield proxy.start()
+    finally:
+        proxy.remove()
+
+
+@pytest.fixture
+def watched(shared_watched: Proxy, server: AnyServer) -> Proxy:
+    """A proxy before `server`, with pages, shared by the tests of a file."""
+    return shared_watched
 
 
 @pytest.fixture

@@ -36,21 +36,6 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="module")
-def shared_watched(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
-    proxy = Proxy(shared_server.url, *FLAGS, event_loop=loop_name)
-    try:
-        yield proxy.start()
-    finally:
-        proxy.remove()
-
-
-@pytest.fixture
-def watched(shared_watched: Proxy, server: AnyServer) -> Proxy:
-    """A proxy before `server`, shared by these tests."""
-    return shared_watched
-
-
 @pytest.fixture
 def seen(browser: Browser, watched: Proxy) -> Iterator[Visit]:
     """The page, which must not make the browser complain."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,21 +19,6 @@ from ttlproxy.admin.page import document
 pytestmark = pytest.mark.any_server
 
 FAR_MS = 4_102_444_800_000
-
-
-@pytest.fixture(scope="module")
-def shared_watched(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
-    proxy = Proxy(shared_server.url, *FLAGS, event_loop=loop_name)
-    try:
-        yield proxy.start()
-    finally:
-        proxy.remove()
-
-
-@pytest.fixture
-def watched(shared_watched: Proxy, server: AnyServer) -> Proxy:
-    """A proxy before `server`, shared by these tests."""
-    return shared_watched
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttlproxy import errors
 from ttlproxy.commands import calls, deferred, grammar
 from ttlproxy.commands.grammar import Refused
 from ttlproxy.commands.options import EXPIRIES
@@ -14,30 +13,18 @@ from ttlproxy.commands.spec import Call, Virtual
 Args = Sequence[bytes]
 
 _ALL = b"-1"
-_MOST = 2**31 - 1
-
-
-def _count(args: Args) -> bytes:
-    """`[COUNT n]`, from args[2] on."""
-    if len(args) == 2:
-        return _ALL
-    if len(args) != 4 or args[2].upper() != b"COUNT":
-        raise Refused(errors.SYNTAX)
-    if not grammar.is_integer(args[3]) or not 0 < int(args[3]) <= _MOST:
-        raise Refused(errors.COUNT_TOO_SMALL)
-    return args[3]
 
 
 def _plan_due(args: Args) -> Call:
     try:
-        return Call("key_due", args[1:2], (_count(args),))
+        return Call("key_due", args[1:2], (grammar.count_option(args, _ALL),))
     except Refused as refused:
         return calls.refusal("DUE", refused.text)
 
 
 def _plan_deferred(args: Args) -> Call:
     try:
-        return Call("later_list", args[1:2], (_count(args),))
+        return Call("later_list", args[1:2], (grammar.count_option(args, _ALL),))
     except Refused as refused:
         return calls.refusal("DEFERRED", refused.text)
 

@@ -16,7 +16,6 @@ Args = Sequence[bytes]
 _PAYLOADS = frozenset({b"ELEMENT", b"VALUE", b"EVENT"})
 # What scripts/lib/counts.lua counts up to.
 _MOST = 2**20 - 1
-_MOST_COUNT = 2**31 - 1
 # What a key may have in place of a wildcard, in a name that nobody has a pattern of an ACL for.
 _FILLERS = (b"", b"\x01 any \xff name \x7f")
 
@@ -137,14 +136,10 @@ _OPTIONS = {
 
 
 def _plan_take(args: Args) -> Call:
-    count = b"0"
-    if len(args) > 2:
-        if len(args) != 4 or args[2].upper() != b"COUNT":
-            return calls.refusal("TAKE", errors.SYNTAX)
-        count = args[3]
-        if not grammar.is_integer(count) or not 0 < int(count) <= _MOST_COUNT:
-            return calls.refusal("TAKE", errors.COUNT_TOO_SMALL)
-    return Call("key_take", args[1:2], (count,))
+    try:
+        return Call("key_take", args[1:2], (grammar.count_option(args, b"0"),))
+    except Refused as refused:
+        return calls.refusal("TAKE", refused.text)
 
 
 _LIMIT = "[MAX count ELSE other]"

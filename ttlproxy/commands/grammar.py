@@ -15,6 +15,7 @@ from ttlproxy import errors
 
 # HFE_MAX_ABS_TIME_MSEC: deadlines fit into 46 bits.
 MAX_DEADLINE_MS = 2**46 - 1
+_MAX_COUNT = 2**31 - 1
 CONDITIONS = frozenset({b"NX", b"XX", b"GT", b"LT"})
 
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
@@ -141,3 +142,19 @@ class Counted(NamedTuple):
         if condition in CONDITIONS:
             return condition, self.elements(args, 4)
         return b"", self.elements(args, 3)
+
+
+def count(word: bytes) -> bytes:
+    """How many are wanted: one at least."""
+    if not is_integer(word) or not 0 < int(word) <= _MAX_COUNT:
+        raise Refused(errors.COUNT_TOO_SMALL)
+    return word
+
+
+def count_option(args: Sequence[bytes], otherwise: bytes) -> bytes:
+    """`[COUNT n]`, all that stands from args[2] on."""
+    if len(args) == 2:
+        return otherwise
+    if len(args) != 4 or args[2].upper() != b"COUNT":
+        raise Refused(errors.SYNTAX)
+    return count(args[3])

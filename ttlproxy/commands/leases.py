@@ -18,7 +18,6 @@ from ttlproxy.commands.spec import Call, Virtual
 Args = Sequence[bytes]
 
 _UNITS = {b"EX": SECONDS, b"PX": MILLISECONDS}
-_MOST = 2**31 - 1
 
 
 class _Lease(NamedTuple):
@@ -55,9 +54,7 @@ def _time(word: bytes, value: bytes) -> bytes:
 
 
 def _count(word: bytes, value: bytes) -> bytes:
-    if not grammar.is_integer(value) or not 0 < int(value) <= _MOST:
-        raise Refused(errors.COUNT_TOO_SMALL)
-    return value
+    return grammar.count(value)
 
 
 def _block(word: bytes, value: bytes) -> bytes:

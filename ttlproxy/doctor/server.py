@@ -6,16 +6,15 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.doctor.patient import Patient
-from ttlproxy.link import LAYOUT
+from ttlproxy.link import LAYOUT, OLDEST
 
-_OLDEST = (6, 2)
 _FIELD_TTLS = "HPEXPIRE"
 _CROWDED = 0.9
 PROBE = b"return redis.call('TIME')"
 
 
 async def version(patient: Patient) -> list[Finding]:
-    if patient.version < _OLDEST:
+    if patient.version < OLDEST:
         return [
             Finding(
                 "version",

@@ -8,7 +8,7 @@ together and starts anew when any of it is lost.
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
-from ttlproxy.link.fitness import LAYOUT
+from ttlproxy.link.fitness import LAYOUT, OLDEST
 from ttlproxy.link.link import DUE, Link
 from ttlproxy.link.pipeline import everywhere, run, valid
 from ttlproxy.link.reaps import TOGETHER
@@ -19,6 +19,7 @@ from ttlproxy.link.waits import Waits
 __all__ = [
     "DUE",
     "LAYOUT",
+    "OLDEST",
     "TOGETHER",
     "Backoff",
     "Link",

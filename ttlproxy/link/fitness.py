@@ -20,7 +20,7 @@ Said = Mapping[str, Any]
 
 # How the index and the schedule are laid out; a proxy that meets a newer one does not start.
 LAYOUT = 1
-_OLDEST = (6, 2)
+OLDEST = (6, 2)
 _SUBKEY_EVENTS = (8, 8)
 _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     (
@@ -38,7 +38,7 @@ _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
 
 def check_server(server: Said, cluster: Said) -> None:
     """Raises UnfitUpstream for a server that scripts and announcements cannot work on."""
-    if _version(server) < _OLDEST:
+    if _version(server) < OLDEST:
         version = server.get("redis_version", "?")
         raise UnfitUpstream(f"Redis {version} is too old: 6.2 is the oldest that is served")
     if cluster.get("cluster_enabled"):
