@@ -114,10 +114,10 @@ def test_a_malformed_request_is_refused(talk: Talk) -> None:
 
 def test_as_many_words_as_lua_can_hand_on_may_be_deferred(client: Client) -> None:
     values = list(range(7898))
-    assert client.ask("DEFER", "PX", 0, "ID", "a", "RPUSH", "q", *values) == b"a"
+    assert client.ask("DEFER", "PXAT", 1, "ID", "a", "RPUSH", "q", *values) == b"a"
     assert client.ask("DEFERRED", "q") == []
     assert client.ask("LLEN", "q") == len(values)
-    told = client.ask("DEFER", "PX", 0, "ID", "a", "RPUSH", "q", *values, "x")
+    told = client.ask("DEFER", "PXAT", 1, "ID", "a", "RPUSH", "q", *values, "x")
     assert str(told) == "the deferred command has too many arguments"
 
 
@@ -125,7 +125,7 @@ def test_a_key_may_be_any_bytes_and_no_internal_one(client: Client) -> None:
     for key in (b"\xff\x00\r\n", b"a{b}c", b"{}x", b"", b"}{"):
         assert client.ask("DEFER", "EX", 100, "ID", "i", "LPUSH", key, "x") == b"i"
         assert [each[3] for each in client.ask("DEFERRED", key)] == [key]
-        client.ask("DEFER", "PX", 0, "ID", "i", "LPUSH", key, "x")
+        client.ask("DEFER", "PXAT", 1, "ID", "i", "LPUSH", key, "x")
         assert client.ask("DEFERRED", key) == []
         assert client.ask("LLEN", key) == 1
     assert "belongs to ttlproxy" in str(client.ask("DEFER", "EX", 1, "DEL", "__ttl:schedule"))
