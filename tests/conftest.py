@@ -9,6 +9,7 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -96,7 +97,7 @@ def loop_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def shared_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
-    proxy = Proxy(shared_server.url, event_loop=loop_name)
+    proxy = Proxy(shared_server.url, event_loop=loop_name, forked=True)
     try:
         yield proxy.start()
     finally:
@@ -128,7 +129,7 @@ def proxy(shared_proxy: Proxy, server: AnyServer) -> Proxy:
 
 @pytest.fixture(scope="module")
 def shared_watched(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
-    proxy = Proxy(shared_server.url, *FLAGS, event_loop=loop_name)
+    proxy = Proxy(shared_server.url, *FLAGS, event_loop=loop_name, forked=True)
     try:
         yield proxy.start()
     finally:
@@ -222,11 +223,12 @@ def start_server(version: str) -> Iterator[StartServer]:
 
 @pytest.fixture
 def start_proxy(loop_name: str) -> Iterator[StartProxy]:
-    """start_proxy(url, *arguments, env=...) is a proxy that this test alone uses, and may kill."""
+    """start_proxy(url, *arguments, env=..., forked=False) is a proxy that this test alone uses,
+    and may kill; a process of its own from the start, where `forked` is not left out."""
     with ExitStack() as owned:
 
-        def start(upstream: str, *arguments: str, env: dict[str, str] | None = None) -> Proxy:
-            proxy = Proxy(upstream, *arguments, event_loop=loop_name, env=env)
+        def start(upstream: str, *arguments: str, forked: bool = True, **options: Any) -> Proxy:
+            proxy = Proxy(upstream, *arguments, event_loop=loop_name, forked=forked, **options)
             owned.callback(proxy.remove)
             return proxy.start()
 

@@ -6,6 +6,8 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 
+from tests.forked import Forked
+
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 POLL_S = 0.005  # between two looks at something that sends no event
@@ -38,10 +40,10 @@ class Process:
     """One child process, with the four ways in which a test ends it."""
 
     def __init__(self) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: subprocess.Popen[bytes] | Forked | None = None
 
     @property
-    def child(self) -> subprocess.Popen[bytes]:
+    def child(self) -> subprocess.Popen[bytes] | Forked:
         if self._child is None:
             raise RuntimeError("not started")
         return self._child

@@ -14,6 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.forked import Forked
 from tests.processes import START_TIMEOUT_S, Process, attempts, free_port
 
 ROOT = Path(__file__).parents[1]
@@ -158,10 +159,13 @@ class Proxy(Process):
         *arguments: str,
         event_loop: str = "uvloop",
         env: dict[str, str] | None = None,
+        forked: bool = False,
     ) -> None:
+        """`forked`: it may come from a process that has the imports behind it (tests.forked)."""
         super().__init__()
         self.upstream = upstream
         self.event_loop = event_loop
+        self.forked = forked
         self.port = 0
         self._arguments = arguments
         self._env = env or {}
@@ -174,20 +178,7 @@ class Proxy(Process):
     def start(self) -> "Proxy":
         """Serves when this returns; a second start takes the same port again."""
         self._close()
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("TTLPROXY_")}
-        self._child = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "ttlproxy"),
-                *("--listen", f"127.0.0.1:{self.port}", "--upstream", self.upstream),
-                *("--event-loop", self.event_loop),
-                *self._arguments,
-            ],
-            cwd=ROOT,
-            env={**inherited, "PYTHONFAULTHANDLER": "1", **self._env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-        )
+        self._child = self._launch()
         line = self._first_line()
         match = FIRST_LINE.fullmatch(line)
         if match is None:
@@ -213,6 +204,25 @@ class Proxy(Process):
             self.stop()
         finally:
             self._log.close()
+
+    def _launch(self) -> subprocess.Popen[bytes] | Forked:
+        words = [
+            *("--listen", f"127.0.0.1:{self.port}", "--upstream", self.upstream),
+            *("--event-loop", self.event_loop),
+            *self._arguments,
+        ]
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("TTLPROXY_")}
+        env = {**inherited, "PYTHONFAULTHANDLER": "1", **self._env}
+        if self.forked:
+            return Forked(words, env, self._log.name)
+        return subprocess.Popen(
+            [sys.executable, "-m", "ttlproxy", *words],
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+        )
 
     def _first_line(self) -> str:
         stdout = self.child.stdout

@@ -189,6 +189,6 @@ def test_a_stuck_event_loop_is_not_live(tmp_path: Path) -> None:
 def test_without_the_setting_there_are_no_pages(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    proxy = start_proxy(start_server().url)
+    proxy = start_proxy(start_server().url, forked=False)
     assert "admin" not in proxy.stderr
     assert "aiohttp" not in Path(f"/proc/{proxy.pid}/maps").read_text()

@@ -147,7 +147,7 @@ def test_no_secret_shows_in_logs_pages_or_the_list_of_processes(
     secret = tmp_path / "secret"
     secret.write_text("planted-link")
     flags = ("--upstream-user", "link", "--upstream-password-file", str(secret))
-    proxy = start_proxy(server.url, *flags, *FLAGS, "--log-level", "debug")
+    proxy = start_proxy(server.url, *flags, *FLAGS, "--log-level", "debug", forked=False)
     with Connection(proxy.port) as client:
         for words in REQUESTS:
             client.ask(*words)

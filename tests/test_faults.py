@@ -156,7 +156,7 @@ def test_an_element_is_not_popped_for_a_client_that_left(
 
 
 def _refuses_to_start(server: Server, reason: str) -> None:
-    proxy = Proxy(server.url, event_loop="asyncio")
+    proxy = Proxy(server.url, event_loop="asyncio", forked=True)
     try:
         with pytest.raises(RuntimeError, match=reason):
             proxy.start()

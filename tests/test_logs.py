@@ -28,7 +28,7 @@ class JsonProxy(Proxy):
     """A proxy that logs JSON, and so says in its log where it listens."""
 
     def __init__(self, upstream: str, *arguments: str) -> None:
-        super().__init__(upstream, "--log-format", "json", *arguments)
+        super().__init__(upstream, "--log-format", "json", *arguments, forked=True)
 
     def lines(self) -> list[dict[str, Any]]:
         """Each is an object, or this fails."""
@@ -71,7 +71,9 @@ def test_a_json_log_is_an_object_a_line_and_nothing_else_is_printed(
     with Connection(proxy.port) as client:
         client.ask("PING")
     proxy.terminate()
-    assert proxy.child.communicate()[0] == b""
+    stdout = proxy.child.stdout
+    assert stdout is not None
+    assert stdout.read() == b""
     for line in proxy.lines():
         assert TIME.fullmatch(line["time"])
         assert line["level"] in ("INFO", "WARNING")  # this machine may have few descriptors

@@ -26,7 +26,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def tls_proxy(shared_server: AnyServer, loop_name: str, authority: Authority) -> Iterator[Proxy]:
     cert, key = authority.issue("localhost")
     flags = ("--tls-cert", str(cert), "--tls-key", str(key))
-    proxy = Proxy(shared_server.url, *flags, event_loop=loop_name)
+    proxy = Proxy(shared_server.url, *flags, event_loop=loop_name, forked=True)
     try:
         yield proxy.start()
     finally:

@@ -248,7 +248,7 @@ def test_workers_share_a_unix_socket(
 def test_what_no_worker_can_stand_before_ends_the_proxy(server: AnyServer) -> None:
     with Connection(server.port) as direct:
         direct.ask("SET", "__ttl:layout", "999")
-    proxy = Proxy(server.url, "--workers", "2")
+    proxy = Proxy(server.url, "--workers", "2", forked=True)
     with pytest.raises(RuntimeError, match="layout"):
         proxy.start()
     assert proxy.wait() == 1

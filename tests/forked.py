@@ -1,0 +1,71 @@
+"""Proxies that are forked off one process which has imported ttlproxy: the imports are three
+quarters of what a start costs, and the tests start a thousand. Knows no Redis."""
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
+from typing import IO
+
+# What every proxy imports. What only some do is left out: which those are is tested.
+PRELOADED = ["ttlproxy.cli", "ttlproxy.admin", "uvloop"]
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(PRELOADED)
+
+
+def _run(words: Sequence[str], env: Mapping[str, str], stdout: Connection, log: str) -> int:
+    """In the new process: what `env python -P -m ttlproxy words >stdout 2>log` does."""
+    from ttlproxy.cli import main
+
+    os.dup2(stdout.fileno(), sys.stdout.fileno())
+    stdout.close()
+    with open(log, "ab") as end:
+        os.dup2(end.fileno(), sys.stderr.fileno())
+    os.environ.clear()
+    os.environ.update(env)
+    faulthandler.enable()
+    sys.argv[1:] = words
+    raise SystemExit(main())
+
+
+class Forked:
+    """One such process, as far as tests use subprocess.Popen."""
+
+    def __init__(self, words: Sequence[str], env: Mapping[str, str], log: str) -> None:
+        """`log`: the file that gets what the process says on standard error."""
+        reader, writer = _context.Pipe(duplex=False)
+        with writer:
+            self._process = _context.Process(target=_run, args=(words, env, writer, log))
+            self._process.start()
+        self.stdout: IO[bytes] = os.fdopen(os.dup(reader.fileno()), "rb", buffering=0)
+        reader.close()
+        self.pid = self._process.pid or 0
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        code = self._process.exitcode
+        if code is None:
+            raise subprocess.TimeoutExpired("ttlproxy", timeout or 0.0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
