@@ -1,0 +1,12 @@
+"""What every proxy does before it reads its settings, done once: tests.forked has proxies begin
+here. What only some import is here too, but for a test that sees that others do without."""
+
+import ttlproxy.admin
+import ttlproxy.cli
+from ttlproxy.keys import DEFAULT_PREFIX, Keys
+from ttlproxy.scripts import Scripts
+
+__all__ = ["ttlproxy"]
+
+Keys()
+dict(Scripts(DEFAULT_PREFIX))
