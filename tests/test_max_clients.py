@@ -1,5 +1,6 @@
 """How many clients may come, and what the one too many is told."""
 
+import logging
 import resource
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from tests.containers import AnyServer
 from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection
-from ttlproxy.descriptors import RESERVED, room
+from ttlproxy.descriptors import RESERVED, make_room, room
 
 pytestmark = pytest.mark.any_server
 
@@ -100,7 +101,7 @@ def test_the_limit_of_open_files_is_raised_as_far_as_clients_need(
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
     try:
-        proxy = start_proxy(server.url, "--max-clients", "1000")
+        proxy = start_proxy(server.url, "--max-clients", "1000", forked=False)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert resource.prlimit(proxy.pid, resource.RLIMIT_NOFILE) == (2000 + RESERVED, limits[1])
@@ -115,6 +116,19 @@ def test_where_it_cannot_be_raised_fewer_clients_may_come(
         pytest.skip("no limit is set here")
     proxy = start_proxy(server.url, "--max-clients", str(hard))
     fewer = (hard - RESERVED) // 2
-    assert f"max_clients is {fewer} instead of {hard}: a process may open {hard} files" in (
+    assert f"WARNING max_clients is {fewer} instead of {hard}: a process may open {hard} files" in (
         proxy.stderr
     )
+
+
+@pytest.mark.parametrize(("chosen", "level"), [(False, logging.INFO), (True, logging.WARNING)])
+def test_only_who_has_asked_for_more_clients_is_warned(
+    caplog: pytest.LogCaptureFixture, chosen: bool, level: int
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] == resource.RLIM_INFINITY:
+        pytest.skip("no limit is set here")
+    with caplog.at_level(logging.INFO):
+        make_room(limits[1], 1, chosen)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert [record.levelno for record in caplog.records] == [level]

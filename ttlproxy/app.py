@@ -47,7 +47,8 @@ async def serve(settings: Settings, started: Started, read: Read) -> int:
     the settings anew. Raises TtlproxyError, and OSError where the address cannot be had.
     """
     signals, reload = Signals.of_process(), Reload(settings, read)
-    room = make_room(settings.max_clients, settings.workers)
+    chosen = "max_clients" in settings.model_fields_set
+    room = make_room(settings.max_clients, settings.workers, chosen)
     settings = settings.model_copy(update={"max_clients": room})
     async with AsyncExitStack() as stack:
         upstream, embedded = await _upstream(settings, stack)

@@ -19,8 +19,11 @@ def room(limit: int, most: int, processes: int) -> int:
     return max(min(most, (limit - RESERVED) // _OF_CLIENT * processes), 1)
 
 
-def make_room(most: int, processes: int) -> int:
-    """Raises the limit as far as `most` clients need; gives how many there is room for."""
+def make_room(most: int, processes: int, chosen: bool) -> int:
+    """Raises the limit as far as `most` clients need; gives how many there is room for.
+
+    `chosen`: somebody has asked for so many, and is to be warned where there is room for fewer.
+    """
     wanted = most * _OF_CLIENT + RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -29,7 +32,8 @@ def make_room(most: int, processes: int) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
     clients = room(max(soft, limit), most, processes)
     if clients < most:
-        log.warning(
+        log.log(
+            logging.WARNING if chosen else logging.INFO,
             "max_clients is %d instead of %d: a process may open %d files (ulimit -n)",
             *(clients, most, limit),
         )
