@@ -14,6 +14,8 @@ from ttlproxy.commands import Call
 from ttlproxy.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Scripts
 
+pytestmark = pytest.mark.usefixtures("no_reaper")
+
 KEYS = Keys()
 # In us.
 LONG = b"60000000"
