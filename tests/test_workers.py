@@ -55,6 +55,14 @@ def _all_workers(proxy: Proxy) -> set[int]:
         return {_worker(client) for client in _clients(stack, proxy, 2 * WORKERS)}
 
 
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
 @both_loops
 def test_clients_are_spread_evenly_also_after_some_have_gone(
     workers: Proxy, stack: ExitStack
