@@ -97,7 +97,7 @@ NATIVE = [
     ("HEXISTS", "app:n", "f"),
     ("HSETNX", "app:n", "f", "2"),
     ("GET", "app:n"),
-    ("HSET", "other", "f", "1"),
+    ("HSET", "never-managed", "f", "1"),
     ("ACL", "WHOAMI"),
     ("EVAL", "return 1", "0"),
 ]

@@ -66,7 +66,7 @@ def test_the_exact_reader_finds_where_each_request_ends(frames: list[bytes]) -> 
     stream = b"".join(frames)
     requests = Requests()
     commands = requests.feed(stream)
-    found = requests.exact()
+    found = requests.exact(commands)
     assert [words for words, *_ in found] == commands
     for words, begin, end in found:
         assert _read([stream[begin:end]])[0] == [words]
@@ -95,8 +95,7 @@ def test_what_redis_refuses_goes_on_raw_and_ends_the_reading(broken: bytes) -> N
     requests = Requests()
     raw = b""
     for piece in (before, broken, b"PING\r\n"):
-        requests.feed(piece)
-        found = requests.exact()
+        found = requests.exact(requests.feed(piece))
         raw += requests.raw
     assert raw == before + broken + b"PING\r\n"
     assert requests.relay
@@ -106,8 +105,9 @@ def test_what_redis_refuses_goes_on_raw_and_ends_the_reading(broken: bytes) -> N
 def test_a_frame_that_only_hiredis_takes_is_no_command() -> None:
     stream = encode((b"PING",)) + b"*1\r\n+PING\r\n"
     requests = Requests()
-    assert requests.feed(stream) == [[b"PING"], [b"PING"]]
-    assert [words for words, *_ in requests.exact()] == [[b"PING"]]
+    commands = requests.feed(stream)
+    assert commands == [[b"PING"], [b"PING"]]
+    assert [words for words, *_ in requests.exact(commands)] == [[b"PING"]]
     assert requests.relay
 
 
@@ -145,7 +145,7 @@ def test_a_request_that_is_streamed_or_skipped_ends_where_it_ends(
         found = requests.feed(piece)
         commands += found
         raw += requests.raw
-        assert [words for words, *_ in requests.exact()] == found
+        assert [words for words, *_ in requests.exact(found)] == found
     assert not requests.streams
     assert raw == (stream if skips else request + stream)
     assert commands == _read([stream])[0]
@@ -157,8 +157,9 @@ def test_the_exact_reader_begins_behind_what_is_streamed() -> None:
     requests = Requests()
     _begin(requests, request[:-100])
     requests.stream()
-    assert requests.feed(request[-100:] + ping) == [[b"PING"]]
-    ((words, begin, end),) = requests.exact()
+    commands = requests.feed(request[-100:] + ping)
+    assert commands == [[b"PING"]]
+    ((words, begin, end),) = requests.exact(commands)
     assert words == [b"PING"]
     assert requests.raw[begin:end] == ping
 

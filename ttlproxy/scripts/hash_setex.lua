@@ -2,6 +2,7 @@
 -- KEYS: data index schedule
 -- ARGV: origin how pair...
 -- RESULT: 1 written, 0 condition not met or too many fields
+-- include straight
 -- include words
 -- include try
 -- include clock

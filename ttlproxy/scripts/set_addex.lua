@@ -2,6 +2,7 @@
 -- KEYS: data index schedule
 -- ARGV: origin how member...
 -- RESULT: how many members are new, -1 where they are too many
+-- include straight
 -- include words
 -- include try
 -- include clock

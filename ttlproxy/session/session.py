@@ -98,7 +98,7 @@ class Session(State):
             out = requests.raw
             self._counts.forwarded += len(commands)
         else:
-            out = self._with_care(self._now_ms())
+            out = self._with_care(commands, self._now_ms())
             heedful = self.is_late or requests.relay
         if self.wait is None and (begun := requests.begun) is not None:
             out += self._begin(begun)
@@ -189,7 +189,7 @@ class Session(State):
         self.writes(self._passing)
         self._passing = []
 
-    def _with_care(self, now_ms: int) -> bytes:
+    def _with_care(self, commands: list[list[bytes]], now_ms: int) -> bytes:
         """The chunk command by command; runs that are not rewritten stay as they were sent."""
         requests = self._requests
         raw = requests.raw
@@ -197,7 +197,7 @@ class Session(State):
         instead_of = self._suspect if self._may_name_hidden(raw) else self._decide
         out: list[bytes] = []
         sent = 0
-        for args, begin, end in requests.exact():
+        for args, begin, end in requests.exact(commands):
             rewritten = None if self.is_replica else instead_of(args, now_ms)
             self._count(args, rewritten)
             if rewritten is not None:

@@ -10,6 +10,7 @@ send.
 from __future__ import annotations
 
 import re
+from typing import TypeAlias
 
 import hiredis
 
@@ -28,6 +29,10 @@ LARGE_BULK = 64 * 1024
 
 # An integer as Redis's own parser takes it (src/util.c, string2ll).
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+
+
+Located: TypeAlias = tuple[list[bytes], int, int]
+"""A command with where it begins and ends in the bytes that were sent."""
 
 
 def encode(words: tuple[bytes | int, ...]) -> bytes:
@@ -107,8 +112,8 @@ class Requests:
         """Whether a request is passing that is not complete."""
         return self._passage is not None and not self._skips
 
-    def exact(self) -> list[tuple[list[bytes], int, int]]:
-        """The commands of `raw` as Redis reads them, each with where it begins and ends.
+    def exact(self, commands: list[list[bytes]]) -> list[Located]:
+        """The commands of `raw` as Redis reads them; `commands` is what `feed` gave.
 
         Between them may stand what is no command: empty lines, `*0`. Redis takes note of those, so
         they have to go on: they use up CLIENT REPLY SKIP.
@@ -118,6 +123,24 @@ class Requests:
         """
         if self._unread:
             return []
+        found = self._as_sent(commands)
+        return self._scanned() if found is None else found
+
+    def _as_sent(self, commands: list[list[bytes]]) -> list[Located] | None:
+        """Where each was sent as anybody would encode it, which is faster told than scanned."""
+        raw, at = self.raw, self._streamed
+        found = []
+        try:
+            for words in commands:
+                encoded = encode(tuple(words))
+                if not raw.startswith(encoded, at):
+                    return None
+                found.append((words, at, at := at + len(encoded)))
+        except TypeError:  # hiredis lets pass what is no bulk string
+            return None
+        return found if at == len(raw) else None
+
+    def _scanned(self) -> list[Located]:
         scanner = _Scanner(self.raw, self._streamed)
         found = []
         while (command := scanner.next()) is not None:
