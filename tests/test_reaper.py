@@ -16,18 +16,22 @@ from tests.servers import Proxy
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.keys import DEFAULT_PREFIX, Keys
-from ttlproxy.reaper import adapt, plan, rest_ms, sweep_after_ms
+from ttlproxy.link import TOGETHER
+from ttlproxy.reaper import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.registry import Place
 from ttlproxy.scripts import Scripts
 
 
-@given(st.integers(1, 500), st.integers(1, 7000))
-def test_the_due_keys_are_taken_in_their_order_and_none_is_left_out(due: int, batch: int) -> None:
+@given(st.integers(1, 500), st.integers(1, 7000), st.integers(1, TOGETHER))
+def test_the_due_keys_are_taken_in_their_order_and_none_is_left_out(
+    due: int, batch: int, together: int
+) -> None:
     queue: deque[Place] = deque((0, b"%d" % number) for number in range(due))
     seen: list[Place] = []
     while queue:
-        limits = plan(queue, batch)
+        limits = plan(queue, batch, together)
         assert set(limits.values()) == {batch}
+        assert len(limits) <= together
         seen += limits
     assert seen == [(0, b"%d" % number) for number in range(due)]
 
@@ -37,6 +41,14 @@ def test_a_batch_shrinks_past_the_budget_and_grows_well_below_it() -> None:
     assert adapt(500, took_ms=1, budget_ms=5, largest=1000) == 1000
     assert adapt(500, took_ms=4, budget_ms=5, largest=1000) == 500
     assert adapt(10, took_ms=9, budget_ms=5, largest=1000) == 10
+
+
+def test_a_call_is_for_about_as_many_keys_as_there_is_time_for() -> None:
+    assert keys_together(128, reached=128) == TOGETHER
+    assert keys_together(8, reached=8) == 16
+    assert keys_together(128, reached=40) == 51
+    assert keys_together(2, reached=1) == 2
+    assert keys_together(1, reached=0) == 1
 
 
 def test_others_have_the_server_as_long_as_a_call_that_was_too_long_had_it() -> None:
@@ -207,9 +219,9 @@ def test_many_keys_are_reaped_by_few_calls(
     assert calls(server.port, "zrem") < 8
 
 
-def test_a_call_begins_no_further_key_when_its_time_is_over(server: AnyServer) -> None:
+def test_a_call_begins_no_further_key_when_its_time_is_over(start_server: StartServer) -> None:
     keys = [b"s:%d" % number for number in range(20)]
-    scripts = Scripts(DEFAULT_PREFIX)
+    scripts, server = Scripts(DEFAULT_PREFIX), start_server()
     with Connection(server.port) as direct:
         _make_due(direct, keys, 200)
         for budget, reached in ((b"60000000", 20), (b"0", 1)):

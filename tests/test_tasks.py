@@ -3,7 +3,9 @@
 import asyncio
 from contextlib import suppress
 
-from ttlproxy.tasks import cancel
+import pytest
+
+from ttlproxy.tasks import cancel, run_all
 
 
 async def test_a_task_that_lost_its_cancellation_is_cancelled_again() -> None:
@@ -20,3 +22,33 @@ async def test_a_task_that_lost_its_cancellation_is_cancelled_again() -> None:
     await waiting.wait()
     await cancel(task)
     assert task.cancelled()
+
+
+async def test_where_one_of_several_fails_none_is_left() -> None:
+    ended = asyncio.Event()
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("of its own")
+
+    with pytest.raises(ValueError, match="of its own"):
+        await run_all(waits(), fails())
+    assert ended.is_set()
+
+
+async def test_all_of_several_are_run_to_their_end() -> None:
+    order: list[int] = []
+
+    async def takes(turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        order.append(turns)
+
+    await run_all(takes(5), takes(1))
+    assert order == [1, 5]

@@ -33,6 +33,7 @@ from ttlproxy.link import (
 )
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
+from ttlproxy.tasks import run_all
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +53,21 @@ _UNREAD_MS = 1000
 _SWEEP_AFTER_MS = 200
 
 
-def plan(queue: deque[Place], batch: int) -> dict[Place, int]:
+def plan(queue: deque[Place], batch: int, together: int) -> dict[Place, int]:
     """Takes from the front of `queue` the keys of the next call, with a limit of elements for each.
 
     None is long at it with that limit, and the script itself leaves out those that it has no time
     for: so keys with much due, and keys with little, take part alike.
     """
-    return {queue.popleft(): batch for _ in range(min(len(queue), TOGETHER))}
+    return {queue.popleft(): batch for _ in range(min(len(queue), together))}
+
+
+def keys_together(asked: int, reached: int) -> int:
+    """For how many keys the next call is, after one for `asked` of which `reached` were reached.
+
+    Each that is not reached costs as much here as one that is.
+    """
+    return min(asked * 2 if reached == asked else reached + reached // 4 + 1, TOGETHER)
 
 
 def adapt(batch: int, took_ms: float, budget_ms: float, largest: int) -> int:
@@ -130,6 +139,7 @@ class Reaper:
         self._metrics = metrics
         self._holder = uuid4().hex.encode()
         self._batch = settings.reap_batch
+        self._together = TOGETHER  # keys of one call
         self._wake = asyncio.Event()
         self._next_ms = _NEVER  # of the server's clock
         self._sweeps: dict[Place, int] = {}  # when each is to be done
@@ -205,11 +215,11 @@ class Reaper:
             due = await self._due(redis, databases, now_ms)
             if not due:
                 break
-            if not await self._hold_lease(redis):
+            if not await self._hold_lease(redis, asyncio.Lock()):
                 # Somebody else is at it. See whether it is done well before the lease would end.
                 self._at_the_latest(now_ms + self._settings.lease_ms // 3)
                 return
-            await self._reap(redis, deque(due))
+            await self._reap(redis, due)
         self._parked.forget(now_ms)
         self._metrics.parked = self._parked.reasons
         await self._plan_next(redis, databases, now_ms)
@@ -243,15 +253,21 @@ class Reaper:
             if head:
                 self._at_the_latest(whole_ms(head[1]))
 
-    async def _reap(self, redis: Redis, queue: deque[Place]) -> None:
+    async def _reap(self, redis: Redis, due: list[Place]) -> None:
+        """Two take keys from one queue: while Redis works for one, the other does its part."""
+        queue, turn = deque(due), asyncio.Lock()
+        await run_all(*(self._reap_from(queue, redis, turn) for _ in range(2)))
+
+    async def _reap_from(self, queue: deque[Place], redis: Redis, turn: asyncio.Lock) -> None:
         """Goes round the due keys, so that a large one starves no other."""
         settings, clock = self._settings, self._link.clock
-        while queue and await self._hold_lease(redis):
-            limits = plan(queue, self._batch)
-            outcome = await self._link.reap(redis, limits)
+        while queue and await self._hold_lease(redis, turn):
+            limits = plan(queue, self._batch, self._together)
+            outcome = await self._link.reap(redis, limits, turn)
             took_ms = max(outcome.calls_ms, default=0)
             self._batch = adapt(self._batch, took_ms, settings.reap_budget_ms, settings.reap_batch)
             reached = len(limits) - len(outcome.unreached)
+            self._together = keys_together(len(limits), reached)
             await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms, reached) / 1000)
             queue.extendleft(reversed(outcome.unreached))
             queue.extend(outcome.more)
@@ -260,13 +276,14 @@ class Reaper:
                 self._parked.park(place, clock.now_ms(), reason(refusal), passes(refusal))
             self._metrics.parked = self._parked.reasons
 
-    async def _hold_lease(self, redis: Redis) -> bool:
+    async def _hold_lease(self, redis: Redis, turn: asyncio.Lock) -> bool:
         """Takes the lease, or keeps it while more than two thirds of it are left."""
         now_ms, lease_ms = self._link.clock.now_ms(), self._settings.lease_ms
         if self._lease_until_ms - now_ms > lease_ms * 2 // 3:
             return True
         words = self._words("lease_take", self._holder, b"%d" % lease_ms, b"%d" % LAYOUT)
-        (held,) = await run(redis, [(0, words)])
+        async with turn:
+            (held,) = await run(redis, [(0, words)])
         if valid(held):
             self._lease_until_ms = now_ms + lease_ms
         return bool(held)

@@ -31,6 +31,18 @@ async def run_together(**coroutines: Coroutine[None, None, object]) -> None:
         await cancel(*tasks)
 
 
+async def run_all(*coroutines: Coroutine[None, None, object]) -> None:
+    """Runs coroutines, as tasks, until all have ended.
+
+    Raises what one of them raises; then none is left.
+    """
+    tasks = [asyncio.create_task(each) for each in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await cancel(*tasks)
+
+
 async def cancel(*tasks: Task) -> None:
     """Ends the tasks, whatever they are at; what they raise then is lost.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import NamedTuple, TypeAlias
 
 from redis.asyncio import Redis
@@ -112,20 +113,25 @@ class Reap:
         self._metrics = metrics
         self._refusals = refusals
 
-    async def __call__(self, redis: Redis, limits: dict[Place, int]) -> Outcome:
+    async def __call__(
+        self, redis: Redis, limits: dict[Place, int], turn: asyncio.Lock | None = None
+    ) -> Outcome:
         """Removes due elements, at most `limits[place]` at each place.
 
+        `turn`: of those who reap side by side on one connection. While Redis works for one of them,
+        the others make ready what they will ask for, or write down what they were told.
         Raises redis-py's ConnectionError or TimeoutError.
         """
         for place in limits:
             self._registry.reaping(place)
         outcome = Outcome(set(), set(), {}, [], [])
         try:
-            known = await self._with_rules(redis, limits, outcome)
+            async with turn or nullcontext():
+                known = await self._with_rules(redis, limits, outcome)
             # Where one of many is refused, all are, until each is asked for alone.
-            alone = await self._ask(redis, known, TOGETHER, outcome)
+            alone = await self._ask(redis, known, TOGETHER, outcome, turn)
             if alone:
-                await self._ask(redis, alone, 1, outcome)
+                await self._ask(redis, alone, 1, outcome, turn)
             return outcome
         finally:
             for place in limits:
@@ -147,7 +153,12 @@ class Reap:
         return {place: limit for place, limit in limits.items() if place[0] not in refused}
 
     async def _ask(
-        self, redis: Redis, limits: dict[Place, int], together: int, outcome: Outcome
+        self,
+        redis: Redis,
+        limits: dict[Place, int],
+        together: int,
+        outcome: Outcome,
+        turn: asyncio.Lock | None,
     ) -> dict[Place, int]:
         """Calls for so many keys at a time; gives what was refused to several of them.
 
@@ -156,8 +167,11 @@ class Reap:
         alone: dict[Place, int] = {}
         for batch in self._batches(limits, together):
             words = self._caller.words(batch.call, b"%d" % batch.db)
-            sent = self._clock.reading()
-            (reply,) = await run(redis, [(batch.db, words)])
+            async with turn or nullcontext():
+                sent = self._clock.reading()
+                (reply,) = await run(redis, [(batch.db, words)])
+            if turn:  # what the next one asks for goes out before this is written down
+                await asyncio.sleep(0)
             if error(reply) and len(batch.keys) > 1:
                 alone.update(dict.fromkeys(batch.places, batch.limit))
             else:
