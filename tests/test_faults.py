@@ -115,7 +115,8 @@ def test_a_connection_of_the_link_may_break_without_a_client_noticing(
             assert client.ask("HLEN", "h") in (b":2\r\n", b":0\r\n")
         client.ask("HSETEX", "h", "PX", "1", "FIELDS", "1", "c", "3")
         wait_until(lambda: client.ask("EXISTS", "h") == b":0\r\n", "all fields gone")
-    assert ("is away" in proxy.stderr) == (name == "ttlproxy:pushes"), "redis-py mends the others"
+    if name == "ttlproxy:pushes":  # redis-py mends the others, unless they waited for a reply
+        assert "is away" in proxy.stderr
 
 
 def test_no_connection_to_redis_outlives_its_client(
