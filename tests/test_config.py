@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.cli import load
-from ttlproxy.config import Listen, Settings, Upstream
+from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 
 SECRET = "geheim"

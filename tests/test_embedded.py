@@ -16,7 +16,7 @@ import pytest
 from tests.require import absent
 from tests.servers import find_binaries
 from ttlproxy import embedded
-from ttlproxy.config import Upstream
+from ttlproxy.addresses import Upstream
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis
 

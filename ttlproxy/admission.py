@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from ttlproxy.config import Listen, Settings
+from ttlproxy.addresses import Listen
+from ttlproxy.config import Settings
 from ttlproxy.entrance import ClientProtocol, Limit
 from ttlproxy.listening import Listener
 from ttlproxy.wire.proxy_protocol import Malformed, parse

@@ -11,8 +11,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admission import Gate
-from ttlproxy.config import Listen, Settings, Upstream
+from ttlproxy.config import Settings
 from ttlproxy.crew import EVERY_S, Crew, told
 from ttlproxy.descriptors import make_room
 from ttlproxy.doctor import Finding, examined

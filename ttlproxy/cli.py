@@ -20,8 +20,9 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 
 from ttlproxy import __version__, app, logs
+from ttlproxy.addresses import Listen
 from ttlproxy.chores import CHORES, say
-from ttlproxy.config import Listen, Settings
+from ttlproxy.config import Settings
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import SettingsError, TtlproxyError
 

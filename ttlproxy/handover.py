@@ -13,8 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from ttlproxy.addresses import Listen
 from ttlproxy.admission import Admission
-from ttlproxy.config import Listen, Settings
+from ttlproxy.config import Settings
 from ttlproxy.entrance import ClientProtocol
 
 _CLIENT: Final = b"client"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from http.client import HTTPConnection, HTTPException
 
-from ttlproxy.config import Listen
+from ttlproxy.addresses import Listen
 from ttlproxy.errors import HealthError
 
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}

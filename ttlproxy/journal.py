@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ttlproxy.config import Listen
+from ttlproxy.addresses import Listen
 from ttlproxy.errors import ReapRefused
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from ttlproxy.config import Listen
+from ttlproxy.addresses import Listen
 from ttlproxy.keepalive import keep_alive
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from ttlproxy.config import Settings, Upstream
+from ttlproxy.addresses import Upstream
+from ttlproxy.config import Settings
 from ttlproxy.errors import PurgeError
 from ttlproxy.keys import Keys
 from ttlproxy.link import client, run, valid

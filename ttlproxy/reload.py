@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from ttlproxy import logs
-from ttlproxy.config import SecretFile, Settings, Upstream
+from ttlproxy.addresses import SecretFile, Upstream
+from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from ttlproxy.config import Listen
+from ttlproxy.addresses import Listen
 
 
 def is_loopback(listen: Listen) -> bool:

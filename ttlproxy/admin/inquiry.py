@@ -14,9 +14,10 @@ from typing import Any, Final
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from ttlproxy.addresses import Upstream
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
-from ttlproxy.config import Settings, Upstream
+from ttlproxy.config import Settings
 from ttlproxy.errors import Unanswered
 from ttlproxy.keys import Keys
 from ttlproxy.link import client, run, valid

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
+from ttlproxy.addresses import Listen
 from ttlproxy.admin import exposition, probes, status
 from ttlproxy.admin.guard import guard
 from ttlproxy.admin.subject import STOP, SUBJECT, Stop, Subject
-from ttlproxy.config import Listen
 
 
 class Route(NamedTuple):

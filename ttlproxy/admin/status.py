@@ -11,6 +11,7 @@ from uuid import uuid4
 from aiohttp import web
 
 from ttlproxy import __version__
+from ttlproxy.addresses import Upstream
 from ttlproxy.admin import inspector
 from ttlproxy.admin.findings import findings
 from ttlproxy.admin.guard import is_loopback
@@ -23,7 +24,7 @@ from ttlproxy.admin.slowlog import slowest
 from ttlproxy.admin.subject import Subject
 from ttlproxy.admin.survey import survey
 from ttlproxy.admin.text import typed
-from ttlproxy.config import Settings, Upstream
+from ttlproxy.config import Settings
 from ttlproxy.errors import Unanswered
 
 _EVERY_S: Final = 1.0

@@ -11,10 +11,11 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admin.routes import application
 from ttlproxy.admin.status import Watch
 from ttlproxy.admin.subject import Stop, Subject
-from ttlproxy.config import Listen, Settings, Upstream
+from ttlproxy.config import Settings
 from ttlproxy.listening import Listener
 
 _KEEPALIVE_S: Final = 15.0

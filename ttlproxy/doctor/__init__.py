@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from redis.exceptions import RedisError
 
-from ttlproxy.config import Settings, Upstream
+from ttlproxy.addresses import Upstream
+from ttlproxy.config import Settings
 from ttlproxy.doctor.examination import CHECKS, SAMPLE, findings
 from ttlproxy.doctor.finding import ERROR, Finding, Severity
 from ttlproxy.doctor.mend import mended

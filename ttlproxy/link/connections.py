@@ -17,7 +17,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
 
-from ttlproxy.config import Upstream
+from ttlproxy.addresses import Upstream
 from ttlproxy.keepalive import keep_alive, options
 from ttlproxy.tls import of_redis
 

@@ -11,9 +11,10 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
+from ttlproxy.addresses import Upstream
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Rules, grants, natives
-from ttlproxy.config import Settings, Upstream
+from ttlproxy.config import Settings
 from ttlproxy.errors import ReapRefused, UpstreamError
 from ttlproxy.keys import Keys
 from ttlproxy.link import fitness

@@ -22,7 +22,7 @@ from contextlib import suppress
 
 import hiredis
 
-from ttlproxy.config import Upstream
+from ttlproxy.addresses import Upstream
 from ttlproxy.errors import UpstreamError
 from ttlproxy.keys import Keys
 from ttlproxy.link.connections import plain_socket

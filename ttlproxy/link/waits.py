@@ -14,7 +14,7 @@ from typing import TypeAlias
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from ttlproxy.config import Upstream
+from ttlproxy.addresses import Upstream
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.connections import client
 from ttlproxy.link.pipeline import error, run

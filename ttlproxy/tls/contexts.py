@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NoReturn
 
-from ttlproxy.config import Settings, Upstream
+from ttlproxy.addresses import Upstream
+from ttlproxy.config import Settings
 from ttlproxy.errors import CertificateError
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,407 @@
+"""One client: its socket, and what comes and goes there. Bytes across, back-pressure, holding.
+
+A thin shell around `session`: what a request means is decided there. Bytes from Redis are copied
+unread. Each direction stops reading where the other side does not keep up, and the two directions
+do not wait for each other, so a client that writes before it reads gets on as far as it would
+without a proxy: Redis goes on taking requests, and keeps its replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Protocol, cast
+
+from ttlproxy.backend import HIGH, LOW, Backend, half_close
+from ttlproxy.config import Settings
+from ttlproxy.errors import REFUSED, ReapRefused
+from ttlproxy.journal import Journal
+from ttlproxy.link import Link
+from ttlproxy.metrics import Metrics
+from ttlproxy.registry import Place
+from ttlproxy.session import Session
+from ttlproxy.turn import Turn
+from ttlproxy.waiting import Waiting
+from ttlproxy.watch import Watch
+
+# How long replies may take to a client that has ended in the middle of a large request.
+_GRACE_S = 1.0
+# How long a client that has been told the end may take to close its side.
+_LINGER_S = 5.0
+
+
+class Host(Protocol):
+    """Who has accepted a client.
+
+    sweep: takes places that a request may have left unswept; draining: clients are to end as soon
+    as nothing is half done
+    """
+
+    settings: Settings
+    link: Link
+    metrics: Metrics
+    sweep: Callable[[Iterable[Place]], None]
+    turn: Turn
+    clients: set[Client]
+    watch: Watch
+    draining: bool
+
+    async def connect(self, client: Client) -> Backend:
+        """A connection to Redis. Raises OSError, also for TLS and time-outs."""
+
+    def forget(self, client: Client) -> None:
+        """It has gone."""
+
+
+class Client(asyncio.Protocol):
+    """A client's socket. Reads while nothing is held and Redis keeps up."""
+
+    def __init__(self, server: Host, source: str) -> None:
+        """`source`: the address that a PROXY header tells; empty without one."""
+        self._server = server
+        self._source = source
+        self._link = server.link
+        self._registry = server.link.registry
+        self._session: Session | None = None
+        self._backend: Backend | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._waiting: Waiting | None = None
+        self._linger: asyncio.TimerHandle | None = None
+        self._busy = True  # connecting, or holding: what comes in waits
+        self._early = b""  # it, for uvloop reads on where `connection_made` has paused reading
+        self._has_ended = False  # the client sends no more
+        self._full = False  # Redis does not keep up
+        self._finished = False  # no more requests go to Redis
+        self.ended = False  # Redis has said all it had to say
+        self.activity = server.watch.activity()
+        if self.activity is not None:
+            noted = self.activity.noting(self.data_received, awaits=False)
+            self.data_received = noted  # type: ignore[method-assign,assignment]
+        self._why = ""  # it ends, a key of Metrics.gone, once that is known
+
+    # From the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(HIGH, LOW)
+        server = self._server
+        write = server.turn.writer(self._transport, server.metrics.to_clients)
+        self.write = self._noting(write, awaits=False)
+        server.clients.add(self)
+        server.metrics.accepted += 1
+        server.metrics.clients = len(server.clients)
+        self.journal = Journal(server.metrics.accepted, transport, self._source)
+        self._start(self._connect(), "connect")
+
+    def data_received(self, data: bytes) -> None:
+        if self._busy or self._finished or not self._link.serving:
+            self._wait(data)
+            return
+        if self._registry.expecting:
+            self._link.receive_pushes()
+        if self._passes(data):
+            self._to_redis(data)
+        else:
+            self._attend(data)
+
+    def eof_received(self) -> bool:
+        """The client sends no more, and may still be owed replies."""
+        self._has_ended = True
+        self._server.turn.flush()
+        if self.ended:
+            return False
+        if self._waiting is not None and self._backend is not None and self._task is not None:
+            self._finished = True
+            self._task.cancel()
+            self._backend.cut()  # as Redis would find it
+            return True
+        if self._busy or self._session is None or self._backend is None:
+            return True  # it is dealt with after what came in before
+        if self._session.streams:  # a QUIT would be taken for the rest of the value
+            self._linger = asyncio.get_running_loop().call_later(_GRACE_S, self._backend.cut)
+        elif self._session.behind_blocking or self._session.relays:
+            self._finished = True
+            self._backend.cut()  # as Redis would find it: a blocked client is gone at once
+        else:
+            self._finish(self._session, self._backend)
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.turn.flush()
+        if self._task is not None:
+            self._task.cancel()
+        if self._linger is not None:
+            self._linger.cancel()
+        if self._backend is not None:
+            self._backend.close()
+        self._ends_because("client")
+        self.journal.closed(self._why)
+        self._server.metrics.gone[self._why] += 1
+        self._server.forget(self)
+
+    def pause_writing(self) -> None:
+        self._server.watch.keeps(self)
+        if self._backend is not None:
+            self._backend.pause(True)
+
+    def resume_writing(self) -> None:
+        if self._backend is not None:
+            self._backend.pause(False)
+
+    # From Redis's side.
+
+    def end(self) -> None:
+        """Redis has closed: what is buffered goes out, then the client is told."""
+        if self.ended:
+            return
+        self._server.turn.flush()
+        asked = self._has_ended or (self._session is not None and self._session.quit)
+        self._ends_because("client" if asked else "redis")
+        self.ended = self._finished = True
+        if self._task is not None:
+            self._task.cancel()
+        if self._transport.is_closing():
+            return
+        if self._has_ended:
+            self._transport.close()
+        elif half_close(self._transport):
+            # To close with unread input would be a reset, which may take replies with it.
+            self._busy = self._full = False
+            self._read()
+            self._close_later()
+        self._server.watch.keeps(self)  # until it has taken what is left
+
+    def full(self, is_full: bool) -> None:
+        """Redis does not keep up, or does again."""
+        self._full = is_full
+        if is_full:
+            self._server.watch.keeps(self)
+        self._read()
+
+    # From the server.
+
+    def end_at_boundary(self) -> None:
+        """Ends as soon as nothing is half done: what is owed comes first."""
+        session, backend = self._session, self._backend
+        if self._waiting is not None:
+            self._waiting.end()
+        if session is None or backend is None:
+            return
+        if not (self._busy or self._finished) and not session.unfinished:
+            self._ends_because("drained")
+            self._finish(session, backend)
+
+    @property
+    def unfinished(self) -> str:
+        """What keeps it from ending."""
+        session = self._session
+        if session is None:
+            return "not connected yet"
+        if self.ended:
+            return "not yet closed by the client"
+        if self._finished:
+            return "blocked" if session.behind_blocking else "owed replies"
+        return session.unfinished or "held"
+
+    # From the watch.
+
+    @property
+    def idles(self) -> bool:
+        """Whether it waits for nothing. Who may be told something, or be blocked, always does."""
+        session, activity = self._session, self.activity
+        if session is None or self._busy or self._full or activity is None or self.unread:
+            return False
+        if session.behind_blocking or session.listens or session.is_replica:
+            return False
+        return session.streams or not activity.awaits
+
+    @property
+    def unread(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    @property
+    def buffered(self) -> int:
+        to_redis = self._backend.unsent if self._backend is not None else 0
+        kept = self._session.kept if self._session is not None else 0
+        return self.unread + to_redis + kept + len(self._early)
+
+    def abort(self, why: str) -> None:
+        """Ends the connection at once."""
+        self._ends_because(why)
+        self._transport.abort()
+
+    # Inside.
+
+    async def _connect(self) -> None:
+        link = self._link
+        try:
+            if not link.ready.is_set():
+                raise ConnectionError("the link is not ready")
+            self._backend = await self._server.connect(self)
+        except OSError as trouble:
+            self.journal.refused(trouble)
+            self._server.metrics.refused += 1
+            self._ends_because("refused")
+            self._task = None
+            self.write(REFUSED)
+            self.end()
+            return
+        self._to_redis = self._noting(self._backend.write, awaits=True)
+        self._session = Session(
+            link.rules,
+            link.caller,
+            link.registry,
+            link.rights,
+            link.clock.now_ms,
+            self._server.settings.max_request_bytes,
+            self._server.metrics.requests,
+        )
+        self._passes = self._session.passes
+        self._go_on()
+
+    def _attend(self, data: bytes) -> None:
+        """A chunk that does not just pass."""
+        session = self._session
+        assert session is not None
+        out = session.from_client(data)
+        if session.kept > HIGH:
+            self._server.watch.keeps(self)
+        if session.reap or session.reap_in or session.unswept:
+            self._server.metrics.held += 1
+            self._hold(self._reap(out), "reap")
+            return
+        if out:
+            self._to_redis(out)
+        self._after(session)
+        if session.wait is not None:
+            self._hold(self._lend(), "wait for an item")
+
+    async def _reap(self, out: bytes) -> None:
+        """Bytes go on once what is due before them is gone, and what is unswept is swept."""
+        session = self._session
+        assert session is not None
+        places, session.reap = session.reap, set()
+        databases, session.reap_in = session.reap_in, set()
+        unswept, session.unswept = session.unswept, set()
+        await self._link.reaped(places, databases, unswept)
+        self._to_redis(out)
+        self._after(session)
+        if session.wait is not None:
+            await self._lend()
+        else:
+            self._go_on()
+
+    async def _lend(self) -> None:
+        """A request waits for an item; what comes behind it waits, too."""
+        session, backend = self._session, self._backend
+        assert session is not None
+        assert backend is not None
+        assert session.wait is not None
+        wait, session.wait = session.wait, None
+        self._early, session.withheld = session.withheld + self._early, b""
+        ask = backend.is_answered
+        self._waiting = Waiting(session, wait, self._link.waits, self._to_redis, ask)
+        if self._server.draining or self._has_ended:
+            self._waiting.end()
+        self._read()
+        try:
+            await self._waiting.run()
+        finally:
+            self._waiting = None
+        self._go_on()
+
+    async def _resume(self, data: bytes) -> None:
+        """Bytes are looked at once the link is there again."""
+        async with asyncio.timeout(self._server.settings.hold_max):
+            await self._link.ready.wait()
+        self._early = data + self._early
+        self._go_on()
+
+    def _hold(self, coroutine: Coroutine[None, None, None], why: str) -> None:
+        self._busy = True
+        self._read()
+        self._server.metrics.holding += 1
+        self._start(coroutine, why).add_done_callback(self._held)
+
+    def _held(self, task: asyncio.Task[None]) -> None:
+        self._server.metrics.holding -= 1
+
+    def _start(self, coroutine: Coroutine[None, None, None], why: str) -> asyncio.Task[None]:
+        self._task = asyncio.create_task(coroutine, name=f"client: {why}")
+        self._task.add_done_callback(self._stopped)
+        return self._task
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (trouble := task.exception()) is None:
+            return
+        self.journal.failed(trouble)
+        self.abort("held" if isinstance(trouble, TimeoutError | ReapRefused) else "error")
+
+    def _noting(self, take: Callable[[bytes], None], *, awaits: bool) -> Callable[[bytes], None]:
+        return take if self.activity is None else self.activity.noting(take, awaits=awaits)
+
+    def _ends_because(self, why: str) -> None:
+        """The first reason is the one that counts."""
+        self._why = self._why or why
+
+    def _go_on(self) -> None:
+        """Nothing is held any more: what came in meanwhile is next."""
+        self._task, self._busy = None, False
+        if self._early:
+            early, self._early = self._early, b""
+            self.data_received(early)
+        if self._has_ended and not self._busy:
+            self.eof_received()
+        if self._server.draining:
+            self.end_at_boundary()
+        self._read()
+
+    def _wait(self, data: bytes) -> None:
+        """What came in cannot be looked at now, or never."""
+        if self._finished:
+            return  # nobody is left to answer it
+        if self._busy:
+            self._early += data
+            self._read()
+        elif self._session is not None and self._session.needs_nothing(data):
+            self._to_redis(data)
+        else:
+            self._hold(self._resume(data), "wait for the link")
+
+    def _after(self, session: Session) -> None:
+        """Requests have gone to Redis: what follows from that."""
+        if session.sweep:
+            keys, session.sweep = session.sweep, set()
+            places = self._registry.places
+            self._server.sweep(place for key in keys for place in places(key))
+        if self._server.draining:
+            self.end_at_boundary()
+
+    def _finish(self, session: Session, backend: Backend) -> None:
+        """No more requests: Redis is to answer what it has and then to close."""
+        self._finished = True
+        if session.silent:
+            backend.cut()  # Redis closes after the reply to QUIT, and here that is never sent
+        elif request := session.finish():
+            backend.finish(request)
+
+    def _read(self) -> None:
+        """Reads, or stops reading, as things stand."""
+        if self._transport.is_closing():
+            return
+        # The end of a client that waits is to be seen at once.
+        listens = self._waiting is not None and len(self._early) < HIGH
+        if (self._busy and not listens) or self._full:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _close_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._linger = loop.call_later(_LINGER_S, self._close)
+
+    def _close(self) -> None:
+        if self._transport.get_write_buffer_size():
+            self._close_later()
+        else:
+            self._transport.close()
