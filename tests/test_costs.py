@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.asked import calls
 from tests.containers import AnyServer
 from tests.loops import both_loops
 from tests.raw import Connection, command
@@ -118,3 +119,24 @@ def test_a_thousand_chunks_leave_no_object_behind(
         assert runner.run(app.serve(settings, started, lambda: settings)) == 0
     gc.unfreeze()
     assert min(left) < 100, left
+
+
+@pytest.mark.parametrize(
+    ("write", "looks", "writes"),
+    [
+        ("HSETEX k EX {} FIELDS 2 f v g w", ["hexists"], ["hset"]),
+        ("SADDEX k EX {} MEMBERS 2 f g", ["sismember"], ["sadd"]),
+    ],
+)
+def test_a_later_deadline_costs_a_script_no_more_than_it_has_to(
+    proxy: Proxy, server: AnyServer, write: str, looks: list[str], writes: list[str]
+) -> None:
+    """Whether the type is right, the key lasts, the first deadline is earlier; then the writes."""
+    with Connection(proxy.port) as client, Connection(server.port) as direct:
+        client.ask(*write.format(100).split())
+        direct.ask("CONFIG", "RESETSTAT")
+        client.ask(*write.format(200).split())
+        wanted = ["zrange", "pttl", *looks, "zadd", *writes]
+        assert {name: calls(server.port, name) for name in wanted} == dict.fromkeys(wanted, 1)
+        for name in ("exists", "set", "del", "persist", "pexpire"):
+            assert calls(server.port, name) == 0
