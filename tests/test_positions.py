@@ -8,7 +8,7 @@ import pytest
 
 from tests.containers import AnyServer
 from tests.redis_client import Client
-from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, Rules, natives
+from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Rules, natives
 from ttlproxy.commands.positions import KNOWN
 
 # A request, and its keys; those after a stroke may be written.
@@ -134,6 +134,6 @@ def test_a_number_of_keys_that_redis_refuses_reaches_no_further_than_the_request
 
 
 def test_the_common_commands_need_one_look_at_most(rules: Rules) -> None:
-    for name, kind in {"get": ONE_KEY, "SET": ONE_KEY, "HGETALL": ONE_KEY, "ping": NO_KEY,
+    for name, kind in {"get": READ_KEY, "SET": ONE_KEY, "HGETALL": READ_KEY, "ping": NO_KEY,
                        "TIME": NO_KEY, "mget": ANY_KEY, "OBJECT": ANY_KEY}.items():  # fmt: skip
         assert rules.plain[name.encode()] == kind, name

@@ -22,6 +22,7 @@ from ttlproxy.wire import Requests, encode
 ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET", "APPEND")
 NATIVES = [
     *(Native(name, -2, frozenset({"write"}), (KeySpec("RW"),)) for name in ONE_KEY),
+    Native("SISMEMBER", 3, frozenset({"readonly"}), (KeySpec("RO"),)),
     Native("PING", -1, frozenset()),
     Native("INFO", -1, frozenset()),
     Native("DBSIZE", 1, frozenset()),
@@ -88,6 +89,31 @@ def test_a_native_write_is_rewritten_on_a_managed_key_alone(world: World) -> Non
         b"EVALSHA",
     ]
     assert not world.session.reap
+
+
+@pytest.mark.parametrize("db", [0, 1])
+def test_a_read_of_a_managed_key_passes_until_something_is_past_its_deadline(
+    world: World, db: int
+) -> None:
+    read = encode((b"SISMEMBER", b"s", b"m"))
+    world.registry.announced(0, b"s", NOW_MS + 9)
+    world.registry.announced(db, b"s", NOW_MS)
+    assert world.session.passes(read * 3)
+    world.registry.announced(db, b"s", NOW_MS - 1)
+    assert not world.session.passes(read)
+    assert world.session.from_client(read) == read
+    assert world.session.reap == {(db, b"s")}
+
+
+def test_a_large_read_of_a_managed_key_is_looked_at_when_it_is_complete(world: World) -> None:
+    read = encode((b"SISMEMBER", b"s", b"m" * 100_000))
+    assert world.take(read[:90_000]) == read[:90_000]
+    assert world.take(read[90_000:]) == read[90_000:]
+    world.registry.announced(0, b"s", NOW_MS)
+    assert world.take(read[:90_000]) == b""
+    world.registry.announced(0, b"s", NOW_MS - 1)
+    world.take(read[90_000:])
+    assert world.session.reap == {(0, b"s")}
 
 
 def test_a_key_is_managed_from_the_request_that_may_make_it_so(world: World) -> None:

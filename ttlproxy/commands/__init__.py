@@ -10,7 +10,7 @@ Knows no Redis and no clock.
 
 from ttlproxy.commands.native import Native, grants, natives
 from ttlproxy.commands.positions import KeySpec
-from ttlproxy.commands.rule import ANY_KEY, NO_KEY, ONE_KEY, Rule
+from ttlproxy.commands.rule import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Rule
 from ttlproxy.commands.rules import Rules
 from ttlproxy.commands.spec import Call, Override, Survey, Virtual
 
@@ -18,6 +18,7 @@ __all__ = [
     "ANY_KEY",
     "NO_KEY",
     "ONE_KEY",
+    "READ_KEY",
     "Call",
     "KeySpec",
     "Native",

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ttlproxy.commands.positions import FILLED, FIRST, WRITTEN, Positions
+from ttlproxy.commands.positions import FILLED, FIRST, READ, WRITTEN, Positions
 from ttlproxy.commands.spec import Override, Survey, Virtual
 
 # Where a command's keys stand.
 NO_KEY: Final = 0
 ONE_KEY: Final = 1  # its first argument
 ANY_KEY: Final = 2  # anywhere: each argument may be one
+READ_KEY: Final = 3  # its first argument, and all it wants is that nothing is due there
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,16 @@ class Rule:
 
     @property
     def key_kind(self) -> int:
-        """How closely a request has to be looked at for its keys: NO_KEY, ONE_KEY or ANY_KEY."""
+        """How closely a request has to be looked at for its keys: one of the four above."""
         positions = self.positions
         if positions is None or any(each != () for each in self.subcommands.values()):
             return ANY_KEY
         if not positions:
             return NO_KEY
         is_first = len(positions) == 1 and replace(positions[0], access=FIRST.access) == FIRST
-        return ONE_KEY if is_first else ANY_KEY
+        if not is_first:
+            return ANY_KEY
+        return READ_KEY if positions[0].access == READ and not self.override else ONE_KEY
 
     def keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
         """The words of a request that are keys; all that may be, where it cannot be told."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from ttlproxy import errors
 from ttlproxy.caller import Caller
-from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, Rule, Rules
+from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Rule, Rules
 from ttlproxy.commands.calls import marked
 from ttlproxy.metrics import Handled
 from ttlproxy.registry import Registry
@@ -144,20 +144,26 @@ class Session(State):
         return "in a request" if self._requests.pending else ""
 
     def _are_plain(self, requests: Iterable[list[bytes]]) -> bool:
-        """Whether these need no more than their names, and names of no managed key among them."""
+        """Whether these need no more than their names, and names of no managed key among them.
+
+        A key may be managed where it is only read, and nothing is due there.
+        """
         plain, names = self._plain, self.registry.names
         try:
             for args in requests:
                 kind = plain[args[0]]
                 if names and kind != NO_KEY:
-                    if kind == ONE_KEY:
-                        if args[1] in names:
+                    if kind == ANY_KEY:
+                        if not names.keys().isdisjoint(args):
                             return False
-                    elif not names.keys().isdisjoint(args):
+                    elif args[1] in names and (kind != READ_KEY or self._is_due(args[1])):
                         return False
         except (KeyError, IndexError, TypeError):
             return False  # not plain, without its key, or no bulk string, which hiredis lets pass
         return True
+
+    def _is_due(self, key: bytes) -> bool:
+        return bool(self.registry.due(key, self._now_ms()))
 
     def _begin(self, words: list[bytes]) -> bytes:
         """What goes on of a request that is not complete, and too large to wait for."""
@@ -178,11 +184,12 @@ class Session(State):
 
         Not where it writes elements: they might have deadlines by the time when it is complete.
         """
-        if self.is_late or rule.key_kind == ANY_KEY or (rule.override and rule.override.late):
+        kind = rule.key_kind
+        if self.is_late or kind == ANY_KEY or (rule.override and rule.override.late):
             return False
-        if rule.key_kind == ONE_KEY and (len(words) < 2 or self.caller.keys.is_internal(words[1])):
+        if kind != NO_KEY and (len(words) < 2 or self.caller.keys.is_internal(words[1])):
             return False
-        return self._are_plain((words,))
+        return self._are_plain((words,)) and (kind == NO_KEY or words[1] not in self.registry.names)
 
     def _passed(self) -> None:
         """A request is complete whose key may have got deadlines while it came."""
