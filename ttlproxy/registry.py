@@ -25,6 +25,16 @@ Place = tuple[int, bytes]
 """A key in a logical database: (db, key)."""
 
 
+class _Earliest(ChainMap[bytes, int]):
+    """Several databases as one: the earliest bound of a key."""
+
+    def __getitem__(self, key: bytes) -> int:
+        bounds = [keys[key] for keys in self.maps if key in keys]
+        if not bounds:
+            raise KeyError(key)
+        return min(bounds)
+
+
 class Registry:
     """Managed keys by database, with pins for those that a request on its way may make managed."""
 
@@ -59,7 +69,7 @@ class Registry:
         self.governs: Callable[[bytes], bool] = lambda key: False
         """Whether a rule of ONEXPIRE may say what becomes of a key's elements."""
         self.names: Mapping[bytes, int] = {}
-        """key -> bound, over all databases: what a session asks first."""
+        """key -> bound, the earliest of all databases: what a session asks first."""
         self.expecting = True
         """Whether anything may be announced: by others, or by a request of our own clients."""
         self._others = True
@@ -241,4 +251,4 @@ class Registry:
     def _publish(self) -> None:
         """One dict where at most one database has managed keys, which is nearly always."""
         dbs = list(self._dbs.values()) or [{}]
-        self.names = dbs[0] if len(dbs) == 1 else ChainMap(*dbs)
+        self.names = dbs[0] if len(dbs) == 1 else _Earliest(*dbs)

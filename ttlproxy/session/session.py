@@ -148,7 +148,7 @@ class Session(State):
 
         A key may be managed where it is only read, and nothing is due there.
         """
-        plain, names = self._plain, self.registry.names
+        plain, names, now_ms = self._plain, self.registry.names, 0
         try:
             for args in requests:
                 kind = plain[args[0]]
@@ -156,14 +156,13 @@ class Session(State):
                     if kind == ANY_KEY:
                         if not names.keys().isdisjoint(args):
                             return False
-                    elif args[1] in names and (kind != READ_KEY or self._is_due(args[1])):
-                        return False
+                    elif (bound_ms := names.get(args[1])) is not None:
+                        now_ms = now_ms or self._now_ms()
+                        if kind != READ_KEY or bound_ms < now_ms:
+                            return False
         except (KeyError, IndexError, TypeError):
             return False  # not plain, without its key, or no bulk string, which hiredis lets pass
         return True
-
-    def _is_due(self, key: bytes) -> bool:
-        return bool(self.registry.due(key, self._now_ms()))
 
     def _begin(self, words: list[bytes]) -> bytes:
         """What goes on of a request that is not complete, and too large to wait for."""
