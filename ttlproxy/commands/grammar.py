@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from ttlproxy import errors
@@ -84,9 +85,16 @@ class Noun:
         """What Redis calls the commands of the type."""
         return "sorted-set" if self.type == "zset" else self.type
 
-    @property
+    @cached_property
     def keyword(self) -> bytes:
         return self.many.upper().encode()
+
+    def elements_at(self, args: Sequence[bytes]) -> int:
+        """Where the elements stand in a request that names them behind the keyword and a number.
+
+        Raises ValueError where the keyword is not there as it is nearly always written.
+        """
+        return args.index(self.keyword, 2) + 2
 
     def named(self, *elements: str) -> str:
         """These elements as a request names them: `FIELDS 2 a b`."""

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from ttlproxy.commands import calls, hash_forms, hash_grammar, writes
+from ttlproxy.commands import hash_forms, hash_grammar, writes
 from ttlproxy.commands.elements import family
 from ttlproxy.commands.grammar import Refused
 from ttlproxy.commands.hash_grammar import NOUN
 from ttlproxy.commands.options import Form, one_of
 from ttlproxy.commands.overrides import on_key, rest, with_name
-from ttlproxy.commands.spec import Call, Virtual
+from ttlproxy.commands.repeats import repeating
+from ttlproxy.commands.spec import Call, Plan, Virtual
 
 HSETEX = Form("HSETEX", NOUN, width=2, conditions=one_of(b"FNX", b"FXX"), capped=True)
 
 
-def plan_setex(form: Form, args: Sequence[bytes]) -> Call:
-    try:
-        options = hash_grammar.options(form, args)
-    except Refused as refused:
-        return calls.refusal("HSETEX", refused.text, refused.time)
-    return writes.call(form, "hash_setex", args[1], options)
+def planning_setex(form: Form) -> Plan:
+    """The plan of HSETEX in this form."""
+
+    def read(args: Sequence[bytes]) -> Call:
+        return writes.call(form, "hash_setex", args[1], hash_grammar.options(form, args))
+
+    return writes.refusing(form, repeating(read, NOUN.elements_at))
 
 
 def _has_cap(args: Sequence[bytes]) -> bool:
@@ -43,7 +44,7 @@ VIRTUALS = (
         reply="1 the fields were written, 0 condition not met or too many fields",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
-        plan=partial(plan_setex, HSETEX),
+        plan=planning_setex(HSETEX),
         example=(
             ("HSETEX h FNX EX 100 FIELDS 2 a 1 b 2", "(integer) 1"),
             ("HSETEX h FNX EX 100 FIELDS 1 a 3", "(integer) 0"),

@@ -6,7 +6,6 @@ Equal values in one list are one element: they share one deadline and go togethe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from ttlproxy.commands import writes
 from ttlproxy.commands.elements import family
@@ -45,7 +44,7 @@ def _push(name: str, end: str) -> Virtual:
             " with KEEPTTL or MAXLEN O(L+N*log(M)), L the length of the list"
         ),
         since="0.1.0",
-        plan=partial(writes.plan, Form(name, NOUN, capped=True), "list_pushex"),
+        plan=writes.planning(Form(name, NOUN, capped=True), "list_pushex"),
         example=(
             (f"{name} l 100 a b", "(integer) 2"),
             (f"{name} l EX 200 ELEMENTS 2 a c", "(integer) 4"),

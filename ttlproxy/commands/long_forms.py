@@ -13,6 +13,7 @@ from functools import partial
 from ttlproxy.commands import calls, grammar
 from ttlproxy.commands.grammar import NO_TIME, Noun, Refused, Time, Unit
 from ttlproxy.commands.positions import FIRST_READ
+from ttlproxy.commands.repeats import repeating
 from ttlproxy.commands.spec import Call, Plan, Virtual
 
 Args = Sequence[bytes]
@@ -71,7 +72,7 @@ class LongForms:
             f" -2 no such key or {noun.one}",
             complexity=self._complexity("N*log(M)", ", M with a deadline"),
             since="0.1.0",
-            plan=partial(self._plan_set, name, unit),
+            plan=self._planning_set(name, unit),
             example=(
                 self.filled,
                 self.line(name, conditional, "1) (integer) 1\n2) (integer) -2"),
@@ -148,15 +149,26 @@ class LongForms:
             return f"O(L+{cost}), {meaning}, L the length of the {self.noun.type}"
         return f"O({cost}), {meaning}"
 
-    def _plan_set(self, name: str, unit: Unit, args: Args) -> Call:
-        time = NO_TIME
-        try:
-            time = grammar.time(args[2], unit, name)
-            condition, found = self.condition_and_elements(args)
-        except Refused as refused:
-            return self.refuse(name, args[1], refused.text, time)
+    def _planning_set(self, name: str, unit: Unit) -> Plan:
         script = f"{self.noun.type}_expire"
-        return calls.set_deadlines(script, name, args[1], time, found, condition=condition)
+
+        def read(args: Args) -> Call:
+            time = grammar.time(args[2], unit, name)
+            try:
+                condition, found = self.condition_and_elements(args)
+            except Refused as refused:
+                raise Refused(refused.text, time) from None
+            return calls.set_deadlines(script, name, args[1], time, found, condition=condition)
+
+        repeated = repeating(read, self.noun.elements_at)
+
+        def plan(args: Args) -> Call:
+            try:
+                return repeated(args)
+            except Refused as refused:
+                return self.refuse(name, args[1], refused.text, refused.time)
+
+        return plan
 
     def _plan_named(self, name: str, script: str, words: Args, args: Args) -> Call:
         try:

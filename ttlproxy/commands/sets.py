@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from ttlproxy.commands import writes
 from ttlproxy.commands.elements import family
 from ttlproxy.commands.grammar import Noun
@@ -14,7 +12,7 @@ from ttlproxy.commands.spec import Virtual
 NOUN = Noun(type="set", prefix="S", one="member", many="members")
 
 
-_SADDEX = Form("SADDEX", NOUN, conditions=one_of(b"NX", b"XX"), capped=True)
+SADDEX = Form("SADDEX", NOUN, conditions=one_of(b"NX", b"XX"), capped=True)
 
 VIRTUALS = (
     *family(NOUN, fill="SADD s a b"),
@@ -29,7 +27,7 @@ VIRTUALS = (
         reply="how many members are new, -1 too many members",
         complexity="O(N*log(M)), N members named, M with a deadline",
         since="0.1.0",
-        plan=partial(writes.plan, _SADDEX, "set_addex"),
+        plan=writes.planning(SADDEX, "set_addex"),
         example=(
             ("SADDEX s 100 a b", "(integer) 2"),
             ("SADDEX s XX EX 200 MEMBERS 2 a c", "(integer) 0"),

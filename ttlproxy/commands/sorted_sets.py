@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import takewhile
 
 from ttlproxy import errors
@@ -89,7 +88,7 @@ VIRTUALS = (
         reply="how many members are new, with CH how many are new or changed, -1 too many members",
         complexity="O(N*log(M)), N members named, M in the set",
         since="0.1.0",
-        plan=partial(writes.plan, _ZADDEX, "zset_addex"),
+        plan=writes.planning(_ZADDEX, "zset_addex"),
         example=(
             ("ZADDEX z 100 1 a 2 b", "(integer) 2"),
             ("ZADDEX z GT CH EX 200 MEMBERS 2 1 a 3 b", "(integer) 1"),

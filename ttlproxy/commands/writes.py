@@ -7,19 +7,37 @@ from collections.abc import Sequence
 from ttlproxy.commands import calls
 from ttlproxy.commands.grammar import Refused
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, Options, long_form, short_form
-from ttlproxy.commands.spec import Call
+from ttlproxy.commands.repeats import repeating
+from ttlproxy.commands.spec import Call, Plan
+
+Args = Sequence[bytes]
 
 # The options that all of them take, as `redis-cli help` shows them.
 OPTIONS = f"[MAXLEN maxlen [EVICT]] [{SHOWN_EXPIRIES}|KEEPTTL]"
 
 
-def plan(form: Form, script: str, args: Sequence[bytes]) -> Call:
-    """The call of a request in the short or in the long form."""
-    try:
-        options = short_form(form, args) or long_form(form, args)
-    except Refused as refused:
-        return calls.refusal(form.command, refused.text, refused.time)
-    return call(form, script, args[1], options)
+def planning(form: Form, script: str) -> Plan:
+    """The plan of a command in a short and a long form."""
+
+    def read(args: Args) -> Call:
+        return call(form, script, args[1], short_form(form, args) or long_form(form, args))
+
+    def begin(args: Args) -> int:
+        return 3 if args[2].isdigit() else form.noun.elements_at(args)
+
+    return refusing(form, repeating(read, begin))
+
+
+def refusing(form: Form, read: Plan) -> Plan:
+    """The plan, or the error of the malformed request."""
+
+    def plan(args: Args) -> Call:
+        try:
+            return read(args)
+        except Refused as refused:
+            return calls.refusal(form.command, refused.text, refused.time)
+
+    return plan
 
 
 def call(form: Form, script: str, key: bytes, options: Options) -> Call:

@@ -48,5 +48,5 @@ def _getters() -> dict[str, Plan]:
 FORMS: Final[Mapping[str, Plan]] = {
     **{_LONG.name(word): _LONG.setter(word, unit).plan for word, unit in SETTERS.items()},
     **_getters(),
-    "HSETEX": partial(hashes.plan_setex, _HSETEX),
+    "HSETEX": hashes.planning_setex(_HSETEX),
 }

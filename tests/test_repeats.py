@@ -1,0 +1,94 @@
+"""A request read by what is known of one before it says what it would, were it the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttlproxy.commands import grammar, hash_forms, repeats, sets, writes
+from ttlproxy.commands.elements import family
+from ttlproxy.commands.hashes import HSETEX, planning_setex
+from ttlproxy.commands.repeats import repeating
+from ttlproxy.commands.spec import Call, Plan
+
+Args = Sequence[bytes]
+
+
+PLANNINGS: list[Callable[[], Plan]] = [
+    partial(planning_setex, HSETEX),
+    partial(writes.planning, sets.SADDEX, "set_addex"),
+    lambda: family(sets.NOUN, fill="")[1].plan,
+    lambda: hash_forms.LONG.setter("PEXPIRE", grammar.MILLISECONDS).plan,
+]
+OPTIONS = ["", "5", "EX 5", "PXAT 9", "KEEPTTL", "KEEPTTL 5", "FNX", "MAXLEN 2", "MAXLEN 2 EVICT"]
+WORDS = b"FIELDS fields MEMBERS members EX KEEPTTL FXX EVICT 0 1 2 3 007 70368744177664 a".split()
+
+
+@st.composite
+def _alike(draw: st.DrawFn) -> list[Args]:
+    """Requests that are nearly well-formed, each like the first but for a word or two."""
+    options = draw(st.lists(st.sampled_from(OPTIONS), max_size=2))
+    number = draw(st.integers(1, 3))
+    elements = ["a", "b", "1", "c", "d", "e"][: number * draw(st.integers(1, 2))]
+    keyword = draw(st.sampled_from(["FIELDS", "MEMBERS"]))
+    named = " ".join([keyword, str(number), *elements])
+    first = " ".join(draw(st.permutations([*options, named]))).encode().split()
+    requests = [first]
+    for _ in range(3):
+        words = list(first)
+        at = draw(st.integers(0, len(words)))
+        instead = draw(st.lists(st.sampled_from(WORDS), max_size=2))
+        words[at : at + draw(st.integers(0, 2))] = instead
+        requests.append(words)
+    return [[b"NAME", b"k%d" % n, *words] for n, words in enumerate(requests)]
+
+
+@pytest.mark.parametrize("planning", PLANNINGS, ids=["HSETEX", "SADDEX", "SPEXPIRE", "HPEXPIRE"])
+def test_what_is_known_of_others_changes_no_call(planning: Callable[[], Plan]) -> None:
+    experienced = planning()
+
+    @given(_alike())
+    def compare(requests: list[Args]) -> None:
+        for args in requests:
+            if len(args) > 3:
+                assert _plain(experienced(args)) == _plain(planning()(args))
+
+    compare()
+
+
+def _plain(call: Call) -> tuple[str, Args, Args]:
+    return call.script, [*call.keys], [*call.argv]
+
+
+def test_options_are_read_once() -> None:
+    read: list[Args] = []
+
+    def plan(args: Args) -> Call:
+        read.append(args)
+        return Call("script", (args[1],), (b"name", b"how", *args[4:]))
+
+    repeated = repeating(plan, lambda args: args.index(b"FIELDS") + 2)
+    first, second = ([b"C", key, b"FIELDS", b"1", key * 2] for key in (b"a", b"b"))
+    repeated(first)
+    assert _plain(repeated(second)) == ("script", [b"b"], [b"name", b"how", b"bb"])
+    assert read == [first]
+    repeated([b"C", b"b", b"FIELDS", b"2", b"b"])
+    assert len(read) == 2
+
+
+def test_what_is_known_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "_MOST", 3)
+    read: list[Args] = []
+
+    def plan(args: Args) -> Call:
+        read.append(args)
+        return Call("script", (args[1],), (b"name", args[2], args[3]))
+
+    repeated = repeating(plan, lambda args: 3)
+    for instant in (b"1", b"2", b"3", b"4", b"1"):
+        repeated([b"C", b"k", instant, b"element"])
+    assert len(read) == 5
