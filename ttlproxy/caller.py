@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from ttlproxy.commands import Call
 from ttlproxy.keys import Keys
-from ttlproxy.scripts import Script, Scripts
+from ttlproxy.scripts import Scripts
 
 Section: TypeAlias = Callable[[], bytes]
 """INFO's section about the proxy, as of now."""
@@ -37,7 +37,7 @@ class Caller:
         script = self._scripts[call.script]
         by_text = in_multi or not self._scripts.loaded
         head = (b"EVAL", script.text) if by_text else (b"EVALSHA", script.sha)
-        keys = self._key_names(script, call.keys)
+        keys = [name for role in script.keys for name in _ROLES[role](self.keys, call.keys)]
         argv = call.argv
         with_ours = _FIRST.get(script.argv[0]) if script.argv else None
         if with_ours is not None:
@@ -52,14 +52,8 @@ class Caller:
         """A CONFIG SET of the keyspace events is on its way; the link sees whether it is taken."""
         self._scripts.suit(self._scripts.traits.notifying(flags))
 
-    def _key_names(self, script: Script, data: Sequence[bytes]) -> list[bytes]:
-        """What a script's header calls its KEYS, for these data keys."""
-        names: list[bytes] = []
-        for role in script.keys:
-            names += _ROLES[role](self.keys, data)
-        return names
 
-
+# What a script's header calls its KEYS, for these data keys.
 _ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
     "data": lambda keys, data: (data[0],),
     "index": lambda keys, data: (keys.index(data[0]),),

@@ -98,7 +98,10 @@ class Registry:
 
     def pin(self, db: int, key: bytes) -> None:
         """A request that may make `key` managed is about to be forwarded."""
-        keys, place = self._keys(db), (db, key)
+        place = (db, key)
+        if self._pins[0].get(place):
+            return  # since the last heartbeat, and nothing speaks against its index
+        keys = self._keys(db)
         known = key in keys and all(pins.get(place, True) for pins in self._pins)
         keys.setdefault(key, NOTHING_DUE)
         self._pins[0][place] = known

@@ -14,6 +14,7 @@ NO_KEY: Final = 0
 ONE_KEY: Final = 1  # its first argument
 ANY_KEY: Final = 2  # anywhere: each argument may be one
 READ_KEY: Final = 3  # its first argument, and all it wants is that nothing is due there
+_FIRST_ALONE: Final = (ONE_KEY, READ_KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Rule:
     positions: of its keys, `subcommands` those of its subcommands; sweeps: where it goes on as it
     came, it may leave index entries whose element is gone; override: also the virtual command's
     call where the server has a command of that name itself; survey: of a server's command only;
-    longer: the virtual command that it is with more words than the server takes.
+    longer: the virtual command that it is with more words than the server takes; key_kind: how
+    closely a request has to be looked at for its keys: one of the four above.
     """
 
     name: str
@@ -37,6 +39,10 @@ class Rule:
     override: Override | None = None
     survey: Survey | None = None
     longer: Virtual | None = None
+    key_kind: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key_kind", self._key_kind())
 
     def fits(self, words: int) -> bool:
         """Whether Redis takes so many words, the name counted."""
@@ -49,9 +55,7 @@ class Rule:
         acts = self.virtual or self.override or self.longer or self.stateful or self.blocks
         return self.key_kind == NO_KEY and not (looks or acts)
 
-    @property
-    def key_kind(self) -> int:
-        """How closely a request has to be looked at for its keys: one of the four above."""
+    def _key_kind(self) -> int:
         positions = self.positions
         if positions is None or any(each != () for each in self.subcommands.values()):
             return ANY_KEY
@@ -68,6 +72,8 @@ class Rule:
 
     def certain_keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
         """The words of a request that are keys; none, where it cannot be told."""
+        if self.key_kind in _FIRST_ALONE:
+            return args[1:2]
         return [key for spec in self._positions(args) or () for key in spec.words(args)]
 
     def written(self, args: Sequence[bytes]) -> Sequence[bytes]:

@@ -29,8 +29,10 @@ class Errands:
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:
         """A request names these keys: what is due there must be gone."""
+        bounds = self.registry.names
         for key in keys:
-            self.reap.update(self.registry.due(key, now_ms))
+            if bounds.get(key, now_ms) < now_ms:
+                self.reap.update(self.registry.due(key, now_ms))
 
     def sees(self, databases: Iterable[int]) -> None:
         """A request may see any key in these databases."""

@@ -17,6 +17,7 @@ from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import PARSER, Requests, encode
 
 QUIT: Final = encode((b"QUIT",))
+_BACKSLASH: Final = ord("\\")
 
 
 class Session(State):
@@ -30,6 +31,7 @@ class Session(State):
         "_now_ms",
         "_passing",
         "_plain",
+        "_read",
         "_requests",
         "_rules",
         "withheld",
@@ -59,6 +61,8 @@ class Session(State):
         self._heedful = False
         # The key of a request that passes, as far as it has come.
         self._passing: list[bytes] = []
+        # The requests of the chunk that `passes` has just kept back, if they are whole.
+        self._read: list[list[bytes]] | None = None
         # What came behind a request that waits, and is to come again.
         self.withheld = b""
 
@@ -72,6 +76,7 @@ class Session(State):
             return False
         requests = PARSER.whole(data)
         if requests is None or not self._are_plain(requests):
+            self._read = requests
             return False
         self._counts.forwarded += len(requests)
         return True
@@ -90,6 +95,12 @@ class Session(State):
     def from_client(self, data: bytes) -> bytes:
         """Takes any chunk of the client's, gives the bytes for Redis."""
         requests = self._requests
+        if self._read is not None:
+            commands, self._read = self._read, None
+            requests.take(data)
+            out = self._with_care(commands, self._now_ms())
+            self._heedful = self.is_late or requests.relay
+            return out
         commands = requests.feed(data)
         if self._passing and not requests.streams:
             self._passed()
@@ -205,8 +216,9 @@ class Session(State):
         sent = 0
         for args, begin, end in requests.exact(commands):
             rewritten = None if self.is_replica else instead_of(args, now_ms)
-            self._count(args, rewritten)
-            if rewritten is not None:
+            if rewritten is None:
+                self._counts.forwarded += 1
+            else:
                 out += (raw[sent:begin], rewritten)
                 sent = end
             if self.wait is not None:
@@ -215,28 +227,30 @@ class Session(State):
         out.append(raw[sent:])
         return b"".join(out)
 
-    def _count(self, args: list[bytes], rewritten: bytes | None) -> None:
-        if rewritten is None:
-            self._counts.forwarded += 1
-        elif self._rules.find(args[0]).virtual:
-            self._counts.virtual += 1
-        else:
-            self._counts.rewritten += 1
-
     def _may_name_hidden(self, raw: bytes) -> bool:
         """Whether an internal key's name may stand in these bytes; inline, it may be escaped."""
-        return self._hidden in raw or b"\\x" in raw
+        begins = self._hidden_begin in raw
+        return (begins and self._hidden in raw) or (_BACKSLASH in raw and b"\\x" in raw)
 
     def _suspect(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request that may name an internal key."""
         rule = self._rules.find(args[0])
         named = any(map(self.caller.keys.is_internal, rule.certain_keys(args)))
         if named and not self.rights.shows_internal:
-            return refuse(self, rule, errors.INTERNAL_KEY)
+            return self._counted(rule, refuse(self, rule, errors.INTERNAL_KEY))
         return self._decide(args, now_ms)
 
     def _decide(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request; None for the request as it came."""
-        if not self.is_late and self._are_plain((args,)):
+        if args[0] in self._plain and not self.is_late and self._are_plain((args,)):
             return None
-        return decide(self, self._rules.find(args[0]), args, now_ms)
+        rule = self._rules.find(args[0])
+        return self._counted(rule, decide(self, rule, args, now_ms))
+
+    def _counted(self, rule: Rule, rewritten: bytes | None) -> bytes | None:
+        if rewritten is not None:
+            if rule.virtual:
+                self._counts.virtual += 1
+            else:
+                self._counts.rewritten += 1
+        return rewritten

@@ -77,8 +77,12 @@ class Requests:
         commands = PARSER.whole(data)
         if commands is None:
             return self._start(data)
-        self.raw = data
+        self.take(data)
         return commands
+
+    def take(self, data: bytes) -> None:
+        """Takes a chunk that begins where a request does, and is whole requests."""
+        self.raw, self._streamed = data, 0
 
     @property
     def begun(self) -> list[bytes] | None:
