@@ -310,6 +310,22 @@ def test_an_internal_key_s_name_is_found_however_the_client_s_bytes_are_cut(requ
         assert (name, sha) == (b"EVALSHA", world.scripts["refuse"].sha), cut
 
 
+@pytest.mark.parametrize("request_", [b"GET __ttl:x\r\n", b'GET "\\x5f_ttl:x"\r\n', b""])
+@pytest.mark.parametrize("rest", [0, 900])
+def test_an_internal_key_s_name_is_found_beside_long_values(request_: bytes, rest: int) -> None:
+    longs = encode((b"SET", b"k", b"v" * 5_000 + b"__ttl:x")) * 4
+    chunk = longs + (request_ or encode((b"GET", b"__ttl:x")))
+    world = World()
+    sent = Requests().feed(world.take(chunk + longs[:rest]))
+    assert [words[0] for words in sent] == [b"SET"] * 4 + [b"EVALSHA"]
+    assert sent[-1][1] == world.scripts["refuse"].sha
+
+
+def test_what_is_no_bulk_string_is_redis_s_to_refuse_beside_long_values_too() -> None:
+    chunk = encode((b"SET", b"k", b"v" * 9_000)) + b"*1\r\n:5\r\n"
+    assert World().take(chunk) == chunk
+
+
 def test_surveys_are_native_while_no_script_may_run(world: World) -> None:
     surveys = ("DBSIZE", "INFO all", "COMMAND COUNT")
     assert world.names(*surveys) == [b"EVALSHA"] * 3

@@ -230,7 +230,8 @@ def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.Mo
     assert parser.whole(ping * 2) == [[b"PING"]] * 2
     assert fed
     fed.clear()
-    for large in (b"*100000000\r\n", ping + b"*100000000\r\n", b"*1\r\n*100000000\r\n"):
+    head = b"*100000000\r\n"
+    for large in (head, ping + head, b"*1\r\n" + head, *(ping * n + head for n in (63, 64, 999))):
         assert parser.whole(large) is None
     assert not fed
 

@@ -18,6 +18,8 @@ from ttlproxy.wire import PARSER, Requests, encode
 
 QUIT: Final = encode((b"QUIT",))
 _BACKSLASH: Final = ord("\\")
+# Bytes of a request that is long.
+_LONG: Final = 1024
 
 
 class Session(State):
@@ -72,10 +74,10 @@ class Session(State):
         The common case, and all that is done for it. If the answer is no, `from_client` takes the
         chunk.
         """
-        if self._heedful or (self._hidden_begin in data and data.find(self._hidden) >= 0):
+        if self._heedful or (requests := PARSER.whole(data)) is None:
             return False
-        requests = PARSER.whole(data)
-        if requests is None or not self._are_plain(requests):
+        named = self._hidden_begin in data and self._may_name_hidden(data, requests)
+        if named or not self._are_plain(requests):
             self._read = requests
             return False
         self._counts.forwarded += len(requests)
@@ -105,8 +107,9 @@ class Session(State):
         if self._passing and not requests.streams:
             self._passed()
         heedful = self.is_late or requests.relay
-        if not (heedful or self._may_name_hidden(requests.raw)) and self._are_plain(commands):
-            out = requests.raw
+        raw = requests.raw
+        if not (heedful or self._may_name_hidden(raw, commands)) and self._are_plain(commands):
+            out = raw
             self._counts.forwarded += len(commands)
         else:
             out = self._with_care(commands, self._now_ms())
@@ -211,7 +214,7 @@ class Session(State):
         requests = self._requests
         raw = requests.raw
         self.unblock()
-        instead_of = self._suspect if self._may_name_hidden(raw) else self._decide
+        instead_of = self._suspect if self._may_name_hidden(raw, commands) else self._decide
         out: list[bytes] = []
         sent = 0
         for args, begin, end in requests.exact(commands):
@@ -227,10 +230,20 @@ class Session(State):
         out.append(raw[sent:])
         return b"".join(out)
 
-    def _may_name_hidden(self, raw: bytes) -> bool:
-        """Whether an internal key's name may stand in these bytes; inline, it may be escaped."""
-        begins = self._hidden_begin in raw
-        return (begins and self._hidden in raw) or (_BACKSLASH in raw and b"\\x" in raw)
+    def _may_name_hidden(self, raw: bytes, requests: list[list[bytes]]) -> bool:
+        """Whether an internal key's name may stand in these bytes, which are these requests.
+
+        Where words are long, it is their beginnings that are fast to look at; where they are not,
+        it is the bytes, in which a name may be escaped if it came inline.
+        """
+        hidden = self._hidden
+        if len(raw) < _LONG * len(requests):
+            begins = self._hidden_begin in raw
+            return (begins and hidden in raw) or (_BACKSLASH in raw and b"\\x" in raw)
+        try:
+            return any(word.startswith(hidden) for words in requests for word in words)
+        except AttributeError:
+            return True  # no bulk string, which hiredis lets pass
 
     def _suspect(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request that may name an internal key."""

@@ -20,6 +20,8 @@ _MARK: Final = b":7\r\n"
 _MARKED: Final = 7
 # hiredis moves what it has not read for each KiB that it has, so that a chunk is fed in slices.
 _SLICE: Final = 8 * 1024
+# Asterisks that are looked at one by one, which is faster where they are few and the chunk is long.
+_FEW: Final = 64
 
 
 class Parser:
@@ -34,8 +36,7 @@ class Parser:
         """The requests of `data`; None if it is not whole requests and nothing else."""
         if len(data) > _SLICE and not data.endswith(b"\r\n"):
             return None
-        # Where the only array has fewer than ten elements there is nothing to look for.
-        if (data[2:4] != b"\r\n" or data.find(b"*", 1) > 0) and _LARGE_ARRAY.search(data):
+        if _has_large_array(data):
             return None
         reader = self._reader
         requests: list[list[bytes]] = []
@@ -72,6 +73,21 @@ class Parser:
             requests.append(request)
             request = gets()
         return request is False
+
+
+def _has_large_array(data: bytes) -> bool:
+    """Whether the header of one may stand in these bytes."""
+    if data[2:4] == b"\r\n" and data.find(b"*", 1) < 0:
+        return False  # the only array has fewer than ten elements
+    at = 0
+    if len(data) > _SLICE:
+        for _ in range(_FEW):
+            if _LARGE_ARRAY.match(data, at):
+                return True
+            at = data.find(b"*", at + 1)
+            if at < 0:
+                return False
+    return _LARGE_ARRAY.search(data, at) is not None
 
 
 PARSER: Final = Parser()
