@@ -230,8 +230,8 @@ def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.Mo
     assert parser.whole(ping * 2) == [[b"PING"]] * 2
     assert fed
     fed.clear()
-    head = b"*100000000\r\n"
-    for large in (head, ping + head, b"*1\r\n" + head, *(ping * n + head for n in (63, 64, 999))):
+    head, long = b"*100000000\r\n", encode((b"PING", b"a" * 2_000))
+    for large in (head, ping + head, b"*1\r\n" + head, *(long * n + head for n in (1, 9))):
         assert parser.whole(large) is None
     assert not fed
 

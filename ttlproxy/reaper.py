@@ -141,6 +141,7 @@ class Reaper:
         self._batch = settings.reap_batch
         self._together = TOGETHER  # keys of one call
         self._wake = asyncio.Event()
+        self._turn = asyncio.Lock()  # one request at a time on the connection
         self._next_ms = _NEVER  # of the server's clock
         self._sweeps: dict[Place, int] = {}  # when each is to be done
         self._parked = Parked()
@@ -215,7 +216,7 @@ class Reaper:
             due = await self._due(redis, databases, now_ms)
             if not due:
                 break
-            if not await self._hold_lease(redis, asyncio.Lock()):
+            if not await self._hold_lease(redis):
                 # Somebody else is at it. See whether it is done well before the lease would end.
                 self._at_the_latest(now_ms + self._settings.lease_ms // 3)
                 return
@@ -255,15 +256,15 @@ class Reaper:
 
     async def _reap(self, redis: Redis, due: list[Place]) -> None:
         """Two take keys from one queue: while Redis works for one, the other does its part."""
-        queue, turn = deque(due), asyncio.Lock()
-        await run_all(*(self._reap_from(queue, redis, turn) for _ in range(2)))
+        queue = deque(due)
+        await run_all(*(self._reap_from(queue, redis) for _ in range(2)))
 
-    async def _reap_from(self, queue: deque[Place], redis: Redis, turn: asyncio.Lock) -> None:
+    async def _reap_from(self, queue: deque[Place], redis: Redis) -> None:
         """Goes round the due keys, so that a large one starves no other."""
         settings, clock = self._settings, self._link.clock
-        while queue and await self._hold_lease(redis, turn):
+        while queue and await self._hold_lease(redis):
             limits = plan(queue, self._batch, self._together)
-            outcome = await self._link.reap(redis, limits, turn)
+            outcome = await self._link.reap(redis, limits, self._turn)
             took_ms = max(outcome.calls_ms, default=0)
             self._batch = adapt(self._batch, took_ms, settings.reap_budget_ms, settings.reap_batch)
             reached = len(limits) - len(outcome.unreached)
@@ -276,13 +277,13 @@ class Reaper:
                 self._parked.park(place, clock.now_ms(), reason(refusal), passes(refusal))
             self._metrics.parked = self._parked.reasons
 
-    async def _hold_lease(self, redis: Redis, turn: asyncio.Lock) -> bool:
+    async def _hold_lease(self, redis: Redis) -> bool:
         """Takes the lease, or keeps it while more than two thirds of it are left."""
         now_ms, lease_ms = self._link.clock.now_ms(), self._settings.lease_ms
         if self._lease_until_ms - now_ms > lease_ms * 2 // 3:
             return True
         words = self._words("lease_take", self._holder, b"%d" % lease_ms, b"%d" % LAYOUT)
-        async with turn:
+        async with self._turn:
             (held,) = await run(redis, [(0, words)])
         if valid(held):
             self._lease_until_ms = now_ms + lease_ms

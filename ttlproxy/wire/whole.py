@@ -20,8 +20,8 @@ _MARK: Final = b":7\r\n"
 _MARKED: Final = 7
 # hiredis moves what it has not read for each KiB that it has, so that a chunk is fed in slices.
 _SLICE: Final = 8 * 1024
-# Asterisks that are looked at one by one, which is faster where they are few and the chunk is long.
-_FEW: Final = 64
+# Asterisks so far from each other are faster to find one by one.
+_FAR: Final = 1024
 
 
 class Parser:
@@ -77,16 +77,15 @@ class Parser:
 
 def _has_large_array(data: bytes) -> bool:
     """Whether the header of one may stand in these bytes."""
-    if data[2:4] == b"\r\n" and data.find(b"*", 1) < 0:
+    at, following = 0, data.find(b"*", 1)
+    if following < 0 and data[2:4] == b"\r\n":
         return False  # the only array has fewer than ten elements
-    at = 0
-    if len(data) > _SLICE:
-        for _ in range(_FEW):
-            if _LARGE_ARRAY.match(data, at):
-                return True
-            at = data.find(b"*", at + 1)
-            if at < 0:
-                return False
+    while following - at > _FAR:
+        if _LARGE_ARRAY.match(data, at):
+            return True
+        at, following = following, data.find(b"*", following + 1)
+    if following < 0:
+        return _LARGE_ARRAY.match(data, at) is not None
     return _LARGE_ARRAY.search(data, at) is not None
 
 
