@@ -2,9 +2,10 @@
 
 `spec` says what a row is. `long_forms` and `elements` make the nine commands that every type has,
 `writes` those that set deadlines while they write; `grammar`, `hash_grammar` and `options` read
-their words, and `calls` makes the script calls. `limiters` has what counts in plain strings,
-`dialects` the commands of other servers. `native` reads the server's own table, `positions` says
-where keys stand; `rules` puts our tables over the server's and makes a `rule` for each command.
+their words, `repeats` knows them again, and `calls` makes the script calls. `limiters` has what
+counts in plain strings, `dialects` the commands of other servers. `native` reads the server's own
+table, `positions` says where keys stand; `rules` puts our tables over the server's and makes a
+`rule` for each command.
 Knows no Redis and no clock.
 """
 
