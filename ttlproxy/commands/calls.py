@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ttlproxy.commands.grammar import NO_TIME, Noun, Time
-from ttlproxy.commands.spec import Call
+from ttlproxy.commands.grammar import NO_TIME, Noun, Refused, Time
+from ttlproxy.commands.spec import Call, Plan
 
 
 def set_deadlines(
@@ -32,6 +32,18 @@ def marked(call: Call, mark: bytes) -> Call:
     """The same call, whose reply is to be `[mark, reply]`."""
     origin, how, *rest = call.argv
     return call._replace(argv=(origin, b"%b#%b" % (how, mark), *rest))
+
+
+def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> Plan:
+    """The plan, or what `refuse` makes of a malformed request."""
+
+    def planned(args: Sequence[bytes]) -> Call:
+        try:
+            return plan(args)
+        except Refused as refused:
+            return refuse(args, refused)
+
+    return planned
 
 
 def refusal(name: str, text: bytes, time: Time = NO_TIME) -> Call:

@@ -160,15 +160,10 @@ class LongForms:
                 raise Refused(refused.text, time) from None
             return calls.set_deadlines(script, name, args[1], time, found, condition=condition)
 
-        repeated = repeating(read, self.noun.elements_at)
-
-        def plan(args: Args) -> Call:
-            try:
-                return repeated(args)
-            except Refused as refused:
-                return self.refuse(name, args[1], refused.text, refused.time)
-
-        return plan
+        return calls.refusing(
+            repeating(read, self.noun.elements_at),
+            lambda args, refused: self.refuse(name, args[1], refused.text, refused.time),
+        )
 
     def _plan_named(self, name: str, script: str, words: Args, args: Args) -> Call:
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttlproxy.commands import calls
-from ttlproxy.commands.grammar import Refused
 from ttlproxy.commands.options import SHOWN_EXPIRIES, Form, Options, long_form, short_form
 from ttlproxy.commands.repeats import repeating
 from ttlproxy.commands.spec import Call, Plan
@@ -30,14 +29,9 @@ def planning(form: Form, script: str) -> Plan:
 
 def refusing(form: Form, read: Plan) -> Plan:
     """The plan, or the error of the malformed request."""
-
-    def plan(args: Args) -> Call:
-        try:
-            return read(args)
-        except Refused as refused:
-            return calls.refusal(form.command, refused.text, refused.time)
-
-    return plan
+    return calls.refusing(
+        read, lambda args, refused: calls.refusal(form.command, refused.text, refused.time)
+    )
 
 
 def call(form: Form, script: str, key: bytes, options: Options) -> Call:
