@@ -15,6 +15,7 @@ import pytest
 import redis
 
 from tests.admin_pages import FLAGS
+from tests.clock_shim import Clock, NoShimError, built
 from tests.containers import IMAGES, AnyServer, Container, why_no_engine
 from tests.content import LEASE
 from tests.node import NoPackagesError, install
@@ -207,18 +208,35 @@ def redis_8s_words(server: AnyServer) -> None:
 
 @pytest.fixture
 def start_server(version: str) -> Iterator[StartServer]:
-    """start_server(*config) is a Redis that this test alone uses, and may kill and restart."""
+    """start_server(*config, env=...) is a Redis that this test alone uses, and may kill and
+    restart."""
     if version in IMAGES:
         absent(version, f"{IMAGES[version]}: a container cannot be killed and come back")
     binary = _binary(version)
     with ExitStack() as owned:
 
-        def start(*config: str) -> Server:
-            server = Server(binary, *config)
+        def start(*config: str, **options: Any) -> Server:
+            server = Server(binary, *config, **options)
             owned.callback(server.remove)
             return server.start()
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def clock_shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of tests.clock_shim."""
+    try:
+        return built(tmp_path_factory.mktemp("clock_shim"))
+    except NoShimError as reason:
+        absent("cc", str(reason))
+
+
+@pytest.fixture
+def clock(clock_shim: Path) -> Iterator[Clock]:
+    """A clock that can jump, for `start_server(env=clock.env)`."""
+    with Clock(clock_shim) as clock:
+        yield clock
 
 
 @pytest.fixture

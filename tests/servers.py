@@ -77,7 +77,8 @@ def find_binaries() -> dict[str, Binary]:
 class Server(Process):
     """One redis-server on a free port of 127.0.0.1 and a unix socket, with a folder of its own."""
 
-    def __init__(self, binary: Binary, *config: str) -> None:
+    def __init__(self, binary: Binary, *config: str, env: dict[str, str] | None = None) -> None:
+        """`env`: what its environment has beside that of the tests."""
         super().__init__()
         self.binary = binary
         self.name = binary.name
@@ -85,6 +86,7 @@ class Server(Process):
         self.socket_path = self.folder / "redis.sock"
         self.port = 0
         self._config = config
+        self._env = env or {}
 
     @property
     def url(self) -> str:
@@ -125,6 +127,7 @@ class Server(Process):
                 *("--logfile", "redis.log", "--save", "", "--daemonize", "no"),
                 *self._config,
             ],
+            env={**os.environ, **self._env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
