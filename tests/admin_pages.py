@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client import Metric
@@ -14,6 +15,8 @@ from tests.processes import wait_until
 from tests.servers import Proxy
 
 FLAGS = ("--admin", "127.0.0.1:0")
+TOKEN = "a token"
+QUIT = "/quitquitquit"
 _ADDRESS = re.compile(r"admin pages at http://[\d.]+:(\d+)")
 
 
@@ -57,10 +60,21 @@ class Pages:
     def get(self, path: str) -> Page:
         return self.ask("GET", path)
 
+    def end(self, token: str = "") -> Page:
+        """POST /quitquitquit, with this token."""
+        return self.ask("POST", QUIT, {"Authorization": f"Bearer {token}"} if token else None)
+
     def until(self, path: str, status: int) -> Page:
         """The first such answer."""
         wait_until(lambda: self.get(path).status == status, f"{path} says {status}")
         return self.get(path)
+
+
+def with_token(folder: Path) -> tuple[str, ...]:
+    """FLAGS, and those by which TOKEN ends the proxy."""
+    file = folder / "token"
+    file.write_text(f"{TOKEN}\n")
+    return *FLAGS, "--quit-token-file", str(file)
 
 
 def pages(proxy: Proxy) -> Pages:

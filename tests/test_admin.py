@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
-from tests.admin_pages import FLAGS, Pages, pages
+from tests.admin_pages import FLAGS, QUIT, TOKEN, Pages, pages, with_token
 from tests.asked import until_blocked
 from tests.conftest import StartProxy, StartServer
 from tests.loops import both_loops
@@ -83,18 +84,18 @@ def test_the_pages_are_there_until_the_last_client_is_served(
 
 
 def test_quitquitquit_ends_the_proxy_as_sigterm_does(
-    start_server: StartServer, start_proxy: StartProxy
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
 ) -> None:
     server = start_server()
-    proxy = start_proxy(server.url, *FLAGS)
+    proxy = start_proxy(server.url, *with_token(tmp_path))
     admin = pages(proxy)
     with Connection(proxy.port) as client:
         client.send(command("BLPOP", "list", 0))
         until_blocked(server.port, 1)
         assert admin.get("/quitquitquit").status == 405
         assert admin.get("/readyz").status == 200
-        assert admin.ask("POST", "/quitquitquit")[:2] == (200, "draining\n")
-        assert admin.ask("POST", "/quitquitquit").status == 200, "the second does not hurry it"
+        assert admin.end(TOKEN)[:2] == (200, "draining\n")
+        assert admin.end(TOKEN).status == 200, "the second does not hurry it"
         admin.until("/readyz", 503)
         with Connection(server.port) as direct:
             direct.ask("RPUSH", "list", "v")
@@ -102,10 +103,59 @@ def test_quitquitquit_ends_the_proxy_as_sigterm_does(
     assert proxy.wait() == 0
 
 
+def test_nobody_ends_a_proxy_that_was_not_told_who_may(admin: Pages) -> None:
+    for refused in (admin.end(), admin.end(TOKEN)):
+        assert refused.status == 403
+        assert "quit_token_file" in refused.text
+    assert admin.get("/readyz").status == 200
+
+
+# Istio's sidecar passes on what comes from outside of the pod from 127.0.0.6.
+@pytest.mark.parametrize("peer", ["127.0.0.1", "127.0.0.6"])
+def test_a_peer_on_loopback_is_trusted_no_more_than_others(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path, peer: str
+) -> None:
+    for flags in (FLAGS, with_token(tmp_path)):
+        admin = pages(start_proxy(start_server().url, *flags))
+        assert isinstance(admin.where, int)
+        http = HTTPConnection("127.0.0.1", admin.where, timeout=30, source_address=(peer, 0))
+        http.request("POST", QUIT)
+        assert http.getresponse().status == 403
+        http.close()
+        assert admin.get("/readyz").status == 200
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["Bearer", "Bearer a", "Bearer a token2", f"Basic {TOKEN}", TOKEN, "Bearer \xe4", "Bearer  "],
+)
+def test_a_wrong_token_ends_nothing(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path, shown: str
+) -> None:
+    admin = pages(start_proxy(start_server().url, *with_token(tmp_path)))
+    refused = admin.ask("POST", QUIT, {"Authorization": shown})
+    assert (refused.status, "quit_token_file" in refused.text) == (403, True)
+    assert TOKEN not in refused.text
+    assert admin.get("/readyz").status == 200
+
+
+def test_a_token_may_change(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
+) -> None:
+    proxy = start_proxy(start_server().url, *with_token(tmp_path))
+    (tmp_path / "token").write_text("another")
+    assert pages(proxy).end(TOKEN).status == 403
+    assert pages(proxy).end("another").status == 200
+    assert proxy.wait() == 0
+
+
 @pytest.mark.parametrize("header", ["Origin", "Sec-Fetch-Site"])
-def test_a_page_in_a_browser_cannot_end_the_proxy(admin: Pages, header: str) -> None:
-    refused = admin.ask("POST", "/quitquitquit", {header: "http://elsewhere.example"})
-    assert refused.status == 403
+def test_a_page_in_a_browser_cannot_end_the_proxy(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path, header: str
+) -> None:
+    admin = pages(start_proxy(start_server().url, *with_token(tmp_path)))
+    headers = {header: "http://elsewhere.example", "Authorization": f"Bearer {TOKEN}"}
+    assert admin.ask("POST", QUIT, headers).status == 403
     assert admin.get("/readyz").status == 200
 
 
@@ -143,9 +193,21 @@ def test_pages_on_a_unix_socket(
     proxy = start_proxy(start_server().url, "--admin", f"unix://{path}")
     admin = Pages(str(path))
     assert admin.get("/readyz").status == 200
-    assert admin.ask("POST", "/quitquitquit").status == 200
+    assert admin.end().status == 200
     assert proxy.wait() == 0
     assert not path.exists()
+
+
+def test_a_token_is_asked_for_on_a_unix_socket_too(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
+) -> None:
+    path = tmp_path / "admin"
+    flags = (*with_token(tmp_path), "--admin", f"unix://{path}")
+    proxy = start_proxy(start_server().url, *flags)
+    admin = Pages(str(path))
+    assert admin.end().status == 403
+    assert admin.end(TOKEN).status == 200
+    assert proxy.wait() == 0
 
 
 def test_an_address_that_is_taken_ends_the_start() -> None:
@@ -180,7 +242,7 @@ def test_a_stuck_event_loop_is_not_live(tmp_path: Path) -> None:
         goes_on.wait()
         assert "the event loop has been stuck for" in await watching
         await asyncio.to_thread(admin.until, "/livez", 200)
-        await asyncio.to_thread(admin.ask, "POST", "/quitquitquit")
+        await asyncio.to_thread(admin.end)
         return await serving
 
     assert asyncio.run(main()) == 0

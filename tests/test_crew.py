@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
-from tests.admin_pages import FLAGS, Pages, becomes, figure, pages
+from tests.admin_pages import FLAGS, TOKEN, Pages, becomes, figure, pages, with_token
 from tests.conftest import StartProxy, StartServer
 from tests.processes import wait_until
 from tests.raw import Connection, command
@@ -26,8 +27,8 @@ def redis_server(start_server: StartServer) -> Server:
 
 
 @pytest.fixture
-def crew(redis_server: Server, start_proxy: StartProxy) -> Proxy:
-    return start_proxy(redis_server.url, "--workers", "2", *FLAGS)
+def crew(redis_server: Server, start_proxy: StartProxy, tmp_path: Path) -> Proxy:
+    return start_proxy(redis_server.url, "--workers", "2", *with_token(tmp_path))
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_quitquitquit_ends_all_workers(crew: Proxy, admin: Pages, redis_server: 
     with Connection(crew.port) as client:
         client.send(command("BLPOP", "list", 0))
         becomes(admin, 1, "ttlproxy_connections")
-        assert admin.ask("POST", "/quitquitquit").status == 200
+        assert admin.end(TOKEN).status == 200
         assert "draining" in admin.until("/readyz", 503).text
         wait_until(lambda: figure(admin, "ttlproxy_workers") < 2, "one has nothing to wait for")
         assert figure(admin, ACCEPTED) == 1

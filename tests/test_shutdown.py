@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin_pages import FLAGS, pages
+from tests.admin_pages import TOKEN, pages, with_token
 from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
 from tests.loops import both_loops
@@ -273,12 +273,12 @@ def test_sigterm_ends_a_proxy_that_waits_for_redis(start_proxy: StartProxy) -> N
 
 
 def test_a_proxy_that_drains_is_not_ready_and_the_first_signal_does_not_hurry_it(
-    start_server: StartServer, start_proxy: StartProxy
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
 ) -> None:
-    proxy = start_proxy(start_server().url, "--drain-min", "1000", *FLAGS)
+    proxy = start_proxy(start_server().url, "--drain-min", "1000", *with_token(tmp_path))
     admin = pages(proxy)
     assert admin.get("/readyz").status == 200
-    assert admin.ask("POST", "/quitquitquit").status == 200
+    assert admin.end(TOKEN).status == 200
     admin.until("/readyz", 503)
     _stopping(proxy)
     with Connection(proxy.port) as new:

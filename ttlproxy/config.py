@@ -149,6 +149,11 @@ class Settings(BaseSettings):
         description="where probes, metrics and pages are served over HTTP, as for listen; "
         "nowhere unless set, and best where only those who operate the proxy can reach it",
     )
+    quit_token_file: _Secret | None = Field(
+        None,
+        description="a file with the token that POST /quitquitquit at admin takes; without it only"
+        " a unix socket takes that",
+    )
     inspector: Literal["loopback", "yes", "no"] = Field(
         "loopback",
         description="whether the status page may show elements by key to whoever can reach it; "

@@ -9,8 +9,9 @@ from aiohttp import web
 
 from ttlproxy.addresses import Listen
 from ttlproxy.admin import exposition, probes, status
+from ttlproxy.admin.end import END, End, quitquitquit
 from ttlproxy.admin.guard import guard
-from ttlproxy.admin.subject import STOP, SUBJECT, Stop, Subject
+from ttlproxy.admin.subject import SUBJECT, Subject
 
 
 class Route(NamedTuple):
@@ -43,20 +44,19 @@ ROUTES: Final = (
     Route(
         "POST",
         "/quitquitquit",
-        probes.quitquitquit,
-        "drains and ends the proxy, as SIGTERM does; from the same machine only, by no browser",
+        quitquitquit,
+        "drains and ends the proxy, as SIGTERM does; off unless `--quit-token-file` is set, or"
+        " `--admin` is a unix socket",
     ),
 )
 
 
-def application(
-    listen: Listen, subject: Subject, stop: Stop, watch: status.Watch
-) -> web.Application:
+def application(listen: Listen, subject: Subject, end: End, watch: status.Watch) -> web.Application:
     app = web.Application(middlewares=[guard(listen)])
     app[SUBJECT] = subject
     app[status.WATCH] = watch
     app.cleanup_ctx.append(status.watching)
-    app[STOP] = stop
+    app[END] = end
     app[exposition.COLLECTED] = exposition.collected(subject)
     for route in ROUTES:
         if route.method == "GET":

@@ -40,4 +40,3 @@ class Stop(Protocol):
 
 
 SUBJECT: Final = web.AppKey("subject", Subject)
-STOP: Final = web.AppKey("stop", Stop)

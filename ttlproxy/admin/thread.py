@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from ttlproxy.addresses import Listen, Upstream
+from ttlproxy.admin.end import End
 from ttlproxy.admin.routes import application
 from ttlproxy.admin.status import Watch
 from ttlproxy.admin.subject import Stop, Subject
@@ -40,7 +41,8 @@ class Admin:
     ) -> None:
         """`upstream`: what the subject stands before."""
         self._listen = listen
-        self._app = application(listen, subject, stop, Watch(settings, upstream, subject))
+        end = End(stop, settings.quit_token_file, by_socket=bool(listen.path))
+        self._app = application(listen, subject, end, Watch(settings, upstream, subject))
         self._address: Future[Listen] = Future()
         self._thread = Thread(target=self._run, name="admin", daemon=True)
 

@@ -1,0 +1,66 @@
+"""POST /quitquitquit: who may end the proxy over HTTP, which nobody may unless it was set up.
+
+An address proves nothing: what stands on the same machine, or in the same pod, forwards requests of
+others from a loopback address of its own. So it takes a unix socket, whose permissions say who may,
+or a token.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from ttlproxy.addresses import SecretFile
+from ttlproxy.admin.subject import Stop
+
+_HOW: Final = (
+    "POST /quitquitquit is off: set quit_token_file and send what that file says as"
+    " 'Authorization: Bearer ...', or let admin be a unix socket\n"
+)
+_WRONG: Final = "send the token of quit_token_file as 'Authorization: Bearer ...'\n"
+_BROWSER: Final = "no page in a browser may end the proxy\n"
+_SCHEME: Final = "bearer"
+
+
+@dataclass(frozen=True)
+class End:
+    """stop: ends the proxy; token: what has to be sent for that; by_socket: admin is a unix socket,
+    where a token is asked for only if there is one."""
+
+    stop: Stop
+    token: SecretFile | None
+    by_socket: bool
+
+    def why_not(self, request: web.Request) -> str:
+        """Why this request may not end the proxy; empty where it may."""
+        if "Origin" in request.headers or "Sec-Fetch-Site" in request.headers:
+            return _BROWSER
+        if self.token is None:
+            return "" if self.by_socket else _HOW
+        return "" if _shows(request, self.token.read()) else _WRONG
+
+
+END: Final = web.AppKey("end", End)
+
+
+async def quitquitquit(request: web.Request) -> web.Response:
+    end = request.app[END]
+    if why_not := end.why_not(request):
+        raise web.HTTPForbidden(text=why_not)
+    end.stop()
+    return web.Response(text="draining\n")
+
+
+def _shows(request: web.Request, token: str) -> bool:
+    scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+    # In constant time, so that no byte of it can be guessed by how long a refusal takes.
+    is_right = hmac.compare_digest(_bytes(shown), _bytes(token))
+    return scheme.lower() == _SCHEME and is_right
+
+
+def _bytes(text: str) -> bytes:
+    """aiohttp reads what is not UTF-8 in a header with surrogates."""
+    return text.encode("utf-8", "surrogateescape")
