@@ -10,9 +10,16 @@ from types import TracebackType
 class Relay:
     """Stands between a proxy and its Redis; `with Relay(port, size) as relay: ... relay.port`."""
 
-    def __init__(self, upstream_port: int, piece: int) -> None:
+    def __init__(
+        self,
+        upstream_port: int,
+        piece: int,
+        on_request: Callable[[bytes], None] = lambda data: None,
+    ) -> None:
+        """`on_request` gets what the proxy sends on any connection, and holds it until it ends."""
         self._upstream_port = upstream_port
         self._piece = piece
+        self._on_request = on_request
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
@@ -48,12 +55,19 @@ class Relay:
                 upstream = socket.create_connection(("127.0.0.1", self._upstream_port))
                 self._sockets += [client, upstream]
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._spawn(self._copy, client, upstream, 1 << 16)
-                self._spawn(self._copy, upstream, client, self._piece)
+                self._spawn(self._copy, client, upstream, 1 << 16, self._on_request)
+                self._spawn(self._copy, upstream, client, self._piece, lambda data: None)
 
-    def _copy(self, source: socket.socket, sink: socket.socket, piece: int) -> None:
+    def _copy(
+        self,
+        source: socket.socket,
+        sink: socket.socket,
+        piece: int,
+        look: Callable[[bytes], None],
+    ) -> None:
         with contextlib.suppress(OSError):  # the other end has gone
             while data := source.recv(1 << 16):
+                look(data)
                 for start in range(0, len(data), piece):
                     sink.sendall(data[start : start + piece])
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
 """Two proxies before one Redis, and what a proxy cannot know: each sees the other's deadlines."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -9,6 +9,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import milliseconds
+from tests.relay import Relay
 
 
 @pytest.fixture
@@ -169,6 +170,51 @@ def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(
     assert other.ask("HLEN", "h") == b":0\r\n"
     other.ask("SELECT", 7)
     assert other.ask("HLEN", "h") == b":1\r\n"
+
+
+class _InTheMiddleOfALoad:
+    """At the first look into a schedule from `arm` on, `act` comes before it."""
+
+    def __init__(self) -> None:
+        self.act: Callable[[], None] | None = None
+        self.over = threading.Event()  # the proxy has read it, and gone on
+        self._acted = False
+
+    def __call__(self, data: bytes) -> None:
+        act = self.act
+        if act is not None and b"ZSCAN" in data:
+            self.act, self._acted = None, True
+            act()
+        elif self._acted and any(word in data for word in (b"$4\r\nSCAN", b"ZSCAN", b"TIME")):
+            self.over.set()
+
+
+def test_databases_that_change_places_while_schedules_are_read_are_both_known_afterwards(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server, middle = start_server(), _InTheMiddleOfALoad()
+    with (
+        Relay(server.port, 1 << 16, middle) as relay,
+        Connection(server.port) as direct,
+        Connection(start_proxy(f"redis://127.0.0.1:{relay.port}").port) as app,
+    ):
+        direct.ask("SET", "__ttl:lease", "somebody else")
+        app.ask("HSET", "h", "a", 1, "b", 2)
+        app.ask("HPEXPIREFIELD", "h", "a", 30)
+        deadline_ms = _deadline_ms(direct, "h", "a")
+
+        def swap() -> None:
+            assert app.ask("SWAPDB", 0, 7) == b"+OK\r\n"
+            direct.ask("SET", "__ttl:lease", "somebody else")
+            _let_pass(direct, deadline_ms)
+
+        middle.act = swap
+        with Connection(server.port) as elsewhere:
+            elsewhere.ask("SELECT", 9)
+            elsewhere.ask("FLUSHDB")  # all is read anew after it
+        assert middle.over.wait(30)
+        app.ask("SELECT", 7)
+        assert app.ask("HLEN", "h") == b":1\r\n"
 
 
 def test_what_one_proxy_copied_or_moved_the_other_knows_there(three: list[Connection]) -> None:

@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 _BEAT_S = 1.0
 _BACKOFF = Backoff(cap=2.0, base=0.05)
 _PAGE = 1000
+# Attempts at reading all schedules while databases change places; the next is a heartbeat later.
+_MOST_LOADS = 5
 # Due keys that are looked up at a time.
 DUE = 4096
 _HASH_DEADLINES = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
@@ -98,6 +100,7 @@ class Link:
         self._pushes: Pushes | None = None
         self._session_reaps: SessionReaps | None = None
         self._reload = False
+        self._swaps = 0  # of databases, as far as they are known of
         self._sees_users = True
         self._heard: dict[bytes, list[bytes]] = {}
         self._heard_at: object = None  # how many commands the server had
@@ -255,7 +258,21 @@ class Link:
         self.scripts.loaded = (self.scripts.traits, self.scripts.flushes) == (traits, flushes)
 
     async def _load(self, redis: Redis) -> None:
-        """Reads all schedules into the registry, while announcements go on arriving."""
+        """Reads all schedules into the registry, while announcements go on arriving.
+
+        Where databases change places meanwhile, one of them may have been read twice and the other
+        not at all: all is read again before it counts. The push of a swap that came before a page
+        was read is there when the page is.
+        """
+        for _ in range(_MOST_LOADS):
+            swaps = self._swaps
+            await self._read_schedules(redis)
+            self.receive_pushes()
+            if self._swaps == swaps:
+                break
+        self.registry.end_load()
+
+    async def _read_schedules(self, redis: Redis) -> None:
         self._reload = False
         sent = self.clock.reading()
         (now,) = await run(redis, [(0, (b"TIME",))])
@@ -273,7 +290,6 @@ class Link:
                 if not self.serving:
                     raise  # nothing is known yet, so nothing can be promised
                 self.registry.load_known(db)
-        self.registry.end_load()
 
     async def _load_schedule(self, redis: Redis, db: int) -> None:
         cursor = b"0"
@@ -400,6 +416,7 @@ class Link:
         self.registry.swapped(one, other)
         self.rulebook.forget(one, other)
         self._reload = True
+        self._swaps += 1
 
     def _counting(self, counts: bool) -> None:
         """Whether scripts have to forget how often an element was handed on when it goes."""
