@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.containers import AnyServer
 from tests.redis_client import Client
-from ttlproxy.glob import matching, stars
+from ttlproxy.glob import Glob, matching, stars
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,26 @@ def test_each_star_gives_what_it_matched(
 
 def test_many_stars_are_matched_without_a_search() -> None:
     """A search would outlast the limit that every test has."""
-    assert not matching(b"*a" * 20 + b"b").fullmatch(b"a" * 5000)
+    for pattern in (b"*a" * 20 + b"b", b"*[a]" * 20 + b"b"):
+        assert not matching(pattern).fullmatch(b"a" * 5000)
+        assert not Glob(pattern).match(b"a" * 5000)
+
+
+def test_a_long_pattern_is_read_in_one_go() -> None:
+    """What it takes grows with its length, and not with the square of that."""
+    assert stars(b"[" * 200_000 + b"*") == 1
+
+
+@given(st.text("ab[-]^\\*?", max_size=8), st.text("ab[\\*", max_size=8))
+def test_a_glob_matches_as_the_regular_expression_does(pattern: str, name: str) -> None:
+    glob, key = Glob(pattern.encode()), name.encode()
+    found = matching(pattern.encode()).fullmatch(key)
+    assert glob.match(key) == (found and found.groups())
+    if found:
+        assert key.startswith(glob.head)
+        assert key.endswith(glob.tail)
+        assert glob.core in key
+        assert glob.head == glob.tail or len(glob.head) + len(glob.tail) <= len(key)
 
 
 @given(pattern=st.text("ab*?", max_size=8), name=st.text("ab", min_size=1, max_size=8))

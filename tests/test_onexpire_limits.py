@@ -10,7 +10,7 @@ from tests.asked import info
 from tests.containers import AnyServer
 from tests.conversation import WAYS, Talk, said_in
 from tests.processes import wait_until
-from tests.raw import Connection
+from tests.raw import Connection, command
 from tests.servers import Proxy
 
 talk = said_in(WAYS)
@@ -131,6 +131,29 @@ def test_a_channel_that_the_client_may_not_publish_to_is_refused(
     reply = limited.ask("ONEXPIRE", "unpaid:*", "PUBLISH", "other")
     old = info(server.port, "server")["redis_version"].startswith("6.")
     assert reply == (b"+OK\r\n" if old else b"-NOPERM No permissions to access a channel\r\n")
+
+
+# --- how many there may be
+
+
+def test_a_database_has_a_thousand_rules_at_most(app: Connection, other: Connection) -> None:
+    app.send(b"".join(command("ONEXPIRE", f"k{n}:*", "KEEP") for n in range(1000)))
+    assert set(app.read_many(1000)) == {b"+OK\r\n"}
+    refused = app.ask("ONEXPIRE", "one more", "KEEP")
+    assert refused.startswith(b"-ERR there are 1000 rules in this database already")
+    assert app.ask("ONEXPIRE", "one more") == b"$-1\r\n"
+    assert app.ask("ONEXPIRE", "k7:*", "RPUSH", "late") == b"+OK\r\n", "it is there already"
+    app.ask("SELECT", 1)
+    assert app.ask("ONEXPIRE", "one more", "KEEP") == b"+OK\r\n", "each database for itself"
+    assert other.ask("ONEXPIRE", "k9:*", "DEL") == b"+OK\r\n"
+    assert other.ask("ONEXPIRE", "one more", "KEEP") == b"+OK\r\n"
+
+
+def test_a_pattern_has_1024_bytes_at_most(app: Connection) -> None:
+    assert app.ask("ONEXPIRE", "*" * 1024, "KEEP") == b"+OK\r\n"
+    for action in ("KEEP", "DEL"):
+        refused = app.ask("ONEXPIRE", "[" * 1025, action)
+        assert refused == b"-ERR the pattern is longer than 1024 bytes\r\n"
 
 
 # --- channels

@@ -11,11 +11,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ttlproxy.glob import matching
+from ttlproxy.glob import Glob
 
 _MARK = re.compile(rb"%([K1-9])")
 _VERSION = b"version"
 _HOW = re.compile(rb"\S+ \S+ \d+( \S+)*")
+# Keys whose action is remembered, at most, and the longest name of such a key: 1 MB at the worst.
+_REMEMBERED = 1024
+_LONGEST_REMEMBERED = 256
 _BY_NAME = frozenset({b"PUBLISH", b"SPUBLISH", b"KEEP", b"?"})
 
 
@@ -95,11 +98,8 @@ class Actions:
         rules = {name[1:]: _action(rule) for name, rule in fields.items() if name.startswith(b":")}
         self.counts = any(action.counts for action in rules.values())
         self._named = rules
-        # The longest first, and of the same length in the order of their bytes.
-        self._matching = [
-            (matching(pattern), rules[pattern])
-            for pattern in sorted(rules, key=lambda pattern: (-len(pattern), pattern))
-        ]
+        self._patterns = _Patterns(rules)
+        self._found: dict[bytes, Action | None] = {}  # of keys that were asked about lately
 
     def __bool__(self) -> bool:
         return bool(self._named)
@@ -109,14 +109,50 @@ class Actions:
 
         A rule whose pattern is the key's very name wins, then the longest pattern.
         """
+        if key in self._found:
+            return self._found[key]
+        action = self._of(key)
+        if len(key) <= _LONGEST_REMEMBERED:
+            if len(self._found) == _REMEMBERED:
+                self._found.clear()
+            self._found[key] = action
+        return action
+
+    def _of(self, key: bytes) -> Action | None:
         exact = self._named.get(key)
         if exact is not None:
-            found = matching(key).fullmatch(key)
-            return _for(exact, key, found.groups() if found else ())
-        for pattern, action in self._matching:
-            if found := pattern.fullmatch(key):
-                return _for(action, key, found.groups())
+            return _for(exact, key, Glob(key).match(key) or ())
+        for pattern, glob in self._patterns.that_may_match(key):
+            captured = glob.match(key)
+            if captured is not None:
+                return _for(self._named[pattern], key, captured)
         return None
+
+
+class _Patterns:
+    """Patterns by what the names that they match begin and end with.
+
+    So those that cannot match a name need not be asked, however many there are.
+    """
+
+    def __init__(self, patterns: Iterable[bytes]) -> None:
+        # The longest first, and of the same length in the order of their bytes.
+        ordered = sorted(patterns, key=lambda pattern: (-len(pattern), pattern))
+        self._ranked = [(pattern, Glob(pattern)) for pattern in ordered]
+        self._ranks: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
+        for rank, (pattern, glob) in enumerate(self._ranked):
+            if glob.head != pattern:  # else it is one name, and no pattern
+                self._ranks.setdefault((glob.head, glob.tail), []).append((rank, glob.core))
+        self._lengths = {(len(head), len(tail)) for head, tail in self._ranks}
+
+    def that_may_match(self, name: bytes) -> Iterator[tuple[bytes, Glob]]:
+        """Those worth asking, the one that counts most first."""
+        length, found = len(name), list[int]()
+        for head, tail in self._lengths:
+            if head + tail <= length:
+                ranks = self._ranks.get((name[:head], name[length - tail :]), ())
+                found += [rank for rank, core in ranks if core in name]
+        return map(self._ranked.__getitem__, sorted(found))
 
 
 def _for(action: Action, key: bytes, captured: Iterable[bytes]) -> Action:

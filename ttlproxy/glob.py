@@ -3,19 +3,78 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final, NamedTuple
 
 _NOTHING = re.compile(rb"(?!)")
 _WILDCARD = re.compile(rb"\\(.)|\*+|\?|\[\^?[^\]]+\]", re.DOTALL)
 _GROUP = re.compile(rb"(\^?)([^\]]+)\]")
+# The beginning and the end of a pattern that has wildcards, as far as they have none.
+_HEAD: Final = re.compile(rb"[^*?\[\\]*")
+_TAIL: Final = re.compile(rb"[^*?\[\]\\]*\Z")
+_SIMPLE: Final = re.compile(rb"[^\[\\]*")
+_PLAIN: Final = re.compile(rb"[^*?]*")
+
+
+class Glob:
+    """A pattern, read when it is first asked.
+
+    head, tail: what each name that it matches begins and ends with; where they differ, they do not
+    overlap
+    core: the longest that is known to be somewhere in each such name
+    """
+
+    def __init__(self, pattern: bytes) -> None:
+        self._pattern = pattern
+        self.head, self.tail = _HEAD.findall(pattern)[0], _TAIL.findall(pattern)[0]
+        is_simple = _SIMPLE.fullmatch(pattern)
+        self.core = max(_PLAIN.findall(pattern), key=len) if is_simple else self.head
+
+    def match(self, name: bytes) -> tuple[bytes, ...] | None:
+        """What each run of stars matched, an earlier one as little as it can; None for no match.
+
+        What a star took is never reconsidered. That changes no match, as what stands between two
+        stars has one length, and keeps the time linear in the name, however many stars there are.
+        """
+        if self._literals is None:
+            found = self._compiled.fullmatch(name)
+            return found and found.groups()
+        first, *rest = self._literals
+        if not name.startswith(first):
+            return None
+        at = len(first)
+        if not rest:
+            return () if at == len(name) else None
+        *between, last = rest
+        captured = []
+        for part in between:
+            begin = name.find(part, at)
+            if begin < 0:
+                return None
+            captured.append(name[at:begin])
+            at = begin + len(part)
+        end = len(name) - len(last)
+        if end < at or not name.endswith(last):
+            return None
+        return (*captured, name[at:end])
+
+    @cached_property
+    def _literals(self) -> Sequence[bytes] | None:
+        """What stands between the stars; None where there are other wildcards."""
+        parts = _between_stars(self._pattern)
+        if all(atom.literal for part in parts for atom in part):
+            return [b"".join(atom.literal for atom in part) for part in parts]
+        return None
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[bytes]:
+        return matching(self._pattern)
 
 
 def matching(pattern: bytes, *, in_any_case: bool = False) -> re.Pattern[bytes]:
-    """What the pattern matches as a whole, with a group for each run of stars.
-
-    An earlier star takes as little as it can. What it took is never reconsidered, which changes no
-    match and keeps the time linear in what is matched, however many stars there are.
-    """
-    first, *rest = _between_stars(pattern)
+    """What the pattern matches as a whole, with a group for each run of stars, as Glob.match."""
+    first, *rest = map(_source, _between_stars(pattern))
     found = first
     for number, part in enumerate(rest, 1):
         found += b"(.*)%s" % part if number == len(rest) else b"(?>(.*?)%s)" % part
@@ -40,23 +99,36 @@ def sample(pattern: bytes, filler: bytes) -> bytes:
     )
 
 
-def _between_stars(pattern: bytes) -> list[bytes]:
-    """Regular expressions of what stands before, between and behind the stars."""
-    parts, rest = [b""], pattern
-    while rest:
-        head, rest = rest[:1], rest[1:]
+class _Atom(NamedTuple):
+    """What one byte of a name has to be: a regular expression, and that byte if it can be no other
+    one, else nothing."""
+
+    source: bytes
+    literal: bytes
+
+
+def _source(atoms: Sequence[_Atom]) -> bytes:
+    return b"".join(atom.source for atom in atoms)
+
+
+def _between_stars(pattern: bytes) -> list[list[_Atom]]:
+    """What stands before, between and behind the stars."""
+    parts: list[list[_Atom]] = [[]]
+    at, last_bracket = 0, pattern.rfind(b"]")
+    while at < len(pattern):
+        head, at = pattern[at : at + 1], at + 1
+        group = _GROUP.match(pattern, at) if head == b"[" and at < last_bracket else None
         if head == b"*":
-            rest = rest.lstrip(b"*")
-            parts.append(b"")
-            continue
-        if head == b"?":
-            head = b"."
-        elif head == b"[" and (group := _GROUP.match(rest)):
-            head = b"[%s%s]" % (group[1], re.sub(rb"([\\\[&|~])", rb"\\\1", group[2]))
-            rest = rest[group.end() :]
+            if pattern[at : at + 1] != b"*":
+                parts.append([])
+        elif head == b"?":
+            parts[-1].append(_Atom(b".", b""))
+        elif group:
+            inside = re.sub(rb"([\\\[&|~])", rb"\\\1", group[2])
+            parts[-1].append(_Atom(b"[%s%s]" % (group[1], inside), b""))
+            at = group.end()
         else:
-            if head == b"\\" and rest:
-                head, rest = rest[:1], rest[1:]
-            head = re.escape(head)
-        parts[-1] += head
+            if head == b"\\" and at < len(pattern):
+                head, at = pattern[at : at + 1], at + 1
+            parts[-1].append(_Atom(re.escape(head), head))
     return parts

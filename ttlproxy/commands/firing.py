@@ -16,6 +16,7 @@ Args = Sequence[bytes]
 _PAYLOADS = frozenset({b"ELEMENT", b"VALUE", b"EVENT"})
 # What scripts/lib/counts.lua counts up to.
 _MOST = 2**20 - 1
+_LONGEST_PATTERN = 1024
 # What a key may have in place of a wildcard, in a name that nobody has a pattern of an ACL for.
 _FILLERS = (b"", b"\x01 any \xff name \x7f")
 
@@ -38,6 +39,8 @@ def _plan(args: Args) -> Call:
 
 def _set(args: Args) -> Call:
     pattern, verb = args[1:3]
+    if len(pattern) > _LONGEST_PATTERN:
+        raise Refused(errors.PATTERN_TOO_LONG)
     if verb.upper() == b"DEL":
         if len(args) > 3:
             raise Refused(errors.SYNTAX)

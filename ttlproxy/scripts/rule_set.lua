@@ -13,6 +13,15 @@ local refusal = refusal_of(verb)
 if refusal then
   return refusal
 end
+-- Each proxy reads all of them when one changes, and looks among them when a key falls due.
+local most = 1000
+if redis.call('HEXISTS', rules, ':' .. pattern) == 0 and redis.call('HLEN', rules) > most then
+  return {
+    err = string.format(
+      'ERR there are %d rules in this database already; ONEXPIRE pattern DEL makes room', most
+    ),
+  }
+end
 announce_guard()
 try('HSET', rules, ':' .. pattern, rule, 'version', next_version())
 rules_changed(counts)
