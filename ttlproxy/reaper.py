@@ -23,6 +23,7 @@ from ttlproxy.link import (
     TOGETHER,
     Backoff,
     Link,
+    answered,
     client,
     everywhere,
     passes,
@@ -184,7 +185,7 @@ class Reaper:
         if self._lease_until_ms > self._link.clock.now_ms() and self._link.ready.is_set():
             redis = self._client()
             try:
-                await run(redis, [(0, self._words("lease_drop", self._holder))])
+                await self._call(redis, "lease_drop", self._holder)
             except RedisError as trouble:
                 log.debug("the lease stays until it ends: %s", trouble)
             finally:
@@ -208,7 +209,15 @@ class Reaper:
         await self._sleep()
         if self._link.clock.now_ms() <= self._next_ms:
             return
-        self._next_ms = _NEVER
+        next_ms, self._next_ms = self._next_ms, _NEVER
+        try:
+            await self._work(redis)
+        except RedisError:
+            self._at_the_latest(next_ms)  # it is still to be done
+            raise
+
+    async def _work(self, redis: Redis) -> None:
+        """Does all that is due, and looks for when to go on."""
         await self._sweep(redis)
         databases = self._link.registry.databases()
         while True:
@@ -282,10 +291,10 @@ class Reaper:
         now_ms, lease_ms = self._link.clock.now_ms(), self._settings.lease_ms
         if self._lease_until_ms - now_ms > lease_ms * 2 // 3:
             return True
-        words = self._words("lease_take", self._holder, b"%d" % lease_ms, b"%d" % LAYOUT)
+        words = (self._holder, b"%d" % lease_ms, b"%d" % LAYOUT)
         async with self._turn:
-            (held,) = await run(redis, [(0, words)])
-        if valid(held):
+            held = valid(await self._call(redis, "lease_take", *words))
+        if held:
             self._lease_until_ms = now_ms + lease_ms
         return bool(held)
 
@@ -294,16 +303,20 @@ class Reaper:
         clock, longest_ms = self._link.clock, 0.0
         now_ms = clock.now_ms()
         for place in [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]:
-            del self._sweeps[place]
+            due_ms = self._sweeps.pop(place)
             began = clock.reading()
-            await self._link.sweep(redis, place)
+            try:
+                await self._link.sweep(redis, place)
+            except RedisError:
+                self._sweeps.setdefault(place, due_ms)
+                raise
             longest_ms = max(longest_ms, clock.reading() - began)
         self._sweep_after_ms = sweep_after_ms(longest_ms)
         for due_ms in self._sweeps.values():
             self._at_the_latest(due_ms)
 
-    def _words(self, script: str, *argv: bytes) -> tuple[bytes, ...]:
-        return self._link.caller.words(Call(script, (), argv), b"")
+    async def _call(self, redis: Redis, script: str, *argv: bytes) -> object:
+        return await answered(redis, self._link.caller, 0, Call(script, (), argv))
 
     async def _make_unevictable(self, redis: Redis) -> None:
         """The reaper must get through when clients are evicted; older servers refuse the words."""

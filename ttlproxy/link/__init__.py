@@ -14,6 +14,7 @@ from ttlproxy.link.pipeline import everywhere, run, valid
 from ttlproxy.link.reaps import TOGETHER
 from ttlproxy.link.refusals import passes, reason
 from ttlproxy.link.scores import whole_ms
+from ttlproxy.link.script_calls import answered
 from ttlproxy.link.waits import Waits
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Link",
     "ServerClock",
     "Waits",
+    "answered",
     "client",
     "everywhere",
     "passes",

@@ -14,6 +14,7 @@ from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
+from ttlproxy.link.script_calls import answered
 
 _PAGE = b"1000"
 # Of a database, at a time: the heartbeat has other things to do.
@@ -55,7 +56,6 @@ class Adopt:
         cursor = b"0"
         while True:
             call = Call("hash_adopt", (key,), (cursor,))
-            (reply,) = await run(redis, [(db, self._caller.words(call, b"%d" % db))])
-            cursor = valid(reply)
+            cursor = valid(await answered(redis, self._caller, db, call, b"%d" % db))
             if cursor == b"0":
                 return

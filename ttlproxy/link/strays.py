@@ -15,6 +15,7 @@ from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.script_calls import answered
 
 _PAGE = 500
 
@@ -61,8 +62,8 @@ class Strays:
             words = (b"ZMSCORE", self._caller.keys.schedule, *found)
             (scores,) = await run(redis, [(db, words)])
             lost = [key for key, score in zip(found, valid(scores), strict=True) if score is None]
-            calls = [Call("schedule_mend", (key,), ()) for key in lost]
-            requests = [(db, self._caller.words(call, b"%d" % db)) for call in calls]
-            for reply in await run(redis, requests) if requests else []:
+            for key in lost:
+                call = Call("schedule_mend", (key,), ())
+                reply = await answered(redis, self._caller, db, call, b"%d" % db)
                 if refusal := error(reply):
                     self._refusals.note(f"to mend the schedule of database {db}", refusal)

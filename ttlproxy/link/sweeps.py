@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import ResponseError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
-from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.pipeline import valid
 from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.script_calls import answered
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 
@@ -32,9 +33,6 @@ class Sweep:
         while True:
             try:
                 cursor, dropped = await self._page(redis, place, cursor)
-            except NoScriptError:
-                self._caller.flushed()
-                continue
             except ResponseError as refusal:
                 self._refusals.note(f"to sweep in database {place[0]}", refusal)
                 return refusal
@@ -46,6 +44,5 @@ class Sweep:
         """The next cursor, and how many entries were dropped."""
         db, key = place
         call = Call("sweep", (key,), (cursor, _PAGE))
-        (reply,) = await run(redis, [(db, self._caller.words(call, b""))])
-        following, dropped = valid(reply)
+        following, dropped = valid(await answered(redis, self._caller, db, call))
         return following, dropped

@@ -1,0 +1,96 @@
+"""What goes wrong in one round of the reaper costs no more than that round.
+
+The proxy's link and reaper run here, without clients: no heartbeat mends anything, and the reaper
+never looks by itself at what it was not woken for.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.content import LEASE
+from tests.processes import POLL_S, START_TIMEOUT_S
+from tests.redis_client import Client
+from tests.servers import Server
+from ttlproxy import reaper as reapers
+from ttlproxy.addresses import Upstream
+from ttlproxy.config import Settings
+from ttlproxy.keys import Keys
+from ttlproxy.link import Link
+from ttlproxy.link import link as links
+from ttlproxy.metrics import Metrics
+from ttlproxy.reaper import Reaper
+from ttlproxy.tasks import cancel
+
+NEVER_S = 1e6
+
+
+@asynccontextmanager
+async def _reaping(server: Server, **settings: object) -> AsyncIterator[Metrics]:
+    chosen = Settings(upstream=server.url, **settings)  # type: ignore[arg-type]
+    metrics = Metrics()
+    link = Link(chosen, Upstream.parse(server.url), metrics)
+    reaper = Reaper(chosen, link, metrics)
+    tasks = [asyncio.create_task(link.run()), asyncio.create_task(reaper.run())]
+    try:
+        await link.ready.wait()
+        yield metrics
+    finally:
+        await cancel(*tasks)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(START_TIMEOUT_S):
+        while not holds():  # noqa: ASYNC110 - Redis tells no event
+            await asyncio.sleep(POLL_S)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "_BEAT_S", NEVER_S)
+    monkeypatch.setattr(reapers, "_LONGEST_SLEEP_MS", NEVER_S)
+
+
+def _make_due(direct: Client, key: str) -> None:
+    """A set whose one element is past its deadline; the proxies are told of it, once."""
+    index, name = Keys().index(key.encode()), Keys().announcement(0, 1, key.encode())
+    direct.ask_many(
+        [
+            ("SADD", key, "m"),
+            ("ZADD", index, 1, "m"),
+            ("ZADD", Keys().schedule, 1, key),
+            ("SET", name, ""),
+            ("DEL", name),
+        ],
+        transaction=True,
+    )
+
+
+async def test_scripts_that_somebody_has_flushed_are_back_at_once(
+    start_server: StartServer,
+) -> None:
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        async with _reaping(server, lease_ms=100):
+            _make_due(direct, "first")
+            await _until(lambda: direct.ask("EXISTS", "first") == 0)
+            await _until(lambda: direct.ask("EXISTS", LEASE) == 0)
+            direct.ask("SCRIPT", "FLUSH")
+            _make_due(direct, "second")
+            await _until(lambda: direct.ask("EXISTS", "second") == 0)
+
+
+async def test_what_redis_refuses_once_is_done_when_it_is_mended(
+    start_server: StartServer,
+) -> None:
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        async with _reaping(server) as metrics:
+            direct.ask("HSET", LEASE, "somebody", "else's")
+            _make_due(direct, "s")
+            await _until(lambda: metrics.refusals > 0)
+            direct.ask("DEL", LEASE)
+            await _until(lambda: direct.ask("EXISTS", "s") == 0)

@@ -1,0 +1,26 @@
+"""Script calls of the proxy's own, each in a round trip of its own."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError
+
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.link.pipeline import run
+
+
+async def answered(
+    redis: Redis, caller: Caller, db: int, call: Call, database: bytes = b""
+) -> object:
+    """The reply in database `db`, Redis's error as an exception; never a NOSCRIPT.
+
+    Where somebody has flushed the scripts the text is sent, and Redis knows this one again.
+    `database`: how scripts that want to know it are told where they are. Raises redis-py's
+    ConnectionError or TimeoutError.
+    """
+    (reply,) = await run(redis, [(db, caller.words(call, database))])
+    if isinstance(reply, NoScriptError):
+        caller.flushed()
+        (reply,) = await run(redis, [(db, caller.words(call, database))])
+    return reply
