@@ -33,6 +33,17 @@ def received(port: int, client: Connection, *words: str) -> list[bytes]:
     return names[:-1]
 
 
+def until_called_by_digest(port: int, client: Connection) -> None:
+    """Returns when the client's proxy calls scripts by EVALSHA.
+
+    It uses EVAL for a second or two after a SCRIPT FLUSH, which may have been another test's.
+    """
+    wait_until(
+        lambda: received(port, client, "HTTLFIELD", "none", "f") == [b"evalsha"],
+        "scripts called by their digests",
+    )
+
+
 def clients(port: int) -> int:
     return int(info(port, "clients")["connected_clients"])
 

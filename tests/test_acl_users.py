@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.asked import until_called_by_digest
 from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.processes import wait_until
@@ -74,8 +75,14 @@ def test_and_none_on_those_of_others(log_in: LogIn, app: Connection, key: str) -
 
 @pytest.mark.parametrize("lacking", ["+evalsha", "+time", "+zadd", "~__ttl:*"])
 def test_without_one_of_these_rights_a_deadline_is_refused_and_nothing_changes(
-    log_in: LogIn, direct_keys: Callable[[], list[bytes]], key: str, lacking: str
+    log_in: LogIn,
+    app: Connection,
+    server: AnyServer,
+    direct_keys: Callable[[], list[bytes]],
+    key: str,
+    lacking: str,
 ) -> None:
+    until_called_by_digest(server.port, app)
     client = log_in(*OWN, *[right for right in NEEDED if right.lower() != lacking])
     reply = client.ask("HEXPIREFIELD", key, "f", 100)
     assert re.match(rb"-.*(NOPERM|permission|can't run|can't access)", reply), reply

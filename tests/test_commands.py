@@ -9,7 +9,7 @@ import shlex
 import hiredis
 import pytest
 
-from tests.asked import received
+from tests.asked import received, until_called_by_digest
 from tests.containers import AnyServer
 from tests.raw import Connection
 from tests.shown import shown
@@ -77,6 +77,7 @@ def test_a_command_becomes_one_script_call_and_no_more(
         app.ask("HSET", "h", "other", "v")
         app.ask("HEXPIREFIELD", "h", "other", "100")
     line, _ = virtual.example[-1]
+    until_called_by_digest(server.port, app)
     assert received(server.port, app, *shlex.split(line)) == [b"evalsha"]
 
 

@@ -265,7 +265,7 @@ def test_what_a_consumer_has_popped_is_not_handed_on(talk: Talk) -> None:
         BLPOP l 1                                       -> ["l", "a"]
         SADDEX s PX 20 MEMBERS 2 x y                    -> 2
         SREM s x                                        -> 1
-        wait 20
+        wait 20 in time
         EXISTS l s                                      -> 0
         SORT late ALPHA                                 -> ["b", "c", "y"]
     """)
