@@ -1,11 +1,13 @@
 """How tasks end. Knows asyncio alone."""
 
 import asyncio
+import gc
+import logging
 from contextlib import suppress
 
 import pytest
 
-from ttlproxy.tasks import cancel, run_all
+from ttlproxy.tasks import cancel, report, run_all, run_together
 
 
 async def test_a_task_that_lost_its_cancellation_is_cancelled_again() -> None:
@@ -52,3 +54,53 @@ async def test_all_of_several_are_run_to_their_end() -> None:
 
     await run_all(takes(5), takes(1))
     assert order == [1, 5]
+
+
+async def _raises(what: str) -> None:
+    raise ValueError(what)
+
+
+async def test_of_several_that_fail_at_once_none_is_left_for_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """asyncio logs what a task raised, and nobody asked for, when the task is collected."""
+    with pytest.raises(ValueError, match="o"):
+        await run_together(one=_raises("one"), other=_raises("other"))
+    gc.collect()
+    assert not caplog.records
+
+
+async def test_what_a_task_raises_when_it_is_cancelled_is_not_left_for_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    waiting = asyncio.Event()
+
+    async def fails_at_its_end() -> None:
+        try:
+            waiting.set()
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("at its end")
+
+    task = asyncio.create_task(fails_at_its_end())
+    await waiting.wait()
+    await cancel(task)
+    del task
+    gc.collect()
+    assert not caplog.records
+
+
+async def test_what_a_task_that_nobody_waits_for_raises_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    task = asyncio.create_task(_raises("here"), name="a task")
+    task.add_done_callback(report)
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    del task
+    gc.collect()
+    (record,) = caplog.records
+    assert (record.levelno, record.getMessage()) == (
+        logging.ERROR,
+        "a task has ended, by a fault of ttlproxy",
+    )

@@ -16,6 +16,7 @@ from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
 from ttlproxy.entrance import ClientProtocol, Limit
 from ttlproxy.listening import Listener
+from ttlproxy.tasks import report
 from ttlproxy.wire.proxy_protocol import Malformed, parse
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Admission:
         task = asyncio.create_task(self._admit(client), name="admission")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(report)
 
     async def _admit(self, client: socket.socket) -> None:
         loop, source = asyncio.get_running_loop(), ""
@@ -62,8 +64,10 @@ class Admission:
             log.log(logging.DEBUG if left else logging.INFO, "a connection is closed: %s", why)
             client.close()
             self._lost()
-        except asyncio.CancelledError:
+        except BaseException as trouble:
             client.close()
+            if not isinstance(trouble, asyncio.CancelledError):
+                self._lost()
             raise
 
 

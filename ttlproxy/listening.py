@@ -98,4 +98,8 @@ async def _accept(listener: socket.socket, take: Take) -> None:
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
                 continue
             client.setblocking(False)
-            await take(client)
+            try:
+                await take(client)
+            except Exception:  # the next client is to be served all the same
+                log.exception("a client is not taken, by a fault of ttlproxy")
+                client.close()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 Task = asyncio.Task[Any]
 
@@ -50,7 +53,24 @@ async def cancel(*tasks: Task) -> None:
     cancellation that comes in the moment when the write is done.
     """
     left = set(tasks)
+    for task in tasks:
+        task.add_done_callback(_drop)
     while left:
         for task in left:
             task.cancel()
         _, left = await asyncio.wait(left, timeout=_AGAIN_S)
+
+
+def report(task: Task) -> None:
+    """For `add_done_callback` of a task that nobody waits for: what it raised is logged at once.
+
+    asyncio would say so when the task is collected, whenever that is, and not what it was for.
+    """
+    if not task.cancelled() and (trouble := task.exception()) is not None:
+        log.error("%s has ended, by a fault of ttlproxy", task.get_name(), exc_info=trouble)
+
+
+def _drop(task: Task) -> None:
+    """Asks for what a task raised, as else asyncio logs that nobody has."""
+    if not task.cancelled():
+        task.exception()

@@ -23,6 +23,7 @@ from ttlproxy.keys import Keys
 from ttlproxy.link import client, run, valid
 from ttlproxy.link.pipeline import Words
 from ttlproxy.scripts import Scripts
+from ttlproxy.tasks import report
 
 # An answer that takes longer is of no use to a page.
 _LONGEST_S: Final = 2.0
@@ -89,6 +90,7 @@ class Inquiry:
 
     def _rest(self) -> None:
         self._closing = asyncio.create_task(self.close(), name="admin: idle")
+        self._closing.add_done_callback(report)
 
     async def _disconnect(self) -> None:
         if self._idle is not None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from redis.exceptions import NoPermissionError
 
 from ttlproxy.errors import Unanswered
+from ttlproxy.tasks import report
 
 Answer: TypeAlias = Mapping[str, Any]
 """As JSON has it; where Redis gave none, why not, as `error`."""
@@ -36,6 +37,7 @@ class Lately:
         if is_old and not self._is_refused and self._asking is None:
             self._asked_s = time.monotonic()
             self._asking = asyncio.create_task(self._renew(), name="admin: lately")
+            self._asking.add_done_callback(report)
         return self._answer
 
     async def _renew(self) -> None:

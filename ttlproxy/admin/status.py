@@ -26,6 +26,7 @@ from ttlproxy.admin.survey import survey
 from ttlproxy.admin.text import typed
 from ttlproxy.config import Settings
 from ttlproxy.errors import Unanswered
+from ttlproxy.tasks import report
 
 _EVERY_S: Final = 1.0
 _LATELY_S: Final = 5.0
@@ -89,6 +90,7 @@ async def watching(app: web.Application) -> AsyncIterator[None]:
     """For the time that the pages are served."""
     watch = app[WATCH]
     sampling = asyncio.create_task(watch.run(), name="admin: samples")
+    sampling.add_done_callback(report)
     yield
     sampling.cancel()
     await watch.inquiry.close()
