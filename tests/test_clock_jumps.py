@@ -5,8 +5,13 @@ from contextlib import closing
 import pytest
 
 from tests.clock_shim import Clock
-from tests.conftest import StartServer
+from tests.conftest import StartProxy, StartServer
+from tests.processes import wait_until
+from tests.raw import Connection
 from tests.redis_client import Client
+from tests.servers import Proxy
+from ttlproxy.link import ServerClock
+from ttlproxy.reaper import Parked
 
 HOUR_MS = 3_600_000
 
@@ -23,3 +28,103 @@ def test_the_clock_of_a_running_server_jumps(
         assert 0 <= passed_ms < HOUR_MS // 2
         left_ms = 2 * HOUR_MS - by_ms
         assert left_ms - HOUR_MS // 2 < direct.ask("PTTL", "k") <= left_ms
+
+
+@pytest.mark.parametrize("by_ms", [0, -HOUR_MS])
+def test_the_reapers_lease_of_a_killed_proxy_ends_though_the_clock_was_set_back(
+    start_server: StartServer, start_proxy: StartProxy, clock: Clock, by_ms: int
+) -> None:
+    server = start_server(env=clock.env)
+    proxy = start_proxy(server.url)
+    with closing(Client(server.port)) as direct:
+        _goes_by_itself(proxy, direct, "first")
+        proxy.kill()
+        clock.jump(by_ms)
+        _goes_by_itself(proxy.start(), direct, "second")
+
+
+@pytest.mark.parametrize("by_ms", [HOUR_MS, -HOUR_MS])
+def test_what_is_due_goes_by_the_new_clock(
+    start_server: StartServer, start_proxy: StartProxy, clock: Clock, by_ms: int
+) -> None:
+    server = start_server(env=clock.env)
+    proxy = start_proxy(server.url)
+    with closing(Client(server.port)) as direct:
+        for name in ("before", "after"):
+            _goes_by_itself(proxy, direct, name)
+            clock.jump(by_ms)
+
+
+def test_a_clock_that_is_set_forward_makes_due_at_once_what_lies_between(
+    start_server: StartServer, start_proxy: StartProxy, clock: Clock
+) -> None:
+    server = start_server(env=clock.env)
+    proxy = start_proxy(server.url)
+    with closing(Client(server.port)) as direct, Connection(proxy.port) as app:
+        app.ask("HSETEX", "h", "EX", 1800, "FIELDS", 1, "f", "v")
+        app.ask("DEFER", "EX", 1800, "LPUSH", "l", "v")
+        app.ask("HSETEX", "later", "EX", 7200, "FIELDS", 1, "f", "v")
+        clock.jump(HOUR_MS)
+        wait_until(lambda: direct.ask("EXISTS", "h") == 0, "h reaped")
+        wait_until(lambda: direct.ask("EXISTS", "l") == 1, "l filled")
+        assert app.ask("LRANGE", "l", 0, -1) == b"*1\r\n$1\r\nv\r\n"
+        assert app.ask("HGET", "later", "f") == b"$1\r\nv\r\n"
+
+
+def test_what_was_deferred_waits_for_its_time_by_the_clock_that_was_set_back(
+    start_server: StartServer, start_proxy: StartProxy, clock: Clock
+) -> None:
+    server = start_server(env=clock.env)
+    proxy = start_proxy(server.url)
+    with closing(Client(server.port)) as direct, Connection(proxy.port) as app:
+        app.ask("DEFER", "EX", 60, "LPUSH", "old", "v")
+        clock.jump(-HOUR_MS)
+        app.ask("DEFER", "PX", 10, "LPUSH", "new", "v")
+        wait_until(lambda: direct.ask("EXISTS", "new") == 1, "the new one carried out")
+        assert direct.ask("EXISTS", "old") == 0
+        clock.jump(HOUR_MS + 60_000)
+        wait_until(lambda: direct.ask("EXISTS", "old") == 1, "the old one carried out")
+
+
+def test_a_limiter_limits_no_longer_than_before_when_the_clock_was_set_back(
+    start_server: StartServer, start_proxy: StartProxy, clock: Clock
+) -> None:
+    server = start_server(env=clock.env)
+    with closing(Client(start_proxy(server.url).port)) as client:
+        assert client.ask("CL.THROTTLE", "k", 0, 1, 60)[0] == 0
+        clock.jump(-HOUR_MS)
+        for _ in range(2):
+            limited, _, _, retry_s, reset_s = client.ask("CL.THROTTLE", "k", 0, 1, 60)
+            assert limited == 1
+            assert 0 < retry_s <= reset_s <= 60
+        clock.jump(61_000)
+        assert client.ask("CL.THROTTLE", "k", 0, 1, 60)[0] == 0
+
+
+def test_a_clock_that_was_set_is_noticed_and_a_slow_reply_is_none() -> None:
+    clock, jumps = ServerClock(), list[str]()
+    clock.on_jump = lambda: jumps.append("jump")
+    sent = clock.reading()
+    clock.learn(1_000_000, sent)
+    assert jumps == ["jump"], "nothing was known before"
+    clock.learn(996_000, sent - 7000)
+    clock.learn(1_000_000, sent)
+    assert jumps == ["jump"]
+    clock.learn(1_000_000 - HOUR_MS, sent)
+    assert len(jumps) == 2
+    clock.learn(1_000_000, sent)
+    assert len(jumps) == 3
+
+
+def test_a_key_that_is_parked_is_tried_when_the_clock_was_set() -> None:
+    parked = Parked()
+    parked.park((0, b"k"), now_ms=HOUR_MS)
+    parked.put_off_no_more()
+    assert not parked.holds((0, b"k"), now_ms=1)
+    assert parked.first_ms() == 0
+
+
+def _goes_by_itself(proxy: Proxy, direct: Client, key: str) -> None:
+    with Connection(proxy.port) as app:
+        assert app.ask("SADDEX", key, "PX", 10, "MEMBERS", 1, "m") == b":1\r\n"
+    wait_until(lambda: direct.ask("EXISTS", key) == 0, f"{key} reaped")

@@ -206,7 +206,7 @@ def test_decisions_at_the_servers_own_time_agree_with_exact_fractions(
         if held is None:
             assert max(full) < Fraction(direct.now_ms() + 1, 1000)
             continue
-        us, rest, count = map(int, held.split())
+        us, rest, count, _ = map(int, held.split())
         bucket.full = Fraction(us * count + rest, count * 1_000_000)
         assert bucket.full in full
 

@@ -125,6 +125,10 @@ class Parked:
         """When one is to be tried again."""
         return min((until_ms for until_ms, _ in self._until.values()), default=_NEVER)
 
+    def put_off_no_more(self) -> None:
+        """Each is to be tried now."""
+        self._until = {place: (0, failures) for place, (_, failures) in self._until.items()}
+
     def forget(self, now_ms: int) -> None:
         """All that could be tried by now has been: those that were not refused again are mended."""
         self._until = {place: held for place, held in self._until.items() if held[0] > now_ms}
@@ -147,9 +151,10 @@ class Reaper:
         self._sweeps: dict[Place, int] = {}  # when each is to be done
         self._parked = Parked()
         self._sweep_after_ms = _SWEEP_AFTER_MS
-        self._lease_until_ms = 0
+        self._lease_until_ms = 0.0  # of the local clock: Redis's may be set back
         link.registry.on_announcement(self._announced)
         link.on_ghosts = self.sweep
+        link.clock.on_jump = self._look_now
 
     async def run(self) -> None:
         """Reaps until cancelled; what Redis refuses is tried again."""
@@ -182,7 +187,7 @@ class Reaper:
 
     async def drop_lease(self) -> None:
         """Lets another proxy reap at once; for the end, when `run` has been cancelled."""
-        if self._lease_until_ms > self._link.clock.now_ms() and self._link.ready.is_set():
+        if self._lease_until_ms > self._link.clock.reading() and self._link.ready.is_set():
             redis = self._client()
             try:
                 await self._call(redis, "lease_drop", self._holder)
@@ -197,6 +202,12 @@ class Reaper:
 
     def _announced(self, db: int, deadline_ms: int) -> None:
         self._at_the_latest(deadline_ms)
+
+    def _look_now(self) -> None:
+        """The server's clock was set: whatever was put off by it is done now."""
+        self._sweeps = dict.fromkeys(self._sweeps, 0)
+        self._parked.put_off_no_more()
+        self._at_the_latest(0)
 
     def _at_the_latest(self, due_ms: int) -> None:
         """Wake up when the server's clock is past this."""
@@ -288,7 +299,7 @@ class Reaper:
 
     async def _hold_lease(self, redis: Redis) -> bool:
         """Takes the lease, or keeps it while more than two thirds of it are left."""
-        now_ms, lease_ms = self._link.clock.now_ms(), self._settings.lease_ms
+        now_ms, lease_ms = self._link.clock.reading(), self._settings.lease_ms
         if self._lease_until_ms - now_ms > lease_ms * 2 // 3:
             return True
         words = (self._holder, b"%d" % lease_ms, b"%d" % LAYOUT)

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+
+# What replies may disagree by, beside the time that they took, while nobody sets the clock.
+_SLACK_MS = 50
 
 
 class ServerClock:
-    """Estimates the server's clock from its replies; errs to the late side, which costs a reap."""
+    """Estimates the server's clock from its replies; errs to the late side, which costs a reap.
 
-    __slots__ = ("_offset_ms",)
+    on_jump: called when it was set, forward or back
+    """
+
+    __slots__ = ("_earliest_ms", "_offset_ms", "on_jump")
 
     def __init__(self) -> None:
-        self._offset_ms = 0.0
+        self.on_jump: Callable[[], None] = lambda: None
+        self._offset_ms = 0.0  # at the most, and at the least
+        self._earliest_ms = 0.0
 
     @staticmethod
     def reading() -> float:
@@ -24,4 +33,10 @@ class ServerClock:
 
     def learn(self, server_ms: int, sent: float) -> None:
         """The server said `server_ms`, cut to a whole ms, in reply to what was sent at `sent`."""
-        self._offset_ms = server_ms + 1 - sent
+        latest_ms, earliest_ms = server_ms + 1 - sent, server_ms - self.reading()
+        jumped = (
+            earliest_ms > self._offset_ms + _SLACK_MS or latest_ms < self._earliest_ms - _SLACK_MS
+        )
+        self._offset_ms, self._earliest_ms = latest_ms, earliest_ms
+        if jumped:
+            self.on_jump()

@@ -1,6 +1,6 @@
 -- CL.THROTTLE: the generic cell rate algorithm, exactly. A time is a pair: whole microseconds, and what
 -- is beyond them in parts of a `count`th, since a token comes every `period / count`. The key holds when
--- the bucket will be full again, as a time and its count.
+-- the bucket will be full again, as a time and its count, and when that was written.
 -- KEYS: data
 -- ARGV: how
 -- RESULT: limited, limit, remaining, seconds until a retry, or -1, seconds until the bucket is full
@@ -39,18 +39,23 @@ local function is_before(one, other)
   return difference(one, other)[1] < 0
 end
 
--- When the bucket is full, by what the key holds; rounded up if it was written for another count.
+local clock = redis.call('TIME')
+local now = { clock[1] * 1000000 + clock[2], 0 }
+
+-- When the bucket is full, by what the key holds; rounded up if it was written for another count. And by
+-- how many us the clock was set back, as far as it shows: what was missing then is missing now.
 local function full_at()
   local text = redis.pcall('GET', data)
   if type(text) ~= 'string' then
-    return text
+    return text, 0
   end
-  local us, rest, of = string.match(text, '^(%d+) (%d+) (%d+)$')
+  local us, rest, of, written = string.match(text, '^(%d+) (%d+) (%d+) (%d+)$')
   if not us then
     return { err = 'Cell error: invalid digit found in string' }
   end
   local parts, left = scaled(tonumber(rest), count, tonumber(of))
-  return sum({ tonumber(us), 0 }, { 0, left > 0 and parts + 1 or parts })
+  local back = math.max(tonumber(written) - now[1], 0)
+  return sum({ tonumber(us) - back, 0 }, { 0, left > 0 and parts + 1 or parts }), back
 end
 
 -- How many tokens make up this time, whole.
@@ -77,21 +82,22 @@ local function seconds(time)
   return math.ceil(math.floor(time[1] / 1000) / 1000)
 end
 
-local full = full_at()
+local full, back = full_at()
 if full and full.err then
   return full
 end
-local clock = redis.call('TIME')
-local now = { clock[1] * 1000000 + clock[2], 0 }
 if not full or is_before(full, now) then
   full = now
 end
 local after = sum(full, cost)
 local wait = difference(difference(after, burst), now)
 local is_limited = wait[1] > 0 or wait[1] == 0 and wait[2] > 0
-if not is_limited and is_before(full, after) then
+local is_granted = not is_limited and is_before(full, after)
+if is_granted then
   full = after
-  local text = string.format('%.0f %.0f %.0f', full[1], full[2], count)
+end
+if is_granted or back > 0 and is_before(now, full) then
+  local text = string.format('%.0f %.0f %.0f %.0f', full[1], full[2], count, now[1])
   try('SET', data, text, 'PXAT', string.format('%.0f', math.ceil((full[1] + (full[2] > 0 and 1 or 0)) / 1000)))
 end
 local missing = difference(full, now)
