@@ -138,7 +138,7 @@ def test_a_log_says_nothing_that_a_client_has_sent(
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_traceback_has_no_bytes_and_in_json_it_is_one_line(
+def test_a_traceback_has_no_bytes_and_is_one_line(
     form: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def serve(*_: object) -> int:
@@ -149,12 +149,53 @@ def test_a_traceback_has_no_bytes_and_in_json_it_is_one_line(
     assert cli.main(["--log-format", form]) == 1
     said = capsys.readouterr().err
     assert SECRET not in said
+    assert said.count("\n") == 1
     if form == "json":
-        (line,) = map(json.loads, said.splitlines())
+        line = json.loads(said)
         assert line["level"] == "CRITICAL"
+        assert "\n" in line["exc_info"]
         assert line["exc_info"].endswith("KeyError: b'***'")
     else:
-        assert said.endswith("KeyError: b'***'\n")
+        assert "a fault of ttlproxy: KeyError: b'***' (at test_logs.py:" in said
+
+
+def _text(message: str, *arguments: object, trouble: BaseException | None = None) -> str:
+    """A line of a text log."""
+    exc_info = (type(trouble), trouble, trouble.__traceback__) if trouble is not None else None
+    record = logging.LogRecord("a", logging.ERROR, "a.py", 1, message, arguments, exc_info)
+    return logs._FORMATS["text"]("").format(record)
+
+
+@pytest.mark.parametrize(
+    ("said", "logged"),
+    [
+        ("one\ntwo\r\nthree", r"one\ntwo\r\nthree"),
+        ("\x1b[31mred\x07\x00", r"\x1b[31mred\x07\x00"),
+        ("\u202egpj.exe\u2028\x85", r"\u202egpj.exe\u2028\x85"),
+        ("\udc80", r"\udc80"),
+        ("grün 100 %", "grün 100 %"),
+    ],
+)
+def test_whatever_is_logged_is_one_line_without_control_characters(said: str, logged: str) -> None:
+    assert _text("user %s", said).endswith(f" ERROR user {logged}")
+    assert _text("gone", trouble=ValueError(said)).endswith(
+        f" ERROR gone: ValueError: {logged} (at an unknown place)"
+    )
+
+
+def test_a_line_tells_what_an_exception_came_from() -> None:
+    def inner() -> None:
+        raise KeyError("a\nkey")
+
+    try:
+        try:
+            inner()
+        except KeyError as error:
+            raise ValueError("of it") from error
+    except ValueError as error:
+        line = _text("gone", trouble=error)
+    assert re.search(r"gone: ValueError: of it \(at test_logs.py:\d+ \w+\), from KeyError: ", line)
+    assert re.search(r"\(at test_logs.py:\d+ inner < test_logs.py:\d+ test_a_line_\w+\)$", line)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from ttlproxy.tasks import cancel, report, run_all, run_together
+from ttlproxy.tasks import cancel, report, run_all
 
 
 async def test_a_task_that_lost_its_cancellation_is_cancelled_again() -> None:
@@ -58,16 +58,6 @@ async def test_all_of_several_are_run_to_their_end() -> None:
 
 async def _raises(what: str) -> None:
     raise ValueError(what)
-
-
-async def test_of_several_that_fail_at_once_none_is_left_for_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """asyncio logs what a task raised, and nobody asked for, when the task is collected."""
-    with pytest.raises(ValueError, match="o"):
-        await run_together(one=_raises("one"), other=_raises("other"))
-    gc.collect()
-    assert not caplog.records
 
 
 async def test_what_a_task_raises_when_it_is_cancelled_is_not_left_for_the_log(

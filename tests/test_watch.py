@@ -189,7 +189,7 @@ def test_who_has_most_goes_where_all_together_have_too_much(
     small.send(part[2 * MIB : 4 * MIB])
     with Connection(proxy.port) as other:
         assert other.ask("PING") == b"+PONG\r\n"
-    assert "bytes are kept for it, and" in proxy.stderr
+    assert "closed: too much is kept: " in proxy.stderr
     assert proxy.stderr.count("closed: ") == 1
     wait_until(lambda: _gone(proxy, "buffers"), "it is counted")
 

@@ -15,11 +15,14 @@ from typing import Final
 from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
 from ttlproxy.entrance import ClientProtocol, Limit
+from ttlproxy.journal import peer_shown
 from ttlproxy.listening import Listener
+from ttlproxy.summaries import Summaries
 from ttlproxy.tasks import report
 from ttlproxy.wire.proxy_protocol import Malformed, parse
 
 log = logging.getLogger(__name__)
+_summaries = Summaries(log)
 
 # How long a header may take; HAProxy's own example has `timeout connect` at 5 s.
 _HEADER_S: Final = 5.0
@@ -53,6 +56,7 @@ class Admission:
 
     async def _admit(self, client: socket.socket) -> None:
         loop, source = asyncio.get_running_loop(), ""
+        peer = _peer(client)
         try:
             if self._asks_header:
                 source = await _source(client)
@@ -61,7 +65,8 @@ class Admission:
             # Who just looks whether somebody listens, as load balancers do, is no event.
             left = isinstance(trouble, EOFError | ConnectionError)
             why = str(trouble) or "its PROXY header does not come"
-            log.log(logging.DEBUG if left else logging.INFO, "a connection is closed: %s", why)
+            level = logging.DEBUG if left else logging.INFO
+            _summaries.note(level, f"a connection is closed: {why}", source or peer)
             client.close()
             self._lost()
         except BaseException as trouble:
@@ -98,6 +103,13 @@ class Gate:
     async def _take(self, client: socket.socket) -> None:
         assert self._admission
         self._admission.admit(client)
+
+
+def _peer(client: socket.socket) -> str:
+    try:
+        return peer_shown(client.getpeername())
+    except OSError:  # it has gone already
+        return ""
 
 
 async def _source(client: socket.socket) -> str:

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ttlproxy import summaries
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admission import Gate
 from ttlproxy.config import Settings
@@ -133,6 +134,7 @@ async def _proxy(
             await reaper.drop_lease()
             await cancel(linking)
             await server.close()
+            summaries.flush_all()
         await link.waits.close()
 
 

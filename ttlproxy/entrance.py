@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final, cast
 
 from ttlproxy.config import Settings
 from ttlproxy.errors import MAX_CLIENTS
+from ttlproxy.journal import peer_shown
 from ttlproxy.metrics import Metrics
+from ttlproxy.summaries import Summaries
 from ttlproxy.tls import Tls, for_clients
 
 log = logging.getLogger(__name__)
+_summaries = Summaries(log)
 
 # Seconds for which nothing more is logged of clients that are too many.
 _SILENCE_S: Final = 60.0
@@ -70,14 +74,17 @@ class Entrance:
         if self._contexts is None:
             return client
         self._coming += 1
-        return Tls(self._contexts.current(), client, self._settled, server_side=True)
+        settled = partial(self._settled, source)
+        return Tls(self._contexts.current(), client, settled, server_side=True)
 
-    def _settled(self, trouble: Exception | None) -> None:
+    def _settled(self, source: str, trouble: Exception | None, peername: object) -> None:
         self._coming -= 1
         if trouble is not None:
             # Who just looks whether somebody listens, as load balancers do, is no event.
             left = isinstance(trouble, ConnectionError)
-            log.log(logging.DEBUG if left else logging.INFO, "a client is refused: %s", trouble)
+            level = logging.DEBUG if left else logging.INFO
+            peer = source or peer_shown(peername)
+            _summaries.note(level, f"a client is refused: {trouble}", peer)
             self._refused()
 
     def _refused(self) -> None:

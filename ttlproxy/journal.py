@@ -7,8 +7,15 @@ import logging
 
 from ttlproxy.addresses import Listen
 from ttlproxy.errors import ReapRefused
+from ttlproxy.summaries import Summaries
 
 log = logging.getLogger(__name__)
+_summaries = Summaries(log)
+
+
+def peer_shown(peername: object) -> str:
+    """An address as asyncio and the socket module give it, for people."""
+    return str(Listen(*peername[:2])) if isinstance(peername, tuple) else "a unix socket"
 
 
 class Journal:
@@ -20,9 +27,7 @@ class Journal:
         """`source`: the address that a PROXY header tells; empty without one."""
         self._number = number
         self._opened_s = asyncio.get_running_loop().time()
-        address = transport.get_extra_info("peername")
-        nearest = str(Listen(*address[:2])) if isinstance(address, tuple) else "a unix socket"
-        self._peer = source or nearest
+        self._peer = source or peer_shown(transport.get_extra_info("peername"))
         self.note(logging.DEBUG, "opened by %s", self._peer, peer=self._peer)
 
     def closed(self, why: str) -> None:
@@ -33,28 +38,32 @@ class Journal:
         self.note(logging.DEBUG, words, *about, peer=self._peer, seconds=seconds, why=why)
 
     def refused(self, trouble: OSError) -> None:
-        self.note(logging.INFO, "refused: %s", trouble)
+        self.often(logging.INFO, f"refused: {trouble}")
 
     def failed(self, trouble: BaseException) -> None:
         """Why the proxy closes it."""
         if isinstance(trouble, TimeoutError):
-            self.note(logging.WARNING, "closed: Redis was away for longer than hold_max")
+            self.often(logging.WARNING, "closed: Redis was away for longer than hold_max")
         elif isinstance(trouble, ReapRefused):
-            words = "closed: Redis refuses, for longer than hold_max: %s"
-            self.note(logging.WARNING, words, trouble)
+            words = f"closed: Redis refuses, for longer than hold_max: {trouble}"
+            self.often(logging.WARNING, words)
         else:
-            self.note(logging.ERROR, "closed, by a fault of ttlproxy", trouble=trouble)
+            self.often(logging.ERROR, "closed, by a fault of ttlproxy", trouble=trouble)
 
-    def note(
-        self,
-        level: int,
-        text: str,
-        *arguments: object,
-        trouble: BaseException | None = None,
-        **fields: object,
+    def often(
+        self, level: int, kind: str, more: str = "", trouble: BaseException | None = None
     ) -> None:
+        """A line about it, if not many clients have such now, who are then counted.
+
+        kind: what happens to them all; more: what is said of this one besides.
+        """
+        number = self._number
+        line = f"client {number}: {kind}{more}"
+        _summaries.note(level, f"clients {kind}", self._peer, line, trouble, client=number)
+
+    def note(self, level: int, text: str, *arguments: object, **fields: object) -> None:
         """A line about it; `fields` stand in JSON beside the message."""
         if log.isEnabledFor(level):
             extra = {"client": self._number, **fields}
             words = f"client {self._number}: {text}"
-            log.log(level, words, *arguments, exc_info=trouble, extra=extra)
+            log.log(level, words, *arguments, extra=extra)

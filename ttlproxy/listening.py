@@ -12,8 +12,10 @@ from typing import Final
 
 from ttlproxy.addresses import Listen
 from ttlproxy.keepalive import keep_alive
+from ttlproxy.summaries import Summaries
 
 log = logging.getLogger(__name__)
+_summaries = Summaries(log)
 
 BACKLOG: Final = 1024
 # After a client could not be accepted; asyncio's own servers wait for 1 s.
@@ -94,7 +96,7 @@ async def _accept(listener: socket.socket, take: Take) -> None:
             try:
                 client, _ = await asyncio.get_running_loop().sock_accept(listener)
             except OSError as trouble:  # no descriptors are left, or that client has gone
-                log.warning("a client is not accepted: %s", trouble)
+                _summaries.note(logging.WARNING, f"a client is not accepted: {trouble}")
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
                 continue
             client.setblocking(False)

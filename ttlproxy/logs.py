@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from pythonjsonlogger.json import JsonFormatter
@@ -22,6 +24,15 @@ _SECRETS: Final = (
     (re.compile(r"(with args beginning with:).*"), rf"\1 {_HIDDEN}"),
     (re.compile(r"(://[^\s/@:]*):[^\s/@]*@"), rf"\1:{_HIDDEN}@"),
 )
+
+
+def one_line(text: str) -> str:
+    """A line whose control characters, and others that do not show, are escaped as in Python."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def redacted(text: str) -> str:
@@ -39,13 +50,38 @@ class _Time(logging.Formatter):
 
 
 class _Text(_Time):
-    """Time, level, the process if there are several, message."""
+    """Time, level, the process if there are several, message; what has gone wrong, and where.
+
+    A line for each event, whatever is in it: who can choose a name that is logged could else write
+    lines of his own, and whoever reads the log by lines would take half an event for a whole one.
+    """
 
     def __init__(self, process: str) -> None:
         super().__init__(f"%(asctime)s %(levelname)s {process and process + ': '}%(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        return redacted(super().format(record))
+        record.message = record.getMessage() + _trouble(record)
+        record.asctime = self.formatTime(record)
+        return one_line(redacted(self.formatMessage(record)))
+
+
+def _trouble(record: logging.LogRecord) -> str:
+    """What was raised, what that came from, and where each was: the innermost call first."""
+    trouble = record.exc_info[1] if record.exc_info else None
+    said = []
+    while trouble is not None:
+        said.append(f"{type(trouble).__name__}: {trouble} (at {_where(trouble)})")
+        context = None if trouble.__suppress_context__ else trouble.__context__
+        trouble = trouble.__cause__ or context
+    return f": {', from '.join(said)}" if said else ""
+
+
+def _where(trouble: BaseException) -> str:
+    frames = [
+        f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
+        for frame in reversed(traceback.extract_tb(trouble.__traceback__))
+    ]
+    return " < ".join(frames) or "an unknown place"
 
 
 class _Json(_Time, JsonFormatter):

@@ -107,7 +107,7 @@ class Watch:
         for client in list(self._clients):
             activity = client.activity
             if activity is not None and activity.idle_s(now_s) > limit_s and client.idles:
-                client.journal.note(logging.INFO, "closed: idle for %d s", limit_s)
+                client.journal.often(logging.INFO, f"closed: idle for {limit_s} s")
                 client.abort("idle")
 
     def _end_stalled(self) -> None:
@@ -119,8 +119,8 @@ class Watch:
             elif unread < before or not unread:
                 self._laden[client] = unread, now_s
             elif limit_s and now_s - since_s > limit_s:
-                words = "closed: it has taken nothing for %d s, and %d bytes wait"
-                client.journal.note(logging.WARNING, words, limit_s, unread)
+                words = f"closed: it has taken nothing for {limit_s} s"
+                client.journal.often(logging.WARNING, words, f", and {unread} bytes wait")
                 client.abort("stalled")
 
     def _relieve(self) -> None:
@@ -129,7 +129,7 @@ class Watch:
         kept = {client: client.buffered for client in self._laden} if limit else {}
         if (total := sum(kept.values())) > limit:
             client = max(kept, key=kept.__getitem__)
-            words = "closed: %d bytes are kept for it, and %d for all clients"
-            client.journal.note(logging.WARNING, words, kept[client], total)
+            more = f": {kept[client]} bytes for it, and {total} for all clients"
+            client.journal.often(logging.WARNING, "closed: too much is kept", more)
             self.forget(client)
             client.abort("buffers")

@@ -17,7 +17,7 @@ _HANDSHAKE_S: Final = 10.0
 # The most that one record holds.
 _RECORD: Final = 16 * 1024
 
-Settled = Callable[[Exception | None], None]
+Settled = Callable[[Exception | None, object], None]
 
 
 class Tls(asyncio.Transport, asyncio.Protocol):
@@ -29,6 +29,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         "_incoming",
         "_outgoing",
         "_patience",
+        "_peername",
         "_protocol",
         "_said_end",
         "_settled",
@@ -47,7 +48,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         server_side: bool,
         server_name: str | None = None,
     ) -> None:
-        """`settled`: is told once when TLS is up, or why it never will be."""
+        """`settled`: is told once that TLS is up, or why it never will be, and the peer's name."""
         super().__init__()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = context.wrap_bio(
@@ -64,6 +65,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._peername = transport.get_extra_info("peername")  # also when it is closed
         self._patience = asyncio.get_running_loop().call_later(_HANDSHAKE_S, self._lose_patience)
         self._shake_hands()
 
@@ -82,7 +84,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         if self._up:
             self._protocol.connection_lost(exc)
         else:
-            self._settled(self._trouble)
+            self._settled(self._trouble, self._peername)
 
     def pause_writing(self) -> None:
         if self._up:
@@ -158,7 +160,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         self._flush()
         self._patience.cancel()
         self._up = True
-        self._settled(None)
+        self._settled(None, self._peername)
         self._protocol.connection_made(self)
         return True
 
@@ -216,7 +218,7 @@ async def establish(
     loop = asyncio.get_running_loop()
     up: asyncio.Future[None] = loop.create_future()
 
-    def settled(trouble: Exception | None) -> None:
+    def settled(trouble: Exception | None, _: object) -> None:
         if not up.done():
             up.set_result(None) if trouble is None else up.set_exception(trouble)
 
