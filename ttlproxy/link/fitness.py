@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.spec import Plan
 from ttlproxy.errors import UnfitUpstream
+from ttlproxy.link.pipeline import error, run
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +24,14 @@ Said = Mapping[str, Any]
 LAYOUT = 1
 OLDEST = (6, 2)
 _SUBKEY_EVENTS = (8, 8)
+# What the link asks, and scripts need for any index. A server without one of them has a
+# `rename-command` in its configuration.
+_NEEDED = (
+    *("INFO", "TIME", "SELECT", "CLIENT", "HELLO", "SCRIPT", "EVAL", "HGET", "HGETALL"),
+    *("GET", "SET", "DEL", "EXISTS", "TYPE", "PTTL", "PEXPIRE", "PERSIST"),
+    *("ZADD", "ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYRANK", "ZSCAN", "ZSCORE"),
+)
+_TRIAL = b"return 1"
 _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     (
         "io-threads",
@@ -43,6 +53,36 @@ def check_server(server: Said, cluster: Said) -> None:
         raise UnfitUpstream(f"Redis {version} is too old: 6.2 is the oldest that is served")
     if cluster.get("cluster_enabled"):
         raise UnfitUpstream("Redis Cluster is not supported")
+
+
+async def check_commands(redis: Redis) -> None:
+    """Raises UnfitUpstream for a server that has not all commands that are needed."""
+    names = [name.encode() for name in _NEEDED]
+    (found,) = await run(redis, [(0, (b"COMMAND", b"INFO", *names))])
+    if isinstance(found, list):  # else COMMAND is not for us, or not there
+        missing = [name for name, row in zip(_NEEDED, found, strict=True) if not row]
+        if missing:
+            raise UnfitUpstream(
+                f"Redis lacks {', '.join(missing)}, which ttlproxy needs: see rename-command in"
+                " its configuration"
+            )
+
+
+async def wants_text(redis: Redis) -> bool:
+    """Whether scripts are to be sent as text, since a server has EVAL and no EVALSHA.
+
+    Raises UnfitUpstream where it has no EVAL.
+    """
+    sha = hashlib.sha1(_TRIAL).hexdigest().encode()
+    by_text, by_sha = await run(redis, [(0, (b"EVAL", _TRIAL, 0)), (0, (b"EVALSHA", sha, 0))])
+    if _is_unknown(by_text):
+        raise UnfitUpstream("Redis lacks EVAL, which ttlproxy needs: see rename-command")
+    return _is_unknown(by_sha)
+
+
+def _is_unknown(reply: object) -> bool:
+    refusal = error(reply)
+    return refusal is not None and "unknown command" in str(refusal).lower()
 
 
 def check_layout(prefix: bytes, layout: bytes | str | None) -> None:

@@ -227,6 +227,7 @@ class Link:
         """What the server can do, whether we may touch it, and the scripts."""
         self._sees_users = True
         self._heard_at = None
+        await fitness.check_commands(redis)
         server = await redis.info("server")
         fitness.check_server(server, await redis.info("cluster"))
         fitness.check_layout(self.keys.prefix, await redis.get(self.keys.layout))
@@ -248,9 +249,13 @@ class Link:
             counting=self.scripts.traits.counting,
         )
         self.scripts.suit(traits.notifying(_setting(events)))
+        self.scripts.by_text = await fitness.wants_text(redis)
         await self._load_scripts(redis)
 
     async def _load_scripts(self, redis: Redis) -> None:
+        if self.scripts.by_text:
+            self.scripts.loaded = False
+            return
         traits, flushes = self.scripts.traits, self.scripts.flushes
         loads = [(0, (b"SCRIPT", b"LOAD", script.text)) for script in self.scripts.values()]
         for reply in await run(redis, loads):

@@ -49,6 +49,7 @@ class Scripts(Mapping[str, Script]):
     """All scripts, made for one prefix of internal keys and one server.
 
     loaded: whether Redis is believed to know them by their SHA; where not, the text is sent.
+    by_text: the server has no EVALSHA, so it is of no use to load them.
     flushes: how many SCRIPT FLUSH have passed.
     """
 
@@ -59,6 +60,7 @@ class Scripts(Mapping[str, Script]):
             for entry in files(__name__).iterdir()
             if entry.name.endswith(".lua")
         )
+        self.by_text = False
         self.flushes = 0
         self._suit(Traits())
 
