@@ -186,6 +186,13 @@ def test_another_rate_on_the_same_bucket_finds_it_as_full_as_it_was(direct: Clie
     assert after == [0, 100, 28, -1, 1]
 
 
+def test_a_bucket_that_version_0_1_wrote_is_as_full_as_it_was(client: Client) -> None:
+    client.ask("CL.THROTTLE", "b", 4, 5, 1000, 4)
+    client.ask("SET", "b", client.ask("GET", "b").rpartition(b" ")[0], "KEEPTTL")
+    limited, limit, remaining, _, _ = client.ask("CL.THROTTLE", "b", 4, 5, 1000, 0)
+    assert (limited, limit, remaining) == (0, 5, 1)
+
+
 def test_decisions_at_the_servers_own_time_agree_with_exact_fractions(
     client: Client, direct: Client
 ) -> None:
