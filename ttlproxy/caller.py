@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
+from ttlproxy.claims import Claims
 from ttlproxy.commands import Call
 from ttlproxy.keys import Keys
 from ttlproxy.scripts import Scripts
@@ -16,27 +17,28 @@ Section: TypeAlias = Callable[[], bytes]
 class Caller:
     """Turns calls into requests for Redis; shared by all sessions and the link.
 
-    keys: the names of internal keys.
+    keys: the names of internal keys; claims: what clients may have changed of what is shared.
     """
 
-    __slots__ = ("_scripts", "_section", "keys")
+    __slots__ = ("_scripts", "_section", "claims", "keys")
 
     def __init__(self, scripts: Scripts, keys: Keys, section: Section) -> None:
         self._section = section
         self._scripts = scripts
         self.keys = keys
+        self.claims = Claims(scripts)
 
     def words(
-        self, call: Call, db: bytes, resp: bytes = b"2", in_multi: bool = False
+        self, call: Call, db: bytes, resp: bytes = b"2", by_text: bool = False
     ) -> tuple[bytes, ...]:
         """The words of an EVALSHA; of an EVAL with the script's text where Redis may not know it.
 
-        `resp` is b"3" where the client may be in RESP3. `in_multi`: a NOSCRIPT inside EXEC could be
-        neither retried nor undone.
+        `resp` is b"3" where the client may be in RESP3. `by_text`: also where it is believed to,
+        such as inside MULTI, for a NOSCRIPT inside EXEC could be neither retried nor undone.
         """
         script = self._scripts[call.script]
-        by_text = in_multi or not self._scripts.loaded
-        head = (b"EVAL", script.text) if by_text else (b"EVALSHA", script.sha)
+        as_text = by_text or not self._scripts.loaded
+        head = (b"EVAL", script.text) if as_text else (b"EVALSHA", script.sha)
         keys = [name for role in script.keys for name in _ROLES[role](self.keys, call.keys)]
         argv = call.argv
         with_ours = _FIRST.get(script.argv[0]) if script.argv else None
@@ -45,12 +47,8 @@ class Caller:
         return (*head, b"%d" % len(keys), *keys, *argv)
 
     def flushed(self) -> None:
-        """A SCRIPT FLUSH is on its way."""
+        """Redis has said that it does not know a script."""
         self._scripts.flushed()
-
-    def notifying(self, flags: str) -> None:
-        """A CONFIG SET of the keyspace events is on its way; the link sees whether it is taken."""
-        self._scripts.suit(self._scripts.traits.notifying(flags))
 
 
 # What a script's header calls its KEYS, for these data keys.

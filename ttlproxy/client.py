@@ -211,7 +211,7 @@ class Client(asyncio.Protocol):
         session, activity = self._session, self.activity
         if session is None or self._busy or self._full or activity is None or self.unread:
             return False
-        if session.behind_blocking or session.listens or session.is_replica:
+        if session.behind_blocking or session.listens or session.replicates:
             return False
         return session.streams or not activity.awaits
 
@@ -275,6 +275,8 @@ class Client(asyncio.Protocol):
         self._after(session)
         if session.wait is not None:
             self._hold(self._lend(), "wait for an item")
+        elif session.look:
+            self._hold(self._looked(), "look")
 
     async def _reap(self, out: bytes) -> None:
         """Bytes go on once what is due before them is gone, and what is unswept is swept."""
@@ -288,6 +290,8 @@ class Client(asyncio.Protocol):
         self._after(session)
         if session.wait is not None:
             await self._lend()
+        elif session.look:
+            await self._looked()
         else:
             self._go_on()
 
@@ -308,6 +312,15 @@ class Client(asyncio.Protocol):
             await self._waiting.run()
         finally:
             self._waiting = None
+        self._go_on()
+
+    async def _looked(self) -> None:
+        """What comes behind a request waits until the link knows what that has changed."""
+        session = self._session
+        assert session is not None
+        session.look = False
+        self._early, session.withheld = session.withheld + self._early, b""
+        await self._link.looks.looked()
         self._go_on()
 
     async def _resume(self, data: bytes) -> None:

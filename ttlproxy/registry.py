@@ -140,6 +140,17 @@ class Registry:
         self._tidy(other)
         self._publish()
 
+    def perhaps_swapped(self, one: int, other: int) -> None:
+        """Two databases may change places: each has the keys of both, and their earlier bounds."""
+        for dbs in (self._dbs, self._staged):
+            if dbs is not None:
+                keys = dict(_Earliest(dbs.get(one, {}), dbs.get(other, {})))
+                dbs[one], dbs[other] = keys, dict(keys)
+        self._overtaken.update(place for place in self._reaping if place[0] in (one, other))
+        self._tidy(one)
+        self._tidy(other)
+        self._publish()
+
     def reaping(self, place: Place) -> None:
         """A reap is about to be sent; `reaped` may follow, `no_longer_reaping` will."""
         self._reaping[place] += 1

@@ -49,30 +49,29 @@ SURVEYS: Final = {row.name: row for row in (*surveys.SURVEYS, *introspection.SUR
 
 HARMLESS: Final = frozenset(hashes.HARMLESS)
 
-# Commands that change what later requests mean: see session/changes.
-STATEFUL: Final = frozenset(
-    [
-        "MULTI",
-        "EXEC",
-        "DISCARD",
-        "SELECT",
-        "SWAPDB",
-        "WATCH",
-        "RESET",
-        "CLIENT",
-        "CONFIG",
-        "SCRIPT",
-        "QUIT",
-        "SUBSCRIBE",
-        "PSUBSCRIBE",
-        "SSUBSCRIBE",
-        "MONITOR",
-        "PSYNC",
-        "SYNC",
-        "AUTH",
-        "HELLO",
-    ]
-)
+# Commands that change what later requests mean: see session/changes. With their arity, as Redis
+# counts it, for servers that do not tell.
+STATEFUL: Final = {
+    "MULTI": 1,
+    "EXEC": 1,
+    "DISCARD": 1,
+    "SELECT": 2,
+    "SWAPDB": 3,
+    "WATCH": -2,
+    "RESET": 1,
+    "CLIENT": -2,
+    "CONFIG": -2,
+    "SCRIPT": -2,
+    "QUIT": -1,
+    "SUBSCRIBE": -2,
+    "PSUBSCRIBE": -2,
+    "SSUBSCRIBE": -2,
+    "MONITOR": 1,
+    "PSYNC": -3,
+    "SYNC": 1,
+    "AUTH": -2,
+    "HELLO": -1,
+}
 # Redis tells since 7.0 which commands block. WAIT and WAITAOF hold up what stands behind as well.
 BLOCKING: Final = frozenset(
     [
@@ -145,6 +144,7 @@ def _ours(name: str) -> Rule:
     return Rule(
         name,
         positions=virtual.positions if virtual else None,
+        arity=STATEFUL.get(name, -1),
         stateful=name in STATEFUL,
         blocks=name in BLOCKING,
         virtual=virtual,

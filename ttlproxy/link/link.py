@@ -22,6 +22,7 @@ from ttlproxy.link.adoption import Adopt
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
+from ttlproxy.link.looks import Looks
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.pushes import Pushes
@@ -71,6 +72,7 @@ class Link:
         self.registry = Registry()
         self.rights = Rights(self.keys.index(b"k"), settings.show_internal_keys == "yes")
         self.clock = ServerClock()
+        self.looks = Looks(self.caller.claims)
         self.rules = Rules()
         self.overdue = Overdue(self.keys.schedule)
         self.round_trip_ms = 0.0
@@ -105,7 +107,9 @@ class Link:
         self._heard: dict[bytes, list[bytes]] = {}
         self._heard_at: object = None  # how many commands the server had
         self._hears = True
-        self._flushes = 0  # of scripts, up to the last heartbeat
+        self._doubts = 0  # about scripts, when they were last asked for
+        self._loaded: Traits | None = None  # what they were made for when they were last loaded
+        self._notifies = ""  # the setting of Redis, when it was last asked for
         self._failures = 0
 
     def receive_pushes(self) -> None:
@@ -248,7 +252,8 @@ class Link:
             fitness.has_subkey_events(server),
             counting=self.scripts.traits.counting,
         )
-        self.scripts.suit(traits.notifying(_setting(events)))
+        self._notifies = _setting(events)
+        self.scripts.suit(traits.notifying(self._notifies))
         self.scripts.by_text = await fitness.wants_text(redis)
         await self._load_scripts(redis)
 
@@ -256,11 +261,12 @@ class Link:
         if self.scripts.by_text:
             self.scripts.loaded = False
             return
-        traits, flushes = self.scripts.traits, self.scripts.flushes
+        traits, doubts = self.scripts.traits, self.scripts.doubts
         loads = [(0, (b"SCRIPT", b"LOAD", script.text)) for script in self.scripts.values()]
         for reply in await run(redis, loads):
             valid(reply)
-        self.scripts.loaded = (self.scripts.traits, self.scripts.flushes) == (traits, flushes)
+        self._loaded = traits
+        self.scripts.loaded = (self.scripts.traits, self.scripts.doubts) == (traits, doubts)
 
     async def _load(self, redis: Redis) -> None:
         """Reads all schedules into the registry, while announcements go on arriving.
@@ -320,19 +326,49 @@ class Link:
         while True:
             await self._refresh(redis)
             await strays.look(redis, self._databases)
-            await asyncio.sleep(_BEAT_S)
+            await self.looks.until_beat(_BEAT_S, lambda: self._look(redis))
+
+    async def _look(self, redis: Redis) -> None:
+        """What a client's request may have changed."""
+        traits = self.scripts.traits
+        known, events = await run(redis, [(0, self._exists()), (0, _EVENTS)])
+        if not error(known):
+            await self._learn_scripts(redis, traits, valid(known), events)
+
+    def _exists(self) -> tuple[bytes, ...]:
+        return (b"SCRIPT", b"EXISTS", *(script.sha for script in self.scripts.values()))
+
+    async def _learn_scripts(
+        self, redis: Redis, traits: Traits, known: list[int], events: object
+    ) -> None:
+        """Which scripts made for these traits Redis knows, and which events it publishes.
+
+        A request that has just passed may be carried out yet: until the next look it counts.
+        """
+        scripts = self.scripts
+        is_calm, self._doubts = self._doubts == scripts.doubts, scripts.doubts
+        notifies = self._notifies if error(events) else _setting(events)
+        if notifies != self._notifies or (traits == self._loaded and not all(known)):
+            self.looks.changed = True
+        self._notifies = notifies
+        if scripts.traits == traits:
+            suited = traits.notifying if is_calm else traits.perhaps_notifying
+            scripts.suit(suited(notifies))
+        if is_calm and scripts.traits == traits and all(known):
+            scripts.loaded = not scripts.by_text
+        elif is_calm:
+            await self._load_scripts(redis)
 
     async def _refresh(self, redis: Redis) -> None:
         """What may have changed of what no push tells."""
         await self._learn_users(redis)
         traits = self.scripts.traits
-        shas = [script.sha for script in self.scripts.values()]
         sent = self.clock.reading()
         now, known, subscribers, events = await run(
             redis,
             [
                 (0, (b"TIME",)),
-                (0, (b"SCRIPT", b"EXISTS", *shas)),
+                (0, self._exists()),
                 (0, (b"PUBSUB", b"NUMSUB", self.keys.channel)),
                 (0, _EVENTS),
             ],
@@ -342,17 +378,13 @@ class Link:
         # BUSY and the like pass by themselves, and nothing is missed meanwhile.
         if not error(now) and not error(known):
             self._tell(now, sent)
-            if not error(events) and self.scripts.traits == traits:
-                self.scripts.suit(traits.notifying(_setting(events)))
+            await self._learn_scripts(redis, traits, valid(known), events)
             await self._hear_categories(redis)
-            # A flush that has just passed may not have been carried out yet.
-            calm, self._flushes = self._flushes == self.scripts.flushes, self.scripts.flushes
-            if calm and not (all(valid(known)) and self.scripts.loaded):
-                await self._load_scripts(redis)
             self.registry.others(subscribers != [self.keys.channel, 1])
             await self.overdue.look(redis, self.registry.databases(), self.clock.now_ms())
             self.registry.beat(self.clock.now_ms())
-            if self._reload or await self._is_bloated(redis):
+            swapped = self.caller.claims.wants_reading()
+            if self._reload or swapped or await self._is_bloated(redis):
                 await self._load(redis)
             await self._learn_rules(redis)
 

@@ -50,7 +50,7 @@ class Scripts(Mapping[str, Script]):
 
     loaded: whether Redis is believed to know them by their SHA; where not, the text is sent.
     by_text: the server has no EVALSHA, so it is of no use to load them.
-    flushes: how many SCRIPT FLUSH have passed.
+    doubts: how often a request has passed that may change that, or the traits.
     """
 
     def __init__(self, prefix: bytes) -> None:
@@ -61,13 +61,13 @@ class Scripts(Mapping[str, Script]):
             if entry.name.endswith(".lua")
         )
         self.by_text = False
-        self.flushes = 0
+        self.doubts = 0
         self._suit(Traits())
 
     def flushed(self) -> None:
-        """A SCRIPT FLUSH is on its way."""
+        """Redis knows them no more, or may not in a moment."""
         self.loaded = False
-        self.flushes += 1
+        self.doubts += 1
 
     def suit(self, traits: Traits) -> None:
         """Makes them for a server like this; it does not know them yet, if they have changed."""

@@ -4,5 +4,9 @@
 -- RESULT: the command's
 -- include try
 -- include index
-announce_swap(prefix, one, other)
-return failure or redis.pcall('SWAPDB', one, other)
+announce_swap_guard(prefix)
+local reply = failure or redis.pcall('SWAPDB', one, other)
+if not reply.err then
+  announce_swap(prefix, one, other)
+end
+return reply

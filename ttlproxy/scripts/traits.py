@@ -32,3 +32,8 @@ class Traits(NamedTuple):
             channels += [theirs for ours, theirs in ("KS", "ET") if ours in channels]
         wanted = types and channels
         return self._replace(events="".join([*types, *channels]) if wanted else "")
+
+    def perhaps_notifying(self, flags: str) -> Traits:
+        """With the events of now, and those that `flags` ask for: until it is known which."""
+        both = {*self.events, *self.notifying(flags).events}
+        return self._replace(events="".join(each for each in _TYPES + _CHANNELS if each in both))

@@ -1,7 +1,8 @@
 """Commands that change what later ones mean, a function for each.
 
-It notes in the state what the request changes, and gives what goes to Redis in its place, or None
-where the request goes on its way as any other.
+It notes in the state what the request may change, and gives what goes to Redis in its place, or
+None where the request goes on its way as any other. Redis may refuse any of them: what a refused
+one leaves here costs its own client some speed, and others nothing that lasts (ttlproxy.claims).
 """
 
 from __future__ import annotations
@@ -10,10 +11,20 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from ttlproxy.commands import Call
+from ttlproxy.claims import Events, Flush, Swap
+from ttlproxy.commands import Call, Rule
 from ttlproxy.session.state import State
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
+
+
+def change(state: State, rule: Rule, args: list[bytes], now_ms: int) -> bytes | None:
+    """Notes what a request changes; gives what goes to Redis in its place, or None."""
+    if rule.fits(len(args)):
+        return CHANGES[rule.name](state, args, now_ms)
+    if rule.name == "EXEC":  # with words too many it ends the transaction all the same
+        state.transaction = None
+    return None
 
 
 def _multi(state: State, args: list[bytes], now_ms: int) -> None:
@@ -25,8 +36,8 @@ def _exec(state: State, args: list[bytes], now_ms: int) -> None:
     transaction, state.transaction = state.transaction, None
     if transaction is not None:
         transaction.carry_out(state, now_ms)
-        if transaction.flushes:
-            state.caller.flushed()
+        for claim in transaction.claims:
+            state.claims(claim)
 
 
 def _discard(state: State, args: list[bytes], now_ms: int) -> None:
@@ -34,17 +45,17 @@ def _discard(state: State, args: list[bytes], now_ms: int) -> None:
 
 
 def _select(state: State, args: list[bytes], now_ms: int) -> None:
-    if len(args) == 2 and _is_number(args[1]):
+    if _is_number(args[1]):
         state.database = b"?%d" % int(args[1])
 
 
 def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
-    if len(args) != 3 or not all(map(_is_number, args[1:])):
+    if not all(map(_is_number, args[1:])):
         return None  # Redis refuses it
     if not state.registry.names:
         return None
     if not state.may_script():
-        state.registry.swapped(int(args[1]), int(args[2]))
+        state.claims(Swap(int(args[1]), int(args[2])))
         return None
     state.registry.expect()
     return state.encoded(Call("key_swap", (), args[1:]))
@@ -56,9 +67,12 @@ def _is_number(word: bytes) -> bool:
 
 
 def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
-    """Indexes are watched, too: a changed deadline aborts EXEC, as native HEXPIRE does."""
+    """Indexes are watched, too: a changed deadline aborts EXEC, as native HEXPIRE does.
+
+    Also behind MULTI: where Redis has taken that, it refuses any WATCH.
+    """
     state.names(args[1:], now_ms)
-    if state.transaction is not None or len(args) < 2 or not state.may_watch():
+    if not state.may_watch():
         return None
     return encode((*args, *map(state.caller.keys.index, args[1:])))
 
@@ -66,25 +80,34 @@ def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
 def _reset(state: State, args: list[bytes], now_ms: int) -> None:
     state.transaction = None
     state.database = b"?0"
+    if not state.listens:
+        state.silent = False
 
 
 def _client(state: State, args: list[bytes], now_ms: int) -> None:
-    if len(args) > 1 and args[1].upper() == b"REPLY":
+    if len(args) != 3 or args[1].upper() != b"REPLY":
+        return
+    mode = args[2].upper()
+    if mode in (b"OFF", b"SKIP"):
         state.silent = True
+    elif mode == b"ON" and state.transaction is None and not state.listens:
+        state.silent = False  # who may say OFF may say ON
 
 
 def _config(state: State, args: list[bytes], now_ms: int) -> None:
     if len(args) > 3 and args[1].upper() == b"SET":
         for name, value in zip(args[2::2], args[3::2], strict=False):
             if name.lower() == b"notify-keyspace-events":
-                state.caller.notifying(value.decode(errors="replace"))
+                state.claims(Events(value.decode(errors="replace")))
 
 
 def _script(state: State, args: list[bytes], now_ms: int) -> None:
-    if len(args) > 1 and args[1].upper() == b"FLUSH":
-        state.caller.flushed()
-        if state.transaction is not None:
-            state.transaction.flushes = True
+    if args[1].upper() == b"FLUSH" and (*map(bytes.upper, args[2:]),) in _FLUSHES:
+        state.claims(Flush())
+
+
+# What may stand behind SCRIPT FLUSH.
+_FLUSHES: Final = ((), (b"ASYNC",), (b"SYNC",))
 
 
 def _auth(state: State, args: list[bytes], now_ms: int) -> None:
@@ -108,8 +131,8 @@ def _listens(state: State, args: list[bytes], now_ms: int) -> None:
     state.listens = True
 
 
-def _to_replica(state: State, args: list[bytes], now_ms: int) -> None:
-    state.is_replica = True
+def _replicates(state: State, args: list[bytes], now_ms: int) -> None:
+    state.replicates = True
 
 
 CHANGES: Final[dict[str, Callable[[State, list[bytes], int], bytes | None]]] = {
@@ -128,8 +151,8 @@ CHANGES: Final[dict[str, Callable[[State, list[bytes], int], bytes | None]]] = {
     "PSUBSCRIBE": _listens,
     "SSUBSCRIBE": _listens,
     "MONITOR": _listens,
-    "PSYNC": _to_replica,
-    "SYNC": _to_replica,
+    "PSYNC": _replicates,
+    "SYNC": _replicates,
     "AUTH": _auth,
     "HELLO": _hello,
 }

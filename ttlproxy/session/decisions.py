@@ -5,7 +5,7 @@ from __future__ import annotations
 from ttlproxy import errors
 from ttlproxy.commands import Call, Override, Rule, Survey, Virtual
 from ttlproxy.commands.calls import refusal
-from ttlproxy.session.changes import CHANGES
+from ttlproxy.session.changes import change
 from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import encode
 
@@ -13,7 +13,7 @@ from ttlproxy.wire import encode
 def decide(state: State, rule: Rule, args: list[bytes], now_ms: int) -> bytes | None:
     """What goes to Redis in place of a request; None for the request as it came."""
     if rule.stateful:
-        instead = CHANGES[rule.name](state, args, now_ms)
+        instead = change(state, rule, args, now_ms)
         if instead is not None:
             return instead
     if rule.virtual:

@@ -56,4 +56,4 @@ class Errands:
         """A client that sends more has its element, as a rule: what blocked it may be swept."""
         if self._blocked:
             blocked, self._blocked = self._blocked, set()
-            Errands.writes(self, blocked)  # at once, also inside MULTI
+            Errands.writes(self, blocked)  # not again at EXEC

@@ -144,7 +144,7 @@ class Session(State):
     @property
     def relays(self) -> bool:
         """Whether bytes pass unread: nothing of ours can be put between them."""
-        return self.is_replica or self._requests.relay
+        return self.replicates or self._requests.relay
 
     @property
     def unfinished(self) -> str:
@@ -181,7 +181,7 @@ class Session(State):
     def _begin(self, words: list[bytes]) -> bytes:
         """What goes on of a request that is not complete, and too large to wait for."""
         rule = self._rules.find(words[0]) if words else None
-        if rule is None or self.is_replica or self._may_pass(rule, words):
+        if rule is None or self._may_pass(rule, words):
             self._passing = words[1:2]
             self._counts.forwarded += 1
             return self._requests.stream()
@@ -218,14 +218,15 @@ class Session(State):
         out: list[bytes] = []
         sent = 0
         for args, begin, end in requests.exact(commands):
-            rewritten = None if self.is_replica else instead_of(args, now_ms)
+            rewritten = instead_of(args, now_ms)
             if rewritten is None:
                 self._counts.forwarded += 1
             else:
                 out += (raw[sent:begin], rewritten)
                 sent = end
-            if self.wait is not None:
+            if self.wait is not None or self.look:
                 self.withheld = requests.withhold(end)
+                out.append(raw[sent:end])
                 return b"".join(out)
         out.append(raw[sent:])
         return b"".join(out)

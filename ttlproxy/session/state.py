@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from ttlproxy.caller import Caller
+from ttlproxy.claims import Claim, Flush
 from ttlproxy.commands import Call
 from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
@@ -41,10 +42,12 @@ class State(Errands):
     resp: b"3" once the client has asked for that, which may have failed
     users: all that the client may be logged in as: what it tried may have failed
     quit: a QUIT is on its way, the client's or ours
-    silent: CLIENT REPLY has passed, so a request may have no reply
+    silent: CLIENT REPLY OFF or SKIP has passed, so a request may have no reply
+    flushed: a SCRIPT FLUSH of its own has passed, and may be carried out at any time
+    look: the link has to look at what the last request did, and nothing behind it has been read
     behind_blocking: a blocking command has passed, whose reply may still be out
     listens: SUBSCRIBE, its like, or MONITOR has passed: what others do is told to the client
-    is_replica: what the client sends from here on are no requests
+    replicates: PSYNC or SYNC has passed, so that what Redis sends may be no replies
     wait: the last request waits, and nothing behind it has been looked at
     """
 
@@ -52,9 +55,11 @@ class State(Errands):
         "behind_blocking",
         "caller",
         "database",
-        "is_replica",
+        "flushed",
         "listens",
+        "look",
         "quit",
+        "replicates",
         "resp",
         "rights",
         "silent",
@@ -75,7 +80,9 @@ class State(Errands):
         self.silent = False
         self.behind_blocking = False
         self.listens = False
-        self.is_replica = False
+        self.replicates = False
+        self.flushed = False
+        self.look = False
         self.wait: Wait | None = None
 
     @property
@@ -104,8 +111,18 @@ class State(Errands):
 
     def encoded(self, call: Call) -> bytes:
         """A script call as a request of the client's."""
-        in_multi = self.transaction is not None
-        return encode(self.caller.words(call, self.database, self.resp, in_multi))
+        by_text = self.flushed or self.transaction is not None
+        return encode(self.caller.words(call, self.database, self.resp, by_text))
+
+    def claims(self, claim: Claim) -> None:
+        """A request is on its way that may change what all sessions share, at once or at EXEC."""
+        if isinstance(claim, Flush):
+            self.flushed = True
+        if self.transaction is not None:
+            self.transaction.claims.append(claim)
+        else:
+            self.caller.claims.note(claim, self.registry)
+            self.look = True
 
     def defers(self, keys: Iterable[bytes], now_ms: int) -> None:
         """A request is about what is deferred for these keys, or will be."""
@@ -114,7 +131,8 @@ class State(Errands):
         for place in places:
             self.registry.pin(self.db, place)
 
-    # Errands: a request that Redis queues is seen to at once and again at EXEC, or then alone.
+    # Errands: of a request that Redis queues they are done again when EXEC comes; and at once, too,
+    # for it may have refused MULTI.
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:
         super().names(keys, now_ms)
@@ -127,13 +145,13 @@ class State(Errands):
             self.transaction.seen.update(databases)
 
     def writes(self, keys: Iterable[bytes]) -> None:
+        keys = list(keys)
+        super().writes(keys)
         if self.transaction is not None:
             self.transaction.written.update(keys)
-        else:
-            super().writes(keys)
 
     def fills(self, keys: Iterable[bytes]) -> None:
+        keys = list(keys)
+        super().fills(keys)
         if self.transaction is not None:
             self.transaction.filled.update(keys)
-        else:
-            super().fills(keys)

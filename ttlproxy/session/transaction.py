@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ttlproxy.claims import Claim
 from ttlproxy.session.errands import Errands
 
 
@@ -14,17 +15,17 @@ class Transaction:
       seen: databases in which they may see any key
       written: keys that they may change without their index
       filled: keys that they may put elements into
-      flushes: whether there is a SCRIPT FLUSH among them
+      claims: what they may change of what all sessions share
     """
 
-    __slots__ = ("filled", "flushes", "named", "seen", "written")
+    __slots__ = ("claims", "filled", "named", "seen", "written")
 
     def __init__(self) -> None:
         self.named: set[bytes] = set()
         self.seen: set[int] = set()
         self.written: set[bytes] = set()
         self.filled: set[bytes] = set()
-        self.flushes = False
+        self.claims: list[Claim] = []
 
     def carry_out(self, errands: Errands, now_ms: int) -> None:
         """EXEC is on its way: what was noted is now asked for."""

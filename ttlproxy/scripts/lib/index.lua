@@ -189,11 +189,16 @@ local function announce(db, prefix, index, first)
   try('DEL', name)
 end
 
--- Tells every proxy that two databases change places. A full server allows it, as it allows SWAPDB:
--- Redis asks for memory only before the first write of a script, and DEL needs none.
+-- Changes nothing, but is refused where the client may not announce a swap. A full server allows it, as
+-- it allows SWAPDB: Redis asks for memory only before the first write of a script, and DEL needs none.
+local function announce_swap_guard(prefix)
+  try('DEL', prefix .. '!')
+  try('SET', prefix .. '!', '', 'XX')
+end
+
+-- Tells every proxy that two databases have changed places.
 local function announce_swap(prefix, one, other)
   local name = prefix .. '!swap:' .. one .. ':' .. other
-  try('DEL', name)
   try('SET', name, '')
   try('DEL', name)
 end

@@ -1,0 +1,80 @@
+"""Between two heartbeats: looks at once at what a client's request may have changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from ttlproxy.claims import Claims
+
+# Before each look, until one finds something changed: the request may be carried out behind it.
+_PAUSES_S: Final = (0.0, 0.002, 0.004, 0.008, 0.016)
+# The same while nothing is believed.
+_FEW_PAUSES_S: Final = (0.0, 0.03)
+# How long nothing is believed after a claim that was wrong. Who makes one again and again costs the
+# others one part in thirty of the time, in which scripts go as text.
+_DISTRUST_S: Final = 1.0
+# How long a client waits for a look at most.
+_PATIENCE_S: Final = 1.0
+
+
+class Looks:
+    """`looked` asks for one and waits, `until_beat` carries them out.
+
+    changed: whoever asks Redis sets it where the answer is another than the last
+    """
+
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
+        self.changed = False
+        self._asked = asyncio.Event()
+        self._over = asyncio.Event()
+        self._trust: asyncio.TimerHandle | None = None
+
+    async def looked(self) -> None:
+        """Ends when what has just gone to Redis is known, or that it takes longer."""
+        over = self._over
+        self._asked.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                await over.wait()
+
+    async def until_beat(self, pause_s: float, look: Callable[[], Awaitable[None]]) -> None:
+        """Looks as often as it is asked to, and ends when the pause is over."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + pause_s
+        while (left_s := end_s - loop.time()) > 0:
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._asked.wait()
+            except TimeoutError:
+                return
+            await self._look(look)
+
+    async def _look(self, look: Callable[[], Awaitable[None]]) -> None:
+        self._asked.clear()
+        self.changed = False
+        over, self._over = self._over, asyncio.Event()
+        try:
+            for pause_s in _PAUSES_S if self._claims.believed else _FEW_PAUSES_S:
+                await asyncio.sleep(pause_s)
+                await look()
+                if self.changed:
+                    await look()  # what was doubtful is known now
+                    break
+            self._judge()
+        finally:
+            over.set()
+
+    def _judge(self) -> None:
+        if self._trust is not None and self.changed:
+            self._trust.cancel()
+            self._believe()
+        elif self._claims.were_wrong(self.changed):
+            self._trust = asyncio.get_running_loop().call_later(_DISTRUST_S, self._believe)
+
+    def _believe(self) -> None:
+        self._trust = None
+        self._claims.believed = True
