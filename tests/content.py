@@ -18,6 +18,9 @@ PREFIX = b"__ttl:"
 LATER = PREFIX + b"later:"
 SCHEDULE = PREFIX + b"schedule"
 LEASE = PREFIX + b"lease"
+STATE = b"ttlproxy-state:" + PREFIX
+# What proxies leave in a database where nothing has a deadline.
+SHARED = frozenset({LEASE, STATE, PREFIX + b"layout", PREFIX + b"others"})
 TICKS_MS = 20
 NOTHING = PREFIX + b"no index"  # a key that never exists
 

@@ -17,8 +17,7 @@ def _action(pattern: bytes) -> Action:
 
 
 def _actions(patterns: list[bytes]) -> Actions:
-    rules = {b":%s" % pattern: written(_action(pattern), ()) for pattern in patterns}
-    return Actions({b"version": b"1", **rules})
+    return Actions({pattern: written(_action(pattern), ()) for pattern in patterns})
 
 
 def _found(patterns: list[bytes], key: bytes) -> bytes | None:

@@ -12,6 +12,7 @@ import redis
 import redis.asyncio
 
 from tests.containers import AnyServer
+from tests.content import SHARED
 from tests.processes import wait_until
 from tests.require import absent
 from tests.servers import Proxy
@@ -118,7 +119,7 @@ def test_redis_cli_sees_fields_and_members_go_on_time(proxy: Proxy, server: AnyS
     ]
 
 
-_AFTERWARDS = {b"h", b"s", b"__ttl:lease", b"__ttl:layout"}
+_AFTERWARDS = {b"h", b"s", *SHARED}
 
 
 def test_redis_cli_shows_redis_own_errors_and_goes_on(proxy: Proxy) -> None:

@@ -35,6 +35,7 @@ def _shown(reply: bytes) -> str:
 def _as_told(text: str) -> str:
     """As an example has it: it is the year 2026, and of a number of ms that are left none has
     gone by."""
+    text = re.sub(r"\b1\d{15}\b", "1767225600000000", text)
     text = re.sub(r"\b1\d{12}$", "1767225600000", text, flags=re.MULTILINE)
     return re.sub(r"\b\d*9\d{4}$", _hundreds, text, flags=re.MULTILINE)
 

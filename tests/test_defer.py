@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.containers import AnyServer
+from tests.content import SHARED
 from tests.conversation import WAYS, Talk, said_in
 from tests.processes import wait_until
 from tests.raw import Connection
@@ -22,20 +23,32 @@ def test_commands_wait_under_their_ids_the_soonest_first(talk: Talk) -> None:
     talk("""
         DEFER EX 300 ID b LPUSH q x y       -> "b"
         defer px 100000 id a rpush q z      -> "a"
-        DEFER EX 200 XADD q MAXLEN ~ 9 * f v -> "0000000000000001"
-        DEFER EXAT @+500s DEL q             -> "0000000000000002"
+        DEFER EX 200 ID c XADD q MAXLEN ~ 9 * f v -> "c"
+        DEFER EXAT @+500s ID d DEL q        -> "d"
         DEFER PXAT @+400000ms ID "" unlink q -> ""
         DEFERRED q COUNT 2                  -> [["a", *
         DEFERRED q COUNT 1                  -> [["a", *
         DEFERRED none                       -> []
-        UNDEFER q a 0000000000000001 none a -> 2
+        UNDEFER q a c none a                -> 2
         UNDEFER none a                      -> 0
-        UNDEFER q b "" 0000000000000002     -> 3
+        UNDEFER q b "" d                    -> 3
         DEFERRED q                          -> []
         EXISTS q                            -> 0
         DBSIZE                              -> 0
         KEYS *                              -> []
     """)
+
+
+def test_an_id_that_is_made_up_is_the_time_of_the_server_and_new(
+    client: Client, direct: Client
+) -> None:
+    before = direct.now_ms()
+    commands = [("DEFER", "EX", 300, "LPUSH", "q", number) for number in range(200)]
+    ids = [id_.decode() for id_ in client.ask_many(commands, transaction=True)]
+    assert ids == sorted(set(ids))
+    assert all(re.fullmatch(r"\d{16}", id_) for id_ in ids)
+    assert before * 1000 <= int(ids[0]) < (direct.now_ms() + 1) * 1000
+    assert [int(words[-1]) for words in client.ask("DEFERRED", "q")] == list(range(200))
 
 
 def test_all_words_are_told_as_they_will_be_said(client: Client) -> None:
@@ -157,8 +170,7 @@ def test_each_of_the_commands_is_carried_out(client: Client, direct: Client) -> 
 
 
 def _left(direct: Client) -> list[bytes]:
-    kept = (b"__ttl:lease", b"__ttl:layout", b"__ttl:serial")
-    return [name for name in direct.ask("KEYS", "__ttl:*") if name not in kept]
+    return [name for name in direct.ask("KEYS", "__ttl:*") if name not in SHARED]
 
 
 @pytest.mark.parametrize("verb", ["PUBLISH", "SPUBLISH"])

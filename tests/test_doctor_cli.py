@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartServer
+from tests.content import STATE
 from tests.processes import free_port
 from tests.redis_client import Client
 from tests.servers import ROOT
@@ -46,7 +47,7 @@ def test_a_warning_is_3_and_an_error_4_and_the_worst_stands_first(
         direct.ask("CONFIG", "SET", "maxmemory", "1gb")
         direct.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
         warned = _doctor("--upstream", server.url)
-        direct.ask("SET", "__ttl:layout", 99)
+        direct.ask("HSET", STATE, "layout", 99)
     assert warned.returncode == 3
     assert "mend: CONFIG SET maxmemory-policy noeviction" in warned.stdout
     failed = _doctor("--upstream", server.url)

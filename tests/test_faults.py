@@ -7,6 +7,7 @@ import pytest
 
 from tests.asked import clients
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
+from tests.content import SHARED, STATE
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
@@ -25,7 +26,7 @@ def _answers(port: int) -> bool:
 def _internal(server: Server) -> list[bytes]:
     with Connection(server.port) as direct:
         names = direct.ask("KEYS", "__ttl:*").split(b"\r\n")[2::2]
-    return [name for name in names if name not in (b"__ttl:lease", b"__ttl:layout")]
+    return [name for name in names if name not in SHARED]
 
 
 def _load(port: int, stop: threading.Event, acknowledged: list[int]) -> None:
@@ -169,8 +170,8 @@ def _refuses_to_start(server: Server, reason: str) -> None:
 def test_a_newer_layout_refuses_to_start(start_server: StartServer) -> None:
     server = start_server()
     with Connection(server.port) as direct:
-        direct.ask("SET", "__ttl:layout", "2")
-    _refuses_to_start(server, "layout 2")
+        direct.ask("HSET", STATE, "layout", "3")
+    _refuses_to_start(server, "layout 3")
 
 
 def test_a_cluster_is_refused_before_anything_is_served(start_server: StartServer) -> None:

@@ -6,6 +6,7 @@ import pytest
 import redis
 
 from tests.containers import AnyServer
+from tests.content import SHARED
 from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
 from tests.raw import Connection
 from tests.redis_client import Client
@@ -353,5 +354,5 @@ def test_nothing_of_it_is_left_inside(redis_py: redis.Redis, server: AnyServer) 
     redis_py.hgetex("h", "b", pxat=1)
     redis_py.hgetdel("h", "c")
     with redis.Redis(port=server.port, decode_responses=True) as direct:
-        inside = set(direct.keys()) - {"__ttl:lease", "__ttl:layout"}
+        inside = set(direct.keys()) - {name.decode() for name in SHARED}
         assert inside == {"h"}

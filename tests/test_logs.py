@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import StartServer
+from tests.content import STATE
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
@@ -110,7 +111,7 @@ def test_lines_of_workers_name_the_worker(start_server: StartServer, start_json:
 def test_what_ends_a_proxy_is_a_json_line_too(start_server: StartServer) -> None:
     server = start_server()
     with Connection(server.port) as direct:
-        direct.ask("SET", "__ttl:layout", "999")
+        direct.ask("HSET", STATE, "layout", "999")
     words = [sys.executable, "-m", "ttlproxy", "--listen", "127.0.0.1:0", "--log-format", "json"]
     ended = subprocess.run([*words, "--upstream", server.url], capture_output=True, check=False)
     assert (ended.returncode, ended.stdout) == (1, b"")

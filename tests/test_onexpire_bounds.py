@@ -13,6 +13,7 @@ from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Scripts
+from ttlproxy.signing import Signer
 
 pytestmark = pytest.mark.usefixtures("no_reaper")
 
@@ -27,7 +28,8 @@ def _date(direct: Client, key: bytes, elements: list[bytes]) -> None:
 
 def _reap(direct: Client, keys: list[bytes], others: list[bytes], *actions: bytes) -> None:
     """One call, as if there were these rules; actions: three words for each key."""
-    argv = (b"20", LONG, b"", b"%d" % len(keys), *actions)
+    pads = Signer(direct.ask("HGET", KEYS.state, "secret") or b"").pads
+    argv = (b"20", LONG, b"", *pads, b"%d" % len(keys), *actions)
     call = Call("reap", (*keys, *others), argv)
     direct.ask(*Caller(Scripts(DEFAULT_PREFIX), KEYS, bytes).words(call, b"0"))
 
@@ -91,7 +93,10 @@ def test_a_rule_that_nobody_can_read_parks_its_keys_and_ends_no_proxy(
 ) -> None:
     server = start_server()
     with closing(Client(server.port)) as direct:
-        direct.ask("HSET", KEYS.rules, ":bad", rule, "version", 1)
+        direct.ask("HSET", KEYS.state, "secret", "known")
+        signature = Signer(b"known").sign(b"rule", (b"bad", rule.encode()))
+        direct.ask("SET", KEYS.rule(b"bad"), signature + rule.encode())
+        direct.ask("HSET", KEYS.rules, ":bad", "", "version", 1)
         with closing(Client(start_proxy(server.url).port)) as app:
             for key in ("bad", "good"):
                 app.ask("SADDEX", key, "PX", 1, "MEMBERS", 1, "m")
@@ -107,10 +112,10 @@ def test_what_stands_in_the_place_of_the_counts_holds_up_no_read(
 ) -> None:
     server = start_server()
     with closing(Client(server.port)) as direct:
-        direct.ask("SET", DEFAULT_PREFIX + b"counts", "text")
+        direct.ask("SET", KEYS.counts(b"s"), "text")
         with closing(Client(start_proxy(server.url).port)) as app:
             app.ask("ONEXPIRE", "s", "RPUSH", "late", "MAX", 3, "ELSE", "dead")
             app.ask("SADDEX", "s", "PXAT", app.now_ms() - 1, "MEMBERS", 1, "m")
             assert app.ask("SMEMBERS", "s") == [b"m"]
-            direct.ask("DEL", DEFAULT_PREFIX + b"counts")
+            direct.ask("DEL", KEYS.counts(b"s"))
             wait_until(lambda: direct.ask("LRANGE", "late", 0, -1) == [b"m"], "it tried again")

@@ -101,7 +101,7 @@ def test_ok_means_in_force_before_every_proxy(
     """Each rule names another destination; what falls due after OK goes there."""
     server = start_server()
     with closing(Client(server.port)) as direct:
-        direct.ask("SET", "__ttl:lease", "a test")
+        direct.ask("SET", "__ttl:lease", "a test", "PX", 600_000)
         proxies = [start_proxy(server.url) for _ in range(3)]
         clients = [Client(proxy.port) for proxy in proxies]
         for number in range(90):

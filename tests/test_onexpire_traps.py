@@ -291,7 +291,7 @@ def test_a_rule_that_changes_while_elements_are_pending_counts_at_once(
     alone: tuple[str, Client], start_proxy: StartProxy
 ) -> None:
     url, direct = alone
-    direct.ask("SET", "__ttl:lease", "a test")
+    direct.ask("SET", "__ttl:lease", "a test", "PX", 600_000)
     with (
         closing(Client(start_proxy(url).port)) as one,
         closing(Client(start_proxy(url).port)) as other,

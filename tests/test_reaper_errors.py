@@ -89,8 +89,10 @@ async def test_what_redis_refuses_once_is_done_when_it_is_mended(
     server = start_server()
     with closing(Client(server.port)) as direct:
         async with _reaping(server) as metrics:
-            direct.ask("HSET", LEASE, "somebody", "else's")
+            direct.ask("SET", LEASE, "somebody", "PX", 600_000)
+            direct.ask("ACL", "SETUSER", "default", "-pttl")
             _make_due(direct, "s")
             await _until(lambda: metrics.refusals > 0)
             direct.ask("DEL", LEASE)
+            direct.ask("ACL", "SETUSER", "default", "+pttl")
             await _until(lambda: direct.ask("EXISTS", "s") == 0)

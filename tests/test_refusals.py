@@ -54,7 +54,7 @@ def test_a_right_that_is_missing_holds_up_those_who_need_it_and_nobody_else(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
-    _lease(server, "SET", "__ttl:lease", "somebody")
+    _lease(server, "SET", "__ttl:lease", "somebody", "PX", "600000")
     _due(server, 0, "h", "s")
     proxy = _before(server, start_proxy, "--hold-max", "0.5")
     _set_user(server, "-hdel")
@@ -105,7 +105,7 @@ def test_a_request_is_not_carried_out_in_a_database_it_was_not_meant_for(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
-    _lease(server, "SET", "__ttl:lease", "somebody")
+    _lease(server, "SET", "__ttl:lease", "somebody", "PX", "600000")
     _due(server, 3, "h")
     proxy = _before(server, start_proxy, "--hold-max", "0.5")
     _set_user(server, "-select")
@@ -134,7 +134,7 @@ def test_a_schedule_that_somebody_has_overwritten_stops_its_own_database_only(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
-    _lease(server, "SET", "__ttl:lease", "somebody")
+    _lease(server, "SET", "__ttl:lease", "somebody", "PX", "600000")
     _due(server, 3, "h")
     proxy = start_proxy(server.url, "--hold-max", "0.5")
     with (

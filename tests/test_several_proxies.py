@@ -17,7 +17,7 @@ def three(start_server: StartServer, start_proxy: StartProxy) -> Iterator[list[C
     """Connections through two proxies, and to Redis itself; nobody can get the reaper's lease."""
     server = start_server()
     with Connection(server.port) as direct:
-        direct.ask("SET", "__ttl:lease", "somebody else")
+        direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
         with (
             Connection(start_proxy(server.url).port) as one,
             Connection(start_proxy(server.url).port) as other,
@@ -198,14 +198,14 @@ def test_databases_that_change_places_while_schedules_are_read_are_both_known_af
         Connection(server.port) as direct,
         Connection(start_proxy(f"redis://127.0.0.1:{relay.port}").port) as app,
     ):
-        direct.ask("SET", "__ttl:lease", "somebody else")
+        direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
         app.ask("HSET", "h", "a", 1, "b", 2)
         app.ask("HPEXPIREFIELD", "h", "a", 30)
         deadline_ms = _deadline_ms(direct, "h", "a")
 
         def swap() -> None:
             assert app.ask("SWAPDB", 0, 7) == b"+OK\r\n"
-            direct.ask("SET", "__ttl:lease", "somebody else")
+            direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
             _let_pass(direct, deadline_ms)
 
         middle.act = swap

@@ -15,6 +15,7 @@ import pytest
 from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
+from tests.content import STATE
 from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
@@ -120,13 +121,13 @@ def test_a_worker_that_cannot_be_replaced_leaves_the_others_at_work(
 ) -> None:
     clients = {_worker(client): client for client in _clients(stack, workers, WORKERS)}
     killed, *others = clients
-    direct.ask("SET", "__ttl:layout", "999")
+    direct.ask("HSET", STATE, "layout", "999")
     os.kill(killed, signal.SIGKILL)
     wait_until(lambda: workers.stderr.count("has ended by itself") >= 2, "its successor refuses")
     for other in others:
         assert clients[other].ask("PING") == b"+PONG\r\n"
     assert _worker(_clients(stack, workers, 1)[0]) in others
-    direct.ask("DEL", "__ttl:layout")
+    direct.ask("DEL", STATE)
     wait_until(lambda: len(_all_workers(workers)) == WORKERS, "another successor serves")
 
 
@@ -247,7 +248,7 @@ def test_workers_share_a_unix_socket(
 
 def test_what_no_worker_can_stand_before_ends_the_proxy(server: AnyServer) -> None:
     with Connection(server.port) as direct:
-        direct.ask("SET", "__ttl:layout", "999")
+        direct.ask("HSET", STATE, "layout", "999")
     proxy = Proxy(server.url, "--workers", "2", forked=True)
     with pytest.raises(RuntimeError, match="layout"):
         proxy.start()

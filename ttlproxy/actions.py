@@ -1,8 +1,9 @@
 """What becomes of elements at their deadline: the rules of ONEXPIRE, as they stand in Redis.
 
-Each is a field of a hash in its database, `:` and the pattern, whose value is a row of netstrings:
-how it is done, the destination, that of what has been handed on too often, then the words as the
-client gave them. Another field, `version`, changes with each rule, and only ever grows.
+Each stands in a key of its database that is named for its pattern: a signature, and behind it a row
+of netstrings: how it is done, the destination, that of what has been handed on too often, then the
+words as the client gave them. A hash lists the patterns, as fields `:pattern`; another field of it,
+`version`, changes with each rule, and only ever grows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ttlproxy.glob import Glob
+from ttlproxy.signing import SIGNATURE_LENGTH, Signer
 
 _MARK = re.compile(rb"%([K1-9])")
 _VERSION = b"version"
@@ -66,6 +68,19 @@ def written(action: Action, words: Iterable[bytes]) -> bytes:
     return b"".join(b"%d:%s" % (len(word), word) for word in (*action, *words))
 
 
+def listed(fields: Iterable[bytes]) -> tuple[bytes, set[bytes]]:
+    """The version and the patterns that HGETALL tells of the hash."""
+    words = list(fields)
+    found = dict(zip(words[::2], words[1::2], strict=True))
+    return found.get(_VERSION, b""), {name[1:] for name in found if name.startswith(b":")}
+
+
+def verified(value: bytes | None, pattern: bytes, signer: Signer) -> bytes | None:
+    """The row that stands in the key of a rule; None where no proxy has signed it."""
+    signature, row = (value or b"")[:SIGNATURE_LENGTH], (value or b"")[SIGNATURE_LENGTH:]
+    return row if signer.signed(signature, b"rule", (pattern, row)) else None
+
+
 # For this no script has a handler: what is due stays, and its key is parked.
 _UNREADABLE = Action(b"? - 0", b"", b"")
 
@@ -92,10 +107,10 @@ def _words(rule: bytes) -> Iterator[bytes]:
 class Actions:
     """The rules of one database; `version` is b"" where there are none."""
 
-    def __init__(self, fields: Mapping[bytes, bytes]) -> None:
-        """`fields`: of the hash."""
-        self.version = fields.get(_VERSION, b"")
-        rules = {name[1:]: _action(rule) for name, rule in fields.items() if name.startswith(b":")}
+    def __init__(self, rows: Mapping[bytes, bytes], version: bytes = b"") -> None:
+        """`rows`: of netstrings, by pattern, signed ones only."""
+        self.version = version
+        rules = {pattern: _action(row) for pattern, row in rows.items()}
         self.counts = any(action.counts for action in rules.values())
         self._named = rules
         self._patterns = _Patterns(rules)

@@ -9,6 +9,7 @@ from ttlproxy.claims import Claims
 from ttlproxy.commands import Call
 from ttlproxy.keys import Keys
 from ttlproxy.scripts import Scripts
+from ttlproxy.signing import Signer
 
 Section: TypeAlias = Callable[[], bytes]
 """INFO's section about the proxy, as of now."""
@@ -17,12 +18,17 @@ Section: TypeAlias = Callable[[], bytes]
 class Caller:
     """Turns calls into requests for Redis; shared by all sessions and the link.
 
-    keys: the names of internal keys; claims: what clients may have changed of what is shared.
+    keys: the names of internal keys; claims: what clients may have changed of what is shared;
+    signer: of what clients write down for the link.
     """
 
-    __slots__ = ("_scripts", "_section", "claims", "keys")
+    __slots__ = ("_scripts", "_section", "claims", "keys", "signer")
 
-    def __init__(self, scripts: Scripts, keys: Keys, section: Section) -> None:
+    def __init__(
+        self, scripts: Scripts, keys: Keys, section: Section, signer: Signer | None = None
+    ) -> None:
+        """`signer`: where nothing is signed, none is needed."""
+        self.signer = signer or Signer(b"")
         self._section = section
         self._scripts = scripts
         self.keys = keys
@@ -44,6 +50,9 @@ class Caller:
         with_ours = _FIRST.get(script.argv[0]) if script.argv else None
         if with_ours is not None:
             argv = with_ours(argv, db, resp, self._section)
+        if (signed := _SIGNED.get(call.script)) is not None:
+            at, kind, words = signed
+            argv = (*argv[:at], self.signer.sign(kind, argv[words]), *argv[at:])
         return (*head, b"%d" % len(keys), *keys, *argv)
 
     def flushed(self) -> None:
@@ -59,16 +68,16 @@ _ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
     "target_index": lambda keys, data: (keys.index(data[1]),),
     "later": lambda keys, data: (keys.later(data[0]),),
     "later_index": lambda keys, data: (keys.index(keys.later(data[0])),),
-    "later_keys": lambda keys, data: (keys.later_keys,),
-    "serial": lambda keys, data: (keys.serial,),
+    "others": lambda keys, data: (keys.others,),
+    "state": lambda keys, data: (keys.state,),
+    "old_layout": lambda keys, data: (keys.old_layout,),
     "schedule": lambda keys, data: (keys.schedule,),
     "key...": lambda keys, data: (*data, *map(keys.index, data)),
-    "sample...": lambda keys, data: data,
+    "rule": lambda keys, data: (keys.rule(data[0]),),
+    "sample...": lambda keys, data: data[1:],
     "rules": lambda keys, data: (keys.rules,),
-    "keeping": lambda keys, data: (keys.keeping,),
     "kept": lambda keys, data: (keys.kept(data[0]),),
     "lease": lambda keys, data: (keys.lease,),
-    "layout": lambda keys, data: (keys.layout,),
     "fixed...": lambda keys, data: keys.fixed,
 }
 
@@ -78,4 +87,11 @@ _FIRST: Final[dict[str, Callable[[Sequence[bytes], bytes, bytes, Section], Seque
     "origin": lambda argv, db, resp, section: (b"%s %s" % (db, argv[0]), *argv[1:]),
     "resp": lambda argv, db, resp, section: (resp, *argv),
     "section": lambda argv, db, resp, section: (section(), *argv),
+}
+
+# Scripts that write down what the link will act on: where the signature goes among the words, what
+# kind it is of, and which of the words before it is put there are signed.
+_SIGNED: Final[dict[str, tuple[int, bytes, slice]]] = {
+    "later_set": (3, b"defer", slice(3, None)),
+    "rule_set": (3, b"rule", slice(1, 3)),
 }

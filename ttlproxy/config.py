@@ -31,6 +31,7 @@ from pydantic_settings import (
 )
 
 from ttlproxy.addresses import Listen, SecretFile, Upstream, line_of
+from ttlproxy.keys import state_name
 
 # Lua's unpack fails at 8,000 values ("too many results to unpack": LUAI_MAXCSTACK in luaconf.h).
 UNPACK_MAX = 7000
@@ -65,6 +66,8 @@ def _folder(path: Path) -> Path:
 def _prefix(text: str) -> str:
     if not text or any(letter in "{}" or letter.isspace() for letter in text):
         raise ValueError("a prefix is not empty and has no {, } or white space")
+    if state_name(text.encode()).startswith(text.encode()):
+        raise ValueError(f"a prefix is no beginning of {state_name(b'').decode()}PREFIX")
     return text
 
 
@@ -235,6 +238,11 @@ class Settings(BaseSettings):
     )
     prefix: Annotated[str, AfterValidator(_prefix)] = Field(
         "__ttl:", description="what the names of the proxy's own keys in Redis start with"
+    )
+    signing_key_file: _Secret | None = Field(
+        None,
+        description="a file with the key that signs deferred commands and rules, the same for all "
+        "proxies; without it they keep one in Redis",
     )
     show_internal_keys: Literal["no", "yes"] = Field(
         "no", description="whether clients may see and name the proxy's own keys, for debugging"

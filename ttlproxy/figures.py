@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 from ttlproxy import __version__
 from ttlproxy.histogram import Histogram
 from ttlproxy.link import Link
-from ttlproxy.metrics import ACTIONS, GONE, KINDS, PARKED, Handled, Metrics
+from ttlproxy.metrics import ACTIONS, GONE, KINDS, PARKED, SIGNED, Handled, Metrics
 from ttlproxy.pulse import Pulse
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]
@@ -160,6 +160,14 @@ FIGURES: Final = (
         lambda source: _by(source.metrics.fired_elements, ACTIONS),
         "action",
         ACTIONS,
+    ),
+    Figure(
+        "ttlproxy_unsigned_total",
+        "counter",
+        "times that something was not carried out, as no proxy had signed it",
+        lambda source: _by(source.metrics.unsigned, SIGNED),
+        "kind",
+        SIGNED,
     ),
     Figure(
         "ttlproxy_dead_letters_total",

@@ -38,8 +38,13 @@ def _tags() -> tuple[bytes, ...]:
     return tuple(found[number] for number in range(SLOTS))
 
 
+def state_name(prefix: bytes) -> bytes:
+    """Where proxies keep their secret: no pattern of keys under `prefix` reaches it."""
+    return b"ttlproxy-state:" + prefix
+
+
 class Keys:
-    """Internal key names under one prefix.
+    """Internal key names: all are under one prefix, but for that of the state.
 
     An index stands in the Cluster slot of its data key, for every possible name: a key with a hash
     tag of its own keeps it (`<prefix>t:a{b}c`), any other gets a word that hashes to its slot
@@ -52,30 +57,35 @@ class Keys:
         "announcement_prefix",
         "channel",
         "fixed",
-        "keeping",
-        "later_keys",
-        "layout",
         "lease",
+        "old_counts",
+        "old_deferring",
+        "old_keeping",
+        "old_layout",
+        "old_serial",
+        "others",
         "prefix",
         "rules",
         "schedule",
-        "serial",
+        "state",
     )
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX) -> None:
         self.prefix = prefix
         self.schedule = prefix + b"schedule"
         self.lease = prefix + b"lease"
-        self.layout = prefix + b"layout"
         self.rules = prefix + b"rules"
-        # The data keys of which elements are kept for TAKE.
-        self.keeping = prefix + b"keeping"
-        # What is deferred stands in one hash for each key: which ones there are, and the last id.
-        self.later_keys = prefix + b"deferring"
-        self.serial = prefix + b"serial"
-        # All that may exist once in a database beside its schedule.
-        rules = (self.rules, self.keeping, prefix + b"counts")
-        self.fixed = (self.lease, self.layout, *rules, self.later_keys, self.serial)
+        # The names of all internal keys that are neither these nor indexes, so that DBSIZE can
+        # leave them out.
+        self.others = prefix + b"others"
+        self.fixed = (self.schedule, self.lease, self.rules, self.others)
+        self.state = state_name(prefix)
+        # What layout 1 had beside these (link/migration.py). A proxy of that time reads old_layout.
+        self.old_layout = prefix + b"layout"
+        self.old_keeping = prefix + b"keeping"
+        self.old_counts = prefix + b"counts"
+        self.old_deferring = prefix + b"deferring"
+        self.old_serial = prefix + b"serial"
         self.announcement_prefix = prefix + b"!"
         self.channel = prefix + b"!proxies"
         self._tags = _tags()
@@ -89,6 +99,14 @@ class Keys:
     def kept(self, key: bytes) -> bytes:
         """Where elements of `key` wait for TAKE."""
         return b"%skept:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
+
+    def counts(self, key: bytes) -> bytes:
+        """Where it is counted how often elements of `key` were handed on."""
+        return b"%scounts:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
+
+    def rule(self, pattern: bytes) -> bytes:
+        """Where the rule of ONEXPIRE for this pattern stands."""
+        return b"%srule:%s" % (self.prefix, pattern)
 
     def later(self, key: bytes) -> bytes:
         """Where the commands stand that are deferred for `key`: itself a key with deadlines."""
@@ -110,7 +128,7 @@ class Keys:
 
     @property
     def pattern(self) -> bytes:
-        """The glob that all internal names match, and no other."""
+        """The glob that all names under the prefix match, and no other."""
         return (
             b"".join(
                 b"\\" + bytes([byte]) if byte in b"*?[]\\^-" else bytes([byte])
@@ -159,4 +177,4 @@ class Keys:
 
     def is_internal(self, name: bytes) -> bool:
         """Whether `name` belongs to ttlproxy and not to its users."""
-        return name.startswith(self.prefix)
+        return name.startswith(self.prefix) or name == self.state

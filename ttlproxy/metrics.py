@@ -12,6 +12,7 @@ _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 KINDS = ("deferred", "hash", "list", "set", "zset")
 ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
+SIGNED = ("deferred", "rule")
 PARKED = ("wrongtype", "noperm", "oom", "other")
 GONE = (
     "client",
@@ -60,7 +61,8 @@ class Metrics:
     the earliest of its key went that went with it; reap_call_ms: how long each call of the reap
     script took Redis; swept_entries: index entries whose element was gone; parked: keys that Redis
     refuses to let be reaped, now, by reason; refusals: requests of the proxy's own to which Redis
-    has answered an error; gone: clients, by who ended it: client, redis, or we: refused, held (for
+    has answered an error; unsigned: what no proxy has signed, so that it is not done, by kind;
+    gone: clients, by who ended it: client, redis, or we: refused, held (for
     longer than hold_max), drained, cut_off (as the drain took too long), error, idle, stalled (it
     took nothing for too long), buffers (all clients together took too much memory).
     """
@@ -83,6 +85,7 @@ class Metrics:
         "swept_entries",
         "to_clients",
         "to_redis",
+        "unsigned",
     )
 
     def __init__(self) -> None:
@@ -103,6 +106,7 @@ class Metrics:
         self.fired_elements: Counter[str] = Counter()
         self.buried_elements = 0
         self.gone: Counter[str] = Counter()
+        self.unsigned: Counter[str] = Counter()
 
     def reaped(self, kind: str, count: int, late_ms: int) -> None:
         """`count` elements of a key of type `kind` are gone, the earliest `late_ms` late."""

@@ -75,9 +75,13 @@ async def _purge(redis: Redis, db: int, keys: Keys, force: bool) -> tuple[int, i
         cursor, names = valid(reply)
         if not force:
             kept.update(name for name in names if keys.is_kept(name))
-            names = [name for name in names if name not in kept and name != keys.keeping]
+            names = [name for name in names if name not in kept]
         if names:
             (count,) = await run(redis, [(db, (b"UNLINK", *names))])
             removed += valid(count)
         if cursor == b"0":
-            return removed, len(kept)
+            break
+    (count,) = await run(redis, [(db, (b"UNLINK", keys.state))])
+    if kept:  # for the DBSIZE of proxies to come
+        await run(redis, [(db, (b"SADD", keys.others, *kept))])
+    return removed + valid(count), len(kept)

@@ -19,7 +19,6 @@ from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.link import (
     DUE,
-    LAYOUT,
     TOGETHER,
     Backoff,
     Link,
@@ -302,7 +301,7 @@ class Reaper:
         now_ms, lease_ms = self._link.clock.reading(), self._settings.lease_ms
         if self._lease_until_ms - now_ms > lease_ms * 2 // 3:
             return True
-        words = (self._holder, b"%d" % lease_ms, b"%d" % LAYOUT)
+        words = (self._holder, b"%d" % lease_ms)
         async with self._turn:
             held = valid(await self._call(redis, "lease_take", *words))
         if held:

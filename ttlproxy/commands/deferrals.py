@@ -66,7 +66,7 @@ VIRTUALS = (
             ("DEFER EX 100 ID t1 LPUSH tasks t1", '"t1"'),
             ("DEFER EX 9 ID t1 NX LPUSH tasks t1", "(nil)"),
             ("DEFERRED tasks", _DEFERRED),
-            ("DEFER EX 100 PUBLISH news soon", '"0000000000000001"'),
+            ("DEFER EX 100 PUBLISH news soon", '"1767225600000000"'),
         ),
         of_deferred=True,
         positions=(deferred.COMMAND_KEY,),

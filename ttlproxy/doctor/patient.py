@@ -14,6 +14,7 @@ from ttlproxy.config import Settings
 from ttlproxy.keys import Keys
 from ttlproxy.link import run, valid
 from ttlproxy.scripts import Traits
+from ttlproxy.signing import Signer
 
 _SUBKEY_EVENTS = (8, 8)
 
@@ -75,6 +76,12 @@ class Patient:
     async def now_ms(self) -> int:
         seconds, microseconds = await self.ask(b"TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
+
+    async def signer(self) -> Signer:
+        """Signs as the proxies do."""
+        file = self.settings.signing_key_file
+        secret = file.at_start.encode() if file else None
+        return Signer(secret or await self.ask(b"HGET", self.keys.state, b"secret") or b"")
 
     async def attached(self) -> int:
         """How many proxies have subscribed to the channel on which they greet each other."""

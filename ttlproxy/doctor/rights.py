@@ -17,7 +17,7 @@ from ttlproxy.keys import Keys
 from ttlproxy.link import run
 from ttlproxy.scripts import Scripts
 
-_SCRIPTS = ("reap", "sweep", "lease_take", "lease_drop")
+_SCRIPTS = ("reap", "sweep", "lease_take", "lease_drop", "state_keep")
 _DOCTORS = ("key_examine",)
 _WORD = re.compile(rb"'([A-Z]{3,})'")
 _CALLED = re.compile(rb"(?:call|try)\('([A-Z]+)'")
@@ -50,6 +50,7 @@ _SINCE = {
     "+hpexpiretime": (7, 4),
 }
 _STARTS = "The proxy serves nobody."
+_UNSHARED = "What one proxy signs, another does not carry out."
 
 
 def _rights(keys: Keys) -> tuple[Right, ...]:
@@ -61,7 +62,7 @@ def _rights(keys: Keys) -> tuple[Right, ...]:
         Right((b"CLIENT", b"TRACKING", b"ON"), ERROR, _STARTS),
         Right((b"INFO",), ERROR, _STARTS),
         Right((b"TIME",), ERROR, _STARTS),
-        Right((b"GET", keys.layout), ERROR, _STARTS),
+        Right((b"HMGET", keys.state, b"secret"), WARNING, _UNSHARED),
         Right((b"SCRIPT", b"LOAD", b""), ERROR, _STARTS),
         Right((b"SCRIPT", b"EXISTS", b""), ERROR, _STARTS),
         Right((b"EVALSHA", b"", b"0"), ERROR, _STARTS),
@@ -69,6 +70,7 @@ def _rights(keys: Keys) -> tuple[Right, ...]:
         Right((b"ZSCAN", schedule, b"0"), ERROR, _STARTS),
         Right((b"ZRANGEBYSCORE", schedule, b"0", b"0"), ERROR, "Nothing is reaped."),
         Right((b"HGETALL", keys.rules), ERROR, _STARTS),
+        Right((b"MGET", keys.rules), ERROR, _STARTS),
         Right((b"ZCOUNT", schedule, b"0", b"0"), INFO, "The figures do not tell what is overdue."),
         Right((b"ZCARD", schedule), WARNING, "The proxy remembers keys for longer than it has to."),
         Right((b"SELECT", b"0"), ERROR, "Only database 0 has deadlines that are kept."),

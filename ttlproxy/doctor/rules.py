@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ttlproxy.actions import Actions
+from ttlproxy.actions import Actions, listed, verified
 from ttlproxy.doctor.finding import ERROR, OK, Finding
 from ttlproxy.doctor.patient import Patient
 
@@ -12,17 +12,39 @@ _SHOWN = 3
 
 
 async def rules(patient: Patient) -> list[Finding]:
-    """A finding for each destination that is of another type than its rule wants."""
+    """A finding for each rule that no proxy has signed, and for each destination that is of another
+    type than its rule wants."""
+    signer = await patient.signer()
     count, found = 0, list[Finding]()
     for db in patient.databases:
-        fields = await patient.ask(b"HGETALL", patient.keys.rules, db=db)
-        if not isinstance(fields, dict):
-            fields = dict(zip(fields[::2], fields[1::2], strict=True))
-        patterns = [name[1:] for name in fields if name.startswith(b":")]
-        count += len(patterns)
-        async for finding in _undeliverable(patient, db, Actions(fields), patterns):
+        _, listing = listed(await patient.ask(b"HGETALL", patient.keys.rules, db=db))
+        patterns = sorted(listing)
+        names = map(patient.keys.rule, patterns)
+        values = await patient.ask(b"MGET", *names, db=db) if patterns else []
+        there = {name: value for name, value in zip(patterns, values, strict=True) if value}
+        rows = {name: verified(value, name, signer) for name, value in there.items()}
+        found += _unsigned(db, [name for name, row in rows.items() if row is None])
+        signed = {name: row for name, row in rows.items() if row is not None}
+        count += len(signed)
+        async for finding in _undeliverable(patient, db, Actions(signed), list(signed)):
             found.append(finding)
     return found or [Finding("rules", OK, f"{count} rules can deliver")]
+
+
+def _unsigned(db: int, patterns: list[bytes]) -> list[Finding]:
+    if not patterns:
+        return []
+    return [
+        Finding(
+            "rules",
+            ERROR,
+            f"{len(patterns)} rules of ONEXPIRE in database {db} have no proxy's signature",
+            "Somebody has written them past the proxies, or with another key: they are not in"
+            " force, and due elements are deleted.",
+            "set them again with ONEXPIRE, through a proxy",
+            tuple(patterns[:_SHOWN]),
+        )
+    ]
 
 
 async def _undeliverable(

@@ -58,19 +58,9 @@ async def loading(patient: Patient) -> list[Finding]:
 
 
 async def layout(patient: Patient) -> list[Finding]:
-    found = await patient.ask(b"GET", patient.keys.layout)
-    if found is None:
-        return [Finding("layout", OK, "no proxy has kept a deadline here yet")]
-    if not found.isdigit():
-        return [
-            Finding(
-                "layout",
-                ERROR,
-                f"{patient.keys.layout.decode()} holds no number",
-                "It says how deadlines are laid out; without it no proxy starts.",
-                f"SET {patient.keys.layout.decode()} {LAYOUT}",
-            )
-        ]
+    found = await patient.ask(b"HGET", patient.keys.state, b"layout")
+    if found is None or not found.isdigit():
+        return [Finding("layout", OK, "no proxy of this version has been here yet")]
     if int(found) > LAYOUT:
         return [
             Finding(

@@ -21,7 +21,7 @@ Said = Mapping[str, Any]
 """A section of INFO."""
 
 # How the index and the schedule are laid out; a proxy that meets a newer one does not start.
-LAYOUT = 1
+LAYOUT = 2
 OLDEST = (6, 2)
 _SUBKEY_EVENTS = (8, 8)
 # What the link asks, and scripts need for any index. A server without one of them has a
@@ -87,7 +87,7 @@ def _is_unknown(reply: object) -> bool:
 
 def check_layout(prefix: bytes, layout: bytes | str | None) -> None:
     """Raises UnfitUpstream for keys that a later ttlproxy has left."""
-    if layout is not None and int(layout) > LAYOUT:
+    if layout is not None and layout.isdigit() and int(layout) > LAYOUT:
         raise UnfitUpstream(
             f"the keys under {prefix.decode()} have layout {int(layout)},"
             f" and this ttlproxy knows {LAYOUT}: upgrade it"

@@ -30,6 +30,7 @@ from ttlproxy.link.reaps import Ask, Reap, SessionReaps
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.scores import whole_ms
+from ttlproxy.link.state import State
 from ttlproxy.link.status import section
 from ttlproxy.link.strays import Strays
 from ttlproxy.link.sweeps import Sweep
@@ -38,6 +39,7 @@ from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
 from ttlproxy.scripts import Scripts, Traits
+from ttlproxy.signing import Signer, new_secret
 from ttlproxy.tasks import run_together
 
 log = logging.getLogger(__name__)
@@ -68,7 +70,9 @@ class Link:
         prefix = settings.prefix.encode()
         self.keys = Keys(prefix)
         self.scripts = Scripts(prefix)
-        self.caller = Caller(self.scripts, self.keys, self._section)
+        key_file = settings.signing_key_file
+        signer = Signer(key_file.at_start.encode() if key_file else new_secret())
+        self.caller = Caller(self.scripts, self.keys, self._section, signer)
         self.registry = Registry()
         self.rights = Rights(self.keys.index(b"k"), settings.show_internal_keys == "yes")
         self.clock = ServerClock()
@@ -81,7 +85,8 @@ class Link:
         self.tried = asyncio.Event()
         self.upstream = upstream
         self.refusals = Refusals(metrics)
-        self.rulebook = Rulebook(self.keys, self._counting)
+        self.state = State(self.caller, self.refusals, shares_secret=key_file is None)
+        self.rulebook = Rulebook(self.keys, signer, self.refusals, self._ruled)
         self.registry.governs = self.rulebook.governs
         self.reap = Reap(
             self.caller,
@@ -234,7 +239,6 @@ class Link:
         await fitness.check_commands(redis)
         server = await redis.info("server")
         fitness.check_server(server, await redis.info("cluster"))
-        fitness.check_layout(self.keys.prefix, await redis.get(self.keys.layout))
         await fitness.warn(redis)
         try:
             (commands,) = await run(redis, [(0, (b"COMMAND",))])
@@ -251,10 +255,12 @@ class Link:
             names >= _HASH_DEADLINES,
             fitness.has_subkey_events(server),
             counting=self.scripts.traits.counting,
+            ruled=self.scripts.traits.ruled,
         )
         self._notifies = _setting(events)
         self.scripts.suit(traits.notifying(self._notifies))
         self.scripts.by_text = await fitness.wants_text(redis)
+        await self.state.claim(redis)
         await self._load_scripts(redis)
 
     async def _load_scripts(self, redis: Redis) -> None:
@@ -325,8 +331,9 @@ class Link:
         strays = Strays(self.caller, self.refusals)
         while True:
             await self._refresh(redis)
+            await self.state.keep(redis)
             await strays.look(redis, self._databases)
-            await self.looks.until_beat(_BEAT_S, lambda: self._look(redis))
+            await self.looks.until_beat(_BEAT_S, redis, self._look)
 
     async def _look(self, redis: Redis) -> None:
         """What a client's request may have changed."""
@@ -453,16 +460,18 @@ class Link:
         self.registry.swapped(one, other)
         self.rulebook.forget(one, other)
         self._reload = True
+        self.looks.first(self.state.keep)
         self._swaps += 1
 
-    def _counting(self, counts: bool) -> None:
-        """Whether scripts have to forget how often an element was handed on when it goes."""
-        self.scripts.suit(self.scripts.traits._replace(counting=counts))
+    def _ruled(self, ruled: bool, counting: bool) -> None:
+        """Whether what is past its deadline may have to be handed on, and be counted there."""
+        self.scripts.suit(self.scripts.traits._replace(ruled=ruled, counting=counting))
 
     def _flushed(self) -> None:
         """Any key may be gone. What is known too much costs reaps until it is read anew."""
         self.rulebook.flushed()
         self._reload = True
+        self.looks.first(self.state.keep)
 
 
 async def _raise_when(lost: asyncio.Event) -> None:

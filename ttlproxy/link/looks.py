@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
+
+from redis.asyncio import Redis
 
 from ttlproxy.claims import Claims
 
@@ -19,6 +21,8 @@ _DISTRUST_S: Final = 1.0
 # How long a client waits for a look at most.
 _PATIENCE_S: Final = 1.0
 
+Errand: TypeAlias = Callable[[Redis], Awaitable[None]]
+
 
 class Looks:
     """`looked` asks for one and waits, `until_beat` carries them out.
@@ -29,19 +33,27 @@ class Looks:
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
         self.changed = False
+        self._wanted = False
         self._asked = asyncio.Event()
+        self._errand: Errand | None = None
         self._over = asyncio.Event()
         self._trust: asyncio.TimerHandle | None = None
 
     async def looked(self) -> None:
         """Ends when what has just gone to Redis is known, or that it takes longer."""
         over = self._over
+        self._wanted = True
         self._asked.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_S):
                 await over.wait()
 
-    async def until_beat(self, pause_s: float, look: Callable[[], Awaitable[None]]) -> None:
+    def first(self, errand: Errand) -> None:
+        """To be done before anything else, and before the next heartbeat."""
+        self._errand = errand
+        self._asked.set()
+
+    async def until_beat(self, pause_s: float, redis: Redis, look: Errand) -> None:
         """Looks as often as it is asked to, and ends when the pause is over."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + pause_s
@@ -51,18 +63,23 @@ class Looks:
                     await self._asked.wait()
             except TimeoutError:
                 return
-            await self._look(look)
+            self._asked.clear()
+            errand, self._errand = self._errand, None
+            if errand is not None:
+                await errand(redis)
+            if self._wanted:
+                await self._look(redis, look)
 
-    async def _look(self, look: Callable[[], Awaitable[None]]) -> None:
-        self._asked.clear()
+    async def _look(self, redis: Redis, look: Errand) -> None:
+        self._wanted = False
         self.changed = False
         over, self._over = self._over, asyncio.Event()
         try:
             for pause_s in _PAUSES_S if self._claims.believed else _FEW_PAUSES_S:
                 await asyncio.sleep(pause_s)
-                await look()
+                await look(redis)
                 if self.changed:
-                    await look()  # what was doubtful is known now
+                    await look(redis)  # what was doubtful is known now
                     break
             self._judge()
         finally:

@@ -32,6 +32,7 @@ TOGETHER = 128
 # After this part of its time a call begins no further key, which may be a large one.
 _LAST_KEY = 0.4
 _BACKOFF = Backoff(cap=0.5, base=0.01)
+_NO_PADS = (b"", b"")
 _NO_ACTION = Action(b"", b"", b"")
 
 
@@ -63,7 +64,8 @@ class Outcome(NamedTuple):
 class _Batch(NamedTuple):
     """What one call of the script is for: at most `limit` elements of each key.
 
-    actions: of each key, where one of them has a rule; others: keys that what is deferred is for
+    actions: of each key, where one of them has a rule; others: keys that what is deferred is for;
+    pads: what signatures of those are verified with
     """
 
     db: int
@@ -73,6 +75,7 @@ class _Batch(NamedTuple):
     version: bytes
     actions: tuple[Action | None, ...]
     others: tuple[bytes, ...]
+    pads: tuple[bytes, bytes]
 
     @property
     def places(self) -> list[Place]:
@@ -87,7 +90,7 @@ class _Batch(NamedTuple):
         words = (word for action in found for word in action)
         numbers = (self.limit, self.budget_us, len(self.keys))
         limit, budget, count = (b"%d" % number for number in numbers)
-        head = (limit, budget, self.version, count)
+        head = (limit, budget, self.version, *self.pads, count)
         return Call("reap", (*self.keys, *dests), (*head, *words))
 
 
@@ -185,7 +188,7 @@ class Reap:
             outcome.more.update(batch.places)
             return
         if reply is None:
-            self._rulebook.forget(batch.db)
+            self._rulebook.stale(batch.db)
             outcome.more.update(batch.places)
             return
         if refusal := error(reply):
@@ -193,6 +196,7 @@ class Reap:
                 self._refuse(place, refusal, outcome)
             return
         now_ms, took_us, *answers = valid(reply)
+        self._rulebook.heeded(batch.db)
         self._metrics.reap_call_ms.observe(took_us / 1000)
         self._clock.learn(now_ms, sent)
         outcome.calls_ms.append(took_us / 1000)
@@ -201,13 +205,15 @@ class Reap:
             if refusal := error(answer):
                 self._refuse(place, Undelivered(str(refusal)), outcome)
                 continue
-            removed, first_ms, has_ghosts, kind, late_ms, fired, buried = answer
+            removed, first_ms, has_ghosts, kind, late_ms, fired, buried, unsigned = answer
             self._registry.reaped(place, first_ms if first_ms >= 0 else None)
             self._metrics.reaped(kind.decode(), removed, late_ms)
             if fired:
                 action = batch.actions[number]
                 assert action
                 self._metrics.fired(action.verb.decode(), fired, buried)
+            if unsigned:
+                self._refusals.unsigned("deferred", place[0], unsigned)
             if 0 <= first_ms < now_ms:
                 outcome.more.add(place)
             elif has_ghosts:
@@ -227,9 +233,12 @@ class Reap:
             for at in range(0, len(found), together):
                 keys = tuple(found[at : at + together])
                 actions = tuple(map(rules.of, keys)) if rules else ()
-                others = tuple(filter(None, map(self._caller.keys.deferring, keys)))
+                deferring = map(self._caller.keys.deferring, keys)
+                others = tuple(key for key in deferring if key is not None)
+                pads = self._caller.signer.pads if others else _NO_PADS
                 budget_us = round(self._budget_ms() * 1000 * _LAST_KEY)
-                yield _Batch(db, keys, limit, budget_us, rules.version, actions, others)
+                version = self._rulebook.version(db)
+                yield _Batch(db, keys, limit, budget_us, version, actions, others, pads)
 
 
 class Ask:

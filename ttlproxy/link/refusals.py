@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 # Of an error inside a script, 6.2's and 7.0's.
 _NO_RIGHT = re.compile("NOPERM|permission|can't (run|access)")
 _SILENCE_MS = 60_000
+_SHOWN = {"deferred": "a deferred command", "rule": "a rule of ONEXPIRE"}
 
 
 def reason(refusal: ResponseError) -> str:
@@ -41,8 +42,19 @@ class Refusals:
     def note(self, what: str, refusal: ResponseError) -> None:
         """Redis has refused `what` ("to reap in database 0"), for the reason it gives."""
         self._metrics.refusals += 1
-        cause, now_ms = f"{what}: {refusal}", ServerClock.reading()
+        self._say(f"Redis refuses {what}: {refusal}")
+
+    def unsigned(self, kind: str, db: int, count: int) -> None:
+        """So many of metrics.SIGNED are there without the signature of a proxy."""
+        self._metrics.unsigned[kind] += count
+        self._say(
+            f"what is there as {_SHOWN[kind]} in database {db} was not signed by a proxy with the"
+            " same key, and is not carried out: ttlproxy doctor tells more"
+        )
+
+    def _say(self, cause: str) -> None:
+        now_ms = ServerClock.reading()
         self._said = {said: at for said, at in self._said.items() if now_ms - at < _SILENCE_MS}
         if cause not in self._said:
             self._said[cause] = now_ms
-            log.error("Redis refuses %s", cause)
+            log.error("%s", cause)

@@ -1,29 +1,53 @@
 """The rules of ONEXPIRE in each database, as far as this proxy has read them.
 
 A script that acts on them is told their version, and refuses any but that of now: what is known
-here may be old, and does no harm.
+here may be old, and does no harm. Clients may write where rules are listed, so a rule that is known
+ends only with its own key, and one that no proxy has signed is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
-from ttlproxy.actions import Actions
+from ttlproxy.actions import Actions, listed, verified
 from ttlproxy.keys import Keys
 from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.refusals import Refusals
+from ttlproxy.signing import Signer
 
 _NONE = Actions({})
+# Who changes rules, or only their version, without a pause, does not keep others from reaping.
+_PATIENCE = 3
+# Told to the script, any version will do.
+_ANY = b"*"
+_TOGETHER = 500
 
 
 class Rulebook:
-    """Rules by database; `on_counting(counts)` is told whether any may have a MAX."""
+    """Rules by database.
 
-    def __init__(self, keys: Keys, on_counting: Callable[[bool], None]) -> None:
+    `on_rules(ruled, counting)` is told whether there may be any, and any with a MAX.
+    """
+
+    def __init__(
+        self,
+        keys: Keys,
+        signer: Signer,
+        refusals: Refusals,
+        on_rules: Callable[[bool, bool], None],
+    ) -> None:
         self._keys = keys
-        self._on_counting = on_counting
+        self._signer = signer
+        self._refusals = refusals
+        self._on_rules = on_rules
         self._known: dict[int, Actions] = {}
+        # All that were ever known of a database, until their keys are gone.
+        self._patterns: defaultdict[int, set[bytes]] = defaultdict(set)
+        self._stale: Counter[int] = Counter()  # calls in a row that were told another version
         self._changed: set[int] = set()
         self._changes = 0
         self.unheeded: set[int] = set()
@@ -32,6 +56,23 @@ class Rulebook:
     def of(self, db: int) -> Actions:
         """Those that are known of a database."""
         return self._known.get(db, _NONE)
+
+    def version(self, db: int) -> bytes:
+        """What a script is told of the version of those."""
+        return _ANY if self._stale[db] >= _PATIENCE else self.of(db).version
+
+    def heeded(self, db: int) -> None:
+        """A script has acted on them."""
+        del self._stale[db]
+
+    def stale(self, db: int) -> None:
+        """A script has refused to act on them, as they have changed."""
+        self._stale[db] += 1
+        self.forget(db)
+
+    def named(self, db: int, patterns: Iterable[bytes]) -> None:
+        """There are keys of rules for these patterns, whether they are listed or not."""
+        self._patterns[db].update(patterns)
 
     @property
     def unread(self) -> list[int]:
@@ -44,36 +85,63 @@ class Rulebook:
 
     async def learn(self, redis: Redis, db: int) -> None:
         """Reads the rules of a database, unless they are known. Raises redis-py's RedisError."""
-        while db not in self._known:
+        for attempt in range(1, _PATIENCE + 1):
+            if db in self._known:
+                return
             changes = self._changes
-            (reply,) = await run(redis, [(db, (b"HGETALL", self._keys.rules))])
-            if changes == self._changes:
-                words = valid(reply)
-                self._learnt(db, Actions(dict(zip(words[::2], words[1::2], strict=True))))
+            actions = await self._read(redis, db)
+            if changes == self._changes or attempt == _PATIENCE:
+                self._learnt(db, actions)
+
+    async def _read(self, redis: Redis, db: int) -> Actions:
+        version, patterns = await self._listed(redis, db)
+        wanted = sorted(patterns | self._patterns[db])
+        values: list[bytes | None] = []
+        for at in range(0, len(wanted), _TOGETHER):
+            names = map(self._keys.rule, wanted[at : at + _TOGETHER])
+            (reply,) = await run(redis, [(db, (b"MGET", *names))])
+            values += valid(reply)
+        found = {name: value for name, value in zip(wanted, values, strict=True) if value}
+        self._patterns[db] = set(found)
+        rows = {name: verified(value, name, self._signer) for name, value in found.items()}
+        signed = {name: row for name, row in rows.items() if row is not None}
+        if len(signed) < len(found):
+            self._refusals.unsigned("rule", db, len(found) - len(signed))
+        return Actions(signed, version)
+
+    async def _listed(self, redis: Redis, db: int) -> tuple[bytes, set[bytes]]:
+        (reply,) = await run(redis, [(db, (b"HGETALL", self._keys.rules))])
+        if isinstance(reply, ResponseError) and "WRONGTYPE" in str(reply):
+            return b"", set()
+        return listed(valid(reply))
 
     def forget(self, *databases: int) -> None:
         """The rules there are other ones now, or may be."""
         self._changes += 1
         self._changed.update(databases)
-        for db in databases:
+        together = set[bytes]().union(*(self._patterns[db] for db in databases))
+        for db in databases:  # two may have changed places
             self._known.pop(db, None)
+            self._patterns[db] |= together
 
     def forget_all(self) -> None:
-        self.forget(*self._known)
+        for db in list(self._known):
+            self.forget(db)
 
     def flushed(self) -> None:
         """There may be none any more, and where there were none there are none."""
-        self.forget(*(db for db, rules in self._known.items() if rules))
+        for db in [db for db, rules in self._known.items() if rules]:
+            self.forget(db)
 
     def changed(self, db: int, counts: bool) -> None:
         """They have just changed; `counts`: whether one of them has a MAX."""
         self.forget(db)
         self.unheeded.add(db)
-        if counts:
-            self._on_counting(True)
+        self._on_rules(True, counts or any(known.counts for known in self._known.values()))
 
     def _learnt(self, db: int, rules: Actions) -> None:
         self._known[db] = rules
         self._changed.discard(db)
         if not self._changed:
-            self._on_counting(any(known.counts for known in self._known.values()))
+            known = self._known.values()
+            self._on_rules(any(known), any(rules.counts for rules in known))

@@ -105,6 +105,7 @@ def _script(name: str, prefix: bytes, traits: Traits) -> Script:
             f"local events = '{traits.events}' ",
             f"local field_ttls = {str(traits.field_ttls).lower()} ",
             f"local counting = {str(traits.counting).lower()} ",
+            f"local ruled = {str(traits.ruled).lower()} ",
             *_locals("KEYS", keys),
             *_locals("ARGV", argv),
         ]

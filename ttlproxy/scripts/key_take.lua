@@ -1,18 +1,17 @@
 -- TAKE: elements that were kept at their deadline, which are then gone from there.
--- KEYS: data kept keeping
+-- KEYS: data kept others
 -- ARGV: count
 -- A count of 0 is for all.
 -- RESULT: for each [element, value, deadline in ms], the earliest first
 -- include try
+-- include others
 local words = redis.pcall('LRANGE', kept, 0, 3 * count - 1)
 if words.err then
   return words
 end
 if words[1] then
   try('LTRIM', kept, #words, -1)
-  if redis.call('EXISTS', kept) == 0 then
-    try('SREM', keeping, data)
-  end
+  others_gone(kept)
 end
 local found = {}
 for i = 1, #words, 3 do

@@ -1,14 +1,17 @@
 -- DBSIZE without internal keys.
--- KEYS: schedule keeping later_keys fixed...
+-- KEYS: fixed...
 -- ARGV:
+-- The first of the keys is the schedule, the last the set of others.
 -- RESULT: the command's
--- include index
 -- Asked for first: EXISTS removes a lease that is past its time, which DBSIZE would count.
-local present = redis.call('EXISTS', schedule, unpack(KEYS, first_fixed))
+local present = redis.call('EXISTS', unpack(KEYS))
 local size = redis.pcall('DBSIZE')
 if type(size) == 'table' then
   return size
 end
--- For each key of which elements are kept there is a list of them, and a hash of what is deferred.
-local others = redis.call('SCARD', keeping) + redis.call('SCARD', later_keys)
-return size - index_count(schedule) - present - others
+-- Somebody may have put something else in the place of one of these.
+local function count(command, name)
+  return tonumber(redis.pcall(command, name)) or 0
+end
+
+return size - present - count('ZCARD', KEYS[first_fixed]) - count('SCARD', KEYS[#KEYS])

@@ -1,9 +1,10 @@
 -- UNDEFER: commands that were deferred are not carried out.
--- KEYS: later later_index schedule later_keys data
+-- KEYS: later later_index schedule others data
 -- ARGV: id...
 -- RESULT: how many there were
 -- include try
 -- include index
+-- include others
 local cleared, removed = 0, 0
 batches(first_id, #ARGV, function(from, to)
   cleared = cleared + (tonumber(index_clear(later_index, unpack(ARGV, from, to))) or 0)
@@ -12,7 +13,5 @@ index_was_cleared(later, later_index, schedule, cleared)
 batches(first_id, #ARGV, function(from, to)
   removed = removed + (tonumber(try('HDEL', later, unpack(ARGV, from, to))) or 0)
 end)
-if redis.call('EXISTS', later) == 0 then
-  try('SREM', later_keys, later)
-end
+others_gone(later)
 return failure or removed

@@ -5,6 +5,7 @@
 -- include try
 -- include clock
 -- include index
+-- include deferred
 local page = index_page(later_index, 0, count)
 if page.err then
   return page
@@ -12,10 +13,11 @@ end
 local found = {}
 for i = 1, #page, 2 do
   local packed = redis.call('HGET', later, page[i])
-  if packed then
+  local words = packed and deferred_words(packed, later)
+  if words then
     -- What cannot be carried out yet has no time left.
     local left = math.max(tonumber(page[i + 1]) - now, 0)
-    found[#found + 1] = { page[i], left, unpack(cmsgpack.unpack(packed)) }
+    found[#found + 1] = { page[i], left, unpack(words) }
   end
 end
 return found

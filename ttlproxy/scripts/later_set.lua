@@ -1,22 +1,27 @@
 -- DEFER: writes down a command that is to be carried out when its time has come.
--- KEYS: later later_index schedule later_keys serial data
--- ARGV: origin how id word...
+-- KEYS: later later_index schedule others data
+-- ARGV: origin how id signature word...
 -- RESULT: the id; null where the condition is not met
 -- include words
 -- include try
 -- include clock
 -- include deadline
 -- include index
+-- include others
+-- include later_names
 local command = { unpack(ARGV, first_word) }
 -- In the order of their bytes generated ids are in the order of their arrival.
 if flag == '0' then
-  id = string.format('%016.0f', tonumber(try('INCR', serial)) or 0)
+  local number = time[1] * 1000000 + time[2]
+  repeat
+    id, number = string.format('%016.0f', number), number + 1
+  until redis.call('HEXISTS', later, id) == 0
 end
 
 -- Who may not do it now may not have it done later. Redis 6.2 cannot be asked: there a key of a type
 -- that it refuses stands in, and for a channel one that nobody listens to.
 local function may_run()
-  local name = command[1]
+  local name, nowhere = command[1], later_nowhere(later)
   if redis.acl_check_cmd then
     if not redis.acl_check_cmd(unpack(command)) then
       try(unpack(command))
@@ -24,10 +29,11 @@ local function may_run()
   elseif name == 'PUBLISH' or name == 'SPUBLISH' then
     try(name, redis.sha1hex(later .. time[1] .. time[2]), '')
   elseif name == 'DEL' or name == 'UNLINK' then
-    try(name, index_nowhere(later_index, prefix))
+    try(name, nowhere)
   else
-    try('INCRBY', serial, 0)
-    local reply = redis.pcall(unpack({ name, serial, unpack(command, 3) }))
+    try('SET', nowhere, '')
+    local reply = failure or redis.pcall(unpack({ name, nowhere, unpack(command, 3) }))
+    try('DEL', nowhere)
     failure = failure or not string.find(reply.err, 'WRONGTYPE', 1, true) and reply or nil
   end
 end
@@ -48,6 +54,8 @@ end
 local before = index_first(later_index)
 index_set(later_index, id, at)
 index_was_set(db, prefix, later, later_index, schedule, now, before, at)
-try('SADD', later_keys, later)
-try('HSET', later, id, cmsgpack.pack(command))
+try('HSET', later, id, cmsgpack.pack(signature, command))
+if not failure then
+  others_add(later)
+end
 return failure or id

@@ -2,19 +2,22 @@
 -- more. The only script that deletes for being due, whoever asks for it. Where a rule says so, elements
 -- are handed on first.
 -- KEYS: schedule rules key...
--- ARGV: db limit budget version count action...
+-- ARGV: db limit budget version inner outer count action...
 -- RESULT: nil where the rules are not of that version any more; else now in ms; how long the script
 --   took in us; for each key that it got to Redis's error where what is due cannot be handed on, or
 --   [removed, first deadline left in ms or -1, entries without an element: 1 or 0, type,
---    how late the earliest of those that were due is, in ms, handed on, of these too often]
+--    how late the earliest of those that were due is, in ms, handed on, of these too often,
+--    commands that nobody has signed]
 -- No further key is begun once `budget` us have passed. The keys are `count` data keys, then all destinations that are keys, then all their indexes. The
 -- actions are three words for each data key, the first '' where it has no rule; none without rules.
+-- `inner` and `outer` are for signatures, '' where there are no deferred commands among the keys.
 -- include try
 -- include clock
 local data, index
 -- include index
 -- include finders
 -- include events
+-- include others
 local function passed_us()
   local clock = redis.call('TIME')
   return (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
@@ -126,7 +129,7 @@ local function reap(number)
   if not due or is_no_index(due) then
     worked = worked + 5
     index_drop(data, index, schedule)
-    return { 0, -1, 0, kind, 0, 0, 0 }
+    return { 0, -1, 0, kind, 0, 0, 0, 0 }
   elseif due.err then
     failure = due
     return
@@ -146,7 +149,7 @@ local function reap(number)
   end
   local first = reschedule()
   local ghosts = first and index_size(index) > redis.call(lengths[kind], data)
-  return trouble or { removed, first or -1, ghosts and 1 or 0, kind, late, fired, buried }
+  return trouble or { removed, first or -1, ghosts and 1 or 0, kind, late, fired, buried, 0 }
 end
 
 -- Whether there is time for no further key. The clock costs as much as an element, so it is looked at
@@ -159,7 +162,9 @@ local function is_over()
   return fires_left <= 0 or passed_us() > tonumber(budget)
 end
 
-if (redis.call('HGET', rules, 'version') or '') ~= version then
+-- '*' stands for any: somebody changes it all the time.
+local current = redis.pcall('HGET', rules, 'version')
+if version ~= '*' and version ~= (type(current) == 'string' and current or '') then
   return false
 end
 index_write_when_full(KEYS[first_key + all], prefix)

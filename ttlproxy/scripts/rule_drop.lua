@@ -1,19 +1,26 @@
 -- ONEXPIRE pattern DEL: elements of keys that match it are deleted again, and no more.
--- KEYS: rules sample...
+-- KEYS: rules rule others sample...
 -- ARGV: db pattern
 -- RESULT: OK
 -- include try
 -- include clock
 -- include index
 -- include rules
+-- include others
 announce_guard()
-if redis.call('HEXISTS', rules, ':' .. pattern) == 1 then
+rules_make_room()
+if failure then
+  return failure
+end
+if redis.call('EXISTS', rule) == 1 or redis.call('HEXISTS', rules, ':' .. pattern) == 1 then
+  try('DEL', rule)
   try('HDEL', rules, ':' .. pattern)
-  if redis.call('HLEN', rules) == 1 then
+  if redis.call('HLEN', rules) <= 1 then
     try('DEL', rules)
   else
     try('HSET', rules, 'version', next_version())
   end
   rules_changed('0')
+  others_gone(rule)
 end
 return failure or { ok = 'OK' }

@@ -1,27 +1,45 @@
--- ONEXPIRE without an action: the rule of one pattern, or all.
+-- ONEXPIRE without an action: the rule of one pattern, or all that the client may read.
 -- KEYS: rules
 -- ARGV: pattern...
 -- RESULT: [pattern, word, ...], nil where there is none; without a pattern one for each, the longest
 --   pattern first, which is the order in which they count
 -- include netstrings
-local function told(pattern, rule)
-  local words = words_from(4, rule)
+local SIGNATURE = 40
+
+local function told(pattern)
+  local signed = redis.pcall('GET', prefix .. 'rule:' .. pattern)
+  if type(signed) ~= 'string' then
+    return signed
+  end
+  local words = words_from(4, string.sub(signed, SIGNATURE + 1))
   table.insert(words, 1, pattern)
   return words
 end
 
+local function is_wrong_type(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+
 if ARGV[first_pattern] then
-  local rule = redis.pcall('HGET', rules, ':' .. ARGV[first_pattern])
-  return type(rule) == 'string' and told(ARGV[first_pattern], rule) or rule
+  local rule = told(ARGV[first_pattern])
+  return not is_wrong_type(rule) and rule
 end
-local fields = redis.pcall('HGETALL', rules)
+local fields = redis.pcall('HKEYS', rules)
 if fields.err then
-  return fields
+  return is_wrong_type(fields) and {} or fields
 end
+
+-- Each refusal would be logged, where Redis can be asked instead.
+local function may_read(pattern)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('GET', prefix .. 'rule:' .. pattern)
+end
+
 local found = {}
-for i = 1, #fields, 2 do
-  if string.sub(fields[i], 1, 1) == ':' then
-    found[#found + 1] = told(string.sub(fields[i], 2), fields[i + 1])
+for _, field in ipairs(fields) do
+  local pattern = string.sub(field, 2)
+  local rule = field ~= 'version' and may_read(pattern) and told(pattern)
+  if rule and not rule.err then
+    found[#found + 1] = rule
   end
 end
 table.sort(found, function(one, other)

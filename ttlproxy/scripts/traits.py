@@ -13,13 +13,15 @@ class Traits(NamedTuple):
 
     subkeys: `notify-keyspace-events` has letters for events with subkeys, as since Redis 8.8;
     events: the types and channels of events that concern us, as letters of that setting; none where
-    nothing is to be published; counting: a rule counts how often an element is handed on.
+    nothing is to be published; ruled: some database has a rule;
+    counting: a rule counts how often an element is handed on.
     """
 
     field_ttls: bool = False
     subkeys: bool = False
     events: str = ""
     counting: bool = False
+    ruled: bool = False
 
     def notifying(self, flags: str) -> Traits:
         """With the events that `flags` ask for, the value of `notify-keyspace-events`.

@@ -1,30 +1,36 @@
--- How often elements were handed on, for rules with a MAX: one sorted set in each database, whose
--- score is 2^20 times the second of the last time, plus the number. What nobody hands on for a month
--- is forgotten.
-local COUNTS, STEP, MONTH = prefix .. 'counts', 1048576, 2592000
+-- How often elements of a key were handed on, for rules with a MAX: a sorted set, whose score is 2^20
+-- times the second of the last time, plus the number. What nobody hands on for a month is forgotten.
+local STEP, MONTH = 1048576, 2592000
 
 local function count_of(index, element)
-  local score = redis.call('ZSCORE', COUNTS, count_name(index, element))
+  local score = redis.call('ZSCORE', counts_name(index), element)
   return score and tonumber(score) % STEP or 0
 end
 
 -- Redis's error where somebody has put something else in its place.
-local function counts_refusal()
-  local reply = redis.pcall('ZSCORE', COUNTS, '')
+local function counts_refusal(index)
+  local reply = redis.pcall('ZSCORE', counts_name(index), '')
   return type(reply) == 'table' and reply.err and reply or nil
 end
 
 local function count_set(index, element, count, now)
-  local second = math.floor(now / 1000)
-  return redis.pcall('ZADD', COUNTS, string.format('%.0f', second * STEP + count),
-    count_name(index, element))
+  local counts, second = counts_name(index), math.floor(now / 1000)
+  others_add(counts)
+  return redis.pcall('ZADD', counts, string.format('%.0f', second * STEP + count), element)
+end
+
+local function count_forget(index, element)
+  local counts = counts_name(index)
+  redis.pcall('ZREM', counts, element)
+  others_gone(counts)
 end
 
 -- A few of those that are too old.
-local function count_tidy(now)
+local function counts_tidy(counts, now)
   local last = string.format('%.0f', (math.floor(now / 1000) - MONTH) * STEP)
-  local old = redis.call('ZRANGEBYSCORE', COUNTS, '-inf', last, 'LIMIT', 0, 100)
+  local old = redis.pcall('ZRANGEBYSCORE', counts, '-inf', last, 'LIMIT', 0, 100)
   if old[1] then
-    redis.pcall('ZREM', COUNTS, unpack(old))
+    redis.pcall('ZREM', counts, unpack(old))
+    others_gone(counts)
   end
 end

@@ -9,7 +9,7 @@ if at then
 end
 -- Whether elements that are given it go in this step. Not where there are rules: one may say what becomes
 -- of them, so they are due now, and stay until they are reaped.
-local at_once = at and at <= now and redis.call('EXISTS', prefix .. 'rules') == 0
+local at_once = at and at <= now and not ruled
 if at and at <= now and not at_once then
   at = now - 1
 end

@@ -193,10 +193,7 @@ end)
 handlers.PUBLISH, handlers.SPUBLISH = publish, publish
 
 handlers.KEEP = one_by_one(function(_, entry)
-  local reply = redis.pcall('SADD', prefix .. 'keeping', data)
-  if type(reply) == 'table' then
-    return reply
-  end
+  others_add(kept_name(index))
   return redis.pcall('RPUSH', kept_name(index), entry.element, entry.value, entry.due)
 end)
 
@@ -272,7 +269,7 @@ local function count_one(entry)
 end
 
 local function forget(entry)
-  redis.pcall('ZREM', COUNTS, count_name(index, entry.element))
+  count_forget(index, entry.element)
 end
 
 -- Of one page: how many were handed on, how many of those too often, and what Redis refuses.
@@ -296,7 +293,7 @@ end
 function fire(type_, due, number)
   rule, kind = says(number), type_
   local gone, fired, buried, at = {}, 0, 0, 1
-  local trouble = forbidden() or rule.most > 0 and counts_refusal()
+  local trouble = forbidden() or rule.most > 0 and counts_refusal(index)
   -- Of a list all at once, for each page takes a walk along it.
   local size = kind == 'list' and #due or PAGE
   while at <= #due and not trouble and fires_left > 0 do
@@ -309,7 +306,7 @@ function fire(type_, due, number)
     end
   end
   if rule.most > 0 and not trouble then
-    count_tidy(now)
+    counts_tidy(counts_name(index), now)
   end
   return gone, trouble, fired, buried
 end

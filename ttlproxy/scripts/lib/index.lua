@@ -117,19 +117,18 @@ local function index_remove_first(index, elements, count)
   end)
 end
 
--- What lib/counts.lua calls an element.
-local function count_name(index, element)
-  return #index .. ':' .. index .. element
+-- How often elements were handed on (lib/counts.lua), in the slot of the index.
+local function counts_name(index)
+  return prefix .. 'counts:' .. string.sub(index, #prefix + 1)
 end
 
 -- The same where that is the end of them, or of their deadlines: they begin anew.
 local function index_clear(index, ...)
   if counting then
-    local names = {}
-    for i, element in ipairs({ ... }) do
-      names[i] = count_name(index, element)
+    local counts = counts_name(index)
+    if tonumber(try('ZREM', counts, ...)) ~= 0 and redis.call('EXISTS', counts) == 0 then
+      redis.pcall('SREM', prefix .. 'others', counts)
     end
-    try('ZREM', prefix .. 'counts', unpack(names))
   end
   return index_remove(index, ...)
 end
@@ -150,9 +149,10 @@ local function kept_name(index)
   return prefix .. 'kept:' .. string.sub(index, #prefix + 1)
 end
 
--- The name of a key that never exists, in the slot of the index.
+-- The name of a key that never exists, in the slot of the index. Clients who may not touch the key may not
+-- put anything there either.
 local function index_nowhere(index, prefix)
-  return prefix .. '!' .. string.sub(index, #prefix + 1)
+  return prefix .. 'none:' .. string.sub(index, #prefix + 1)
 end
 
 -- The database that this connection is in. A session that has sent SELECT cannot know whether it
@@ -163,7 +163,7 @@ local function actual_db(db, prefix)
   end
   local believed = string.sub(db, 2)
   local function here(number)
-    local reply = redis.pcall('MOVE', prefix .. 'nowhere', number)
+    local reply = redis.pcall('MOVE', prefix .. '!nowhere', number)
     return type(reply) == 'table' and string.find(reply.err, 'objects are the same', 1, true), reply
   end
   if here(believed) then

@@ -1,9 +1,12 @@
 -- Commands that are deferred for a key (later_set.lua), carried out one by one in the order of their
--- due times: each leaves its hash in the same step. One that Redis refuses stays, and others go on.
-local LATER = prefix .. 'later:'
+-- due times: each leaves its hash in the same step. One that Redis refuses stays, and others go on; so
+-- does what no proxy has signed, which is not carried out, and is not looked at again for an hour.
+-- include deferred
+-- include signed
 -- Of one call: how many are looked at, and how large they may be together; each word costs 300 ns, as
 -- much as a few hundred bytes.
 local MOST_SEEN, MOST_BYTES, WORD = 1000, 1048576, 256
+local SET_ASIDE_MS = 3600000
 
 -- A pushed value that is not in the list must not meet the deadline that an equal one has left there;
 -- one that is there shares its deadline, and waits where that is past.
@@ -48,28 +51,39 @@ local function run(command, target_index)
   return type(reply) == 'table' and reply.err and reply or nil
 end
 
--- Gives the ids of those that were carried out, or are gone, and what Redis refused first.
+-- What a proxy has signed for this very key; nil for all else.
+local function signed_command(packed)
+  local words, signature = deferred_words(packed, data)
+  return words and signature == signature_of('defer', words) and words or nil
+end
+
+-- Gives the ids of those that were carried out, or are gone; those that nobody has signed; and what Redis
+-- refused first.
 local function carry_out(ids, most)
   local target_index = prefix .. string.sub(data, #LATER + 1)
-  local done, size, trouble = {}, 0, nil
+  local done, unsigned, size, trouble = {}, {}, 0, nil
   for _, id in ipairs(ids) do
     if #done >= most or size > MOST_BYTES then
       break
     end
     local packed = redis.call('HGET', data, id)
-    local command = packed and cmsgpack.unpack(packed)
+    local command = packed and signed_command(packed)
     local refused = command and run(command, target_index)
     trouble = trouble or refused
-    if not refused then
+    if packed and not command then
+      unsigned[#unsigned + 1] = id
+    elseif not refused then
       done[#done + 1] = id
     end
     size = size + #(packed or '') + WORD * #(command or '')
   end
-  return done, trouble
+  return done, unsigned, trouble
 end
 
-local function is_later(key)
-  return string.sub(key, 1, #LATER) == LATER
+local function set_aside(ids)
+  for _, id in ipairs(ids) do
+    try('ZADD', index, ms(now + SET_ASIDE_MS), id)
+  end
 end
 
 local function reap_later()
@@ -82,19 +96,18 @@ local function reap_later()
     return
   end
   local late = due[1] and now - index_first(index) or 0
-  local done, trouble = carry_out(due, math.min(limit, fires_left))
-  fires_left = fires_left - #done
-  worked = worked + 15 + 7 * #done
+  local done, unsigned, trouble = carry_out(due, math.min(limit, fires_left))
+  fires_left = fires_left - #done - #unsigned
+  worked = worked + 15 + 7 * (#done + #unsigned)
   batches(1, #done, function(from, to)
     try('HDEL', data, unpack(done, from, to))
     index_clear(index, unpack(done, from, to))
   end)
-  if redis.call('EXISTS', data) == 0 then
-    try('SREM', prefix .. 'deferring', data)
-  end
+  set_aside(unsigned)
+  others_gone(data)
   if failure then
     return
   end
   local first = reschedule()
-  return trouble or { #done, first or -1, 0, 'deferred', late, 0, 0 }
+  return trouble or { #done, first or -1, 0, 'deferred', late, 0, 0, #unsigned }
 end

@@ -8,7 +8,8 @@ end
 
 -- On a key of another type it does nothing, if it may be called at all.
 local function refused(command)
-  local probe = prefix .. 'probe'
+  local probe = prefix .. '!probe'
+  try('DEL', probe)
   try('HSET', probe, '', '')
   local reply = failure or redis.pcall(command, probe, unpack(WORDS[command]))
   try('DEL', probe)

@@ -1,6 +1,8 @@
 -- Internal keys are for nobody to see.
+local STATE = 'ttlproxy-state:' .. prefix
+
 local function is_internal(name)
-  return string.sub(name, 1, #prefix) == prefix
+  return string.sub(name, 1, #prefix) == prefix or name == STATE
 end
 
 -- Those of the names that are not internal, in their order.

@@ -1,0 +1,27 @@
+-- What stands in a hash of deferred commands: whoever may write there may have made anything of it.
+-- include later_names
+local VERBS = {
+  LPUSH = true, RPUSH = true, XADD = true,
+  PUBLISH = true, SPUBLISH = true, DEL = true, UNLINK = true,
+}
+
+-- The words, and their signature; nothing where that is no command of DEFER's for the key of the hash.
+local function deferred_words(packed, later)
+  local readable, signature, command = pcall(cmsgpack.unpack, packed)
+  if readable and type(signature) == 'table' then
+    signature, command = '', signature -- as the layout before had it
+  end
+  if not readable or type(command) ~= 'table' then
+    return
+  end
+  local words = {}
+  for i, word in ipairs(command) do
+    if type(word) ~= 'string' then
+      return
+    end
+    words[i] = word
+  end
+  if VERBS[words[1]] and words[2] == later_target(later) then
+    return words, signature
+  end
+end
