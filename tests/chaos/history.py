@@ -1,0 +1,233 @@
+"""What clients asked for and were shown, and whether that can have been. Knows no I/O.
+
+Instants are ms of the machine's clock, of which nothing here asks; deadlines are ms of the
+server's, which jumps. Each element has one writer, who begins nothing before the last request is
+answered, and gives an element up whose last request was not. So at any time there is one request
+that counts for it, and at most one more that may.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+# Reads that a fault's history shows: those around the one that was wrong.
+_NEAR_MS = 2000
+
+Window = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class State:
+    """What a request leaves: a value, or None for no element; and its deadline, as far as known.
+
+    The deadline lies between `least_ms` and `most_ms`: it may have been given as a time to live.
+    """
+
+    value: str | None
+    least_ms: float = math.inf
+    most_ms: float = math.inf
+
+
+GONE = State(None)
+
+
+@dataclass(frozen=True)
+class Write:
+    """A request about one element, or several in a row that were sent together.
+
+    ended_ms: when its reply had come; infinite if none did, and it may or may not be carried out
+    states: what each of the requests leaves; the last one stays
+    """
+
+    begun_ms: float
+    ended_ms: float
+    states: tuple[State, ...]
+    words: str
+
+    @property
+    def in_doubt(self) -> bool:
+        return math.isinf(self.ended_ms)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A look at a whole key: the elements that were shown, and their values."""
+
+    begun_ms: float
+    ended_ms: float
+    shown: Mapping[str, str]
+    by: str
+
+
+class ServersClock:
+    """What the server's clock showed, and when."""
+
+    def __init__(self) -> None:
+        # from, until, how far it was ahead of the machine's
+        self._spans: list[tuple[float, float, float]] = [(-math.inf, math.inf, 0.0)]
+
+    def jumped(self, begun_ms: float, ended_ms: float, ahead_ms: float) -> None:
+        """At some time in between it jumped, and has been so far ahead since."""
+        begin, _, before_ms = self._spans[-1]
+        self._spans[-1] = (begin, ended_ms, before_ms)
+        self._spans.append((begun_ms, math.inf, ahead_ms))
+
+    def forget_before(self, ms: float) -> None:
+        """Nobody will ask for what was before."""
+        self._spans = [span for span in self._spans if span[1] >= ms]
+
+    def least(self, begun_ms: float, ended_ms: float) -> float:
+        """The least it can have shown in between."""
+        return min(
+            max(begin, begun_ms) + ahead
+            for begin, end, ahead in self._spans
+            if begin <= ended_ms and end >= begun_ms
+        )
+
+    def most(self, begun_ms: float, ended_ms: float) -> float:
+        """The most it can have shown in between."""
+        return max(
+            min(end, ended_ms) + ahead
+            for begin, end, ahead in self._spans
+            if begin <= ended_ms and end >= begun_ms
+        )
+
+    def first_past(self, deadline_ms: float, since_ms: float) -> float:
+        """The first moment from `since_ms` on when it can have been past the deadline."""
+        return min(
+            (
+                at_ms
+                for begin, end, ahead in self._spans
+                if end >= since_ms
+                and (at_ms := max(begin, since_ms, deadline_ms - ahead)) <= end
+                and at_ms < math.inf
+            ),
+            default=math.inf,
+        )
+
+
+@dataclass
+class Excuses:
+    """When a server in trouble is known to show what it otherwise does not.
+
+    late: elements past their deadline may still be shown
+    lagging: some connections may still lead to a server that is not the master any more
+    """
+
+    late: list[Window] = field(default_factory=list)
+    lagging: list[Window] = field(default_factory=list)
+
+
+def _meets(windows: list[Window], read: Read) -> bool:
+    return any(begin <= read.ended_ms and end >= read.begun_ms for begin, end in windows)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What cannot have been."""
+
+    key: str
+    element: str
+    what: str
+    history: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n    ".join([f"{self.key} {self.element}: {self.what}", *self.history])
+
+
+@dataclass
+class Key:
+    """The history of one key: the writes of each of its elements, in order, and all reads."""
+
+    name: str
+    writes: dict[str, list[Write]] = field(default_factory=dict)
+    reads: list[Read] = field(default_factory=list)
+
+    def faults(self, clock: ServersClock, excuses: Excuses) -> Iterator[Fault]:
+        """At most one for each element."""
+        left, unknown = dict(self.writes), set[str]()
+        for read in sorted(self.reads, key=lambda read: read.begun_ms):
+            if _meets(excuses.lagging, read):
+                continue
+            late = _meets(excuses.late, read)
+            for element in read.shown.keys() - self.writes.keys() - unknown:
+                unknown.add(element)
+                yield Fault(self.name, element, f"shown to {read.by}, and never written", ())
+            for element in [*left, *(read.shown.keys() & (self.writes.keys() - left.keys()))]:
+                writes = self.writes[element]
+                if writes[0].begun_ms > read.ended_ms:
+                    continue
+                counting = _counting(writes, read)
+                what = _wrong(read.shown.get(element), counting, read, clock, late=late)
+                if what is not None:
+                    yield self._fault(element, what, read, clock)
+                if what is not None or (
+                    element not in read.shown and writes[-1].ended_ms < read.begun_ms
+                ):
+                    left.pop(element, None)  # it is gone for good: nobody writes it any more
+
+    def _fault(self, element: str, what: str, read: Read, clock: ServersClock) -> Fault:
+        writes = [
+            _Line(write.begun_ms, write.ended_ms, write.words) for write in self.writes[element]
+        ]
+        reads = [
+            _Line(
+                other.begun_ms,
+                other.ended_ms,
+                f"{other.by} is shown {other.shown.get(element, 'nothing')!r}",
+            )
+            for other in self.reads
+            if abs(other.begun_ms - read.begun_ms) < _NEAR_MS
+        ]
+        lines = [
+            f"{line.begun_ms:.0f} to {line.ended_ms:.0f} "
+            f"(server {clock.least(line.begun_ms, line.begun_ms):.0f}): {line.what}"
+            for line in sorted([*writes, *reads])
+        ]
+        return Fault(self.name, element, f"{what}, at {read.begun_ms:.0f}", tuple(lines))
+
+
+class _Line(NamedTuple):
+    begun_ms: float
+    ended_ms: float
+    what: str
+
+
+def _counting(writes: Sequence[Write], read: Read) -> list[tuple[float, State]]:
+    """What a read may have met: states, each with the time since when it can have been there."""
+    met: list[tuple[float, State]] = [(-math.inf, GONE)]
+    for write in writes:
+        if write.begun_ms > read.ended_ms:
+            break
+        if write.ended_ms < read.begun_ms:
+            met = [(write.begun_ms, write.states[-1])]
+        else:
+            met += [(write.begun_ms, state) for state in write.states]
+    return met
+
+
+def _wrong(
+    value: str | None,
+    met: Sequence[tuple[float, State]],
+    read: Read,
+    clock: ServersClock,
+    *,
+    late: bool,
+) -> str | None:
+    """What is wrong with what was shown of an element; None if it can have been."""
+    if value is None:
+        for since_ms, state in met:
+            if state.value is None or clock.first_past(state.least_ms, since_ms) <= read.ended_ms:
+                return None
+        return f"not shown to {read.by}"
+    alike = [state for _, state in met if state.value == value]
+    if not alike:
+        return f"{value!r} shown to {read.by}"
+    shown_ms = math.floor(clock.least(read.begun_ms, read.ended_ms))
+    left_ms = max(state.most_ms for state in alike) - shown_ms
+    if left_ms >= 0 or late:
+        return None
+    return f"shown to {read.by} {-left_ms:.0f} ms after its deadline"

@@ -1,0 +1,154 @@
+"""Two servers, one of them the other's replica, behind an address that can move, and two proxies
+before that address. Knows how to ask each past the proxies; knows no trouble and no client."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from tests.chaos.history import Excuses, ServersClock
+from tests.chaos.switch import Switch
+from tests.clock_shim import Clock
+from tests.processes import attempts
+from tests.redis_client import Client, Word
+from tests.servers import Binary, Proxy, Server
+
+PROXIES = 2
+# What the server is told at its start. What is written before a reply is not lost with the process.
+_CONFIG = (
+    *("--appendonly", "yes", "--appendfsync", "no", "--repl-diskless-sync-delay", "0"),
+    *("--repl-ping-replica-period", "1", "--hz", "100"),
+)
+_PATIENCE_S = 60.0
+
+
+def machine_ms() -> float:
+    """The wall clock, for it is the servers' too, but for how far they are ahead of it."""
+    return time.clock_gettime(time.CLOCK_REALTIME) * 1000
+
+
+class Log:
+    """Events, one JSON object a line; nowhere without a file."""
+
+    def __init__(self, file: TextIO | None) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+
+    def __call__(self, event: str, **known: object) -> None:
+        line = json.dumps({"at_ms": round(machine_ms()), "event": event, **known})
+        with self._lock:
+            if self._file is not None:
+                self._file.write(line + "\n")
+                self._file.flush()
+
+
+class System:
+    """The processes of a run. `with` starts and ends them.
+
+    master: the server to which new connections lead; replica: the other
+    clock: what the servers' clock showed; excuses: when they could not answer as they should
+    """
+
+    def __init__(self, binary: Binary, shim: Path, log: Log, *, forked: bool) -> None:
+        """`shim`: the library of tests.clock_shim."""
+        self._stack = ExitStack()
+        self._shim_clock = Clock(shim)
+        self._stack.callback(self._shim_clock.close)
+        self.log = log
+        self.clock = ServersClock()
+        self.excuses = Excuses()
+        self.master, self.replica = (
+            Server(binary, *_CONFIG, env=self._shim_clock.env) for _ in range(2)
+        )
+        self._forked = forked
+        self.proxies: list[Proxy] = []
+
+    def __enter__(self) -> System:
+        with ExitStack() as failed:
+            failed.callback(self._stack.close)
+            for server in (self.master, self.replica):
+                self._stack.callback(server.remove)
+                self._stack.callback(self.go_on, server)
+                server.start()
+            self.switch = self._stack.enter_context(Switch(self.master.port))
+            self.follow()
+            for _ in range(PROXIES):
+                url = f"redis://127.0.0.1:{self.switch.port}"
+                proxy = Proxy(url, "--drain-max", "1", forked=self._forked)
+                self._stack.callback(proxy.remove)
+                self._stack.callback(self.go_on, proxy)
+                proxy.start()
+                self.proxies.append(proxy)
+            failed.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    # The servers, past the proxies.
+
+    def ask(self, server: Server, *words: Word) -> Any:
+        """The reply; an error as an exception's instance. Raises what redis-py does."""
+        with closing(Client(server.port)) as client:
+            return client.ask(*words)
+
+    def info(self, server: Server, section: str) -> dict[str, str]:
+        text = self.ask(server, "INFO", section).decode()
+        return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+    def follow(self) -> None:
+        """The replica follows the master, as it may not do after a start."""
+        self.ask(self.replica, "REPLICAOF", "127.0.0.1", self.master.port)
+
+    def is_in_step(self) -> bool:
+        """Whether the replica has all that the master has, and both of them in their files."""
+        for server in (self.master, self.replica):
+            found = self.info(server, "persistence")
+            rewrites = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "loading")
+            if any(found.get(name) != "0" for name in rewrites):
+                return False
+        offset = int(self.info(self.master, "replication")["master_repl_offset"])
+        found = self.info(self.replica, "replication")
+        is_up = found.get("master_link_status") == "up"
+        follows = found.get("master_port") == str(self.master.port)
+        return is_up and follows and int(found["master_repl_offset"]) >= offset
+
+    def until_in_step(self, patience_s: float = _PATIENCE_S) -> bool:
+        """Whether it came to that in this time."""
+        try:
+            for _ in attempts(patience_s, "the replica in step"):
+                if self.is_in_step():
+                    return True
+        except TimeoutError:
+            pass
+        return False
+
+    # The clock.
+
+    @property
+    def now_ms(self) -> float:
+        """What the servers' clock shows."""
+        return machine_ms() + self._shim_clock.ahead_ms
+
+    def jump(self, by_ms: int) -> None:
+        begun_ms = machine_ms()
+        self._shim_clock.jump(by_ms)
+        self.clock.jumped(begun_ms, machine_ms(), self._shim_clock.ahead_ms)
+
+    # Processes.
+
+    def go_on(self, process: Server | Proxy) -> None:
+        """One that was stopped goes on."""
+        if process.running:
+            process.child.send_signal(signal.SIGCONT)

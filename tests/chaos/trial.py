@@ -1,0 +1,169 @@
+"""Rounds of trouble, and a look at everything after each: what must hold whatever has happened."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from random import Random
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from tests.chaos.history import Excuses, Key, Read
+from tests.chaos.run import Account
+from tests.chaos.system import System, machine_ms
+from tests.chaos.troubles import SEEN_MS, Troubles
+from tests.chaos.writers import Round
+from tests.doctor import examine
+from tests.processes import attempts
+from tests.redis_client import Client, Word
+from ttlproxy.keys import Keys
+
+ROUND_S = 20.0
+# The bound: after the last trouble all that is due is gone, and delivered, within this time.
+LATE_S = 20.0
+_JOIN_S = 90.0
+_PATIENCE_S = 30.0
+# What the doctor says of how these servers are set up, and of their clock.
+_SETUP = {"clock", "persistence", "replicas"}
+# What no log of a proxy may have.
+_UNEXPECTED = ("Traceback", "never retrieved")
+
+
+def trial(
+    system: System,
+    seconds: float,
+    seed: int,
+    round_s: float = ROUND_S,
+    only: Sequence[str] = (),
+) -> Account:
+    """Rounds until the time is over; `system` runs. `only`: some of the troubles, by name."""
+    counts: Counter[str] = Counter()
+    faults: list[str] = []
+    until_s = time.monotonic() + seconds
+    while not counts["rounds"] or time.monotonic() < until_s:
+        length_s = max(1.0, min(round_s, until_s - time.monotonic()))
+        chance = Random(f"{seed}:{counts['rounds']}")
+        troubles = Troubles(system, chance, only)
+        round_ = Round(system, counts["rounds"], seed)
+        found = _round(system, round_, troubles, length_s)
+        counts.update(round_.counts)
+        counts["troubles"] += troubles.made
+        for fault in found:
+            system.log("fault", text=fault)
+        faults += found
+        counts["rounds"] += 1
+        system.log("round over", counts=counts, faults=len(faults))
+    faults += _at_the_end(system)
+    return Account(counts, faults)
+
+
+def _round(system: System, round_: Round, troubles: Troubles, seconds: float) -> list[str]:
+    """What was wrong in it."""
+    system.clock.forget_before(machine_ms())
+    system.excuses = Excuses()
+    rule = f"{round_.name}:ruled:*"
+    _through(system, "ONEXPIRE", rule, "XADD", round_.fired)
+    _disturb(round_, troubles, seconds)
+    _let_pass(system, round_.last_due_ms)
+    faults = list(_faults(round_))
+    _through(system, "ONEXPIRE", rule, "DEL")
+    names = [key.name for key in round_.keys.values()]
+    _through(system, "DEL", *names, *round_.ruled_keys, round_.stream, round_.fired)
+    return faults
+
+
+def _disturb(round_: Round, troubles: Troubles, seconds: float) -> None:
+    """Clients and troubles for so long."""
+    clients = round_.clients()
+    over = threading.Timer(seconds, round_.stop.set)
+    for thread in (*clients, over):
+        thread.start()
+    try:
+        troubles.run(round_.stop)
+    finally:
+        over.cancel()
+        round_.stop.set()
+        for client in clients:
+            client.join(_JOIN_S)
+    if round_.failures or any(client.is_alive() for client in clients):
+        raise RuntimeError(f"a client has failed, or hangs: {round_.failures}")
+
+
+def _let_pass(system: System, due_ms: float) -> None:
+    """Makes the servers' clock later than this, at once."""
+    begun_ms = machine_ms()
+    system.jump(max(0, round(due_ms - system.now_ms)) + 10)
+    system.excuses.late.append((begun_ms, machine_ms() + SEEN_MS))
+
+
+def _faults(round_: Round) -> Iterator[str]:
+    """What was wrong, and what is left that should not be."""
+    system, left = round_.system, list[str]()
+    try:
+        for _ in attempts(LATE_S, "all that is due gone and delivered"):
+            left = list(_left(round_))
+            if not left:
+                break
+    except TimeoutError:
+        yield from (f"{LATE_S:.0f} s after all trouble: {fault}" for fault in left)
+    for (kind, _), key in round_.keys.items():
+        begun_ms = machine_ms()
+        shown = kind.shown(_through(system, *kind.look(key.name)))
+        key.reads.append(Read(begun_ms, machine_ms(), shown, "who looks last"))
+        yield from map(str, key.faults(system.clock, system.excuses))
+
+
+def _left(round_: Round) -> Iterator[str]:
+    """What is in Redis itself and should not be, or should and is not."""
+    system = round_.system
+    for (kind, _), key in round_.keys.items():
+        begun_ms = machine_ms()
+        shown = kind.shown(system.ask(system.master, *kind.look(key.name)))
+        look = Read(begun_ms, machine_ms(), shown, "Redis")
+        found = Key(key.name, key.writes, [look]).faults(system.clock, Excuses())
+        yield from map(str, found)
+    # In an id is the time that Redis had when the script began, up to 1 ms before TIME's in it.
+    deferred = [
+        (words[1].decode(), int(entry.split(b"-")[0]) + 1)
+        for entry, words in system.ask(system.master, "XRANGE", round_.stream, "-", "+")
+    ]
+    yield from (f"deferred {fault}" for fault in round_.deferred.faults(deferred))
+    entries = [
+        dict(zip(words[::2], words[1::2], strict=True))
+        for _, words in system.ask(system.master, "XRANGE", round_.fired, "-", "+")
+    ]
+    fired = [(entry[b"element"].decode(), int(entry[b"fired"])) for entry in entries]
+    yield from (f"ruled {fault}" for fault in round_.ruled.faults(fired))
+
+
+def _at_the_end(system: System) -> Iterator[str]:
+    """All rounds have removed what they left: nothing may be there, and nothing amiss."""
+    if keys := _through(system, "DBSIZE"):
+        yield f"{keys} keys are left"
+    if entries := system.ask(system.master, "ZCARD", Keys().schedule):
+        yield f"{entries} entries are left in the schedule"
+    for finding in examine(system.master.url):
+        if finding.severity > 1 and finding.check not in _SETUP:
+            yield f"doctor: {finding.check}: {finding.what}"
+    for number, proxy in enumerate(system.proxies):
+        for line in proxy.stderr.splitlines():
+            if any(unexpected in line for unexpected in _UNEXPECTED):
+                yield f"proxy {number} logged: {line}"
+
+
+def _through(system: System, *words: Word) -> Any:
+    """A reply that is no error, through a proxy, asked for again where it must be."""
+    reply: object = None
+    for _ in attempts(_PATIENCE_S, f"a reply to {words[0]!r}, after {reply!r}"):
+        try:
+            with closing(Client(system.proxies[0].port)) as client:
+                reply = client.ask(*words)
+        except (RedisError, OSError) as trouble:
+            reply = trouble
+        if not isinstance(reply, Exception):
+            break
+    return reply

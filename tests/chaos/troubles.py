@@ -1,0 +1,215 @@
+"""What happens to servers, proxies, connections and clocks, one trouble after the other.
+
+Each is over when its function returns, but for pauses, which go on meanwhile. What cannot be
+answered as it should is excused for as long as README and the semantics say, and not longer.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Final
+
+from redis.exceptions import RedisError
+
+from tests.chaos.system import System, machine_ms
+from tests.processes import attempts
+from tests.servers import Proxy, Server
+
+# How long a proxy may take to see that the server's clock has jumped forward, or that its server is
+# the master no more: a heartbeat or two, where the machine is busy.
+SEEN_MS: Final = 3000
+# After a pause what waited is carried out, reaps among it.
+_CAUGHT_UP_MS: Final = 1000
+_STEP_PATIENCE_S: Final = 10.0
+# Longer than a failover takes; it is ended by hand.
+_FAILOVER_PAUSE_MS: Final = 60_000
+_OWN_NAMES: Final = (b"ttlproxy:link", b"ttlproxy:pushes", b"ttlproxy:reaps", b"ttlproxy:reaper")
+
+
+class Troubles:
+    """Chooses and makes troubles, until told to stop."""
+
+    def __init__(self, system: System, chance: Random, only: Sequence[str] = ()) -> None:
+        """`only`: these, of `names()`; all, where there are none."""
+        self._all = [each for each in _ALL if not only or _name(each) in only]
+        self._system = system
+        self._chance = chance
+        self.made = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """One after the other. Ends with all running, nothing paused, and the replica in step."""
+        try:
+            while not stop.wait(self._chance.uniform(0.05, 1.0)):
+                trouble = self._chance.choice(self._all)
+                self._system.log("trouble", name=_name(trouble))
+                trouble(self)
+                self.made += 1
+        finally:
+            self._calm()
+
+    def _calm(self) -> None:
+        system = self._system
+        for server in (system.master, system.replica):
+            system.ask(server, "CLIENT", "UNPAUSE")
+        if not system.until_in_step():
+            raise TimeoutError("the replica does not follow")
+
+    # Excuses.
+
+    def _late(self, begun_ms: float, until_ms: float) -> None:
+        self._system.excuses.late.append((begun_ms, until_ms))
+
+    def _stopped(self, begun_ms: float) -> None:
+        """Something stood still since then: what was to be seen soon is seen later."""
+        lost_ms = machine_ms() - begun_ms
+        for windows in (self._system.excuses.late, self._system.excuses.lagging):
+            windows[:] = [
+                (begin, end + lost_ms if end >= begun_ms else end) for begin, end in windows
+            ]
+
+    # Troubles.
+
+    def _pause(self, kind: str) -> None:
+        pause_ms = round(self._chance.choice([100, 500, 1500, 7000]) * self._chance.uniform(0.5, 1))
+        begun_ms = machine_ms()
+        self._system.ask(self._system.master, "CLIENT", "PAUSE", pause_ms, kind)
+        self._late(begun_ms, machine_ms() + pause_ms + _CAUGHT_UP_MS)
+        self._system.log("pause", kind=kind, ms=pause_ms)
+
+    def _pause_writes(self) -> None:
+        self._pause("WRITE")
+
+    def _pause_all(self) -> None:
+        self._pause("ALL")
+
+    def _stop(self, process: Server | Proxy) -> None:
+        begun_ms = machine_ms()
+        process.child.send_signal(signal.SIGSTOP)
+        try:
+            self._sleep(self._chance.choice([0.1, 0.5, 1.5, 4.0]))
+        finally:
+            self._system.go_on(process)
+            self._stopped(begun_ms)
+
+    def _stop_server(self) -> None:
+        self._stop(self._system.master)
+
+    def _stop_replica(self) -> None:
+        self._stop(self._system.replica)
+
+    def _stop_proxy(self) -> None:
+        self._stop(self._chance.choice(self._system.proxies))
+
+    def _sleep(self, seconds: float) -> None:
+        threading.Event().wait(seconds * self._chance.uniform(0.5, 1.0))
+
+    def _fail_over(self) -> None:
+        """As it is done without loss: writes wait until the replica has all. Connections stay."""
+        system = self._system
+        if not system.until_in_step(_STEP_PATIENCE_S):
+            system.log("skipped", why="the replica is not in step")
+            return
+        begun_ms = machine_ms()
+        old, new = system.master, system.replica
+        system.ask(old, "CLIENT", "PAUSE", _FAILOVER_PAUSE_MS, "WRITE")
+        if system.until_in_step(_STEP_PATIENCE_S):
+            system.ask(new, "REPLICAOF", "NO", "ONE")
+            system.switch.target = new.port
+            system.master, system.replica = new, old
+            system.follow()
+            system.excuses.lagging.append((begun_ms, machine_ms() + SEEN_MS))
+        system.ask(old, "CLIENT", "UNPAUSE")
+        self._late(begun_ms, machine_ms() + _CAUGHT_UP_MS)
+        system.log("failed over", master=system.master.port)
+
+    def _kill_server(self) -> None:
+        """What it has acknowledged is in its file, and comes back with it."""
+        if not self._system.until_in_step(_STEP_PATIENCE_S):
+            self._system.log("skipped", why="a server is not in step")
+            return
+        server = self._chance.choice([self._system.master, self._system.replica])
+        server.kill()
+        self._sleep(self._chance.choice([0.1, 2.0]))
+        server.restart()
+        for _ in attempts(30.0, "the server has read its file"):
+            with suppress(RedisError):
+                if self._system.info(server, "persistence")["loading"] == "0":
+                    break
+        self._system.follow()
+
+    def _kill_proxy(self) -> None:
+        proxy = self._chance.choice(self._system.proxies)
+        proxy.kill()
+        proxy.start()
+
+    def _kill_clients(self, *words: str) -> None:
+        self._system.ask(self._system.master, "CLIENT", "KILL", *words)
+
+    def _kill_all_clients(self) -> None:
+        self._kill_clients("SKIPME", "yes")
+
+    def _kill_normal_clients(self) -> None:
+        self._kill_clients("TYPE", "normal")
+
+    def _kill_subscribers(self) -> None:
+        self._kill_clients("TYPE", "pubsub")
+
+    def _kill_own_connections(self) -> None:
+        """Those of the proxies themselves that have one of their names."""
+        system, name = self._system, self._chance.choice(_OWN_NAMES)
+        for line in system.ask(system.master, "CLIENT", "LIST").splitlines():
+            words = dict(word.split(b"=", 1) for word in line.split() if b"=" in word)
+            if words.get(b"name") == name:
+                system.ask(system.master, "CLIENT", "KILL", "ID", words[b"id"])
+
+    def _flush_scripts(self) -> None:
+        self._system.ask(self._system.master, "SCRIPT", "FLUSH")
+
+    def _jump(self) -> None:
+        far_ms = self._chance.choice([100, 1000, 5000, 20_000, 20_000, 3_600_000])
+        by_ms = round(self._chance.choice([-1, 1]) * far_ms * self._chance.uniform(0.5, 1.0))
+        begun_ms = machine_ms()
+        self._system.jump(by_ms)
+        if by_ms > 0:
+            self._late(begun_ms, machine_ms() + SEEN_MS)
+        self._system.log("jumped", by_ms=by_ms)
+
+    def _reset_connections(self) -> None:
+        part = self._chance.choice([0.2, 1.0])
+        self._system.log("reset", connections=self._system.switch.reset(part, self._chance))
+
+
+_ALL: Final[list[Callable[[Troubles], None]]] = [
+    Troubles._pause_writes,
+    Troubles._pause_writes,
+    Troubles._pause_all,
+    Troubles._stop_server,
+    Troubles._stop_replica,
+    Troubles._stop_proxy,
+    Troubles._fail_over,
+    Troubles._fail_over,
+    Troubles._kill_server,
+    Troubles._kill_proxy,
+    Troubles._kill_all_clients,
+    Troubles._kill_normal_clients,
+    Troubles._kill_subscribers,
+    Troubles._kill_own_connections,
+    Troubles._flush_scripts,
+    Troubles._jump,
+    Troubles._jump,
+    Troubles._jump,
+    Troubles._reset_connections,
+]
+
+
+def _name(trouble: Callable[[Troubles], None]) -> str:
+    return trouble.__name__.strip("_")
+
+
+def names() -> list[str]:
+    """Of all troubles there are."""
+    return sorted(set(map(_name, _ALL)))
