@@ -2,12 +2,15 @@
 
 import re
 import threading
+from random import Random
 
 import pytest
 
 from tests.asked import clients
+from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
 from tests.content import SHARED, STATE
+from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
@@ -233,3 +236,25 @@ def test_a_full_server_refuses_in_its_own_words(
         for line in filter(None, map(str.strip, re.split(r"[|\n]", ADDING))):
             assert app.ask(*line.split()) == refusal, line
         assert app.ask("LTTLELEMENT", "l", "a") == b":100\r\n"
+
+
+@both_loops
+def test_connections_that_are_reset_end_no_proxy(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """An event loop may refuse to write to one, and by no OSError."""
+    server = start_server()
+    with Switch(server.port) as switch:
+        proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
+
+        def expires() -> bool:
+            try:
+                with Connection(proxy.port) as client:
+                    return client.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, "m") == b":1\r\n"
+            except (OSError, EOFError):
+                return False
+
+        for _ in range(10):
+            wait_until(lambda: expires() or not proxy.running, "a client is served")
+            switch.reset(1.0, Random(0))
+        assert proxy.running, proxy.stderr

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.connection import (
+    AbstractConnection,
     Connection,
     ConnectionPool,
     SSLConnection,
@@ -16,6 +17,7 @@ from redis.asyncio.connection import (
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
+from redis.exceptions import ConnectionError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.keepalive import keep_alive, options
@@ -36,7 +38,28 @@ class _Credentials(CredentialProvider):
         return self.get_credentials()
 
 
-class _TlsConnection(SSLConnection):
+class _Noticing(AbstractConnection):
+    """A connection that the other end has reset is lost, also where uvloop says it in its way."""
+
+    async def send_packed_command(
+        self, command: bytes | str | Iterable[bytes], check_health: bool = True
+    ) -> None:
+        try:
+            await super().send_packed_command(command, check_health)
+        except RuntimeError as closed:  # its transport cannot be written to any more
+            await self.disconnect(nowait=True)
+            raise ConnectionError(str(closed)) from closed
+
+
+class _TcpConnection(_Noticing, Connection):
+    """redis-py's own, but for that."""
+
+
+class _UnixConnection(_Noticing, UnixDomainSocketConnection):
+    """redis-py's own, but for that."""
+
+
+class _TlsConnection(_Noticing, SSLConnection):
     """redis-py's own asks for the host's certificate, and for no other name's."""
 
     def __init__(self, *, upstream: Upstream, **settings: Any) -> None:
@@ -69,7 +92,7 @@ def client(upstream: Upstream, name: str, timeout_s: float, keepalive_s: int = 0
 def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
     """What kind of connection it is, and where to."""
     if upstream.path:
-        return {"connection_class": UnixDomainSocketConnection, "path": upstream.path}
+        return {"connection_class": _UnixConnection, "path": upstream.path}
     way = {
         "host": upstream.host,
         "port": upstream.port,
@@ -78,7 +101,7 @@ def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
     }
     if upstream.tls:
         return {**way, "connection_class": _TlsConnection, "upstream": upstream}
-    return {**way, "connection_class": Connection}
+    return {**way, "connection_class": _TcpConnection}
 
 
 def plain_socket(upstream: Upstream, timeout_s: float, keepalive_s: int = 0) -> socket.socket:
