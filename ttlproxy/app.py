@@ -30,7 +30,7 @@ from ttlproxy.purge import purged
 from ttlproxy.reaper import Reaper
 from ttlproxy.reload import Read, Reload, Values, adopt
 from ttlproxy.server import Server
-from ttlproxy.signals import Signals
+from ttlproxy.signals import INTERRUPTED, Signals, on_interrupt
 from ttlproxy.tasks import Task, cancel, run_together, until_first
 from ttlproxy.workers import Workers
 
@@ -48,32 +48,44 @@ async def serve(settings: Settings, started: Started, read: Read) -> int:
     `started(address, upstream, embedded server)` is called once clients may come, `read` to have
     the settings anew. Raises TtlproxyError, and OSError where the address cannot be had.
     """
-    signals, reload = Signals.of_process(), Reload(settings, read)
+    reload = Reload(settings, read)
     chosen = "max_clients" in settings.model_fields_set
     room = make_room(settings.max_clients, settings.workers, chosen)
     settings = settings.model_copy(update={"max_clients": room})
-    async with AsyncExitStack() as stack:
-        upstream, embedded = await _upstream(settings, stack)
+    with Signals.of_process() as signals:
+        async with AsyncExitStack() as stack:
+            found = await _unless(signals.stop, _upstream(settings, stack))
+            if found is not None:
+                await _serve(settings, *found, signals, reload, started)
+    return signals.code
 
-        def say(address: Listen) -> None:
-            started(str(address), upstream.shown, embedded)
 
-        vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
-        shown = partial(_admin, settings, upstream, signals)
-        if settings.workers == 1:
+async def _serve(
+    settings: Settings,
+    upstream: Upstream,
+    embedded: Embedded | None,
+    signals: Signals,
+    reload: Reload,
+    started: Started,
+) -> None:
+    def say(address: Listen) -> None:
+        started(str(address), upstream.shown, embedded)
 
-            async def take(values: Values) -> None:
-                adopt(settings, values)
+    vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
+    shown = partial(_admin, settings, upstream, signals)
+    if settings.workers == 1:
 
-            vital.append(asyncio.create_task(reload.run(signals.reload, take), name="reload"))
-            await _proxy(settings, upstream, Gate(settings), vital, say, signals, shown)
-        else:
-            settings = settings.model_copy(update={"upstream": upstream})
-            workers = Workers(settings)
-            running = reload.run(signals.reload, workers.adopt)
-            vital.append(asyncio.create_task(running, name="reload"))
-            await _supervise(workers, settings, vital, say, signals, shown)
-    return 0
+        async def take(values: Values) -> None:
+            adopt(settings, values)
+
+        vital.append(asyncio.create_task(reload.run(signals.reload, take), name="reload"))
+        await _proxy(settings, upstream, Gate(settings), vital, say, signals, shown)
+    else:
+        settings = settings.model_copy(update={"upstream": upstream})
+        workers = Workers(settings)
+        running = reload.run(signals.reload, workers.adopt)
+        vital.append(asyncio.create_task(running, name="reload"))
+        await _supervise(workers, settings, vital, say, signals, shown)
 
 
 async def work(settings: Settings, taker: Taker) -> int:
@@ -81,9 +93,6 @@ async def work(settings: Settings, taker: Taker) -> int:
 
     Ends with that process. Raises TtlproxyError.
     """
-    signals = Signals.of_worker()
-    closed = asyncio.create_task(taker.closed.wait(), name="handover")
-    closed.add_done_callback(lambda _: signals.stop.set())
     settings = settings.model_copy(update={"drain_min": 0.0})  # that one has waited, or is gone
     assert settings.upstream is not None
 
@@ -92,8 +101,11 @@ async def work(settings: Settings, taker: Taker) -> int:
 
     taker.on_settings = change
     shown = partial(_reported, taker)
-    await _proxy(settings, settings.upstream, taker, [], lambda _: None, signals, shown)
-    await cancel(closed)
+    with Signals.of_worker() as signals:
+        closed = asyncio.create_task(taker.closed.wait(), name="handover")
+        closed.add_done_callback(lambda _: signals.stop.set())
+        await _proxy(settings, settings.upstream, taker, [], lambda _: None, signals, shown)
+        await cancel(closed)
     return 0
 
 
@@ -120,6 +132,8 @@ async def _proxy(
         vital = [linking, reaping, beating, watching, *others]
         try:
             await _until(run_together(link=link.tried.wait(), stop=signals.stop.wait()), vital)
+            if signals.stop.is_set():
+                return  # nobody could come yet
             address = await server.start()
             health.accepts = True
             gc.freeze()  # what is there now stays: the collector need not look at it again
@@ -187,7 +201,9 @@ async def _supervise(
         beating = asyncio.create_task(workers.crew.pulse.run(), name="pulse")
         vital = [running, beating, *others]
         try:
-            await _until(workers.listen(), vital)
+            await _until(run_together(all=workers.listen(), stop=signals.stop.wait()), vital)
+            if signals.stop.is_set():
+                return  # nobody could come yet
             say(workers.address)
             await _until(signals.stop.wait(), vital)
             workers.crew.drains = True
@@ -220,6 +236,18 @@ async def doctor(
         return upstream.shown, await examined(settings, upstream, sample, mend)
 
 
+async def until_interrupted(main: Coroutine[None, None, int]) -> int:
+    """The exit code of `main`, or INTERRUPTED where SIGINT has ended it."""
+    interrupted = asyncio.Event()
+    with on_interrupt(interrupted.set):
+        running = asyncio.create_task(main, name="main")
+        try:
+            await _until(interrupted.wait(), [running])
+        finally:
+            await cancel(running)  # again, where that is lost on the way
+    return INTERRUPTED if interrupted.is_set() else running.result()
+
+
 async def _drain(server: Server, limit_s: float, now: asyncio.Event) -> None:
     """Lets what is in flight finish, up to the limit, or until `now` is set."""
     draining = asyncio.create_task(server.drain(limit_s), name="drain")
@@ -243,6 +271,18 @@ async def _upstream(settings: Settings, stack: AsyncExitStack) -> tuple[Upstream
     embedded = Embedded(settings.data_dir)
     stack.push_async_callback(embedded.stop)
     return Upstream.parse(await embedded.start()), embedded
+
+
+async def _unless(
+    stop: asyncio.Event, main: Coroutine[None, None, tuple[Upstream, Embedded | None]]
+) -> tuple[Upstream, Embedded | None] | None:
+    """What `main` gives; None where it is to stop before that."""
+    running = asyncio.create_task(main, name="start")
+    try:
+        await _until(stop.wait(), [running])
+    finally:
+        await cancel(running)
+    return None if stop.is_set() else running.result()
 
 
 async def _until(event: Coroutine[None, None, object], others: Sequence[Task]) -> None:

@@ -23,7 +23,11 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-async def _doctor(settings: Settings, own: argparse.Namespace) -> int:
+def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
+    return app.until_interrupted(_examine(settings, own))
+
+
+async def _examine(settings: Settings, own: argparse.Namespace) -> int:
     """With --json nothing else is on standard output."""
     mend = (tell if own.json else say) if own.mend else None
     upstream, found = await app.doctor(settings, own.sample, mend)
@@ -37,7 +41,7 @@ async def _doctor(settings: Settings, own: argparse.Namespace) -> int:
 
 
 def _purge(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return app.purge(settings, own.force, say)
+    return app.until_interrupted(app.purge(settings, own.force, say))
 
 
 async def _healthcheck(settings: Settings, own: argparse.Namespace) -> int:

@@ -25,6 +25,7 @@ from ttlproxy.chores import CHORES, say
 from ttlproxy.config import Settings
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import SettingsError, TtlproxyError
+from ttlproxy.signals import INTERRUPTED
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +67,8 @@ def run(settings: Settings, main: Coroutine[None, None, int], process: str = "")
             return _failed(error)
         log.critical("%s", error)
         return _exit_code(error)
-    except KeyboardInterrupt:
-        return 1
+    except KeyboardInterrupt:  # where nobody has said what SIGINT does, as `__main__` does
+        return INTERRUPTED
     except Exception:
         log.critical("ended, by a fault of ttlproxy", exc_info=True)
         return 1

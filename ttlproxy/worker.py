@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import socket
 import sys
-
-from ttlproxy import app, cli
-from ttlproxy.config import Settings
-from ttlproxy.handover import Taker
 
 _MOST_SETTINGS = 1 << 16
 
 
 def main() -> int:
     """Serves until the handover ends; its socket is the descriptor that the first word names."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to be ended with care
+    from ttlproxy import app, cli
+    from ttlproxy.config import Settings
+    from ttlproxy.handover import Taker
+
     end = socket.socket(fileno=int(sys.argv[1]))
     settings: Settings = pickle.loads(end.recv(_MOST_SETTINGS))
     main = app.work(settings, Taker(end, settings))

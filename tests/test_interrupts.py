@@ -1,0 +1,163 @@
+"""Ctrl-C ends whatever ttlproxy is at, at any moment: with 130, and without a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.processes import free_port, wait_until
+from tests.redis_client import Client
+from tests.servers import ROOT, Server
+from ttlproxy import __main__, signals
+from ttlproxy.app import until_interrupted
+
+pytestmark = pytest.mark.any_server
+
+# Where the interpreter has not begun with ttlproxy yet, the signal itself ends it: for a shell 130.
+ENDED = (signals.INTERRUPTED, -signal.SIGINT)
+# As many at a time as make the machine busy.
+AT_ONCE = 5
+STEPS_S = (0.05, 0.2, 0.5)
+IN_MAIN = re.compile(r'__main__\.py", line \d+, in main\n')
+
+Started = subprocess.Popen[str]
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> Server:
+    """With so many keys that the doctor has to do for a while."""
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        script = """
+            for n = 1, 5000 do
+              redis.call('HSET', 'h' .. n, 'a', 1)
+              redis.call('ZADD', '__ttl:{h' .. n .. '}', 1, 'a')
+              redis.call('ZADD', '__ttl:schedule', 1, 'h' .. n)
+            end"""
+        direct.ask("EVAL", script, 0)
+    return server
+
+
+def _start(*words: str) -> Started:
+    return subprocess.Popen(
+        [sys.executable, "-m", "ttlproxy", *words],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]:
+    """How each ends, by a signal that comes a step later than the one before.
+
+    Without those that the interpreter itself has ended, with a traceback of its own, before it came
+    to `main`: nothing of ours can be earlier.
+    """
+    for each in started:
+        with suppress(ProcessLookupError):
+            each.send_signal(signal.SIGINT)
+        time.sleep(step_s)  # another moment for each: no event says that one has come
+    said = [each.communicate(timeout=60)[1] for each in started]
+    ended = zip([each.returncode for each in started], said, strict=True)
+    return [(code, text) for code, text in ended if "Traceback" not in text or IN_MAIN.search(text)]
+
+
+@pytest.mark.parametrize(
+    ("words", "done"),
+    [
+        (["doctor", "--mend"], (0, 3, 4)),
+        (["doctor", "--json"], (0, 3, 4)),
+        (["purge"], (0,)),
+        ([], ()),
+        (["--workers", "2"], ()),
+    ],
+    ids=["mends", "examines", "purges", "serves", "serves with workers"],
+)
+def test_ctrl_c_ends_it_at_any_moment(server: Server, words: list[str], done: tuple[int]) -> None:
+    flags = ["--upstream", server.url, "--listen", "127.0.0.1:0"]
+    for step_s in STEPS_S:
+        started = [_start(*words, *flags) for _ in range(AT_ONCE)]
+        for code, said in _interrupted(started, step_s):
+            assert code in (*ENDED, *done), said
+            assert "Traceback" not in said
+            assert "KeyboardInterrupt" not in said
+            if words and code in ENDED:
+                assert said == ""
+
+
+def test_ctrl_c_ends_a_proxy_that_has_no_redis_and_one_of_its_own(tmp_path: Path) -> None:
+    away = ["--upstream", f"redis://127.0.0.1:{free_port()}"]
+    for step_s in STEPS_S:
+        ours = [["--data-dir", str(tmp_path / str(number))] for number in range(2)]
+        started = [_start("--listen", "127.0.0.1:0", *where) for where in (away, *ours, away)]
+        for code, said in _interrupted(started, step_s):
+            assert code in ENDED, said
+            assert "Traceback" not in said
+    for lock in tmp_path.glob("*/redis.sock"):
+        wait_until(lambda: not lock.exists(), "the server of its own has ended")  # noqa: B023
+
+
+def test_ctrl_c_ends_a_health_check_that_nobody_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        checking = _start("healthcheck", "--admin", f"127.0.0.1:{deaf.getsockname()[1]}")
+        with deaf.accept()[0]:
+            assert _interrupted([checking], 0) == [(signals.INTERRUPTED, "")]
+
+
+@pytest.mark.parametrize("words", [["doctor", "--mend"], ["purge"]], ids=" ".join)
+def test_ctrl_c_ends_what_waits_for_redis(words: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        waiting = _start(*words, "--upstream", f"redis://127.0.0.1:{port}")
+        with silent.accept()[0] as asked:
+            asked.recv(1000)
+            assert _interrupted([waiting], 0) == [(signals.INTERRUPTED, "")]
+
+
+def test_ctrl_c_ends_a_proxy_that_serves(server: Server) -> None:
+    for workers in ("1", "2"):
+        words = ("--upstream", server.url, "--listen", "127.0.0.1:0", "--workers", workers)
+        serving = _start(*words)
+        assert serving.stdout is not None
+        assert "listens on" in serving.stdout.readline()
+        ((code, said),) = _interrupted([serving], 0)
+        assert (code, "Traceback" in said) == (signals.INTERRUPTED, False)
+
+
+async def test_an_interrupt_that_is_lost_on_the_way_comes_again() -> None:
+    """CPython 3.11's wait_for loses a cancellation that comes as it ends; redis-py writes by it."""
+
+    async def deaf_once() -> int:
+        with suppress(asyncio.CancelledError):
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+        return 0
+
+    assert await until_interrupted(deaf_once()) == signals.INTERRUPTED
+
+
+async def test_what_is_not_interrupted_ends_as_it_would() -> None:
+    async def three() -> int:
+        return 3
+
+    before = signal.getsignal(signal.SIGINT)
+    assert await until_interrupted(three()) == 3
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_both_say_the_same_of_an_interrupt() -> None:
+    """The one that is there before anything is imported, and the one that is there then."""
+    assert __main__.INTERRUPTED == signals.INTERRUPTED
