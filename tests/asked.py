@@ -48,6 +48,19 @@ def clients(port: int) -> int:
     return int(info(port, "clients")["connected_clients"])
 
 
+def connections(port: int) -> list[dict[str, str]]:
+    """What CLIENT LIST says of each connection, its own included."""
+    with Connection(port) as client:
+        lines = client.ask("CLIENT", "LIST").decode().splitlines()
+    pairs = [[word.partition("=") for word in line.split(" ")] for line in lines if "id=" in line]
+    return [{name: value for name, _, value in each} for each in pairs]
+
+
+def unnamed(port: int) -> int:
+    """Connections without a name: those of clients, the one that asks among them."""
+    return sum(not each["name"] for each in connections(port))
+
+
 def until_blocked(port: int, count: int) -> None:
     """Returns when so many clients wait in a blocking command."""
     wait_until(

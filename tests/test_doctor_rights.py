@@ -65,15 +65,12 @@ def test_the_listed_rights_are_enough(start_server: StartServer, start_proxy: St
         ("-zrangebyscore", "error", "+zrangebyscore"),
         ("-hdel", "error", "+hdel"),
         ("-evalsha", "error", "+evalsha"),
-        ("-publish", "warning", "+publish"),
         ("-command", "warning", "+command"),
-        ("-subscribe", "info", "+subscribe"),
         ("-client +client|setname", "error", "+client|tracking"),
         ("-config", "info", "+config|get"),
         ("-acl", "info", "+acl|list"),
         ("resetkeys ~app:* ~__ttl:*", "warning", "~*"),
         ("resetkeys ~app:*", "error", "~__ttl:*"),
-        ("resetchannels", "warning", "&__ttl:*"),
     ],
 )
 def test_a_right_that_is_missing_is_named_with_the_line_that_gives_it(

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.asked import calls, clients, info, until_blocked
+from tests.asked import calls, connections, info, until_blocked
 from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, in_multi, said_in
@@ -213,11 +213,16 @@ def test_who_goes_away_takes_nothing(
     with Connection(proxy.port) as app:
         client.ask("PING")
         app.ask("PING")
-        before = clients(server.port)
+        number = app.ask("CLIENT", "ID").decode().strip(":\r\n")
         app.send(command(*FOR_EVER))
         until_blocked(server.port, 1)
         leave(app)
-        wait_until(lambda: clients(server.port) == before - 1, "neither it nor its waiter is there")
+
+        def are_gone() -> bool:
+            left = connections(server.port)
+            return not any(each["id"] == number or "waiter" in each["name"] for each in left)
+
+        wait_until(are_gone, "neither it nor its waiter is there")
     client.ask("RPUSH", "src", "a")
     assert client.ask("LRANGE", "src", 0, -1) == [b"a"]
 

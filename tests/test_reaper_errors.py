@@ -19,8 +19,7 @@ from ttlproxy import reaper as reapers
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.keys import Keys
-from ttlproxy.link import Link
-from ttlproxy.link import link as links
+from ttlproxy.link import Link, beats
 from ttlproxy.metrics import Metrics
 from ttlproxy.reaper import Reaper
 from ttlproxy.tasks import cancel
@@ -50,7 +49,7 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "_BEAT_S", NEVER_S)
+    monkeypatch.setattr(beats, "EVERY_S", NEVER_S)
     monkeypatch.setattr(reapers, "_LONGEST_SLEEP_MS", NEVER_S)
 
 

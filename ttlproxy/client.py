@@ -16,7 +16,7 @@ from ttlproxy.backend import HIGH, LOW, Backend, half_close
 from ttlproxy.config import Settings
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.journal import Journal
-from ttlproxy.link import Link
+from ttlproxy.link import Backoff, Link
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
 from ttlproxy.session import Session
@@ -28,6 +28,8 @@ from ttlproxy.watch import Watch
 _GRACE_S = 1.0
 # How long a client that has been told the end may take to close its side.
 _LINGER_S = 5.0
+# Between two attempts to connect to Redis.
+_AGAIN = Backoff(cap=0.2, base=0.01)
 
 
 class Host(Protocol):
@@ -115,6 +117,8 @@ class Client(asyncio.Protocol):
             self._task.cancel()
             self._backend.cut()  # as Redis would find it
             return True
+        if self._backend is None and not self._early:
+            return False  # nothing is owed, and nobody need connect
         if self._busy or self._session is None or self._backend is None:
             return True  # it is dealt with after what came in before
         if self._session.streams:  # a QUIT would be taken for the rest of the value
@@ -186,6 +190,8 @@ class Client(asyncio.Protocol):
         if self._waiting is not None:
             self._waiting.end()
         if session is None or backend is None:
+            if not self._link.serving and not self.ended:
+                self._refuse(ConnectionError("the proxy is about to end"))
             return
         if not (self._busy or self._finished) and not session.unfinished:
             self._ends_because("drained")
@@ -202,6 +208,18 @@ class Client(asyncio.Protocol):
         if self._finished:
             return "blocked" if session.behind_blocking else "owed replies"
         return session.unfinished or "held"
+
+    def leave(self) -> None:
+        """Its server is not to be served any more: what that has sent goes on, then it ends."""
+        if self._backend is None or self.ended:
+            return  # it connects just now, which is seen there
+        self._ends_because("moved")
+        self._finished = True
+        if self._task is not None:
+            self._task.cancel()  # what is held must not go on, nor to another server
+        self._backend.cut()
+        # A server that cannot be reached does not close.
+        asyncio.get_running_loop().call_later(_GRACE_S, self.end)
 
     # From the watch.
 
@@ -234,17 +252,16 @@ class Client(asyncio.Protocol):
 
     async def _connect(self) -> None:
         link = self._link
+        term = link.term
         try:
-            if not link.ready.is_set():
-                raise ConnectionError("the link is not ready")
-            self._backend = await self._server.connect(self)
+            self._backend = await self._found()
         except OSError as trouble:
-            self.journal.refused(trouble)
-            self._server.metrics.refused += 1
-            self._ends_because("refused")
             self._task = None
-            self.write(REFUSED)
-            self.end()
+            self._refuse(trouble)
+            return
+        if term != link.term:
+            self._task = None
+            self.leave()  # it may be with a server that is not to be served any more
             return
         self._to_redis = self._noting(self._backend.write, awaits=True)
         self._session = Session(
@@ -258,6 +275,33 @@ class Client(asyncio.Protocol):
         )
         self._passes = self._session.passes
         self._go_on()
+
+    async def _found(self) -> Backend:
+        """A connection to Redis, once the link serves: waited for as a request is. Raises OSError.
+
+        Redis may have gone just now, which the link has not noticed: then that is tried again, too.
+        """
+        loop, link = asyncio.get_running_loop(), self._link
+        until_s, failures = loop.time() + self._server.settings.hold_max, 0
+        while True:
+            try:
+                async with asyncio.timeout_at(until_s):
+                    await asyncio.sleep(_AGAIN.compute(failures) if failures else 0)
+                    await link.ready.wait()
+            except TimeoutError:
+                raise ConnectionError(f"Redis is away: {link.trouble}") from None
+            try:
+                return await self._server.connect(self)
+            except ConnectionError:
+                failures += 1
+
+    def _refuse(self, trouble: OSError) -> None:
+        """There is no connection to Redis, and none is waited for any longer."""
+        self.journal.refused(trouble)
+        self._server.metrics.refused += 1
+        self._ends_because("refused")
+        self.write(REFUSED)
+        self.end()
 
     def _attend(self, data: bytes) -> None:
         """A chunk that does not just pass."""
@@ -403,7 +447,8 @@ class Client(asyncio.Protocol):
         if self._transport.is_closing():
             return
         # The end of a client that waits is to be seen at once.
-        listens = self._waiting is not None and len(self._early) < HIGH
+        waits = self._waiting is not None or (self._backend is None and self._task is not None)
+        listens = waits and len(self._early) < HIGH
         if (self._busy and not listens) or self._full:
             self._transport.pause_reading()
         else:

@@ -7,6 +7,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── EmbeddedError      exit 1: the embedded server does not start, or its directory is taken
 ├── WorkerError        exit 1: a worker ends before it serves
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
+│   └── ServerChanged  and close all clients: its role is another one, or it is another server
 ├── ReapRefused        close the client: what has to go before its request does not
 ├── Unanswered         say so on the page: Redis is away, or refuses what a page asks
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
@@ -63,6 +64,10 @@ class WorkerError(TtlproxyError):
 
 class UpstreamError(TtlproxyError):
     """Redis is away, or refuses what the proxy cannot do without; the link tries again."""
+
+
+class ServerChanged(UpstreamError):  # noqa: N818 - the name says it
+    """The link's server is no master any more, or another one has its address."""
 
 
 class Unanswered(TtlproxyError):  # noqa: N818 - the name says it

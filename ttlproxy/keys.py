@@ -55,8 +55,8 @@ class Keys:
     __slots__ = (
         "_tags",
         "announcement_prefix",
-        "channel",
         "fixed",
+        "hello",
         "lease",
         "old_counts",
         "old_deferring",
@@ -87,7 +87,8 @@ class Keys:
         self.old_deferring = prefix + b"deferring"
         self.old_serial = prefix + b"serial"
         self.announcement_prefix = prefix + b"!"
-        self.channel = prefix + b"!proxies"
+        # What a proxy that begins to serve sets and deletes, so that all the others hear of it.
+        self.hello = self.announcement_prefix + b"hello"
         self._tags = _tags()
 
     def index(self, key: bytes) -> bytes:

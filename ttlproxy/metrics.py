@@ -21,6 +21,7 @@ GONE = (
     "held",
     "drained",
     "cut_off",
+    "moved",
     "error",
     "idle",
     "stalled",
@@ -63,7 +64,8 @@ class Metrics:
     refuses to let be reaped, now, by reason; refusals: requests of the proxy's own to which Redis
     has answered an error; unsigned: what no proxy has signed, so that it is not done, by kind;
     gone: clients, by who ended it: client, redis, or we: refused, held (for
-    longer than hold_max), drained, cut_off (as the drain took too long), error, idle, stalled (it
+    longer than hold_max), drained, cut_off (as the drain took too long), moved (to
+    another server, or its role changed), error, idle, stalled (it
     took nothing for too long), buffers (all clients together took too much memory).
     """
 

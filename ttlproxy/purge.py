@@ -12,7 +12,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import PurgeError
 from ttlproxy.keys import Keys
-from ttlproxy.link import client, run, valid
+from ttlproxy.link import attached, client, run, valid
 
 _PAGE = 1000
 
@@ -30,10 +30,10 @@ async def purged(
     redis = client(upstream, "ttlproxy:purge", settings.connect_timeout)
     try:
         await redis.initialize()
-        attached = await _attached(redis, keys)
-        if attached and not force:
+        proxies = await attached(redis, keys.prefix)
+        if proxies and not force:
             raise PurgeError(
-                f"{attached} of its proxies are before {upstream.shown}: stop them first, or say"
+                f"{proxies} of its proxies are before {upstream.shown}: stop them first, or say"
                 " --force, which takes all deadlines from under them"
             )
         for db in await _databases(redis):
@@ -48,13 +48,6 @@ async def purged(
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
     finally:
         await redis.aclose()
-
-
-async def _attached(redis: Redis, keys: Keys) -> int:
-    """How many proxies have subscribed to the channel on which they greet each other."""
-    (reply,) = await run(redis, [(0, (b"PUBSUB", b"NUMSUB", keys.channel))])
-    count: int = valid(reply)[1]
-    return count
 
 
 async def _databases(redis: Redis) -> list[int]:

@@ -13,10 +13,12 @@ from collections.abc import Iterable
 from uuid import uuid4
 
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
+from ttlproxy.errors import UpstreamError
 from ttlproxy.link import (
     DUE,
     TOGETHER,
@@ -146,6 +148,7 @@ class Reaper:
         self._together = TOGETHER  # keys of one call
         self._wake = asyncio.Event()
         self._turn = asyncio.Lock()  # one request at a time on the connection
+        self._rounds = 0
         self._next_ms = _NEVER  # of the server's clock
         self._sweeps: dict[Place, int] = {}  # when each is to be done
         self._parked = Parked()
@@ -160,22 +163,28 @@ class Reaper:
         failures = 0
         while True:
             await self._link.ready.wait()
-            redis = self._client()
+            redis, rounds = self._client(patient=True), self._rounds
             try:
-                await redis.initialize()
-                await self._make_unevictable(redis)
-                while True:
-                    await self._round(redis)
-                    failures = 0
+                await self._link.while_it_lives(self._rounds_on(redis))
+            except UpstreamError:
+                self._lease_until_ms = 0  # it may be another server's
             except RedisError as trouble:
-                failures += 1
+                failures = 1 if self._rounds > rounds else failures + 1
                 if isinstance(trouble, ResponseError):
                     self._link.refusals.note("the reaper's requests", trouble)
-                level = logging.INFO if failures == 1 else logging.DEBUG
-                log.log(level, "the reaper waits: %s", trouble)
-                await asyncio.sleep(_BACKOFF.compute(failures))
+                log.debug("the reaper waits: %s", trouble)
+                if failures > 1 or not isinstance(trouble, RedisConnectionError):
+                    await asyncio.sleep(_BACKOFF.compute(failures))
             finally:
                 await redis.aclose()
+
+    async def _rounds_on(self, redis: Redis) -> None:
+        """Reaps over this connection, until it is lost or Redis refuses something."""
+        await self._make_unevictable(redis)
+        self._at_the_latest(self._link.clock.now_ms())  # no announcement tells what is due already
+        while True:
+            await self._round(redis)
+            self._rounds += 1
 
     def sweep(self, places: Iterable[Place]) -> None:
         """A request that was forwarded may leave index entries whose element is gone."""
@@ -187,7 +196,7 @@ class Reaper:
     async def drop_lease(self) -> None:
         """Lets another proxy reap at once; for the end, when `run` has been cancelled."""
         if self._lease_until_ms > self._link.clock.reading() and self._link.ready.is_set():
-            redis = self._client()
+            redis = self._client(patient=False)
             try:
                 await self._call(redis, "lease_drop", self._holder)
             except RedisError as trouble:
@@ -195,9 +204,10 @@ class Reaper:
             finally:
                 await redis.aclose()
 
-    def _client(self) -> Redis:
-        settings, name = self._settings, "ttlproxy:reaper"
-        return client(self._link.upstream, name, settings.connect_timeout, settings.tcp_keepalive)
+    def _client(self, *, patient: bool) -> Redis:
+        timeout_s, keepalive_s = self._settings.connect_timeout, self._settings.tcp_keepalive
+        upstream = self._link.upstream
+        return client(upstream, "ttlproxy:reaper", timeout_s, keepalive_s, patient=patient)
 
     def _announced(self, db: int, deadline_ms: int) -> None:
         self._at_the_latest(deadline_ms)

@@ -45,6 +45,7 @@ class Server:
         self.draining = False
         self._door = door
         self._gone = asyncio.Event()
+        link.on_change = self.leave
         self._entrance = Entrance(settings, metrics, self._client, door.ended)
 
     async def start(self) -> Listen:
@@ -65,6 +66,11 @@ class Server:
         """What the clients that are there are at, in words for the log."""
         return Counter(client.unfinished for client in self.clients)
 
+    def leave(self) -> None:
+        """The clients' server is not to be served any more: they are to connect anew."""
+        for client in list(self.clients):
+            client.leave()
+
     async def close(self) -> None:
         """Ends what is left, at once."""
         self._door.stop()
@@ -80,6 +86,7 @@ class Server:
     async def connect(self, client: Client) -> Backend:
         """A connection to Redis for a client. Raises OSError, also for TLS and time-outs."""
         loop, upstream = asyncio.get_running_loop(), self.link.upstream
+        self.link.client_connects()
         backend = Backend(client, self.turn, self.metrics.to_redis, self.settings.tcp_keepalive)
         async with asyncio.timeout(self.settings.connect_timeout):
             if upstream.path:

@@ -11,7 +11,9 @@ log = logging.getLogger(__name__)
 
 Task = asyncio.Task[Any]
 
-_AGAIN_S = 1.0
+# Between two attempts to cancel a task: the first pause, and the longest.
+_AGAIN_S = 0.01
+_LONGEST_S = 1.0
 
 
 async def until_first(*tasks: Task) -> None:
@@ -52,13 +54,14 @@ async def cancel(*tasks: Task) -> None:
     One that goes on is told again: CPython 3.11's `wait_for`, by which redis-py writes, loses a
     cancellation that comes in the moment when the write is done.
     """
-    left = set(tasks)
+    left, pause_s = set(tasks), _AGAIN_S
     for task in tasks:
         task.add_done_callback(_drop)
     while left:
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=_AGAIN_S)
+        _, left = await asyncio.wait(left, timeout=pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_S)
 
 
 def report(task: Task) -> None:

@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands import Native, natives
 from ttlproxy.config import Settings
 from ttlproxy.keys import Keys
-from ttlproxy.link import run, valid
+from ttlproxy.link import attached, run, valid
 from ttlproxy.scripts import Traits
 from ttlproxy.signing import Signer
 
@@ -84,9 +84,8 @@ class Patient:
         return Signer(secret or await self.ask(b"HGET", self.keys.state, b"secret") or b"")
 
     async def attached(self) -> int:
-        """How many proxies have subscribed to the channel on which they greet each other."""
-        count: int = (await self.ask(b"PUBSUB", b"NUMSUB", self.keys.channel))[1]
-        return count
+        """How many of its proxies there are."""
+        return await attached(self.redis, self.keys.prefix)
 
 
 async def meet(redis: Redis, settings: Settings, sample: int) -> Patient:

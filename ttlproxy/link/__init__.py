@@ -5,6 +5,7 @@ sessions, `waits` waits for items of lists, `refusals` says what Redis refuses, 
 together and starts anew when any of it is lost.
 """
 
+from ttlproxy.link.attached import attached
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
@@ -27,6 +28,7 @@ __all__ = [
     "ServerClock",
     "Waits",
     "answered",
+    "attached",
     "client",
     "everywhere",
     "passes",

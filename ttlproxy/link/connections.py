@@ -74,8 +74,15 @@ class _TlsConnection(_Noticing, SSLConnection):
         }
 
 
-def client(upstream: Upstream, name: str, timeout_s: float, keepalive_s: int = 0) -> Redis:
-    """One connection of the proxy's own, for one task; retries nothing by itself. RESP2, bytes."""
+def client(
+    upstream: Upstream, name: str, timeout_s: float, keepalive_s: int = 0, *, patient: bool = False
+) -> Redis:
+    """One connection of the proxy's own, for one task; retries nothing by itself. RESP2, bytes.
+
+    `timeout_s` limits connecting and, unless the connection is `patient`, each reply. A patient one
+    waits for as long as its TCP connection lives: somebody else has to see that the server has not
+    vanished, as the link does for its own.
+    """
     pool = ConnectionPool(
         **_way(upstream, keepalive_s),
         credential_provider=_Credentials(upstream) if upstream.password else None,
@@ -84,7 +91,7 @@ def client(upstream: Upstream, name: str, timeout_s: float, keepalive_s: int = 0
         max_connections=1,
         retry=Retry(NoBackoff(), 0),
         socket_connect_timeout=timeout_s,
-        socket_timeout=timeout_s,
+        socket_timeout=None if patient else timeout_s,
     )
     return Redis.from_pool(pool)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -17,8 +16,8 @@ from ttlproxy.link.pipeline import error, run
 
 log = logging.getLogger(__name__)
 
-Said = Mapping[str, Any]
-"""A section of INFO."""
+Said = Mapping[str, str]
+"""What INFO says."""
 
 # How the index and the schedule are laid out; a proxy that meets a newer one does not start.
 LAYOUT = 2
@@ -46,12 +45,12 @@ _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
 )
 
 
-def check_server(server: Said, cluster: Said) -> None:
+def check_server(server: Said) -> None:
     """Raises UnfitUpstream for a server that scripts and announcements cannot work on."""
     if _version(server) < OLDEST:
         version = server.get("redis_version", "?")
         raise UnfitUpstream(f"Redis {version} is too old: 6.2 is the oldest that is served")
-    if cluster.get("cluster_enabled"):
+    if server.get("cluster_enabled") == "1":
         raise UnfitUpstream("Redis Cluster is not supported")
 
 
@@ -115,4 +114,4 @@ def forms(server: Said) -> Mapping[str, Plan]:
 
 
 def _version(server: Said) -> tuple[int, ...]:
-    return tuple(int(part) for part in str(server.get("redis_version", "0")).split(".")[:2])
+    return tuple(int(part) for part in server.get("redis_version", "0").split(".")[:2])

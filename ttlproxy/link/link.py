@@ -1,31 +1,49 @@
-"""The link: everything the proxy itself wants of Redis, and whether Redis is there."""
+"""The link: everything the proxy itself wants of Redis, and whether Redis is there.
+
+A life of the link belongs to one server. It ends when that server cannot be reached, is no master
+any more, or when new connections reach another server; the clients' sessions end with it unless the
+next life is with the same server. A connection that is lost alone is opened again within the life:
+the heartbeat and the reaps notice at their next request, and while there is no push connection
+nothing is served.
+
+How long the link waits: its connections have no time-out for replies (`patient` in `connections`),
+as a server that pauses or sleeps is an ordinary one, and clients without a proxy would wait, too.
+What must not wait for ever runs within a life: where no heartbeat has been answered for
+connect_timeout and no new TCP connection is accepted either, the life ends, which cancels all that
+waits (`while_it_lives`). `look_again` makes the heartbeat look at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
-from typing import Any
+from typing import TypeVar
 
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Rules, grants, natives
 from ttlproxy.config import Settings
-from ttlproxy.errors import ReapRefused, UpstreamError
+from ttlproxy.errors import ReapRefused, ServerChanged, UpstreamError
 from ttlproxy.keys import Keys
 from ttlproxy.link import fitness
 from ttlproxy.link.adoption import Adopt
 from ttlproxy.link.backoff import Backoff
+from ttlproxy.link.beats import Beats
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
+from ttlproxy.link.identity import INFO, Identity, fields
 from ttlproxy.link.looks import Looks
+from ttlproxy.link.outages import Outages
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.pushes import Pushes
+from ttlproxy.link.reach import accepts, met
 from ttlproxy.link.reaps import Ask, Reap, SessionReaps
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
@@ -40,12 +58,17 @@ from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.signing import Signer, new_secret
-from ttlproxy.tasks import run_together
+from ttlproxy.tasks import cancel, run_together
 
 log = logging.getLogger(__name__)
 
-_BEAT_S = 1.0
 _BACKOFF = Backoff(cap=2.0, base=0.05)
+# A life, or a push connection, that was shorter counts as a failure.
+_HEALTHY_MS = 1000
+# Between two looks at which server new connections reach.
+_PROBE_S = 1.0
+# How long serving waits for the greeting of other proxies, which is a write: those may be paused.
+_GREETING_S = 0.1
 _PAGE = 1000
 # Attempts at reading all schedules while databases change places; the next is a heartbeat later.
 _MOST_LOADS = 5
@@ -53,6 +76,7 @@ _MOST_LOADS = 5
 DUE = 4096
 _HASH_DEADLINES = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
 _EVENTS = (b"CONFIG", b"GET", b"notify-keyspace-events")
+Result = TypeVar("Result")
 
 
 class Link:
@@ -61,6 +85,8 @@ class Link:
     serving, ready: while scripts are loaded, announcements arrive and the registry is whole; a
       plain flag for the hot path, and the event for those who wait
     tried: the first attempt to get there is over
+    server: the one that the link last spoke to; term: how many servers that were, so that a session
+      can tell whether it is with this one
     rules: of the server that the link last spoke to
     overdue: what should have been reaped, at the last heartbeat
     round_trip_ms: how long the last heartbeat's requests took, as the event loop saw it
@@ -83,6 +109,10 @@ class Link:
         self.ready = asyncio.Event()
         self.serving = False
         self.tried = asyncio.Event()
+        self.server: Identity | None = None
+        self.term = 0
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a life has ended whose sessions are to end with it."""
         self.upstream = upstream
         self.refusals = Refusals(metrics)
         self.state = State(self.caller, self.refusals, shares_secret=key_file is None)
@@ -108,6 +138,16 @@ class Link:
         self._session_reaps: SessionReaps | None = None
         self._reload = False
         self._swaps = 0  # of databases, as far as they are known of
+        self._beats = Beats()
+        self._outages = Outages(upstream.shown)
+        self._answers = 0  # heartbeats that were answered
+        self._greetings = 0  # of other proxies
+        self._whole: Pushes | None = None  # the push connection since which the registry is whole
+        self._newcomers = asyncio.Event()  # clients have connected since the address was looked at
+        self._served = False  # in the present life
+        self._demoted = False  # it was a master when we met it, and is a replica
+        self._over = asyncio.Event()  # set while there is none
+        self._over.set()
         self._sees_users = True
         self._heard: dict[bytes, list[bytes]] = {}
         self._heard_at: object = None  # how many commands the server had
@@ -165,45 +205,62 @@ class Link:
     async def run(self) -> None:
         """Connects, stays connected, and starts anew after a loss. Raises UnfitUpstream only."""
         while True:
+            began = self.clock.reading()
             try:
-                await self._connected()
+                await run_together(life=self._live(), silence=self._end_where_unreachable())
             except (RedisError, OSError, UpstreamError) as trouble:
-                self._failures += 1
-                if self._failures == 1:
-                    log.warning("Redis at %s is away: %s", self.upstream.shown, trouble)
+                self._outages.lost(trouble)
+                if isinstance(trouble, ServerChanged):
+                    self._change()
             finally:
                 self.tried.set()
-            await asyncio.sleep(_BACKOFF.compute(self._failures))
+            was_healthy = self._served and self.clock.reading() - began > _HEALTHY_MS
+            self._failures = 0 if was_healthy else self._failures + 1
+            if self._failures:  # the first attempt after a healthy life comes at once
+                await asyncio.sleep(_BACKOFF.compute(self._failures))
 
-    async def _connected(self) -> None:
-        """One life of the link: from connecting to the first loss, which it raises."""
-        lost = asyncio.Event()
+    async def while_it_lives(self, work: Coroutine[None, None, Result]) -> Result:
+        """Does work for as long as the present life of the link lasts; raises UpstreamError then.
+
+        For those who have patient connections of their own.
+        """
+        working = asyncio.create_task(work, name="within a life of the link")
+        ending = asyncio.create_task(self._over.wait(), name="the end of a life of the link")
+        try:
+            await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise UpstreamError("the link was lost")
+            return working.result()
+        finally:
+            await cancel(working, ending)
+
+    def look_again(self) -> None:
+        """A request has passed that may change what the link has seen: it looks at once.
+
+        And once more a second later, for the request may not have been carried out yet.
+        """
+        self._beats.be_thorough()
+        self.looks.beat()
+
+    def client_connects(self) -> None:
+        """A connection to Redis is opened for a client: it may reach another server."""
+        self._newcomers.set()
+
+    @property
+    def trouble(self) -> str:
+        """Why Redis is away; empty while it is there."""
+        return self._outages.reason
+
+    async def _live(self) -> None:
+        """One life of the link: from connecting to its end, which is raised."""
+        self._served = False
+        self._beats = Beats()
         async with AsyncExitStack() as stack:
+            stack.callback(self._over.set)
             redis = await self._open(stack, "ttlproxy:link")
             reaping = await self._open(stack, "ttlproxy:reaps")
             await self._prepare(redis)
-
-            def on_loss() -> None:
-                self._is_serving(False)  # from here on announcements are missed
-                lost.set()
-
-            self._pushes = Pushes(
-                self.keys,
-                self.registry.announced,
-                self._swapped,
-                self.rulebook.changed,
-                self._flushed,
-                self._greeted,
-                on_loss,
-            )
-            stack.callback(self._pushes.close)
-            await self._pushes.open(
-                self.upstream, self._settings.connect_timeout, self._settings.tcp_keepalive
-            )
-            await run(redis, [(0, (b"PUBLISH", self.keys.channel, b"hello"))])
             self.rulebook.forget_all()
-            await self._load(redis)
-            await self._refresh(redis)
             self._session_reaps = SessionReaps(
                 self.reap,
                 self.sweep,
@@ -215,30 +272,135 @@ class Link:
             )
             stack.callback(self._session_reaps.stop)
             stack.callback(self._is_serving, False)  # before those who wait are told to ask anew
-            self._is_serving(True)
-            self.tried.set()
-            self._failures = 0
-            log.info("Redis at %s: %d keys managed", self.upstream.shown, len(self.registry))
+            self._over.clear()
             await run_together(
-                pushes=_raise_when(lost),
+                pushes=self._keep_announced(),
                 reaps=self._session_reaps.run(),
                 heartbeat=self._beat(redis),
+                address=self._watch_address(),
             )
 
+    async def _end_where_unreachable(self) -> None:
+        """Raises UpstreamError when nothing is answered and no new connection is accepted."""
+        while True:
+            answers = self._answers
+            await asyncio.sleep(self._settings.connect_timeout)
+            if answers == self._answers:
+                self.tried.set()  # clients may come, and wait
+                log.debug("Redis has not answered for a while: is it still there?")
+                if not await accepts(self.upstream, self._settings.connect_timeout):
+                    raise UpstreamError("it does not answer, and takes no new connection")
+
+    async def _watch_address(self) -> None:
+        """Raises ServerChanged when new connections reach another server than the link's."""
+        while True:
+            await self._newcomers.wait()
+            self._newcomers.clear()
+            found = await met(self.upstream, self._settings.connect_timeout)
+            if found is not None and self.server is not None and self.server.is_other(found):
+                raise ServerChanged("another server is at its address now")
+            await asyncio.sleep(_PROBE_S)
+
+    def _change(self) -> None:
+        """Sessions end: they are with a server that is not to be served any more."""
+        self.term += 1
+        self.on_change()
+
+    async def _keep_announced(self) -> None:
+        """Opens a push connection, and the next when that is lost; serving pauses meanwhile."""
+        failures = 0
+        while True:
+            began = self.clock.reading()
+            try:
+                await self._hear_announcements()
+            except TimeoutError:  # it is silent: whether it is there is found out elsewhere
+                log.debug("the push connection is not opened yet: Redis does not answer")
+            failures = 0 if self.clock.reading() - began > _HEALTHY_MS else failures + 1
+            if failures > 1:
+                await asyncio.sleep(_BACKOFF.compute(failures - 1))
+
+    async def _hear_announcements(self) -> None:
+        """Opens a push connection; ends when that is lost."""
+        lost, settings = asyncio.Event(), self._settings
+
+        def on_loss() -> None:
+            self._is_serving(False)  # from here on announcements are missed
+            lost.set()
+
+        pushes = Pushes(
+            self.keys,
+            self.registry.announced,
+            self._swapped,
+            self.rulebook.changed,
+            self._flushed,
+            self._greeted,
+            on_loss,
+        )
+        greeting: list[asyncio.Task[None]] = []
+        try:
+            await pushes.open(self.upstream, settings.connect_timeout, settings.tcp_keepalive)
+            self._pushes = pushes
+            greeting.append(asyncio.create_task(self._greet(), name="greeting"))
+            await asyncio.wait(greeting, timeout=_GREETING_S)
+            self.looks.beat()  # which reads the registry, and lets clients be served
+            await lost.wait()
+        finally:
+            self._is_serving(False)
+            self._pushes = None
+            pushes.close()
+            await cancel(*greeting)
+
+    async def _greet(self) -> None:
+        """Other proxies are told that there is one more.
+
+        A server that does not take writes, or not of this user, tells them nothing: they count the
+        clients that track keys.
+        """
+        redis = self._client("ttlproxy:hello")
+        try:
+            name = self.keys.hello
+            await run(redis, [(0, (b"SET", name, b"")), (0, (b"DEL", name))])
+        except (RedisError, OSError) as trouble:
+            log.debug("other proxies are not greeted: %s", trouble)
+        finally:
+            await redis.aclose()
+
+    def _client(self, name: str) -> Redis:
+        """One connection of the link's own, which waits for replies as long as a life lasts."""
+        timeout_s, keepalive_s = self._settings.connect_timeout, self._settings.tcp_keepalive
+        return client(self.upstream, name, timeout_s, keepalive_s, patient=True)
+
     async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
-        settings = self._settings
-        redis = client(self.upstream, name, settings.connect_timeout, settings.tcp_keepalive)
+        redis = self._client(name)
         stack.push_async_callback(redis.aclose)
         await redis.initialize()
         return redis
 
     async def _prepare(self, redis: Redis) -> None:
-        """What the server can do, whether we may touch it, and the scripts."""
+        """What the server can do, whether we may touch it, and the scripts.
+
+        Of a server that is known nothing of that has changed, but for its scripts.
+        """
         self._sees_users = True
+        (info,) = await run(redis, [(0, INFO)])
+        said = fields(valid(info))
+        fitness.check_server(said)
+        before, self.server = self.server, Identity.of(said)
+        if before is None or not before.run_id or before.run_id != self.server.run_id:
+            await self._meet(redis, said)
+            if before is not None:
+                self._change()
+        elif before.is_master and not self.server.is_master:
+            self._change()
+        self._demoted = not self.server.is_master and (
+            self._demoted or (before is not None and before.is_master)
+        )
+        await self._load_scripts(redis)
+
+    async def _meet(self, redis: Redis, said: Mapping[str, str]) -> None:
+        """A server that is not known yet; `said`: in INFO."""
         self._heard_at = None
         await fitness.check_commands(redis)
-        server = await redis.info("server")
-        fitness.check_server(server, await redis.info("cluster"))
         await fitness.warn(redis)
         try:
             (commands,) = await run(redis, [(0, (b"COMMAND",))])
@@ -247,13 +409,13 @@ class Link:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             found = []
         self._hears = bool(found)
-        self.rules = Rules(found, self._heard, fitness.forms(server))
+        self.rules = Rules(found, self._heard, fitness.forms(said))
         self.rights.suit(grants(found, "ACL", "CAT"))
         (events,) = await run(redis, [(0, _EVENTS)])
         names = {native.name for native in found}
         traits = Traits(
             names >= _HASH_DEADLINES,
-            fitness.has_subkey_events(server),
+            fitness.has_subkey_events(said),
             counting=self.scripts.traits.counting,
             ruled=self.scripts.traits.ruled,
         )
@@ -261,15 +423,20 @@ class Link:
         self.scripts.suit(traits.notifying(self._notifies))
         self.scripts.by_text = await fitness.wants_text(redis)
         await self.state.claim(redis)
-        await self._load_scripts(redis)
 
     async def _load_scripts(self, redis: Redis) -> None:
+        """Those that Redis does not have."""
         if self.scripts.by_text:
             self.scripts.loaded = False
             return
         traits, doubts = self.scripts.traits, self.scripts.doubts
-        loads = [(0, (b"SCRIPT", b"LOAD", script.text)) for script in self.scripts.values()]
-        for reply in await run(redis, loads):
+        scripts = list(self.scripts.values())
+        words = (b"SCRIPT", b"EXISTS", *(script.sha for script in scripts))
+        (known,) = await run(redis, [(0, words)])
+        missing = [
+            script for script, is_known in zip(scripts, valid(known), strict=True) if not is_known
+        ]
+        for reply in await run(redis, [(0, (b"SCRIPT", b"LOAD", each.text)) for each in missing]):
             valid(reply)
         self._loaded = traits
         self.scripts.loaded = (self.scripts.traits, self.scripts.doubts) == (traits, doubts)
@@ -281,6 +448,7 @@ class Link:
         not at all: all is read again before it counts. The push of a swap that came before a page
         was read is there when the page is.
         """
+        pushes = self._pushes
         for _ in range(_MOST_LOADS):
             swaps = self._swaps
             await self._read_schedules(redis)
@@ -288,6 +456,7 @@ class Link:
             if self._swaps == swaps:
                 break
         self.registry.end_load()
+        self._whole = pushes
 
     async def _read_schedules(self, redis: Redis) -> None:
         self._reload = False
@@ -323,17 +492,27 @@ class Link:
 
     async def _databases(self, redis: Redis) -> list[int]:
         """The logical databases that hold keys."""
-        keyspace: Mapping[str, Any] = await redis.info("keyspace")
-        return [int(name.removeprefix("db")) for name in keyspace if name.startswith("db")]
+        (info,) = await run(redis, [(0, (b"INFO", b"keyspace"))])
+        return Identity.of(fields(valid(info))).databases
 
     async def _beat(self, redis: Redis) -> None:
-        """Once a second: the clock, the scripts, other proxies, what the registry has too much."""
+        """Looks at Redis once a second, and at once where there is a reason."""
         strays = Strays(self.caller, self.refusals)
+        failures = 0
         while True:
-            await self._refresh(redis)
-            await self.state.keep(redis)
-            await strays.look(redis, self._databases)
-            await self.looks.until_beat(_BEAT_S, redis, self._look)
+            self._beats.begin()
+            try:
+                await self._refresh(redis)
+                await self.state.keep(redis)
+                if self._beats.regular:
+                    await strays.look(redis, self.server.databases if self.server else [])
+                self._answers += 1
+                await self.looks.until_beat(self._beats.left_s, redis, self._look)
+                failures = 0
+            except RedisConnectionError:
+                failures += 1
+                if failures > 1:
+                    raise  # else it is opened again at the next request
 
     async def _look(self, redis: Redis) -> None:
         """What a client's request may have changed."""
@@ -343,57 +522,92 @@ class Link:
             await self._learn_scripts(redis, traits, valid(known), events)
 
     def _exists(self) -> tuple[bytes, ...]:
-        return (b"SCRIPT", b"EXISTS", *(script.sha for script in self.scripts.values()))
+        """Asks for one script: a flush takes all."""
+        return (b"SCRIPT", b"EXISTS", next(iter(self.scripts.values())).sha)
 
     async def _learn_scripts(
         self, redis: Redis, traits: Traits, known: list[int], events: object
     ) -> None:
-        """Which scripts made for these traits Redis knows, and which events it publishes.
+        """Whether Redis knows scripts made for these traits, and which events it publishes.
 
         A request that has just passed may be carried out yet: until the next look it counts.
+        `events`: None where they were not asked for
         """
         scripts = self.scripts
         is_calm, self._doubts = self._doubts == scripts.doubts, scripts.doubts
-        notifies = self._notifies if error(events) else _setting(events)
+        told = events is not None and not error(events)
+        notifies = _setting(events) if told else self._notifies
         if notifies != self._notifies or (traits == self._loaded and not all(known)):
             self.looks.changed = True
         self._notifies = notifies
         if scripts.traits == traits:
             suited = traits.notifying if is_calm else traits.perhaps_notifying
             scripts.suit(suited(notifies))
-        if is_calm and scripts.traits == traits and all(known):
-            scripts.loaded = not scripts.by_text
-        elif is_calm:
+        if is_calm and not (scripts.traits == traits == self._loaded and all(known)):
             await self._load_scripts(redis)
+        elif is_calm:
+            scripts.loaded = not scripts.by_text
 
     async def _refresh(self, redis: Redis) -> None:
         """What may have changed of what no push tells."""
-        await self._learn_users(redis)
-        traits = self.scripts.traits
+        greetings, traits = self._greetings, self.scripts.traits
         sent = self.clock.reading()
-        now, known, subscribers, events = await run(
-            redis,
-            [
-                (0, (b"TIME",)),
-                (0, self._exists()),
-                (0, (b"PUBSUB", b"NUMSUB", self.keys.channel)),
-                (0, _EVENTS),
-            ],
-        )
+        info, now, known = await run(redis, [(0, INFO), (0, (b"TIME",)), (0, self._exists())])
         self.round_trip_ms = self.clock.reading() - sent
         self.rights.running = not error(known)
         # BUSY and the like pass by themselves, and nothing is missed meanwhile.
-        if not error(now) and not error(known):
-            self._tell(now, sent)
-            await self._learn_scripts(redis, traits, valid(known), events)
-            await self._hear_categories(redis)
-            self.registry.others(subscribers != [self.keys.channel, 1])
+        if error(info) or error(now) or error(known):
+            return
+        self._tell(now, sent)
+        self._recognize(Identity.of(fields(valid(info))), greetings == self._greetings)
+        events = await self._look_thoroughly(redis) if self._beats.thorough else None
+        await self._learn_scripts(redis, traits, valid(known), events)
+        if self._beats.regular:
             await self.overdue.look(redis, self.registry.databases(), self.clock.now_ms())
             self.registry.beat(self.clock.now_ms())
             swapped = self.caller.claims.wants_reading()
-            if self._reload or swapped or await self._is_bloated(redis):
-                await self._load(redis)
+            self._reload = self._reload or swapped or await self._is_bloated(redis)
+        await self._keep_whole(redis)
+        if self._beats.regular:
             await self._learn_rules(redis)
+
+    def _recognize(self, met: Identity, is_ungreeted: bool) -> None:
+        """Raises ServerChanged where a master is a replica now, or has given place to another."""
+        known = self.server
+        assert known is not None
+        if known.run_id != met.run_id:
+            raise ServerChanged("another server has answered")
+        if known.is_master and not met.is_master:
+            raise ServerChanged("it is no master any more")
+        self.server = met
+        if met.is_master and not known.is_master:
+            log.info("Redis at %s is a master now", self.upstream.shown)
+            self._demoted = False
+            self._reload = True
+            self.look_again()
+        if self._demoted:
+            self._newcomers.set()  # the address may move to the new master at any time
+        # What other proxies announce reaches a replica by replication, so they are not seen there.
+        alone = met.is_master and met.trackers <= 1
+        self.registry.others(not (alone and is_ungreeted))
+
+    async def _look_thoroughly(self, redis: Redis) -> object:
+        """What seldom changes: users, the server's commands; gives the keyspace events."""
+        await self._learn_users(redis)
+        await self._hear_categories(redis)
+        (events,) = await run(redis, [(0, _EVENTS)])
+        return events
+
+    async def _keep_whole(self, redis: Redis) -> None:
+        """Reads the registry where it may lack something; clients are served when it is whole."""
+        pushes = self._pushes
+        if pushes is None or not (self._beats.regular or self._whole is not pushes):
+            return
+        if self._reload or self._whole is not pushes:
+            await self._load(redis)
+        if not self.serving and self._whole is self._pushes:
+            self._is_serving(True)
+            self._outages.over(len(self.registry))
 
     async def _learn_rules(self, redis: Redis) -> None:
         """What has changed of the rules. Where Redis refuses, those who need them are told."""
@@ -447,12 +661,15 @@ class Link:
     def _is_serving(self, serving: bool) -> None:
         self.serving = serving
         if serving:
+            self._served = True
+            self.tried.set()
             self.ready.set()
         else:
             self.ready.clear()
 
     def _greeted(self) -> None:
         """Another proxy is about to serve."""
+        self._greetings += 1
         self.registry.others(True)
 
     def _swapped(self, one: int, other: int) -> None:
@@ -472,11 +689,6 @@ class Link:
         self.rulebook.flushed()
         self._reload = True
         self.looks.first(self.state.keep)
-
-
-async def _raise_when(lost: asyncio.Event) -> None:
-    await lost.wait()
-    raise UpstreamError("the push connection was lost")
 
 
 def _setting(reply: object) -> str:

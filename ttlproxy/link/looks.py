@@ -36,6 +36,7 @@ class Looks:
         self._wanted = False
         self._asked = asyncio.Event()
         self._errand: Errand | None = None
+        self._beats = False
         self._over = asyncio.Event()
         self._trust: asyncio.TimerHandle | None = None
 
@@ -53,6 +54,11 @@ class Looks:
         self._errand = errand
         self._asked.set()
 
+    def beat(self) -> None:
+        """The next heartbeat comes at once."""
+        self._beats = True
+        self._asked.set()
+
     async def until_beat(self, pause_s: float, redis: Redis, look: Errand) -> None:
         """Looks as often as it is asked to, and ends when the pause is over."""
         loop = asyncio.get_running_loop()
@@ -67,8 +73,13 @@ class Looks:
             errand, self._errand = self._errand, None
             if errand is not None:
                 await errand(redis)
+            if self._beats:
+                break
             if self._wanted:
                 await self._look(redis, look)
+        self._beats = False
+        if self._wanted:  # it comes after the heartbeat
+            self._asked.set()
 
     async def _look(self, redis: Redis, look: Errand) -> None:
         self._wanted = False

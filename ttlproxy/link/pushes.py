@@ -6,9 +6,8 @@ and is called before each chunk of a client is looked at. asyncio's transports c
 this is a plain non-blocking socket.
 
 The look costs a system call. A proxy that is alone needs none while no request of its own clients
-is under way that could be announced: nobody else can cause a push. So the connections of all
-proxies subscribe to one channel, whose subscribers Redis counts, and a new one says hello there
-before it serves.
+is under way that could be announced: nobody else can cause a push. So a new one says hello before
+it serves, by a key that it sets and deletes, and Redis counts the clients that track keys.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ import select
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
 
 import hiredis
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import UpstreamError
 from ttlproxy.keys import Keys
+from ttlproxy.link.attached import push_name
 from ttlproxy.link.connections import plain_socket
 from ttlproxy.wire import encode
 
@@ -60,6 +59,7 @@ class Pushes:
         self._reader = hiredis.Reader()
         self._poll = select.poll()
         self._socket: socket.socket | None = None
+        self._closed = False
         self._loop = asyncio.get_running_loop()
 
     async def open(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> None:
@@ -69,6 +69,7 @@ class Pushes:
         self._loop.add_reader(self._socket, self._read)
 
     def close(self) -> None:
+        self._closed = True
         if self._socket is not None:
             self._loop.remove_reader(self._socket)
             self._socket.close()
@@ -97,7 +98,6 @@ class Pushes:
 
     def _take(self, message: object) -> None:
         if not isinstance(message, list) or message[:1] != [b"invalidate"]:
-            self._on_hello()
             return
         if message[1] is None:
             self._on_flush()
@@ -111,6 +111,8 @@ class Pushes:
                 self._on_swap(*databases)
             elif ruled := self._keys.ruled(name):
                 self._on_rules(*ruled)
+            elif name == self._keys.hello:
+                self._on_hello()
 
     def _connect(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> socket.socket:
         """Runs in a thread: a few requests, each with its reply, then tracking."""
@@ -121,20 +123,16 @@ class Pushes:
             if password is not None:
                 hello += (b"AUTH", (user or "default").encode(), password.encode())
             self._ask(connection, *hello)
-            self._ask(connection, b"CLIENT", b"SETNAME", b"ttlproxy:pushes")
+            self._ask(connection, b"CLIENT", b"SETNAME", push_name(self._keys.prefix))
             prefix = self._keys.announcement_prefix
             self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
-            self._subscribe(connection)
             connection.setblocking(False)
+            if self._closed:
+                raise UpstreamError("nobody waits for the push connection any more")
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def _subscribe(self, connection: socket.socket) -> None:
-        """A user without the right to the channel cannot know that it is alone."""
-        with suppress(UpstreamError):
-            self._ask(connection, b"SUBSCRIBE", self._keys.channel)
 
     def _ask(self, connection: socket.socket, *words: bytes) -> None:
         connection.sendall(encode(words))

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from typing import NamedTuple, TypeAlias
 
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 
 from ttlproxy.actions import Action
@@ -314,12 +315,25 @@ class SessionReaps:
         return ask
 
     async def run(self) -> None:
-        """Serves until cancelled; the loss of the connection ends it."""
+        """Serves until cancelled.
+
+        A connection that is lost is opened again; where that is of no use, its loss is raised.
+        """
+        losses = 0
         while True:
             await self._asked.wait()
             self._asked.clear()
             self._served, self._new = self._new, []
-            await self._serve(self._served)
+            try:
+                await self._serve(self._served)
+                losses = 0
+            except RedisConnectionError:
+                losses += 1
+                if losses > 1:
+                    raise
+                self._asked.set()  # what is not served yet is asked for again
+                self._new = [ask for ask in self._served if not ask.done.done()] + self._new
+                continue
             self._refused += [ask for ask in self._served if not ask.done.done()]
             self._served = []
             self._ask_again_later()

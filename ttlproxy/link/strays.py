@@ -6,7 +6,7 @@ again and again: that costs a server next to nothing, and finds them late.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable
 
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
@@ -18,6 +18,7 @@ from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.script_calls import answered
 
 _PAGE = 500
+_REST = 10
 
 
 class Strays:
@@ -29,22 +30,28 @@ class Strays:
         self._databases: list[int] = []  # that are still to be searched, the present one last
         self._cursor = b"0"
         self._may = True
+        self._resting = 0  # looks until the search begins anew
 
-    async def look(self, redis: Redis, databases: Callable[[Redis], Awaitable[list[int]]]) -> None:
+    async def look(self, redis: Redis, databases: Iterable[int]) -> None:
         """Searches one page, in one of the `databases` that hold keys.
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
-        if not self._may:
+        if not self._may or self._rests():
             return
         try:
-            self._databases = self._databases or await databases(redis)
+            self._databases = self._databases or list(databases)
             if self._databases:
                 await self._mend(redis, self._databases[-1], await self._page(redis))
         except ResponseError as refusal:
             self._may = not isinstance(refusal, NoPermissionError)
             self._databases, self._cursor = [], b"0"
             self._refusals.note("to look for keys that the schedule has lost", refusal)
+
+    def _rests(self) -> bool:
+        """Whether the keyspace has just been gone through: a small one need not be each second."""
+        self._resting = max(self._resting - 1, 0)
+        return self._resting > 0
 
     async def _page(self, redis: Redis) -> list[bytes]:
         """The data keys of the indexes in the next page."""
@@ -58,6 +65,7 @@ class Strays:
         """Those of the keys that the schedule of `db` does not have are put there."""
         if self._cursor == b"0":
             self._databases.pop()
+            self._resting = 0 if self._databases else _REST
         if found:
             words = (b"ZMSCORE", self._caller.keys.schedule, *found)
             (scores,) = await run(redis, [(db, words)])

@@ -1,0 +1,46 @@
+"""Which server it is that has answered, and in which role: read from INFO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+INFO = (b"INFO",)
+# Of a server that does not count the clients which track keys.
+_MANY = 1 << 30
+
+
+class Identity(NamedTuple):
+    """run_id: another one after each start of a server; empty where it does not say.
+
+    trackers: clients that track keys, as each proxy does; databases: those that hold keys
+    """
+
+    run_id: str
+    is_master: bool
+    trackers: int
+    databases: list[int]
+
+    @classmethod
+    def of(cls, info: Mapping[str, str]) -> Identity:
+        return cls(
+            info.get("run_id", ""),
+            info.get("role", "master") == "master",
+            int(info.get("tracking_clients", _MANY)),
+            [int(name[2:]) for name in info if name.startswith("db") and name[2:].isdigit()],
+        )
+
+    def is_other(self, met: Identity) -> bool:
+        """Whether `met`, which has answered now, is to take this one's place.
+
+        Replicas behind one address are alike.
+        """
+        if not (self.run_id and met.run_id) or self.run_id == met.run_id:
+            return False
+        return self.is_master or met.is_master
+
+
+def fields(text: bytes) -> Mapping[str, str]:
+    """All sections of INFO's reply as one."""
+    lines = text.decode(errors="replace").split("\r\n")
+    return dict(line.split(":", 1) for line in lines if ":" in line)

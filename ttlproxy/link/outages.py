@@ -1,0 +1,81 @@
+"""What the log says of a Redis that is away: once for each reason a minute, however it flaps."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Final
+
+from redis.exceptions import NoPermissionError, RedisError
+
+from ttlproxy.errors import ServerChanged, UpstreamError
+from ttlproxy.link.clock import ServerClock
+
+log = logging.getLogger(__name__)
+
+_SILENCE_MS = 60_000
+# What redis-py and Redis say, by words in it, and what an operator has to know.
+_EXPLAINED: Final = (
+    (
+        re.compile("NOAUTH|Authentication required"),
+        "Redis wants a password: see upstream_password and upstream_password_file",
+    ),
+    (
+        re.compile("without any password|no password is set"),
+        "Redis has no password for this user: see upstream_user and upstream_password",
+    ),
+    (
+        re.compile("WRONGPASS|invalid username-password|invalid password"),
+        "Redis refuses the user or the password: see upstream_user, upstream_password and their"
+        " files",
+    ),
+)
+
+
+def explained(trouble: RedisError | OSError | UpstreamError) -> str:
+    """Why Redis is away, in words for its operator. Repeats no secret."""
+    text = str(trouble)
+    for words, explanation in _EXPLAINED:
+        if words.search(text):
+            return explanation
+    if isinstance(trouble, NoPermissionError) or "NOPERM" in text:
+        return f"Redis refuses what the proxy's own user, upstream_user, needs: {text}"
+    return text or type(trouble).__name__
+
+
+class Outages:
+    """reason: why Redis is away; empty while it is there."""
+
+    def __init__(self, shown: str) -> None:
+        """`shown`: the address, without its password."""
+        self.reason = ""
+        self._shown = shown
+        self._said: dict[str, float] = {}  # when each line was written, by the local clock
+        self._unsaid = 0
+
+    def lost(self, trouble: RedisError | OSError | UpstreamError) -> None:
+        """Redis is away, or still is."""
+        is_new = not self.reason
+        self.reason = explained(trouble)
+        if isinstance(trouble, ServerChanged):
+            self._say(logging.WARNING, f": {self.reason}, so clients are closed", is_new)
+        else:
+            self._say(logging.WARNING, f" is away: {self.reason}", is_new)
+
+    def over(self, managed: int) -> None:
+        """The link serves; so many keys are managed."""
+        if self.reason or not self._said:
+            self._say(logging.INFO, ":", True, f" {managed} keys managed")
+        self.reason = ""
+
+    def _say(self, level: int, what: str, is_event: bool, more: str = "") -> None:
+        """One line a minute of the same; what is left out is counted with the next line."""
+        now_ms = ServerClock.reading()
+        self._said = {line: at for line, at in self._said.items() if now_ms - at < _SILENCE_MS}
+        if what in self._said:
+            self._unsaid += is_event
+            return
+        self._said[what] = now_ms
+        times = f" ({self._unsaid} lines like this were left out)" if self._unsaid else ""
+        self._unsaid = 0
+        log.log(level, "Redis at %s%s%s%s", self._shown, what, more, times)

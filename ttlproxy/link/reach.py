@@ -1,0 +1,44 @@
+"""Whether a server that is silent can still be reached, and which server new connections reach."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from redis.exceptions import RedisError
+
+from ttlproxy.addresses import Upstream
+from ttlproxy.link.connections import client
+from ttlproxy.link.identity import INFO, Identity, fields
+from ttlproxy.link.pipeline import run, valid
+
+
+async def accepts(upstream: Upstream, timeout_s: float) -> bool:
+    """Whether a new TCP connection is accepted: by the kernel, where the server itself is stopped.
+
+    A host that has vanished accepts none, while connections to it look alive.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            if upstream.path:
+                _, writer = await asyncio.open_unix_connection(upstream.path)
+            else:
+                _, writer = await asyncio.open_connection(upstream.host, upstream.port)
+    except OSError:
+        return False
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return True
+
+
+async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
+    """The server that a new connection reaches; None where none answers in time."""
+    redis = client(upstream, "ttlproxy:probe", timeout_s)
+    try:
+        (reply,) = await run(redis, [(0, INFO)])
+        return Identity.of(fields(valid(reply)))
+    except (RedisError, OSError):
+        return None
+    finally:
+        await redis.aclose()
