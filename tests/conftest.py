@@ -207,12 +207,16 @@ def redis_8s_words(server: AnyServer) -> None:
 
 
 @pytest.fixture
-def start_server(version: str) -> Iterator[StartServer]:
-    """start_server(*config, env=...) is a Redis that this test alone uses, and may kill and
-    restart."""
+def binary(version: str) -> Binary:
+    """A server that can be killed and come back."""
     if version in IMAGES:
         absent(version, f"{IMAGES[version]}: a container cannot be killed and come back")
-    binary = _binary(version)
+    return _binary(version)
+
+
+@pytest.fixture
+def start_server(binary: Binary) -> Iterator[StartServer]:
+    """start_server(*config, env=...) is a Redis of one test alone, which may kill and restart it."""
     with ExitStack() as owned:
 
         def start(*config: str, **options: Any) -> Server:

@@ -1,4 +1,4 @@
-"""Proxies killed at random: what was written is delivered, cancelled or pending, and nothing twice.
+"""What was written is delivered, removed or still there, and nothing twice, whatever happens.
 
 `python -m tests.chaos` is the same at length.
 """
@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.chaos import troubles
 from tests.chaos.run import PROXIES, run
+from tests.chaos.system import Log, System
+from tests.chaos.trial import trial
 from tests.conftest import StartProxy, StartServer
+from tests.servers import Binary
 
 SECONDS = 6.0
+ALL_SECONDS = 20.0
 
 
 def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice_or_early(
@@ -21,3 +26,13 @@ def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice_or_e
     account = run(server, proxies, SECONDS, seed=1, node=ioredis)
     assert account.faults == []
     assert all(account.counts[name] for name in ("tasks written", "tasks cancelled", "items done"))
+
+
+def test_pauses_kills_resets_and_clocks_that_jump_leave_nothing_lost_late_or_immortal(
+    binary: Binary, clock_shim: Path
+) -> None:
+    only = [name for name in troubles.names() if name != "fail_over"]
+    with System(binary, clock_shim, Log(None), forked=True) as system:
+        account = trial(system, ALL_SECONDS, seed=3, round_s=ALL_SECONDS / 2, only=only)
+    assert account.faults == []
+    assert all(account.counts[name] for name in ("troubles", "elements", "tasks"))

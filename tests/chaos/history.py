@@ -158,7 +158,7 @@ class Key:
                 yield Fault(self.name, element, f"shown to {read.by}, and never written", ())
             for element in [*left, *(read.shown.keys() & (self.writes.keys() - left.keys()))]:
                 writes = self.writes[element]
-                if writes[0].begun_ms > read.ended_ms:
+                if writes[0].begun_ms > read.ended_ms and element not in read.shown:
                     continue
                 counting = _counting(writes, read)
                 what = _wrong(read.shown.get(element), counting, read, clock, late=late)

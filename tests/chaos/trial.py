@@ -30,7 +30,7 @@ _PATIENCE_S = 30.0
 # What the doctor says of how these servers are set up, and of their clock.
 _SETUP = {"clock", "persistence", "replicas"}
 # What no log of a proxy may have.
-_UNEXPECTED = ("Traceback", "never retrieved")
+_UNEXPECTED = ("Traceback", "never retrieved", "CRITICAL")
 
 
 def trial(
@@ -150,9 +150,10 @@ def _at_the_end(system: System) -> Iterator[str]:
         if finding.severity > 1 and finding.check not in _SETUP:
             yield f"doctor: {finding.check}: {finding.what}"
     for number, proxy in enumerate(system.proxies):
-        for line in proxy.stderr.splitlines():
+        lines = proxy.stderr.splitlines()
+        for at, line in enumerate(lines):
             if any(unexpected in line for unexpected in _UNEXPECTED):
-                yield f"proxy {number} logged: {line}"
+                yield "\n    ".join([f"proxy {number} logged:", *lines[max(0, at - 1) : at + 20]])
 
 
 def _through(system: System, *words: Word) -> Any:

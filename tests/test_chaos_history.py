@@ -1,0 +1,166 @@
+"""The checker of a chaos run, with histories written by hand: it finds what cannot have been, and
+nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.chaos.history import GONE, Excuses, Key, Read, ServersClock, State, Write
+
+DUE = 1000.0
+
+
+def _dated(value: str = "v", due_ms: float = DUE) -> State:
+    return State(value, due_ms, due_ms)
+
+
+def _write(begun_ms: float, *states: State, ended_ms: float | None = None) -> Write:
+    return Write(begun_ms, begun_ms + 10 if ended_ms is None else ended_ms, states, "a request")
+
+
+def _doubted(begun_ms: float, *states: State) -> Write:
+    return _write(begun_ms, *states, ended_ms=math.inf)
+
+
+def _look(begun_ms: float, value: str | None, took_ms: float = 5) -> Read:
+    shown = {} if value is None else {"e": value}
+    return Read(begun_ms, begun_ms + took_ms, shown, "a client")
+
+
+def _found(
+    writes: list[Write],
+    reads: list[Read],
+    clock: ServersClock | None = None,
+    excuses: Excuses | None = None,
+) -> list[str]:
+    key = Key("k", {"e": writes}, reads)
+    faults = key.faults(clock or ServersClock(), excuses or Excuses())
+    return [fault.what.rpartition(",")[0] for fault in faults]
+
+
+LATE = "shown to a client 500 ms after its deadline"
+LOST = "not shown to a client"
+
+
+@pytest.mark.parametrize(
+    ("reads", "expected"),
+    [
+        ([_look(100, "v"), _look(990, "v")], []),
+        ([_look(100, None)], [LOST]),
+        ([_look(994, None)], [LOST]),
+        ([_look(996, None)], []),
+        ([_look(1500, None)], []),
+        ([_look(1500, "v")], [LATE]),
+        ([_look(1500, None), _look(1500, "v")], [LATE]),
+        ([_look(1000.9, "v")], []),
+        ([_look(900, "v", took_ms=800)], []),
+        ([_look(900, None, took_ms=800)], []),
+        ([_look(100, "w")], ["'w' shown to a client"]),
+        ([_look(-20, "v")], ["'v' shown to a client"]),
+        ([_look(-20, None)], []),
+        ([_look(-4, None), _look(2, None), _look(3, "v")], []),
+    ],
+)
+def test_an_element_is_there_until_its_deadline_and_no_longer(
+    reads: list[Read], expected: list[str]
+) -> None:
+    assert _found([_write(0, _dated())], reads) == expected
+
+
+def test_one_that_is_written_anew_without_a_deadline_stays() -> None:
+    writes = [_write(0, _dated()), _write(500, State("w"))]
+    assert _found(writes, [_look(400, "v"), _look(505, "v"), _look(5000, "w")]) == []
+    assert _found(writes, [_look(5000, None)]) == [LOST]
+    assert _found(writes, [_look(5000, "v")]) == ["'v' shown to a client"]
+
+
+def test_of_requests_that_were_sent_together_the_last_one_stays() -> None:
+    writes = [_write(0, _dated(due_ms=20), State("v"), ended_ms=100)]
+    assert _found(writes, [_look(50, None), _look(60, "v"), _look(200, "v")]) == []
+    assert _found(writes, [_look(200, None)]) == [LOST]
+
+
+def test_one_that_was_removed_does_not_come_back() -> None:
+    writes = [_write(0, _dated()), _write(200, GONE)]
+    assert _found(writes, [_look(100, "v"), _look(205, "v"), _look(205, None)]) == []
+    assert _found(writes, [_look(300, "v")]) == ["'v' shown to a client"]
+    assert _found(writes, [_look(300, None), _look(400, "v")]) == ["'v' shown to a client"]
+
+
+def test_a_request_in_doubt_counts_or_does_not() -> None:
+    for reads in ([_look(900, "w")], [_look(900, "v")], [_look(990, "v"), _look(5000, "w")]):
+        assert _found([_write(0, _dated()), _doubted(500, State("w"))], reads) == []
+    writes = [_write(0, State("v")), _doubted(500, GONE)]
+    assert _found(writes, [_look(900, None), _look(900, "v")]) == []
+    assert _found(writes, [_look(400, None)]) == [LOST]
+    assert _found([_doubted(0, _dated())], [_look(100, None)]) == []
+    assert _found([_doubted(0, _dated())], [_look(1500, "v")]) == [LATE]
+
+
+def test_what_nobody_wrote_is_a_fault_once() -> None:
+    key = Key("k", {}, [_look(100, "v"), _look(200, "v")])
+    (fault,) = key.faults(ServersClock(), Excuses())
+    assert (fault.element, fault.what) == ("e", "shown to a client, and never written")
+
+
+def test_a_clock_that_jumped_forward_makes_due_and_one_that_jumped_back_undoes_nothing() -> None:
+    clock = ServersClock()
+    clock.jumped(100, 101, 5000)
+    clock.jumped(200, 201, 0)
+    writes = [_write(0, _dated())]
+    assert _found(writes, [_look(50, None)], clock) == [LOST]
+    assert _found(writes, [_look(150, None)], clock) == []
+    assert _found(writes, [_look(150, "v")], clock) != []
+    assert _found(writes, [_look(300, None)], clock) == [], "it went while the clock was ahead"
+    assert _found(writes, [_look(300, "v")], clock) == []
+    assert _found([_write(250, _dated())], [_look(300, None)], clock) == [LOST]
+    assert _found(writes, [_look(99, "v", took_ms=50)], clock) == []
+
+
+def test_a_clock_that_is_behind_keeps_for_longer() -> None:
+    clock = ServersClock()
+    clock.jumped(100, 101, -5000)
+    assert _found([_write(0, _dated())], [_look(1500, "v")], clock) == []
+    assert _found([_write(0, _dated())], [_look(1500, None)], clock) == [LOST]
+    assert _found([_write(0, _dated())], [_look(6500, "v")], clock) == [LATE]
+
+
+def test_a_time_to_live_counts_from_some_time_while_it_was_asked_for() -> None:
+    writes = [_write(0, State("v", 900, 1000))]
+    assert _found(writes, [_look(950, None), _look(1000, "v")]) == []
+    assert _found(writes, [_look(890, None)]) == [LOST]
+    assert _found(writes, [_look(1500, "v")]) == [LATE]
+
+
+def test_a_paused_server_may_show_what_is_due_and_may_lose_nothing() -> None:
+    excuses = Excuses(late=[(1400, 1600)])
+    writes = [_write(0, _dated())]
+    assert _found(writes, [_look(1500, "v")], excuses=excuses) == []
+    assert _found(writes, [_look(1700, "v")], excuses=excuses) != []
+    assert _found([_write(0, State("v"))], [_look(1500, None)], excuses=excuses) == [LOST]
+
+
+def test_one_that_is_not_the_master_any_more_may_lag() -> None:
+    excuses = Excuses(lagging=[(100, 200)])
+    writes = [_write(0, State("v"))]
+    assert _found(writes, [_look(150, None)], excuses=excuses) == []
+    assert _found(writes, [_look(250, None)], excuses=excuses) == [LOST]
+    (fault,) = Key("k", {"e": writes}, [_look(250, None)]).faults(ServersClock(), excuses)
+    assert "a request" in str(fault)
+    assert "a client is shown 'nothing'" in str(fault)
+
+
+def test_what_the_clock_showed_is_known_between_any_two_moments() -> None:
+    clock = ServersClock()
+    clock.jumped(100, 110, 50)
+    assert (clock.least(0, 90), clock.most(0, 90)) == (0, 90)
+    assert (clock.least(105, 106), clock.most(105, 106)) == (105, 156)
+    assert (clock.least(0, 200), clock.most(0, 200)) == (0, 250)
+    assert clock.first_past(120, 0) == 100
+    assert clock.first_past(155, 0) == 105
+    assert clock.first_past(1000, 0) == 950
+    assert clock.first_past(10, 500) == 500
+    clock.forget_before(111)
+    assert clock.least(120, 130) == 170
