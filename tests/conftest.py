@@ -216,7 +216,7 @@ def binary(version: str) -> Binary:
 
 @pytest.fixture
 def start_server(binary: Binary) -> Iterator[StartServer]:
-    """start_server(*config, env=...) is a Redis of one test alone, which may kill and restart it."""
+    """start_server(*config, env=...) is a Redis that one test has alone, and may kill."""
     with ExitStack() as owned:
 
         def start(*config: str, **options: Any) -> Server:
