@@ -2,61 +2,202 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pytest
 
+from tests.admin_pages import FLAGS, figure, pages
 from tests.conftest import StartProxy, StartServer
 from tests.doctor import above_info, examine, of
 from tests.processes import wait_until
+from tests.raw import Connection, command
 from tests.redis_client import Client
-from tests.servers import Server, release
-from ttlproxy.doctor.rights import rules
+from tests.servers import Proxy, Server, release
+from ttlproxy.doctor.needs import rules
 from ttlproxy.keys import Keys
 
 
 def _user(server: Server, *more: str) -> str:
     """The URL of a proxy's user with the rights of the README, and these rules on top."""
+    return _user_with(server, [*rules(release(server.name)), *more])
+
+
+def _user_with(server: Server, line: Sequence[str]) -> str:
     with closing(Client(server.port)) as direct:
-        words = (
-            "ACL",
-            "SETUSER",
-            "proxy",
-            "reset",
-            "on",
-            ">word",
-            *rules(release(server.name)),
-            *more,
-        )
-        assert direct.ask(*words) == b"OK"
+        assert direct.ask("ACL", "SETUSER", "proxy", "reset", "on", ">word", *line) == b"OK"
     return f"redis://proxy:word@127.0.0.1:{server.port}"
 
 
-def test_the_listed_rights_are_enough(start_server: StartServer, start_proxy: StartProxy) -> None:
-    """Reaps, sweeps and events run without a refusal that follows from them."""
-    server = start_server("--notify-keyspace-events", "KEA")
-    url = _user(server)
-    found = examine(url, mend=True)
+def _refused(direct: Client) -> list[bytes]:
+    """What Redis has refused the proxy's user, but for words that this server does not have."""
+    entries = [dict(zip(each[::2], each[1::2], strict=True)) for each in direct.ask("ACL", "LOG")]
+    ours = [entry[b"object"] for entry in entries if entry[b"username"] == b"proxy"]
+    return [what for what in ours if not what.startswith(b"client|") and what != b"client"]
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> Server:
+    """With events of all elements."""
+    return start_server("--notify-keyspace-events", "KEA")
+
+
+@pytest.fixture
+def limited(server: Server, start_proxy: StartProxy) -> Proxy:
+    """A proxy whose user has the rights of the README and no others."""
+    return start_proxy(_user(server), *FLAGS)
+
+
+@pytest.fixture
+def direct(server: Server) -> Iterator[Client]:
+    with closing(Client(server.port)) as client:
+        yield client
+
+
+@pytest.fixture
+def app(limited: Proxy) -> Iterator[Client]:
+    with closing(Client(limited.port)) as client:
+        yield client
+
+
+@pytest.fixture
+def unrefused(limited: Proxy, direct: Client) -> Iterator[None]:
+    """Whatever the test does: Redis has refused the proxy nothing."""
+    yield
+    assert _refused(direct) == []
+    assert figure(pages(limited), "ttlproxy_refusals_total") == 0
+
+
+ADDED = {
+    "hash": "HSETEX {} PX 5 FIELDS 12 " + " ".join(f"f{n} v{n}" for n in range(12)),
+    "set": "SADDEX {} PX 5 MEMBERS 12 " + " ".join(f"m{n}" for n in range(12)),
+    "zset": "ZADDEX {} PX 5 MEMBERS 12 " + " ".join(f"{n} m{n}" for n in range(12)),
+    "list": "RPUSHEX {} PX 5 ELEMENTS 12 " + " ".join(f"e{n}" for n in range(12)),
+}
+ACTIONS = {
+    "plain": None,
+    "lpush": "LPUSH out",
+    "rpush": "RPUSH out EVENT",
+    "xadd": "XADD out MAXLEN ~ 1000",
+    "publish": "PUBLISH out",
+    "spublish": "SPUBLISH out",
+    "keep": "KEEP",
+    "counted": "RPUSH out MAX 1 ELSE dead",
+}
+
+
+@pytest.mark.usefixtures("unrefused")
+@pytest.mark.parametrize("action", ACTIONS)
+def test_the_listed_rights_are_enough_to_reap_and_to_hand_on(
+    app: Client, direct: Client, server: Server, action: str
+) -> None:
+    said = ACTIONS[action]
+    if action == "spublish" and release(server.name) < (7, 0):
+        pytest.skip("no shard channels before 7.0")
+    if said:
+        assert app.ask("ONEXPIRE", "*-due", *said.split()) == b"OK"
+    for _ in range(2 if action == "counted" else 1):
+        for kind, words in ADDED.items():
+            app.ask(*words.format(f"{kind}-due").split())
+        keys = [f"{kind}-due" for kind in ADDED]
+        wait_until(lambda: direct.ask("EXISTS", *keys) == 0, "all reaped")  # noqa: B023
+    if action == "counted":
+        assert direct.ask("LLEN", "dead") > 0
+    if action == "keep":
+        assert len(app.ask("TAKE", "hash-due", "COUNT", 100)) == 12
+
+
+@pytest.mark.usefixtures("unrefused")
+def test_the_listed_rights_are_enough_for_deferred_commands(
+    app: Client, direct: Client, server: Server
+) -> None:
+    direct.ask("MSET", "doomed", 1, "gone", 1)
+    said = ["LPUSH a v", "RPUSH b v", "XADD c * f v", "PUBLISH d v", "DEL doomed", "UNLINK gone"]
+    said += ["SPUBLISH d v"] if release(server.name) >= (7, 0) else []
+    app.ask("RPUSHEX", "a", 100, "v")  # a list with deadlines of its own
+    for words in said:
+        app.ask("DEFER", "PX", 5, *words.split())
+    wait_until(lambda: direct.ask("EXISTS", "a", "b", "c") == 3, "they were carried out")
+    wait_until(lambda: direct.ask("EXISTS", "doomed", "gone") == 0, "also those that remove")
+    wait_until(lambda: app.ask("DEFERRED", "d") == [], "and the message")
+
+
+@pytest.mark.usefixtures("unrefused")
+def test_the_listed_rights_are_enough_to_wait_to_sweep_and_to_find_what_was_lost(
+    app: Client, limited: Proxy, direct: Client
+) -> None:
+    keys = Keys()
+    with Connection(limited.port) as waiting:
+        waiting.send(command("LEASE", "tasks", "busy", "EX", 100, "BLOCK", 0))
+        wait_until(lambda: b"cmd=blmove" in direct.ask("CLIENT", "LIST"), "it waits")
+        direct.ask("RPUSH", "tasks", "t")
+        assert waiting.read() == b"$1\r\nt\r\n"
+    app.ask("RPUSHEX", "l", 100, "a", "b")
+    assert app.ask("BLPOP", "l", 1) == [b"l", b"a"]
+    wait_until(lambda: direct.ask("ZCARD", keys.index(b"l")) == 1, "the list is swept")
+    assert app.ask("SADDEX", "dev", "MAXLEN", 1, "EVICT", "EX", 100, "MEMBERS", 1, "a") == 1
+    assert app.ask("SADDEX", "dev", "MAXLEN", 1, "EVICT", "EX", 100, "MEMBERS", 1, "b") == 1
+    assert app.ask("SMEMBERS", "dev") == [b"b"]
+    direct.ask("ZREM", keys.schedule, "dev")
+    wait_until(lambda: direct.ask("ZSCORE", keys.schedule, "dev") is not None, "it is found")
+
+
+@pytest.mark.usefixtures("unrefused")
+def test_the_listed_rights_are_enough_for_the_pages(app: Client, limited: Proxy) -> None:
+    admin = pages(limited)
+    app.ask("ONEXPIRE", "*", "KEEP")
+    for kind in ADDED:
+        app.ask(*ADDED[kind].format(kind).replace("PX 5", "EX 1000").split())
+
+    def is_whole() -> bool:
+        told = json.loads(admin.get("/status.json").text)
+        parts = [told[name] for name in ("survey", "slow", "rules", "findings")]
+        assert not any("error" in part for part in parts)
+        return all(parts)
+
+    wait_until(is_whole, "all of the status page is there")
+    for kind in ADDED:
+        told = json.loads(admin.get(f"/inspect.json?key={kind}").text)
+        assert len(told["elements"]) == 12
+    assert len(json.loads(admin.get("/inspect.json").text)["keys"]) == 4
+
+
+def test_the_listed_rights_are_enough_for_the_doctor_and_the_purge(
+    app: Client, limited: Proxy, direct: Client
+) -> None:
+    direct.ask("ACL", "LOG", "RESET")
+    app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "a", 1)
+    app.ask("ONEXPIRE", "kept", "KEEP")
+    app.ask("SADDEX", "kept", "PX", 5, "MEMBERS", 1, "a")
+    wait_until(lambda: direct.ask("EXISTS", "kept") == 0, "it is kept")
+    found = examine(limited.upstream, mend=True)
     assert above_info(found) == []
-    assert "cannot be looked at" not in str(found)
-    with closing(Client(server.port)) as direct:
-        direct.ask("ACL", "LOG", "RESET")
-        proxy = start_proxy(url)
-        with closing(Client(proxy.port)) as app:
-            for add in ("HSETEX h MAXLEN 9 PX 10 FIELDS 1 a 1", "SADDEX s PX 10 MEMBERS 1 a"):
-                assert app.ask(*add.split()) == 1
-            app.ask("RPUSHEX", "l", "PX", 10, "ELEMENTS", 1, "a")
-            app.ask("ZADDEX", "z", "PX", 10, "MEMBERS", 1, 1, "a")
-            wait_until(lambda: direct.ask("EXISTS", "h", "s", "l", "z") == 0, "all reaped")
-            app.ask("RPUSHEX", "l", 100, "a", "b")
-            assert app.ask("BLPOP", "l", 1) == [b"l", b"a"]
-            wait_until(lambda: direct.ask("ZCARD", Keys().index(b"l")) != 2, "the list swept")
-        proxy.stop()
-        refused = [
-            dict(zip(entry[::2], entry[1::2], strict=True)) for entry in direct.ask("ACL", "LOG")
-        ]
-        # What redis-py says of itself, and what older servers have no word for, is not listed.
-        assert [each for each in refused if not each[b"object"].startswith(b"client")] == []
+    assert "cannot be" not in str(found)
+    assert of("rights", found).severity == 0
+    limited.stop()
+    for flags in ((), ("--force",)):
+        words = [sys.executable, "-m", "ttlproxy", "purge", "--upstream", limited.upstream, *flags]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (done.returncode, "kept" in done.stdout) == (0, not flags), done.stderr
+    assert direct.ask("KEYS", "*") == [b"h"]
+    assert _refused(direct) == []
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_each_right_of_the_line_is_named_where_it_is_missing(server: Server, part: int) -> None:
+    """Or is one without which the doctor cannot look at all, which names what was refused."""
+    listed = rules(release(server.name))
+    for rule in listed[part::4]:
+        taken = {"~*": "resetkeys", "&*": "resetchannels"}.get(rule, rule.replace("+", "-", 1))
+        line = [each for each in listed if each != rule] if "|" in rule else [*listed, taken]
+        found = examine(_user_with(server, line))
+        named = [each for each in found if rule in each.mend.split()]
+        refused = [each for each in found if each.check == "connection"]
+        word = rule[1:].partition("|")[0]
+        assert named or any(word in each.what for each in refused), (rule, found)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ttlproxy.commands import leaderboards
 from ttlproxy.commands.rules import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.config import Settings
-from ttlproxy.doctor.rights import rules
+from ttlproxy.doctor.needs import SINCE, rules
 from ttlproxy.figures import FIGURES
 from ttlproxy.reload import AT_ONCE
 from ttlproxy.scripts import Scripts
@@ -99,7 +99,13 @@ def _figures() -> str:
 
 
 def _rights() -> str:
-    return f"```\nACL SETUSER ttlproxy on >PASSWORD {' '.join(rules())}\n```"
+    line = f"```\nACL SETUSER ttlproxy on >PASSWORD {' '.join(rules())}\n```"
+    later = [
+        f"from {'.'.join(map(str, version))} on also "
+        + " ".join(f"`{rule}`" for rule, since in SINCE.items() if since == version)
+        for version in sorted(set(SINCE.values()))
+    ]
+    return f"{line}\n\n{'; '.join(later).capitalize()}."
 
 
 SECTIONS: dict[str, Callable[[], str]] = {

@@ -106,7 +106,7 @@ async def tracking(patient: Patient) -> list[Finding]:
                 f"announcements cannot be had: {refused}",
                 "By client tracking a proxy learns of the deadlines that others set; without it"
                 " nobody is served.",
-                _permit(patient, refused, "+hello +client|tracking +client|setname")
+                _permit(patient, refused, "+client|tracking +client|setname")
                 or "let HELLO and CLIENT be, in rename-command",
             )
         ]

@@ -1,0 +1,93 @@
+"""The rights of the proxy's own user: no more than what the sources ask for, and no less."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ttlproxy
+from tests.containers import AnyServer
+from tests.redis_client import Client
+from tests.servers import release
+from ttlproxy.doctor.needs import CONTAINERS, OPTIONS, SCRIPTS, SINCE, asked, rules, scripted
+from ttlproxy.keys import Keys
+from ttlproxy.scripts import Scripts
+
+HOME = Path(ttlproxy.__file__).parent
+# Who speaks to Redis as the proxy's own user; the doctor's table itself is no speaker.
+SPEAKERS = [
+    *sorted((HOME / "link").glob("*.py")),
+    *sorted((HOME / "admin").glob("*.py")),
+    *sorted(set((HOME / "doctor").glob("*.py")) - {HOME / "doctor/needs.py"}),
+    HOME / "reaper.py",
+    HOME / "purge.py",
+]
+# Words of that kind that ask for nothing by themselves, and what needs no right.
+NO_COMMANDS = {"BCAST", "AUTH", "HELLO", "MULTI", "DISCARD", "PUBLISH", "SPUBLISH"}
+# How redis-py's methods, and its way of connecting, put it.
+METHODS = {"info": "INFO", "config_get": "CONFIG|GET"}
+BY_CONNECTING = {"CLIENT|SETNAME", "CLIENT|SETINFO"}
+
+
+def _word(node: ast.AST) -> str:
+    """A word of a request, where it is written down as such; else nothing."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+        word = node.value.decode("latin-1")
+        return word if re.fullmatch("[A-Z][A-Z-]{2,}", word) else ""
+    return ""
+
+
+def _named(words: list[ast.expr]) -> str:
+    """The command that a row of words begins with."""
+    first = _word(words[0]) if words else ""
+    if first.encode() in CONTAINERS and len(words) > 1:
+        return f"{first}|{_word(words[1])}"
+    return first
+
+
+def _requests(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Tuple):
+            yield _named(node.elts)
+        elif isinstance(node, ast.Call):
+            yield _named([each for each in node.args if _word(each)])
+            function = node.func
+            if isinstance(function, ast.Attribute) and "redis" in ast.unparse(function.value):
+                yield METHODS.get(function.attr, "")
+
+
+def _written() -> set[str]:
+    """The commands in the sources."""
+    found = {name for path in SPEAKERS for name in _requests(ast.parse(path.read_text("utf-8")))}
+    return (found | BY_CONNECTING) - NO_COMMANDS - {""}
+
+
+def test_the_table_has_what_the_sources_ask_and_no_more() -> None:
+    table = {right.rule[1:].upper() for right in asked(Keys())} - NO_COMMANDS
+    assert table == _written()
+
+
+def test_the_table_has_the_scripts_that_are_called_and_no_more() -> None:
+    names = "|".join(Scripts(b""))
+    texts = [path.read_text("utf-8") for path in SPEAKERS]
+    called = {name for text in texts for name in re.findall(rf'"({names})"', text)}
+    assert called == set(SCRIPTS)
+
+
+def test_each_word_of_a_script_is_a_command_or_an_option(server: AnyServer, direct: Client) -> None:
+    """So that none of what a script calls by a name that it puts together is overlooked."""
+    words = [*scripted(), *OPTIONS]
+    version = release(server.name) if hasattr(server, "name") else (9,)
+    for word, row in zip(words, direct.ask("COMMAND", "INFO", *words), strict=True):
+        since = SINCE.get(f"+{word.decode().lower()}", (0,))
+        is_command = bool(row) and word not in OPTIONS
+        assert is_command == (word not in OPTIONS and since <= version), word
+
+
+@pytest.mark.parametrize("word", ["lpush", "hmget", "unlink", "zmscore", "blmove", "xadd"])
+def test_what_is_called_by_a_name_that_is_put_together_is_in_the_line(word: str) -> None:
+    assert f"+{word}" in rules()

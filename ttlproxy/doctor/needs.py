@@ -1,0 +1,150 @@
+"""What the proxy's own user has to be allowed: one table, for the README and for the doctor.
+
+What scripts call is read from the scripts, also where a name is put together as they run. What the
+proxy and its subcommands ask themselves is a row each; a test reads the sources for that, so that
+none is missing, and none is left over. Knows no connection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from ttlproxy.doctor.finding import ERROR, INFO, WARNING, Severity
+from ttlproxy.keys import Keys
+from ttlproxy.scripts import Scripts
+
+# Stand for keys and channels that clients choose.
+ANY_KEY: Final = b"any-key-of-a-client"
+ANY_CHANNEL: Final = b"any-channel-of-a-client"
+
+_STARTS: Final = "The proxy serves nobody."
+_UNSHARED: Final = "What one proxy signs, another does not carry out."
+_LATE: Final = "Another proxy may see deadlines late."
+_FIRES: Final = "What is due is not removed, or not handed on, where a script calls these."
+_SILENT: Final = "Neither ONEXPIRE nor DEFER publishes, nor are there events of elements."
+_WAITS: Final = "LEASE ... BLOCK does not wait."
+_UNPURGED: Final = "ttlproxy purge does not get through."
+_UNTOLD: Final = "The status page does not show all."
+_UNEXAMINED: Final = "The doctor cannot look at deadlines."
+_UNMENDED: Final = "The doctor cannot mend."
+
+CONTAINERS: Final = frozenset({b"ACL", b"CLIENT", b"CONFIG", b"FUNCTION", b"SCRIPT", b"SLOWLOG"})
+# Since when there are these; an older server refuses a rule with them.
+SINCE: Final[Mapping[str, tuple[int, int]]] = {
+    "+client|no-evict": (7, 0),
+    "+function|list": (7, 0),
+    "+spublish": (7, 0),
+    "+client|no-touch": (7, 2),
+    "+client|setinfo": (7, 2),
+    "+hpersist": (7, 4),
+    "+hpexpiretime": (7, 4),
+}
+# By the script: what follows where one of its commands is refused, and how bad that is.
+SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
+    **dict.fromkeys(("reap", "sweep", "lease_take", "lease_drop"), (ERROR, _FIRES)),
+    **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
+    "hash_adopt": (WARNING, "Deadlines of the server's own are not handed on."),
+    "schedule_mend": (WARNING, "What the schedule has lost is not found again."),
+    "key_examine": (INFO, _UNEXAMINED),
+    **dict.fromkeys(
+        ("key_inspect", "keys_survey", "rule_list", "schedule_page", "schedule_survey"),
+        (INFO, _UNTOLD),
+    ),
+}
+_WORD: Final = re.compile(rb"'([A-Z]{3,})'|\bhandlers\.([A-Z]{3,})\b")
+# Words in scripts that look like a command, and are an option, a reply or a name of ours.
+OPTIONS: Final = frozenset(
+    b"COUNT ELEMENT EVENT FIELDS KEEP LIMIT REPLACE VALUE WITHSCORES WRONGTYPE".split()
+)
+
+
+class Right(NamedTuple):
+    """words: a request that needs it; severity: of its want; without: what happens then."""
+
+    words: tuple[bytes, ...]
+    severity: Severity
+    without: str
+
+    @property
+    def rule(self) -> str:
+        """As ACL SETUSER takes it."""
+        count = 2 if self.words[0] in CONTAINERS else 1
+        return "+" + b"|".join(self.words[:count]).decode().lower()
+
+
+def asked(keys: Keys) -> tuple[Right, ...]:
+    """What the link, the reaper, the pages and the subcommands ask themselves."""
+    schedule = keys.schedule
+    return (
+        Right((b"CLIENT", b"SETNAME", b"n"), ERROR, _STARTS),
+        Right((b"CLIENT", b"SETINFO", b"lib-name", b"n"), INFO, "CLIENT LIST tells no library."),
+        Right((b"CLIENT", b"TRACKING", b"ON"), ERROR, _STARTS),
+        Right((b"INFO",), ERROR, _STARTS),
+        Right((b"TIME",), ERROR, _STARTS),
+        Right((b"HMGET", keys.state, b"secret"), WARNING, _UNSHARED),
+        Right((b"SCRIPT", b"LOAD", b""), ERROR, _STARTS),
+        Right((b"SCRIPT", b"EXISTS", b""), ERROR, _STARTS),
+        Right((b"EVALSHA", b"", b"0"), ERROR, _STARTS),
+        Right((b"EVAL", b"", b"0"), ERROR, _STARTS),
+        Right((b"ZSCAN", schedule, b"0"), ERROR, _STARTS),
+        Right((b"ZRANGEBYSCORE", schedule, b"0", b"0"), ERROR, "Nothing is reaped."),
+        Right((b"HGETALL", keys.rules), ERROR, _STARTS),
+        Right((b"MGET", keys.rules), ERROR, _STARTS),
+        Right((b"ZCOUNT", schedule, b"0", b"0"), INFO, "The figures do not tell what is overdue."),
+        Right((b"ZCARD", schedule), WARNING, "The proxy remembers keys for longer than it has to."),
+        Right((b"ZMSCORE", schedule, b""), WARNING, "What the schedule has lost is not found."),
+        Right((b"SELECT", b"0"), ERROR, "Only database 0 has deadlines that are kept."),
+        Right((b"SET", keys.hello, b""), WARNING, _LATE),
+        Right((b"DEL", keys.hello), WARNING, _LATE),
+        Right((b"BLMOVE", ANY_KEY, ANY_KEY, b"LEFT", b"LEFT", b"0"), WARNING, _WAITS),
+        Right((b"LLEN", ANY_KEY), WARNING, _WAITS),
+        Right((b"COMMAND",), WARNING, "Every word of a request may be a key, which costs reaps."),
+        Right((b"CONFIG", b"GET", b"x"), INFO, "No events of elements are published."),
+        Right((b"ACL", b"LIST"), INFO, "Each client is taken to have the right to scripts."),
+        Right((b"ACL", b"CAT"), INFO, "ACL CAT does not name the proxy's commands."),
+        Right((b"SCAN", b"0"), INFO, "The doctor cannot look for what no schedule names."),
+        Right((b"CLIENT", b"LIST"), INFO, "Clients that track keys are taken for proxies."),
+        Right((b"CLIENT", b"NO-EVICT", b"ON"), INFO, "A full server may drop the reaper."),
+        Right((b"CLIENT", b"NO-TOUCH", b"ON"), INFO, "Reaps count as uses of keys, for eviction."),
+        Right((b"TYPE", ANY_KEY), WARNING, "Elements of other keys are never reaped."),
+        Right((b"HGET", keys.state, b"layout"), INFO, _UNEXAMINED),
+        Right((b"PTTL", keys.lease), INFO, _UNEXAMINED),
+        Right((b"ZRANDMEMBER", schedule), INFO, _UNEXAMINED),
+        Right((b"EXISTS", schedule), INFO, _UNMENDED),
+        Right((b"FUNCTION", b"LIST"), INFO, "The doctor does not name users' functions."),
+        Right((b"SLOWLOG", b"GET"), INFO, _UNTOLD),
+        Right((b"UNLINK", schedule), INFO, _UNPURGED),
+        Right((b"SADD", keys.others, b""), INFO, _UNPURGED),
+        Right((b"PUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),
+        Right((b"SPUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),
+    )
+
+
+def scripted(names: Iterable[str] = tuple(SCRIPTS)) -> dict[bytes, tuple[Severity, str]]:
+    """The commands that these scripts call, and the worst that follows where one is refused."""
+    scripts, found = Scripts(b""), dict[bytes, tuple[Severity, str]]()
+    for name in names:
+        for word in _words(scripts[name].text):
+            found[word] = max(found.get(word, (INFO, "")), SCRIPTS[name], key=_badness)
+    return found
+
+
+def rules(version: tuple[int, ...] = (6, 2)) -> list[str]:
+    """What a user of the proxy's own needs, as ACL SETUSER takes it; and what the doctor does."""
+    later = {rule for rule, since in SINCE.items() if since > version}
+    own = {right.rule for right in asked(Keys(b""))}
+    theirs = {f"+{name.decode().lower()}" for name in scripted()}
+    return ["~*", "&*", *sorted((own | theirs) - later), "+multi", "+discard"]
+
+
+def _badness(outcome: tuple[Severity, str]) -> Severity:
+    return outcome[0]
+
+
+def _words(text: bytes) -> Iterator[bytes]:
+    for quoted, handled in _WORD.findall(text):
+        word = quoted or handled
+        if word not in OPTIONS:
+            yield word
