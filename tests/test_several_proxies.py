@@ -1,11 +1,14 @@
 """Two proxies before one Redis, and what a proxy cannot know: each sees the other's deadlines."""
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import milliseconds
@@ -230,3 +233,31 @@ def test_what_one_proxy_copied_or_moved_the_other_knows_there(three: list[Connec
         assert other.ask("HLEN", key) == b":1\r\n", (db, key)
     assert other.ask("SELECT", 0) == b"+OK\r\n"
     assert other.ask("EXISTS", "c") == b":0\r\n"
+
+
+@both_loops
+def test_a_proxy_that_misses_announcements_rewrites_nothing_by_what_it_knew(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """It finds its push connection lost only when it looks there for a client's sake."""
+    server = start_server()
+    proxies = [start_proxy(server.url) for _ in range(2)]
+    with Connection(server.port) as direct, ExitStack() as stack:
+        one, other = (stack.enter_context(Connection(proxy.port)) for proxy in proxies)
+        for number in range(3):
+            key = f"h{number}"
+            assert other.ask("HSET", key, "a", 1) == b":1\r\n"
+            pushes = max(
+                int(words[b"id"])
+                for line in direct.ask("CLIENT", "LIST").splitlines()
+                if b"name=ttlproxy:pushes" in line
+                for words in [dict(word.split(b"=", 1) for word in line.split())]
+            )
+            proxies[1].child.send_signal(signal.SIGSTOP)
+            other.send(command("PING"))  # so that it looks at the client first
+            direct.ask("CLIENT", "KILL", "ID", pushes)
+            assert one.ask("HEXPIREFIELD", key, "a", 100) == b":1\r\n"
+            other.send(command("HSET", key, "a", 2))
+            proxies[1].child.send_signal(signal.SIGCONT)
+            assert other.read_many(2) == [b"+PONG\r\n", b":0\r\n"]
+            assert one.ask("HTTLFIELD", key, "a") == b":-1\r\n"

@@ -96,11 +96,11 @@ class Client(asyncio.Protocol):
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
+        if self._registry.expecting:
+            self._link.receive_pushes()  # or finds that they have ended, and serves no more
         if self._busy or self._finished or not self._link.serving:
             self._wait(data)
             return
-        if self._registry.expecting:
-            self._link.receive_pushes()
         if self._passes(data):
             self._to_redis(data)
         else:
