@@ -1,0 +1,131 @@
+"""Who is told that something has happened finds it so, on any connection, through any proxy.
+
+What is told and what is read come in no order that Redis alone does not show."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from random import Random
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.raw import Connection, command
+
+ROUNDS = 100
+Words = tuple[str | int, ...]
+
+
+def _subscribed(listener: Connection) -> Callable[[], bytes]:
+    listener.ask("SUBSCRIBE", "news")
+    return listener.read
+
+
+def _popping(listener: Connection) -> Callable[[], bytes]:
+    return lambda: listener.ask("BLPOP", "news", 30)
+
+
+def _streaming(listener: Connection) -> Callable[[], bytes]:
+    last = [b"0"]
+
+    def read() -> bytes:
+        reply = listener.ask("XREAD", "BLOCK", 30_000, "STREAMS", "news", last[0])
+        last[0] = next(word for word in reply.split(b"\r\n") if b"-" in word)
+        return reply
+
+    return read
+
+
+# How it is told, and how one hears of it.
+WAYS: dict[str, tuple[Words, Callable[[Connection], Callable[[], bytes]]]] = {
+    "PUBLISH": (("PUBLISH", "news", "x"), _subscribed),
+    "RPUSH": (("RPUSH", "news", "x"), _popping),
+    "XADD": (("XADD", "news", "*", "x", "x"), _streaming),
+}
+# How the teller asks for the write, and for the telling: in how many pieces.
+TOGETHER = {
+    "one by one": lambda write, tell: [[write], [tell]],
+    "in one piece": lambda write, tell: [[write, tell]],
+    "in MULTI": lambda write, tell: [[("MULTI",), write, tell, ("EXEC",)]],
+}
+
+
+@pytest.fixture
+def proxies(start_server: StartServer, start_proxy: StartProxy) -> Iterator[list[int]]:
+    """The ports of two proxies before one Redis, with a client of each that is never quiet."""
+    server = start_server()
+    ports = [start_proxy(server.url).port for _ in range(2)]
+    stop = threading.Event()
+    threads = [threading.Thread(target=_busy, args=(port, stop)) for port in ports]
+    for thread in threads:
+        thread.start()
+    yield ports
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def _busy(port: int, stop: threading.Event) -> None:
+    with Connection(port) as client:
+        for number in itertools.count():
+            if stop.is_set():
+                return
+            client.send(
+                command("SADDEX", f"busy:{number % 7}", "PX", 2, "MEMBERS", 1, "m")
+                + command("SCARD", f"busy:{number % 5}")
+                + command("SADD", f"busy:{number % 3}", number % 100)
+            )
+            client.read_many(3)
+
+
+@pytest.mark.parametrize("together", TOGETHER)
+@pytest.mark.parametrize("way", WAYS)
+def test_who_is_told_of_a_write_finds_it_done_and_its_deadline_known(
+    proxies: list[int], way: str, together: str
+) -> None:
+    tell, hear = WAYS[way]
+    chance = Random(f"{way} {together}")
+    with ExitStack() as stack:
+        teller = stack.enter_context(Connection(proxies[0]))
+        readers = [stack.enter_context(Connection(port)) for port in (*proxies, *proxies)]
+        heard = hear(stack.enter_context(Connection(chance.choice(proxies))))
+        for number in range(ROUNDS):
+            key = f"h:{number}"
+            write = ("HSETEX", key, "EX", 100, "FIELDS", 1, "f", number)
+            pieces = TOGETHER[together](write, tell)
+            replies = 0
+            for piece in pieces:
+                teller.send(b"".join(command(*words) for words in piece))
+                if piece is not pieces[-1]:
+                    teller.read_many(len(piece))
+                replies = len(piece)
+            heard()
+            reader = chance.choice(readers)
+            assert reader.ask("HGET", key, "f").endswith(b"\r\n%d\r\n" % number)
+            assert reader.ask("HSET", key, "f", "plain") == b":0\r\n"
+            assert chance.choice(readers).ask("HTTLFIELD", key, "f") == b":-1\r\n", number
+            teller.read_many(replies)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_who_is_told_by_one_who_was_told_finds_both_done(proxies: list[int], way: str) -> None:
+    """A tells B by the way, B writes and tells C by its reply; and C looks for both."""
+    tell, hear = WAYS[way]
+    chance = Random(way)
+    with ExitStack() as stack:
+        first, second, third = (
+            stack.enter_context(Connection(chance.choice(proxies))) for _ in range(3)
+        )
+        heard = hear(stack.enter_context(Connection(proxies[1])))
+        for number in range(ROUNDS):
+            dated, plain = f"a:{number}", f"b:{number}"
+            first.send(command("SADDEX", dated, 100, "m") + command(*tell))
+            heard()
+            second.send(command("SREM", dated, "m") + command("SADD", plain, "m"))
+            assert second.read_many(2) == [b":1\r\n", b":1\r\n"]
+            third.send(command("EXISTS", dated) + command("SISMEMBER", plain, "m"))
+            assert third.read_many(2) == [b":0\r\n", b":1\r\n"]
+            first.read_many(2)
