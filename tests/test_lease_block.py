@@ -158,17 +158,81 @@ def test_replies_to_what_stands_before_and_behind_are_in_their_places(
     assert replies[6:] == [A, bulk, b"$1\r\nb\r\n", b"+PONG\r\n", b"$3\r\nend\r\n"]
 
 
-def test_an_error_just_before_it_ends_no_wait_in_disorder(
-    app: Connection, other: Connection, client: Client
+# Redis is busy until the first attempt has come, too, and answers that by itself.
+BUSY = command(
+    "EVAL",
+    """local function us() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end
+    local until_us = us() + 30000
+    repeat until us() > until_us""",
+    0,
+)
+NEWS = b">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\n-1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "reply"),
+    [
+        (
+            ("LPUSH", "s", "x"),
+            b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+        ),
+        (("ECHO", "-1"), b"$2\r\n-1\r\n"),
+        (("ECHO", "\r\n-ERR x\r\n"), b"$10\r\n\r\n-ERR x\r\n\r\n"),
+    ],
+    ids=["an error", "a number", "a line"],
+)
+def test_what_looks_like_an_error_just_before_it_ends_no_wait(
+    app: Connection,
+    other: Connection,
+    client: Client,
+    server: AnyServer,
+    before: tuple[str, ...],
+    reply: bytes,
 ) -> None:
-    """It may be taken for the answer: then a null, or the item, comes where it should."""
     client.ask("SET", "s", "text")
-    app.send(command("LPUSH", "s", "x") + command(*FOR_EVER) + command("ECHO", "end"))
-    assert app.read().startswith(b"-WRONGTYPE")
+    app.send(BUSY + command(*before) + command(*FOR_EVER) + command("ECHO", "end"))
+    assert app.read_many(2) == [b"$-1\r\n", reply]
+    until_blocked(server.port, 1)
     other.ask("RPUSH", "src", "a")
-    lent, end = app.read_many(2)
-    assert lent in (A, b"$-1\r\n")
-    assert end == b"$3\r\nend\r\n"
+    assert app.read_many(2) == [A, b"$3\r\nend\r\n"]
+
+
+def test_a_message_that_looks_like_an_error_ends_no_wait(
+    app: Connection, other: Connection, server: AnyServer
+) -> None:
+    app.ask("HELLO", 3)
+    app.ask("SUBSCRIBE", "news")
+    for number in range(9):
+        app.send(command(*FOR_EVER) + command("ECHO", "end"))
+        until_blocked(server.port, 1)
+        other.send(command("PUBLISH", "news", "-1") * 5)
+        other.send(command("RPUSH", "src", number) + command("PUBLISH", "news", "-1") * 5)
+        replies = app.read_many(12)
+        assert [reply for reply in replies if reply != NEWS] == [
+            b"$1\r\n%d\r\n" % number,
+            b"$3\r\nend\r\n",
+        ]
+
+
+def test_who_may_not_run_scripts_is_told_so_whatever_else_comes(
+    app: Connection, other: Connection, direct: Client
+) -> None:
+    direct.ask("ACL", "SETUSER", "barred", "on", ">word", "~*", "&*", "+@all", "-evalsha", "-eval")
+    try:
+        app.ask("HELLO", 3, "AUTH", "barred", "word")
+        app.ask("SUBSCRIBE", "news")
+        for _ in range(9):
+            publish = command("PUBLISH", "news", "-1")
+            app.send(publish + command(*FOR_EVER) + command("ECHO", "end"))
+            other.send(publish * 5)
+            replies = [reply for reply in app.read_many(9) if reply != NEWS]
+            assert [reply[:7] for reply in replies] == [
+                b":1\r\n",
+                b"-NOPERM",
+                b"$3\r\nend",
+            ]
+    finally:
+        direct.ask("ACL", "DELUSER", "barred")
 
 
 def test_pushes_pass_while_a_worker_waits(

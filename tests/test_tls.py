@@ -401,3 +401,19 @@ def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
     _, key = authority.issue("elsewhere.org")
     with pytest.raises(CertificateError, match="MISMATCH"):
         for_clients(load(["--tls-cert", str(cert), "--tls-key", str(key)]))
+
+
+@both_loops
+def test_what_redis_has_answered_before_it_closes_arrives_by_tls(
+    start_server: StartServer, start_proxy: StartProxy, authority: Authority
+) -> None:
+    """Redis leaves bytes unread, so that the proxy's next write fails."""
+    _, url = _behind_tls(start_server, authority, "--tls-auth-clients", "no")
+    proxy = start_proxy(url, "--upstream-tls-ca", str(authority.file))
+    more = command("SET", "after", "v" * 1000) * 1000
+    for _ in range(20):
+        with Connection(proxy.port) as client:
+            number = client.ask("CLIENT", "ID")[1:-2]
+            kill = command("CLIENT", "KILL", "ID", number, "SKIPME", "no")
+            client.send(command("PING") * 50 + kill + more)
+            assert client.read_to_end() == b"+PONG\r\n" * 50 + b":1\r\n"

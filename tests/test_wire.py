@@ -73,33 +73,76 @@ def test_the_exact_reader_finds_where_each_request_ends(frames: list[bytes]) -> 
         assert stream[begin:end].strip(), "no empty line belongs to a command"
 
 
+def _ended(broken: bytes, cut: int) -> tuple[bytes, Requests]:
+    """What goes on of a request, `broken` in two pieces, and another request."""
+    requests = Requests()
+    raw = b""
+    for piece in (encode((b"PING",)) + broken[:cut], broken[cut:], b"PING\r\n"):
+        assert requests.exact(requests.feed(piece)) in ([], [([b"PING"], 0, 14)])
+        raw += requests.raw
+    return raw, requests
+
+
 @pytest.mark.parametrize(
     "broken",
     [
         b"*1\r\n:5\r\n",
-        b"*1\r\n*1\r\n$1\r\na\r\n",
+        b"*1\r\n*1\r\n",
         b"*1\r\n$-1\r\n",
         b"*x\r\n",
         b"*01\r\n",
         b"*1\r\n$05\r\n",
+    ],
+)
+def test_what_redis_refuses_is_the_last_that_it_gets(broken: bytes) -> None:
+    for cut in range(len(broken) + 1):
+        raw, requests = _ended(broken, cut)
+        assert raw == encode((b"PING",)) + broken
+        assert requests.relay
+        assert requests.refused
+
+
+@pytest.mark.parametrize("line", [b'get "a\r\n', b'get "a"b\r\n', b"get 'a'\"b\"\n"])
+def test_a_line_that_only_some_servers_take_becomes_one_that_none_does(line: bytes) -> None:
+    for cut in range(len(line) + 1):
+        raw, requests = _ended(line, cut)
+        assert raw == encode((b"PING",)) + b'"\r\n'
+        assert requests.refused
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
         b"*1\r\n$536870913\r\n",
         b"*1048577\r\n",
-        b'get "a\r\n',
         b"get \0\r\n",
         b"*" + b"1" * MAX_LINE,
         b"x" * (MAX_LINE + 1),
     ],
 )
-def test_what_redis_refuses_goes_on_raw_and_ends_the_reading(broken: bytes) -> None:
-    before = encode((b"PING",))
-    requests = Requests()
-    raw = b""
-    for piece in (before, broken, b"PING\r\n"):
-        found = requests.exact(requests.feed(piece))
-        raw += requests.raw
-    assert raw == before + broken + b"PING\r\n"
-    assert requests.relay
-    assert found == []
+def test_what_some_servers_refuse_goes_on_unread_and_so_does_all_after_it(broken: bytes) -> None:
+    for cut in (0, 1, 2, len(broken) - 1):
+        raw, requests = _ended(broken, cut)
+        assert raw == encode((b"PING",)) + broken + b"PING\r\n"
+        assert requests.relay
+        assert not requests.refused
+
+
+@pytest.mark.parametrize("kind", [b"~", b"|", b">", b"%", b"+", b":", b"_", b","])
+@pytest.mark.parametrize("before", [b"", encode((b"PING",)), encode((b"SET", b"k", b"v" * 9_000))])
+def test_what_hiredis_takes_for_an_array_and_redis_for_a_line_is_read_as_redis_reads_it(
+    kind: bytes, before: bytes
+) -> None:
+    """Else a whole request would pass as the value of another that is harmless."""
+    first = {b"|": b"1", b"%": b"1"}.get(kind, b"2")
+    lines = [b"$4\r\nPING", b"$10\r\nHSET h f v"]
+    stream = kind + first + b"\r\n" + b"\r\n".join(lines) + b"\r\n"
+    expected = [[kind + first], [b"$4"], [b"PING"], [b"$10"], [b"HSET", b"h", b"f", b"v"]]
+    assert _read([before + stream])[0][bool(before) :] == expected
+    assert _read([before + stream + encode((b"PING",))])[0][bool(before) :] == [
+        *expected,
+        [b"PING"],
+    ]
 
 
 def test_a_frame_that_only_hiredis_takes_is_no_command() -> None:
@@ -109,6 +152,9 @@ def test_a_frame_that_only_hiredis_takes_is_no_command() -> None:
     assert commands == [[b"PING"], [b"PING"]]
     assert [words for words, *_ in requests.exact(commands)] == [[b"PING"]]
     assert requests.relay
+    assert requests.raw == stream
+    assert requests.feed(encode((b"PING",))) == []
+    assert requests.raw == b""
 
 
 def _begin(requests: Requests, head: bytes) -> None:
@@ -133,7 +179,7 @@ def test_a_request_that_is_streamed_or_skipped_ends_where_it_ends(
     cut = request.index(large) + 100
     requests = Requests()
     _begin(requests, request[:cut])
-    assert requests.begun == list(words)
+    assert requests.begun == list(words)[:2]
     raw = b""
     if skips:
         requests.skip()
@@ -196,7 +242,9 @@ def test_what_is_streamed_and_turns_out_to_be_no_request_ends_the_reading(
             requests.feed(piece)
             raw += requests.raw
     assert requests.relay
-    assert raw == (b"*1\r\n" if skips else head + b"x" * 100_000 + b"\r\n") + broken + b"PING\r\n"
+    after = b"PING\r\n" * (not requests.refused)
+    assert raw == (b"*1\r\n" if skips else head + b"x" * 100_000 + b"\r\n") + broken + after
+    assert requests.refused == (not broken.startswith(b"$"))
 
 
 def test_a_request_beyond_the_limit_is_excessive_by_its_announcement_or_as_it_comes() -> None:
@@ -206,7 +254,24 @@ def test_a_request_beyond_the_limit_is_excessive_by_its_announcement_or_as_it_co
     _begin(coming, b"*999\r\n" + b"$5\r\nhello\r\n" * 80)
     assert (coming.begun, coming.excessive) == (None, False)
     _begin(coming, b"$5\r\nhello\r\n" * 20)
-    assert (coming.begun, coming.excessive) == ([b"hello"] * 100, True)
+    assert (coming.begun, coming.excessive) == ([b"hello"] * 2, True)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=60), min_size=2, max_size=9), st.integers(0, 10_000))
+def test_the_limit_of_a_request_acts_at_its_value(words: list[bytes], at: int) -> None:
+    """However much of it has come: what a bulk string announces counts once."""
+    request = encode(tuple(words))
+    cut = at % (len(request) - 3) + 1
+    announced = len(request) - len(encode((words[-1],))) + 4
+    for limit, is_excessive in ((-1, True), (0, False), (1, False)):
+        requests = Requests(limit=len(request) + limit)
+        _begin(requests, request[:cut])
+        assert requests.excessive <= is_excessive
+        if cut >= announced + len(b"$%d\r\n" % len(words[-1])):
+            assert requests.excessive == is_excessive
+            assert requests.kept <= len(request) + sum(map(len, words[:2]))
+        assert requests.feed(request[cut:]) == [words]
+        assert requests.kept == 0
 
 
 def test_a_line_is_never_excessive() -> None:
@@ -267,8 +332,12 @@ def test_a_chunk_is_whole_only_if_it_ends_with_a_request(
         (b"'a\\n'", [b"a\\n"]),
         (b'ab"cd"', [b"abcd"]),
         (b'""', [b""]),
-        (b'"a"b', [b"ab"]),
-        (b"a'b c'\"d\"e f", [b"ab cde", b"f"]),
+        (b"a'b c' f", [b"ab c", b"f"]),
+        (b"a\vb\f \v\fc", [b"a\vb\f", b"c"]),
+        (b"a 'b\\''", [b"a", b"b'"]),
+        (b'"a"b', None),
+        (b"a'b c'\"d\"", None),
+        (b"'a\\'", None),
         (b'"a', None),
         (b"'a", None),
         (b'a"', None),

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol, cast
-from uuid import uuid4
 
 from ttlproxy.keepalive import keep_alive
 from ttlproxy.metrics import Tally
 from ttlproxy.turn import Turn, Write
-from ttlproxy.wire import Marked
+from ttlproxy.undelivered import undelivered
+from ttlproxy.wire import Lines, Marked, encode
 
 # Bytes that wait for a side that does not read: stop reading the other side above the first, go on
 # below the second. As large as a socket's own buffers grow on Linux by default.
@@ -60,8 +60,10 @@ class Backend(asyncio.Protocol):
         self._keepalive_s = keepalive_s
         self._to_client = self.data_received = client.write
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
-        self._marked = Marked(uuid4().hex.encode())
+        self._marked = Marked()
         self._answered: asyncio.Future[bool] | None = None
+        self._lines = Lines()
+        self._let_in: asyncio.Future[bool] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -70,6 +72,8 @@ class Backend(asyncio.Protocol):
         self.write = self._turn.writer(self._transport, self._tally)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and (data := undelivered(self._transport)):
+            self.data_received(data)
         if self._held and self._held != _OK:
             self._to_client(self._held)
         self._client.end()
@@ -91,10 +95,31 @@ class Backend(asyncio.Protocol):
         marked, answered = self._marked, self._answered
         if out := marked.take(data):
             self._to_client(out)
-        if marked.found:
+        if marked.doubtful:
+            self.write(encode((marked.fence(),)))
+        if marked.done:
             self._receive(self._to_client)
         if (marked.found or marked.refused) and answered is not None and not answered.done():
             answered.set_result(not marked.null)
+
+    def count_lines(self) -> None:
+        """From now on, before anything is asked: what is owed is owed to a stranger."""
+        self._receive(self._count)
+
+    def lets_in(self, number: int) -> asyncio.Future[bool]:
+        """Whether the reply lets the client in before which so many others come."""
+        self._let_in = asyncio.get_running_loop().create_future()
+        self._lines.look_for(number)
+        return self._let_in
+
+    def _count(self, data: bytes) -> None:
+        lines, let_in = self._lines, self._let_in
+        lines.take(data)
+        self._to_client(data)
+        if lines.let_in:
+            self._receive(self._to_client)
+        if lines.let_in is not None and let_in is not None and not let_in.done():
+            let_in.set_result(lines.let_in)
 
     def _receive(self, receive: Callable[[bytes], None]) -> None:
         self.data_received = receive

@@ -273,6 +273,8 @@ class Client(asyncio.Protocol):
             self._server.settings.max_request_bytes,
             self._server.metrics.requests,
         )
+        if self._session.stranger:
+            self._backend.count_lines()
         self._passes = self._session.passes
         self._go_on()
 
@@ -314,6 +316,8 @@ class Client(asyncio.Protocol):
             self._server.metrics.held += 1
             self._hold(self._reap(out), "reap")
             return
+        if session.login is not None:
+            self._hold(self._log_in(session.login), "log in")
         if out:
             self._to_redis(out)
         self._after(session)
@@ -367,11 +371,26 @@ class Client(asyncio.Protocol):
         await self._link.looks.looked()
         self._go_on()
 
-    async def _resume(self, data: bytes) -> None:
-        """Bytes are looked at once the link is there again."""
+    def _log_in(self, number: int) -> Coroutine[None, None, None]:
+        """What comes behind an AUTH means one thing or another, as its reply says."""
+        session, backend = self._session, self._backend
+        assert session is not None
+        assert backend is not None
+        session.login = None
+        self._early, session.withheld = session.withheld, b""
+        let_in = backend.lets_in(number)
+
+        async def wait() -> None:
+            if await let_in:
+                session.logged_in()
+            self._go_on()
+
+        return wait()
+
+    async def _resume(self) -> None:
+        """What came in is looked at once the link is there again."""
         async with asyncio.timeout(self._server.settings.hold_max):
             await self._link.ready.wait()
-        self._early = data + self._early
         self._go_on()
 
     def _hold(self, coroutine: Coroutine[None, None, None], why: str) -> None:
@@ -417,16 +436,22 @@ class Client(asyncio.Protocol):
         """What came in cannot be looked at now, or never."""
         if self._finished:
             return  # nobody is left to answer it
+        session = self._session
         if self._busy:
             self._early += data
             self._read()
-        elif self._session is not None and self._session.needs_nothing(data):
+        elif session is not None and session.before_login:
+            self._attend(data)  # Redis alone decides what becomes of that
+        elif session is not None and session.needs_nothing(data):
             self._to_redis(data)
         else:
-            self._hold(self._resume(data), "wait for the link")
+            self._early += data
+            self._hold(self._resume(), "wait for the link")
 
     def _after(self, session: Session) -> None:
         """Requests have gone to Redis: what follows from that."""
+        if session.over:
+            self._finished = True  # what Redis does not read must not be sent: it would be a reset
         if session.sweep:
             keys, session.sweep = session.sweep, set()
             places = self._registry.places

@@ -94,6 +94,7 @@ class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
 # (src/t_hash.c); for the other types its words for a field are replaced.
 
 REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
+NOAUTH = b"NOAUTH Authentication required."
 MAX_CLIENTS = b"-ERR max number of clients reached\r\n"
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 NEGATIVE_COUNT = b"ERR value is out of range, must be positive"

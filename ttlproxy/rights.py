@@ -23,6 +23,7 @@ class Rights:
     """What a session asks before it sends a script that its client has not asked for.
 
     index: the name of any index
+    asks_login: whether Redis refuses what clients ask before they have logged in
     running: whether Redis runs scripts now, which it does not while it loads its data
     shows_internal: whether clients may name and see internal keys
     """
@@ -33,6 +34,7 @@ class Rights:
         "_barred",
         "_index",
         "_kept_out",
+        "asks_login",
         "running",
         "shows_internal",
     )
@@ -40,6 +42,7 @@ class Rights:
     def __init__(self, index: bytes = b"__ttl:", shows_internal: bool = False) -> None:
         self.shows_internal = shows_internal
         self.running = True
+        self.asks_login = False
         self._index = index
         self._barred: frozenset[bytes] = frozenset()
         self._kept_out: frozenset[bytes] = frozenset()
@@ -61,6 +64,7 @@ class Rights:
         self._acl_refused = frozenset(
             name for _, name, rules in users if not _may(name, rules, (self._acl_cat,))
         )
+        self.asks_login = any(name == _DEFAULT and _is_closed(rules) for _, name, rules in users)
         self._kept_out = frozenset(
             name for _, name, rules in users if not _reads(rules, self._index)
         )
@@ -76,6 +80,12 @@ class Rights:
     def may_watch(self, users: Iterable[bytes]) -> bool:
         """Whether none of these is kept from indexes."""
         return self._kept_out.isdisjoint(users)
+
+
+def _is_closed(rules: bytes) -> bool:
+    """Whether nobody is that user without having logged in."""
+    words = rules.split()
+    return b"off" in words or b"nopass" not in words
 
 
 def _reads(rules: bytes, key: bytes) -> bool:

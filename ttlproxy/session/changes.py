@@ -82,6 +82,8 @@ def _reset(state: State, args: list[bytes], now_ms: int) -> None:
     state.database = b"?0"
     if not state.listens:
         state.silent = False
+    if state.rights.asks_login and not state.stranger:
+        state.stranger, state.replies = True, None
 
 
 def _client(state: State, args: list[bytes], now_ms: int) -> None:

@@ -12,14 +12,20 @@ from ttlproxy.commands.calls import marked
 from ttlproxy.metrics import Handled
 from ttlproxy.registry import Registry
 from ttlproxy.rights import Rights
+from ttlproxy.session.changes import change
 from ttlproxy.session.decisions import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import PARSER, Requests, encode
 
 QUIT: Final = encode((b"QUIT",))
-_BACKSLASH: Final = ord("\\")
 # Bytes of a request that is long.
 _LONG: Final = 1024
+# What Redis takes of a client that has not logged in (src/networking.c, processMultibulkBuffer).
+_STRANGERS_WORDS: Final = 10
+_STRANGERS_BULK: Final = 16 * 1024
+# What it carries out for such a client.
+_STRANGERS: Final = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
+_LOGINS: Final = frozenset({"AUTH", "HELLO"})
 
 
 class Session(State):
@@ -30,6 +36,7 @@ class Session(State):
         "_heedful",
         "_hidden",
         "_hidden_begin",
+        "_limit",
         "_now_ms",
         "_passing",
         "_plain",
@@ -54,13 +61,14 @@ class Session(State):
         self._plain = rules.plain
         self._now_ms = now_ms
         self._requests = Requests(max_request_bytes)
+        self._limit = max_request_bytes
         self._counts = counts
         # What no client may name: the prefix of internal keys. Its first byte, an int, is found, or
         # not, in a tenth of the time.
         self._hidden = caller.keys.prefix
         self._hidden_begin = self._hidden[0]
         # In the middle of something, so that the next chunk is not a common one.
-        self._heedful = False
+        self._heedful = self.stranger
         # The key of a request that passes, as far as it has come.
         self._passing: list[bytes] = []
         # The requests of the chunk that `passes` has just kept back, if they are whole.
@@ -101,23 +109,37 @@ class Session(State):
             commands, self._read = self._read, None
             requests.take(data)
             out = self._with_care(commands, self._now_ms())
-            self._heedful = self.is_late or requests.relay
+            self._heedful = self._is_heedful()
             return out
         commands = requests.feed(data)
         if self._passing and not requests.streams:
             self._passed()
-        heedful = self.is_late or requests.relay
+        heedful = self._is_heedful()
         raw = requests.raw
         if not (heedful or self._may_name_hidden(raw, commands)) and self._are_plain(commands):
             out = raw
             self._counts.forwarded += len(commands)
         else:
             out = self._with_care(commands, self._now_ms())
-            heedful = self.is_late or requests.relay
-        if self.wait is None and (begun := requests.begun) is not None:
-            out += self._begin(begun)
+            heedful = self._is_heedful()
+        if not self._is_held:
+            out += self._begun()
         self._heedful = heedful or requests.pending
         return out
+
+    @property
+    def before_login(self) -> bool:
+        """Whether the client is certain not to have logged in, and cannot have asked anything."""
+        return self.stranger and self.replies is not None
+
+    def logged_in(self) -> None:
+        """The last AUTH or HELLO has let the client in."""
+        self.stranger = False
+
+    @property
+    def over(self) -> bool:
+        """Whether Redis reads no further, and closes when it has answered."""
+        return self.quit or self._requests.refused
 
     @property
     def streams(self) -> bool:
@@ -136,7 +158,7 @@ class Session(State):
 
     def finish(self) -> bytes:
         """No more requests will come: what lets Redis answer all that is owed, and then close."""
-        if self.quit or self.relays:
+        if self.over or self.relays:
             return b""
         self.quit = True
         return QUIT
@@ -144,7 +166,7 @@ class Session(State):
     @property
     def relays(self) -> bool:
         """Whether bytes pass unread: nothing of ours can be put between them."""
-        return self.replicates or self._requests.relay
+        return self.replicates or (self._requests.relay and not self._requests.refused)
 
     @property
     def unfinished(self) -> str:
@@ -156,6 +178,15 @@ class Session(State):
         if self.wait is not None:
             return "waiting"
         return "in a request" if self._requests.pending else ""
+
+    def _is_heedful(self) -> bool:
+        """Whether the next chunk is not a common one, wherever this one ends."""
+        return self.is_late or self.stranger or self._requests.relay
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether what comes behind the last request is not looked at yet."""
+        return self.wait is not None or self.login is not None or self.look
 
     def _are_plain(self, requests: Iterable[list[bytes]]) -> bool:
         """Whether these need no more than their names, and names of no managed key among them.
@@ -178,6 +209,16 @@ class Session(State):
             return False  # not plain, without its key, or no bulk string, which hiredis lets pass
         return True
 
+    def _begun(self) -> bytes:
+        """What goes on of a request that is not complete."""
+        if self.stranger:
+            if not self._requests.exceeds(_STRANGERS_WORDS, _STRANGERS_BULK):
+                return b""
+            self._owe_line()
+            return self._requests.stream()  # for Redis to refuse, or to take as it comes
+        words = self._requests.begun
+        return b"" if words is None else self._begin(words)
+
     def _begin(self, words: list[bytes]) -> bytes:
         """What goes on of a request that is not complete, and too large to wait for."""
         rule = self._rules.find(words[0]) if words else None
@@ -188,9 +229,14 @@ class Session(State):
         if not self._requests.excessive:
             return b""
         self._requests.skip()
+        return self._too_large(words)
+
+    def _too_large(self, words: list[bytes]) -> bytes:
+        """What goes to Redis in place of a request that is larger than is kept."""
+        self.wait = None
         if self.transaction is not None:
             return encode((errors.TOO_LARGE_IN_MULTI,))
-        return refuse(self, rule, errors.TOO_LARGE)
+        return refuse(self, self._rules.find(words[0]), errors.TOO_LARGE)
 
     def _may_pass(self, rule: Rule, words: list[bytes]) -> bool:
         """Whether all that matters of a request are these, its first words.
@@ -212,35 +258,41 @@ class Session(State):
     def _with_care(self, commands: list[list[bytes]], now_ms: int) -> bytes:
         """The chunk command by command; runs that are not rewritten stay as they were sent."""
         requests = self._requests
-        raw = requests.raw
         self.unblock()
-        instead_of = self._suspect if self._may_name_hidden(raw, commands) else self._decide
+        named = self._may_name_hidden(requests.raw, commands)
+        instead_of = self._suspect if named else self._decide
+        found = requests.exact(commands)
+        raw = requests.raw
         out: list[bytes] = []
         sent = 0
-        for args, begin, end in requests.exact(commands):
-            rewritten = instead_of(args, now_ms)
+        for args, begin, end in found:
+            take = self._of_stranger if self.stranger else instead_of
+            rewritten = take(args, now_ms)
             if rewritten is None:
                 self._counts.forwarded += 1
             else:
+                if end - begin > self._limit:
+                    rewritten = self._too_large(args)
                 out += (raw[sent:begin], rewritten)
                 sent = end
-            if self.wait is not None or self.look:
+            if self._is_held:
                 self.withheld = requests.withhold(end)
-                out.append(raw[sent:end])
-                return b"".join(out)
-        out.append(raw[sent:])
+                break
+            if self.quit:
+                requests.withhold(end)
+                break
+        out.append(requests.raw[sent:])
         return b"".join(out)
 
     def _may_name_hidden(self, raw: bytes, requests: list[list[bytes]]) -> bool:
         """Whether an internal key's name may stand in these bytes, which are these requests.
 
         Where words are long, it is their beginnings that are fast to look at; where they are not,
-        it is the bytes, in which a name may be escaped if it came inline.
+        it is the bytes. In those of a line a name may be quoted and escaped.
         """
         hidden = self._hidden
-        if len(raw) < _LONG * len(requests):
-            begins = self._hidden_begin in raw
-            return (begins and hidden in raw) or (_BACKSLASH in raw and b"\\x" in raw)
+        if len(raw) < _LONG * len(requests) and not self._requests.has_lines:
+            return self._hidden_begin in raw and hidden in raw
         try:
             return any(word.startswith(hidden) for words in requests for word in words)
         except AttributeError:
@@ -253,6 +305,31 @@ class Session(State):
         if named and not self.rights.shows_internal:
             return self._counted(rule, refuse(self, rule, errors.INTERNAL_KEY))
         return self._decide(args, now_ms)
+
+    def _of_stranger(self, args: list[bytes], now_ms: int) -> bytes | None:
+        """What goes to Redis in place of a request of a client that has not logged in.
+
+        Redis refuses it and changes nothing; of what it does not know it would say just that.
+        """
+        self._owe_line()
+        rule = self._rules.find(args[0])
+        if len(args) > _STRANGERS_WORDS or max(map(len, args)) > _STRANGERS_BULK:
+            return None
+        if rule.virtual:
+            return self._counted(rule, refuse(self, rule, errors.NOAUTH))
+        if rule.name in _STRANGERS:
+            change(self, rule, args, now_ms)
+        if rule.name in _LOGINS:
+            if self.replies is None:
+                self.stranger = False
+            else:
+                self.login = self.replies - 1
+        return None
+
+    def _owe_line(self) -> None:
+        """A request of a stranger goes on."""
+        if self.replies is not None:
+            self.replies += 1
 
     def _decide(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request; None for the request as it came."""

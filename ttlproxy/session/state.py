@@ -46,6 +46,11 @@ class State(Errands):
     flushed: a SCRIPT FLUSH of its own has passed, and may be carried out at any time
     look: the link has to look at what the last request did, and nothing behind it has been read
     behind_blocking: a blocking command has passed, whose reply may still be out
+    stranger: the client has not logged in, and Redis refuses nearly all it asks; once an AUTH after
+    a RESET has passed, which may have failed, it counts as logged in
+    login: how many replies come before that to the last request, an AUTH or HELLO of a stranger;
+    nothing behind it has been looked at
+    replies: those owed to a stranger so far, all of one line; None after a RESET
     listens: SUBSCRIBE, its like, or MONITOR has passed: what others do is told to the client
     replicates: PSYNC or SYNC has passed, so that what Redis sends may be no replies
     wait: the last request waits, and nothing behind it has been looked at
@@ -57,12 +62,15 @@ class State(Errands):
         "database",
         "flushed",
         "listens",
+        "login",
         "look",
         "quit",
         "replicates",
+        "replies",
         "resp",
         "rights",
         "silent",
+        "stranger",
         "transaction",
         "users",
         "wait",
@@ -84,6 +92,9 @@ class State(Errands):
         self.flushed = False
         self.look = False
         self.wait: Wait | None = None
+        self.stranger = rights.asks_login
+        self.login: int | None = None
+        self.replies: int | None = 0
 
     @property
     def db(self) -> int:

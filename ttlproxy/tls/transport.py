@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from ttlproxy.undelivered import undelivered
+
 # How long a handshake may take.
 _HANDSHAKE_S: Final = 10.0
 # The most that one record holds.
@@ -80,6 +82,9 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         return not self._transport.is_closing() if self._ended else self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and self._up and not self._ssl.server_side:
+            self.data_received(undelivered(self._transport))
+            exc = None  # that was all there is
         self._patience.cancel()
         if self._up:
             self._protocol.connection_lost(exc)

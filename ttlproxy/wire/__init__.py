@@ -1,7 +1,8 @@
 """RESP as bytes. Knows framing; knows no command, no clock and no socket."""
 
+from ttlproxy.wire.lines import Lines
 from ttlproxy.wire.marked import Marked
 from ttlproxy.wire.requests import Requests, encode
 from ttlproxy.wire.whole import PARSER
 
-__all__ = ["PARSER", "Marked", "Requests", "encode"]
+__all__ = ["PARSER", "Lines", "Marked", "Requests", "encode"]

@@ -4,54 +4,52 @@ from __future__ import annotations
 
 import re
 
+# What C's isspace() takes. Inside a word Redis looks for fewer: `a\vb` is one word.
 _BLANKS = re.compile(rb"[ \t\n\v\f\r]*")
-_PLAIN = re.compile(rb"[^ \t\n\r\0\"']+")
-_DOUBLE_QUOTED = re.compile(rb'"((?:\\x[0-9a-fA-F]{2}|\\.|[^"\\])*)"', re.DOTALL)
-_SINGLE_QUOTED = re.compile(rb"'((?:\\'|[^'])*)'", re.DOTALL)
+_PLAIN = re.compile(rb"[^ \t\n\r\"']*")
+# A closing quote ends its word: a blank follows, or nothing.
+_DOUBLE_QUOTED = re.compile(rb'"((?:\\.|[^"\\])*)"(?![^ \t\n\v\f\r])', re.DOTALL)
+_SINGLE_QUOTED = re.compile(rb"'((?:\\'|[^'])*+)'(?![^ \t\n\v\f\r])", re.DOTALL)
 _ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
-_WORD_ENDS = b" \t\n\v\f\r"
+
+# A line that every server refuses as it refuses any whose quotes are unbalanced.
+UNBALANCED = b'"\r\n'
 
 
 def split(line: bytes) -> list[bytes] | None:
     """The words of a line, none for an empty one; None where its quotes are unbalanced.
 
-    The grammar is Valkey 9.1's (src/sds.c, sdssplitargs), where a word may go on behind its quotes;
-    such a line, when it is forwarded, Redis refuses.
+    The grammar is Redis's (src/sds.c, sdssplitargs). Valkey 9.1 lets a word go on behind its
+    quotes; such a line is unbalanced here, as in Redis.
     """
     words: list[bytes] = []
-    at = _skip_blanks(line, 0)
+    at = _end(_BLANKS, line, 0)
     while at < len(line):
         word, at = _word(line, at)
         if word is None:
             return None
         words.append(word)
-        at = _skip_blanks(line, at)
+        at = _end(_BLANKS, line, at)
     return words
 
 
-def _skip_blanks(line: bytes, at: int) -> int:
-    match = _BLANKS.match(line, at)
+def _end(pattern: re.Pattern[bytes], line: bytes, at: int) -> int:
+    match = pattern.match(line, at)
     return match.end() if match else at
 
 
 def _word(line: bytes, at: int) -> tuple[bytes | None, int]:
-    """One word from `at` on, and where it ends."""
-    parts: list[bytes] = []
-    while at < len(line) and line[at] not in _WORD_ENDS:
-        if plain := _PLAIN.match(line, at):
-            parts.append(plain[0])
-            at = plain.end()
-            continue
-        double, single = _DOUBLE_QUOTED.match(line, at), _SINGLE_QUOTED.match(line, at)
-        quoted = double or single
-        if quoted is None:
-            return None, at
-        parts.append(
-            _ESCAPE.sub(_unescape, double[1]) if double else quoted[1].replace(b"\\'", b"'")
-        )
-        at = quoted.end()
-    return b"".join(parts), at
+    """One word from `at` on, and where it ends. Quotes may begin inside it."""
+    end = _end(_PLAIN, line, at)
+    plain, quote = line[at:end], line[end : end + 1]
+    if quote == b'"':
+        quoted = _DOUBLE_QUOTED.match(line, end)
+        return (plain + _ESCAPE.sub(_unescape, quoted[1]), quoted.end()) if quoted else (None, end)
+    if quote == b"'":
+        quoted = _SINGLE_QUOTED.match(line, end)
+        return (plain + quoted[1].replace(b"\\'", b"'"), quoted.end()) if quoted else (None, end)
+    return plain, end
 
 
 def _unescape(match: re.Match[bytes]) -> bytes:

@@ -2,71 +2,143 @@
 
 A script that is given the mark answers `[mark, reply]`. Here the array and the mark are taken out
 again, and with them the reply, if it is a null and still waited for. All else passes unread.
+
+Redis may refuse to run the script. Of an error that passes nobody knows whether it is the reply, or
+stands in a value, or answers an earlier request. So a command is sent behind the script's call that
+no server knows: the error that names it comes after the reply, and is taken out, too.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Final
+from uuid import uuid4
 
 _NULLS: Final = (b"$-1\r\n", b"_\r\n")
-# How an error ends what Redis has sent, where no script has run.
-_REFUSED: Final = re.compile(rb"(?:^|\r\n)-[^\r\n]*\r\n$")
-_DIGITS: Final = 10
+# Redis repeats at most 128 bytes of the name of a command that it does not know.
+_LONGEST_ERROR: Final = 1024
 
 
 class Marked:
     """Replies on their way to a client.
 
     found: whether the reply with the last mark has come; null: whether it is null; refused: whether
-    an error has come that may stand in its place: if it comes yet, it is the client's
+    the script has not run, so that an error was its reply
+    doubtful: an error has passed that may have been it; `fence` is to be sent
     """
 
-    __slots__ = ("_head", "_held", "_number", "_word", "found", "null", "refused")
+    __slots__ = (
+        "_at_line_start",
+        "_fence",
+        "_fences",
+        "_head",
+        "_held",
+        "_waits",
+        "doubtful",
+        "found",
+        "null",
+        "refused",
+    )
 
-    def __init__(self, word: bytes) -> None:
-        """`word`: what nobody can guess."""
-        self._word = word
-        self._head = b"*2\r\n$%d\r\n%b" % (len(word) + _DIGITS, word)
-        self._held = b""
-        self._number = 0
-        self.found = self.null = self.refused = False
+    def __init__(self) -> None:
+        self._head = self._held = b""
+        self._fence = b""
+        self._fences: list[bytes] = []  # the commands sent whose errors have not come
+        self._waits = False
+        self._at_line_start = True
+        self.found = self.null = self.refused = self.doubtful = False
 
     def another(self) -> bytes:
-        """The mark of the next reply to find."""
-        self._number += 1
-        self.found = self.null = self.refused = False
-        return b"%b%0*d" % (self._word, _DIGITS, self._number)
+        """The mark of the next reply to find; nobody can guess it."""
+        mark = uuid4().hex.encode()
+        self._head = b"*2\r\n$%d\r\n%b\r\n" % (len(mark), mark)
+        self._fence = b""
+        self._waits = True
+        self.found = self.null = self.refused = self.doubtful = False
+        return mark
+
+    def fence(self) -> bytes:
+        """The name of a command that is to be sent now."""
+        self._fence = uuid4().hex.encode()
+        self._fences.append(self._fence)
+        self.doubtful = False
+        return self._fence
+
+    @property
+    def done(self) -> bool:
+        """Whether all that will come is the client's."""
+        return not (self._waits or self._fences or self._held)
 
     def take(self, data: bytes) -> bytes:
         """Takes what Redis has sent; gives what of it is for the client."""
         data, self._held = self._held + data, b""
-        out = []
-        while (at := data.find(self._head)) >= 0:
-            out.append(data[:at])
-            data = data[at:]
-            mark, reply = data[len(self._head) :][:_DIGITS], data[len(self._head) + _DIGITS + 2 :]
-            if any(null.startswith(reply) and null != reply for null in _NULLS):
-                self._held = data
-                return b"".join(out)
-            data = self._unmarked(int(mark), reply)
-        # Who has found it asks no more: nothing of what follows may stay here.
-        out.append(data if self.found else self._most(data))
+        out: list[bytes] = []
+        rest: bytes | None = data
+        while rest is not None:
+            rest = self._step(rest, out)
         return b"".join(out)
 
-    def _unmarked(self, number: int, reply: bytes) -> bytes:
-        """A reply whose mark has been taken off, and what follows."""
-        if number != self._number:
-            return reply
-        null = next(filter(reply.startswith, _NULLS), b"")
-        self.found, self.null = True, bool(null)
-        return reply if self.refused else reply[len(null) :]
+    def _step(self, data: bytes, out: list[bytes]) -> bytes | None:
+        """Passes what stands before what is ours; gives what follows that, if it is here."""
+        mark_at = data.find(self._head) if self._waits else -1
+        fence, fence_at = self._first_fence(data)
+        if mark_at >= 0 and (fence_at < 0 or mark_at < fence_at):
+            self._pass(data[:mark_at], out)
+            return self._unmarked(data[mark_at:])
+        if fence_at < 0:
+            kept = min(self._may_be_mark(data), self._may_be_error(data))
+            self._pass(data[:kept], out)
+            self._held = data[kept:]
+            return None
+        begin, end = data.rfind(b"\n", 0, fence_at) + 1, data.find(b"\r\n", fence_at)
+        self._pass(data[:begin], out)
+        if end < 0:
+            self._held = data[begin:]
+            return None
+        self._fences.remove(fence)
+        if self._waits and fence == self._fence:
+            self._waits, self.refused = False, True
+        return data[end + 2 :]
 
-    def _most(self, data: bytes) -> bytes:
-        """All but what may be the beginning of a mark."""
-        for length in range(min(len(self._head) - 1, len(data)), 0, -1):
-            if data.endswith(self._head[:length]):
-                self._held = data[-length:]
-                return data[:-length]
-        self.refused = self.refused or _REFUSED.search(data[-1024:]) is not None
-        return data
+    def _first_fence(self, data: bytes) -> tuple[bytes, int]:
+        """The sent command that the first of those errors names, and where; -1 without one."""
+        found = [(data.find(fence), fence) for fence in self._fences if fence in data]
+        at, fence = min(found, default=(-1, b""))
+        return fence, at
+
+    def _unmarked(self, data: bytes) -> bytes | None:
+        """What follows the mark that stands here, without a null; None where more has to come."""
+        reply = data[len(self._head) :]
+        if any(null.startswith(reply) and null != reply for null in _NULLS):
+            self._held = data
+            return None
+        null = next(filter(reply.startswith, _NULLS), b"")
+        self._waits, self.found, self.null = False, True, bool(null)
+        return reply[len(null) :]
+
+    def _may_be_mark(self, data: bytes) -> int:
+        """Where what may be the beginning of the mark begins; the end of the data without that."""
+        if self._waits:
+            head = self._head
+            for length in range(min(len(head) - 1, len(data)), 0, -1):
+                if data.endswith(head[:length]):
+                    return len(data) - length
+        return len(data)
+
+    def _may_be_error(self, data: bytes) -> int:
+        """Where what may be the beginning of an error of ours begins; else the data's end."""
+        if self._fences:
+            begin = data.rfind(b"\n") + 1
+            is_line = begin > 0 or self._at_line_start
+            if is_line and data[begin : begin + 1] == b"-" and len(data) - begin < _LONGEST_ERROR:
+                return begin
+        return len(data)
+
+    def _pass(self, data: bytes, out: list[bytes]) -> None:
+        """These bytes are the client's."""
+        if not data:
+            return
+        if self._waits and not self._fence:
+            begins = self._at_line_start and data.startswith(b"-")
+            self.doubtful = self.doubtful or begins or b"\n-" in data
+        self._at_line_start = data.endswith(b"\n")
+        out.append(data)

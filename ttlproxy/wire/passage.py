@@ -12,18 +12,18 @@ _LONGEST_HEADER = 16
 class Passage:
     """How much of what comes belongs to the request.
 
-    broken: it is no request, and nobody knows where it ends
+    broken: it is no request, and nobody knows where it ends; refused: Redis refuses it
     header: what is here of the header of the next bulk string, or of what stands in its place
     """
 
-    __slots__ = ("_body", "_elements", "broken", "header")
+    __slots__ = ("_body", "_elements", "broken", "header", "refused")
 
     def __init__(self, elements: int) -> None:
         """`elements`: bulk strings to come; the first of them begins with the next byte."""
         self._elements = elements
         self._body = 0  # bytes to come of the present bulk string, with its end of line
         self.header = b""
-        self.broken = False
+        self.broken = self.refused = False
 
     @property
     def done(self) -> bool:
@@ -56,4 +56,5 @@ class Passage:
             self.header = b""
         else:
             self.broken = is_whole or len(line) == _LONGEST_HEADER
+            self.refused = is_whole and not line.startswith(b"$")
         return taken

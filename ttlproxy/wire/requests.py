@@ -3,8 +3,8 @@
 What is whole is read by hiredis (`whole`). What that cannot do is done by `_Scanner`, which reads a
 request exactly as Redis does (src/networking.c, processInlineBuffer and processMultibulkBuffer):
 inline commands, empty lines, requests cut anywhere, and the frames that Redis refuses. After one of
-those, or one larger than any limit of Redis, the stream is only relayed: the error is Redis's to
-send.
+those the stream has ended: the error is Redis's to send, and Redis reads no further. After a frame
+that only some servers refuse, one beyond a limit of Redis, the stream is relayed unread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import hiredis
 
-from ttlproxy.wire.inline import split
+from ttlproxy.wire.inline import UNBALANCED, split
 from ttlproxy.wire.passage import Passage
 from ttlproxy.wire.whole import PARSER
 
@@ -26,9 +26,12 @@ MAX_ELEMENTS = 1024 * 1024
 MAX_BULK = 512 * 1024 * 1024
 # A longer bulk string need not be here whole before its request goes on.
 LARGE_BULK = 64 * 1024
+# Words that are kept of a request while it comes: its name and its first key.
+_FIRST_WORDS = 2
 
 # An integer as Redis's own parser takes it (src/util.c, string2ll).
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+_ASTERISK, _DOLLAR = b"*$"
 
 
 Located: TypeAlias = tuple[list[bytes], int, int]
@@ -48,9 +51,20 @@ class Requests:
       raw: the bytes that may go on, as they were sent: those of the complete requests, and before
         them what `stream` lets pass
       relay: no request will be recognised from here on; `raw` is all there was
+      refused: and `raw` ends with what Redis refuses; what comes after it is dropped
     """
 
-    __slots__ = ("_limit", "_passage", "_scanner", "_skips", "_streamed", "_unread", "raw", "relay")
+    __slots__ = (
+        "_limit",
+        "_passage",
+        "_scanner",
+        "_skips",
+        "_streamed",
+        "_unread",
+        "raw",
+        "refused",
+        "relay",
+    )
 
     def __init__(self, limit: int = 1 << 30) -> None:
         """`limit`: bytes of a request that is kept until it is complete."""
@@ -62,12 +76,13 @@ class Requests:
         self._unread = False  # `raw` came after the stream was given up
         self.raw = b""
         self.relay = False
+        self.refused = False
 
     def feed(self, data: bytes) -> list[list[bytes]]:
         """Takes a chunk, gives the commands that are now complete."""
         self._streamed = 0
         if self.relay:
-            self.raw = data
+            self.raw = b"" if self.refused else data
             self._unread = True
             return []
         if self._passage is not None:
@@ -98,7 +113,12 @@ class Requests:
         An inline command has Redis's own.
         """
         scanner = self._scanner
-        return scanner.missing > 0 and len(scanner.buffer) + scanner.awaited > self._limit
+        return scanner.missing > 0 and scanner.size > self._limit
+
+    def exceeds(self, words: int, bulk: int) -> bool:
+        """Whether what has begun announces more words, or a longer bulk string, than these."""
+        scanner = self._scanner
+        return scanner.missing > 0 and (scanner.count > words or scanner.awaited > bulk)
 
     def stream(self) -> bytes:
         """Lets the request that has begun pass as it comes; gives what is here of it."""
@@ -149,15 +169,22 @@ class Requests:
         found = []
         while (command := scanner.next()) is not None:
             found.append((command, scanner.begin, scanner.start))
-        self.relay = self.relay or scanner.broken
+        if scanner.broken:
+            self.relay, self.refused = True, scanner.refused
+            self.raw = self.raw[: scanner.start] + scanner.ending()
         return found
 
     def withhold(self, end: int) -> bytes:
         """Ends `raw` there; gives what came behind it, as if it had not been read."""
         rest = self.raw[end:] + self._scanner.rest()
-        self._scanner, self.relay, self._unread = _Scanner(), False, False
+        self._scanner, self.relay, self.refused, self._unread = _Scanner(), False, False, False
         self.raw = self.raw[:end]
         return rest
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether a request may have come as a line, so that its words are not among its bytes."""
+        return self._scanner.has_lines
 
     @property
     def pending(self) -> bool:
@@ -167,14 +194,17 @@ class Requests:
     @property
     def kept(self) -> int:
         """Bytes of a request that is not complete."""
-        return len(self._scanner.buffer)
+        scanner = self._scanner
+        return len(scanner.buffer) + sum(map(len, scanner.words))
 
     def _let_pass(self, passage: Passage, data: bytes) -> list[list[bytes]]:
         taken = passage.take(data)
         if passage.broken:
-            if self._skips:  # as Redis would have met it
-                data = b"*1\r\n" + passage.header + data[taken:]
-            self._passage, self.relay, self.raw, self._unread = None, True, data, True
+            rest = b"" if passage.refused else data[taken:]
+            # As Redis would have met it, where nothing of the request has gone on.
+            begun = b"*1\r\n" + passage.header if self._skips else data[:taken]
+            self._passage, self.relay, self.raw, self._unread = None, True, begun + rest, True
+            self.refused = passage.refused
             return []
         if passage.done:
             self._passage = None
@@ -223,34 +253,64 @@ class Requests:
         scanner = self._scanner
         self.raw = scanner.taken()
         if scanner.broken:
-            self.relay = True
-            self.raw += scanner.rest()
+            self.relay, self.refused = True, scanner.refused
+            self.raw += scanner.ending()
         return commands
 
 
 class _Scanner:
-    """Reads one request at a time, exactly as Redis does; keeps what is incomplete."""
+    """Reads one request at a time, exactly as Redis does; keeps what is incomplete.
 
-    __slots__ = ("_at", "awaited", "begin", "broken", "buffer", "missing", "start", "words")
+    words: of the present request, as far as it is here; the first of them once it has been waited
+    for; count: how many it announces; missing: how many of them are still to come; none of a line
+    awaited: bytes of the bulk string that is not complete
+    start: where what has not been taken begins
+    begin: where the request begins that `next` gave last
+    has_lines: whether a request has come as a line
+    broken: no request can be read from here on; refused: every server refuses what stands there
+    """
+
+    __slots__ = (
+        "_at",
+        "_first",
+        "awaited",
+        "begin",
+        "broken",
+        "buffer",
+        "count",
+        "has_lines",
+        "missing",
+        "refused",
+        "start",
+        "words",
+    )
 
     def __init__(self, data: bytes = b"", start: int = 0) -> None:
         self.buffer = bytearray(data)
-        self.words: list[bytes] = []  # of the present request, as far as it is here
+        self.words: list[bytes] = []
         self._at = start  # how far the buffer has been read
-        self.missing = 0  # elements of the present request still to come; none of a line
-        self.awaited = 0  # bytes of the bulk string that is not complete
-        self.start = start  # where what has not been taken begins
-        self.begin = start  # where the request begins that `next` gave last
-        self.broken = False
+        self._first = start  # where the first bulk string of the present request begins
+        self.count = self.missing = 0
+        self.awaited = 0
+        self.start = start
+        self.begin = start
+        self.broken = self.refused = self.has_lines = False
 
     def push(self, data: bytes) -> None:
         self.buffer += data
 
+    @property
+    def size(self) -> int:
+        """Bytes that the present request has at least."""
+        end_of_bulk = self._at - self.start + self.awaited + len(b"$%d\r\n\r\n" % self.awaited)
+        return max(len(self.buffer) - self.start, end_of_bulk if self.awaited else 0)
+
     def taken(self) -> bytes:
         """The bytes of the requests read since the last call."""
-        taken = bytes(self.buffer[: self.start])
+        taken = bytes(memoryview(self.buffer)[: self.start])
         del self.buffer[: self.start]
         self._at -= self.start
+        self._first -= self.start
         self.start = 0
         return taken
 
@@ -262,17 +322,29 @@ class _Scanner:
 
     def rest(self) -> bytes:
         """All that is left, given up."""
-        rest = bytes(self.buffer)
-        self.buffer.clear()
-        self._at = self.start = self.missing = self.awaited = 0
+        rest = bytes(memoryview(self.buffer)[self.start :])
+        self.buffer = bytearray()
+        self._at = self._first = self.start = self.count = self.missing = self.awaited = 0
         self.words = []
         return rest
+
+    def ending(self) -> bytes:
+        """What goes on of what is broken."""
+        if not self.refused:
+            return self.rest()
+        is_line = self.buffer[self.start] != _ASTERISK
+        ending = UNBALANCED if is_line else bytes(self.buffer[self.start : self._at])
+        self.rest()
+        return ending
 
     def next(self) -> list[bytes] | None:
         """The next request's words; None where it is incomplete or the stream is broken."""
         while not self.broken and (self.missing or self._header()):
             if self.missing and not self._elements():
+                del self.words[_FIRST_WORDS:]
                 return None
+            if len(self.words) < self.count:  # it came in pieces
+                self._read_again()
             if self.words:
                 args, self.words = self.words, []
                 return args
@@ -283,15 +355,16 @@ class _Scanner:
         self.begin = self._at
         if self._at >= len(self.buffer):
             return False
-        if self.buffer[self._at] != 0x2A:
+        if self.buffer[self._at] != _ASTERISK:
             return self._inline()
-        count = self._number()
+        count = self._number(_ASTERISK)
         if count is None:
             return False
         if count > MAX_ELEMENTS:
             self.broken = True
             return False
-        self.missing = max(count, 0)
+        self.count = self.missing = max(count, 0)
+        self._first = self._at
         if not self.missing:
             self.start = self._at
         return True
@@ -303,14 +376,11 @@ class _Scanner:
             at = self._at
             if at >= len(buffer):
                 return False
-            if buffer[at] != 0x24:
-                self.broken = True
-                return False
-            length = self._number()
+            length = self._number(_DOLLAR)
             if length is None:
                 return False
             if not 0 <= length <= MAX_BULK:
-                self.broken = True
+                self.broken, self.refused = True, length < 0
                 return False
             end = self._at + length
             if end + 2 > len(buffer):
@@ -323,7 +393,12 @@ class _Scanner:
         self.start = self._at
         return True
 
-    def _number(self) -> int | None:
+    def _read_again(self) -> None:
+        """Reads all words of the request whose last has come."""
+        self._at, self.missing, self.words = self._first, self.count, []
+        self._elements()
+
+    def _number(self, kind: int) -> int | None:
         """The number of a header line; None, or broken, where there is none yet, or ever."""
         buffer, at = self.buffer, self._at
         end = buffer.find(b"\r", at, at + MAX_LINE)
@@ -332,11 +407,11 @@ class _Scanner:
             return None
         if end + 2 > len(buffer):
             return None
-        digits = buffer[at + 1 : end]
-        if not _INTEGER.fullmatch(digits):
-            self.broken = True
-            return None
         self._at = end + 2
+        digits = buffer[at + 1 : end]
+        if buffer[at] != kind or not _INTEGER.fullmatch(digits):
+            self.broken = self.refused = True
+            return None
         return int(digits)
 
     def _inline(self) -> bool:
@@ -346,10 +421,13 @@ class _Scanner:
             self.broken = len(buffer) - at > MAX_LINE or b"\0" in buffer[at:]
             return False
         line = bytes(buffer[at:end])
-        words = None if b"\0" in line else split(line)
-        if words is None:
+        if b"\0" in line:
             self.broken = True
             return False
-        self.words = words
+        words = split(line)
+        if words is None:
+            self.broken = self.refused = True
+            return False
+        self.words, self.count, self.has_lines = words, len(words), True
         self.start = self._at = end + 1
         return True

@@ -1,0 +1,89 @@
+"""What Redis has answered reaches a client that goes on sending after the end."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.containers import AnyServer
+from tests.loops import both_loops
+from tests.raw import Connection, command
+from tests.servers import Proxy
+
+PINGS = 50
+MORE = command("SET", "after", "v" * 1000) * 1000
+REFUSED = b"-ERR Protocol error: %b\r\n"
+CLIENTS = 200
+
+ENDS = {
+    "QUIT": (command("QUIT"), b"+OK\r\n"),
+    "a line": (b"quit\r\n", b"+OK\r\n"),
+    "no bulk": (b"*1\r\n:5\r\n", REFUSED % b"expected '$', got ':'"),
+    "no bulk, as hiredis takes it": (b"*1\r\n+OK\r\n", REFUSED % b"expected '$', got '+'"),
+    "no length": (b"*1\r\n$x\r\n", REFUSED % b"invalid bulk length"),
+    "no count": (b"*x\r\n", REFUSED % b"invalid multibulk length"),
+    "no balance": (b'get "a\r\n', REFUSED % b"unbalanced quotes in request"),
+    "no word": (b'get "a"b\r\n', REFUSED % b"unbalanced quotes in request"),
+    "no bulk in a large request": (
+        b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$70000\r\n" + b"v" * 70_000 + b"\r\n" + b"*1\r\n:5\r\n",
+        b"+OK\r\n" + REFUSED % b"expected '$', got ':'",
+    ),
+}
+
+
+def _received(client: Connection) -> bytes:
+    """All that comes before the connection ends, be it by a reset."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := client.socket.recv(1 << 20):
+            received += data
+    return received
+
+
+def _sent_on(port: int, end: bytes, more: bytes = MORE, asks_id: bool = False) -> bytes:
+    """What comes back where all is sent and nobody waits for a reply."""
+    with Connection(port) as client:
+        if asks_id:
+            end = command("CLIENT", "KILL", "ID", client.ask("CLIENT", "ID")[1:-2], "SKIPME", "no")
+
+        def send() -> None:
+            with contextlib.suppress(OSError):  # it has been ended
+                client.send(command("PING") * PINGS + end + more)
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        received = _received(client)
+        sending.join()
+        return received
+
+
+@both_loops
+@pytest.mark.parametrize(("end", "last"), ENDS.values(), ids=ENDS.keys())
+def test_who_sends_on_after_the_end_has_every_reply_to_what_stood_before_it(
+    proxy: Proxy, end: bytes, last: bytes
+) -> None:
+    with ThreadPoolExecutor(20) as threads:
+        told = threads.map(lambda _: _sent_on(proxy.port, end, MORE), range(CLIENTS))
+        assert {reply[PINGS * 7 :] for reply in told} == {last}
+
+
+@both_loops
+def test_nothing_behind_the_end_is_carried_out(proxy: Proxy, server: AnyServer) -> None:
+    for end, _ in ENDS.values():
+        _sent_on(proxy.port, end, MORE)
+    with Connection(server.port) as direct:
+        assert direct.ask("EXISTS", "after") == b":0\r\n"
+
+
+@both_loops
+def test_what_redis_has_answered_before_it_closes_unforeseen_arrives_as_without_a_proxy(
+    proxy: Proxy, plain: AnyServer
+) -> None:
+    """Redis resets the connection, for it leaves bytes unread; what came before is there."""
+    for port in (plain.port, proxy.port):
+        with ThreadPoolExecutor(20) as threads:
+            told = threads.map(lambda _, at=port: _sent_on(at, b"", asks_id=True), range(CLIENTS))
+            assert set(told) == {b"+PONG\r\n" * PINGS + b":1\r\n"}
