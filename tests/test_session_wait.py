@@ -48,7 +48,7 @@ def test_what_stands_behind_comes_again_wherever_the_stream_is_cut(cuts: set[int
 def test_what_redis_refuses_behind_it_is_met_later() -> None:
     world = World()
     assert _taken(world, [LEASE + b"*1\r\n+what\r\n"]) == [b"", "wait", b"*1\r\n+what\r\n"]
-    assert world.session.relays
+    assert world.session.over
 
 
 def test_an_attempt_is_a_script_call_and_pins_where_the_item_goes() -> None:

@@ -44,7 +44,7 @@ class Marked:
         self._fence = b""
         self._fences: list[bytes] = []  # the commands sent whose errors have not come
         self._waits = False
-        self._at_line_start = True
+        self._at_line_start = False
         self.found = self.null = self.refused = self.doubtful = False
 
     def another(self) -> bytes:
@@ -53,6 +53,7 @@ class Marked:
         self._head = b"*2\r\n$%d\r\n%b\r\n" % (len(mark), mark)
         self._fence = b""
         self._waits = True
+        self._at_line_start = True  # for all that is known
         self.found = self.null = self.refused = self.doubtful = False
         return mark
 
