@@ -42,7 +42,7 @@ def _setter(noun: Noun, unit_ms: int, *, absolute: bool, long: bool = False) -> 
 
     def run(call: Call) -> Reply:
         words = call.words
-        short = len(words) < 6 and not long
+        short = not long and (len(words) < 6 or _must_be_short(noun, words))
         value = call.typed(words[1], noun.type)
         if isinstance(value, Error):
             return value
@@ -53,6 +53,9 @@ def _setter(noun: Noun, unit_ms: int, *, absolute: bool, long: bool = False) -> 
         rest = words[4:] if short else words[3:]
         condition = rest.pop(0).upper() if rest and rest[0].upper() in _CONDITIONS else None
         if short:
+            if rest and all(word.upper() in _CONDITIONS for word in rest):
+                return Error("ERR Multiple condition flags specified")
+            rest = [word for word in rest if word.upper() not in _CONDITIONS]
             if rest:
                 return Error(f"ERR Unsupported option {rest[0].decode(errors='surrogateescape')}")
             return _expire_element(call, value, words[2], deadline, condition)
@@ -62,6 +65,12 @@ def _setter(noun: Noun, unit_ms: int, *, absolute: bool, long: bool = False) -> 
         return [_expire_element(call, value, each, deadline, condition) for each in elements]
 
     return Row(run, -6 if long else -4)
+
+
+def _must_be_short(noun: Noun, words: list[bytes]) -> bool:
+    """More words than the short form has, and a time where only that one has it."""
+    named = noun.word in (word.upper() for word in words[3:5])
+    return integer(words[3]) is not None and integer(words[2]) is None and not named
 
 
 def _expire_element(

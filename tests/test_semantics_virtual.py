@@ -252,6 +252,11 @@ def test_an_unknown_condition_is_named_as_it_was_spelled(every: Talk) -> None:
         HEXPIREFIELD k a 100 zZ         -> ERR Unsupported option zZ
         HEXPIREFIELD nokey a 100 FIELDS -> ERR Unsupported option FIELDS
         HEXPIREFIELD k a 100 ""         -> ERR Unsupported option*
+        HEXPIREFIELD k a 100 NX GT      -> ERR Multiple condition flags specified
+        HEXPIREFIELD k a 100 NX zZ      -> ERR Unsupported option zZ
+        HEXPIREFIELD k a 100 zZ NX a b  -> ERR Unsupported option zZ
+        HEXPIREFIELD k a 1x NX GT       -> ERR value is not an integer or out of range
+        HEXPIREFIELD k 100 200 NX GT    -> ERR Mandatory argument FIELDS is missing*
         HTTLFIELD k a                   -> -1
     """)
 

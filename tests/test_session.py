@@ -359,3 +359,10 @@ def test_all_that_is_due_goes_before_the_keys_are_looked_over(world: World) -> N
     world.registry.announced(3, b"h", NOW_MS - 1)
     world.say("DBSIZE")
     assert world.session.reap_in == {3}
+
+
+@pytest.mark.parametrize("words", [200_000, 200_001])
+def test_a_command_of_ours_with_too_many_words_is_refused(world: World, words: int) -> None:
+    request = encode((b"HEXPIREFIELD", b"h", b"9", b"FIELDS", *[b"a"] * (words - 4)))
+    ((_, sha, *_),) = world.say(request)
+    assert (sha == world.scripts["refuse"].sha) == (words > 200_000)

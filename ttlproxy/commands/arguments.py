@@ -1,13 +1,14 @@
 """The arguments of a command, from its forms as text to the tree that COMMAND DOCS shows.
 
 `key [NX|XX] FIELDS numfields field [field ...]` is read as `redis-cli help` writes it: words in
-capitals are tokens, brackets are options, bars stand between alternatives.
+capitals are tokens, and signs, brackets are options, bars stand between alternatives. `[x ...]` is
+more of the x before it, or any number of them where none is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 _WORD = re.compile(r"[\[\]|]|[^\s\[\]|]+")
@@ -17,10 +18,16 @@ _TYPES = {
     "destination": "key",
     "pattern": "pattern",
     "score": "double",
+    "lowerbound": "double",
+    "upperbound": "double",
     "unix-time-seconds": "unix-time",
     "unix-time-milliseconds": "unix-time",
 }
-_INTEGER = re.compile(r"n|num\w+|maxlen|count|offset|start|stop|delta|(milli)?seconds|delay")
+_INTEGER = re.compile(
+    r"n|num\w+|maxlen|count|offset|start|stop|delta|(milli)?seconds|delay|max_burst|period|quantity"
+)
+# By the token before it, where its name does not tell.
+_TYPED = {"BYINT": "integer", "BYFLOAT": "double"}
 _MORE = "..."
 
 
@@ -35,9 +42,12 @@ class Argument:
     arguments: tuple[Argument, ...] = ()
 
 
-def arguments(forms: Sequence[str]) -> tuple[Argument, ...]:
-    """Those of a command: what all forms begin with, and then one of their rests."""
-    read = [_Form(form).sequence() for form in forms]
+def arguments(forms: Sequence[str], integers: Collection[str] = ()) -> tuple[Argument, ...]:
+    """Those of a command: what all forms begin with, and then one of their rests.
+
+    `integers`: arguments that are, whatever others of their name are.
+    """
+    read = [_Form(form, integers).sequence() for form in forms]
     if len(read) == 1:
         return read[0]
     same = 0
@@ -49,8 +59,9 @@ def arguments(forms: Sequence[str]) -> tuple[Argument, ...]:
 class _Form:
     """One form, read from left to right."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, integers: Collection[str]) -> None:
         self._words = _WORD.findall(text)[::-1]
+        self._integers = integers
 
     def sequence(self) -> tuple[Argument, ...]:
         """What stands before the next bar, closing bracket or end."""
@@ -59,10 +70,10 @@ class _Form:
             word = self._words.pop()
             if word == "[":
                 self._bracket(found)
-            elif word.isupper():
+            elif _is_token(word):
                 found.append(self._behind(word))
             else:
-                found.append(_plain(word))
+                found.append(self._plain(word))
         return tuple(found)
 
     def _bracket(self, found: list[Argument]) -> None:
@@ -72,9 +83,11 @@ class _Form:
             alternatives.append(self.sequence())
         *_, last = alternatives[-1]
         if last.name == _MORE:
-            count = len(alternatives[-1]) - 1
-            repeated = _together(tuple(found[-count:]))
-            found[-count:] = [replace(repeated, flags=("multiple",))]
+            named = alternatives[-1][:-1]
+            if tuple(found[-len(named) :]) == named:
+                found[-len(named) :] = [replace(_together(named), flags=("multiple",))]
+            else:
+                found.append(replace(_together(named), flags=("optional", "multiple")))
             return
         option = _one_of(alternatives, "option")
         found.append(replace(option, flags=("optional", *option.flags)))
@@ -82,22 +95,27 @@ class _Form:
     def _behind(self, token: str) -> Argument:
         """A token with the arguments that belong to it: all that follow, up to another token."""
         own: list[Argument] = []
-        while self._words and self._words[-1] not in ("|", "]") and not self._words[-1].isupper():
+        while self._words and self._words[-1] not in ("|", "]") and not _is_token(self._words[-1]):
             word = self._words.pop()
             if word == "[":
                 self._bracket(own)
             else:
-                own.append(_plain(word))
+                own.append(self._plain(word))
         if not own:
             return Argument(token.lower(), "pure-token", token)
         if len(own) == 1 and not own[0].token:
-            return replace(own[0], token=token)
+            return replace(own[0], token=token, type=_TYPED.get(token, own[0].type))
         return Argument(token.lower(), "block", token, arguments=tuple(own))
 
+    def _plain(self, word: str) -> Argument:
+        if word in self._integers or _INTEGER.fullmatch(word):
+            return Argument(word, "integer")
+        return Argument(word, _TYPES.get(word, "string"))
 
-def _plain(word: str) -> Argument:
-    kind = "integer" if _INTEGER.fullmatch(word) else "string"
-    return Argument(word, _TYPES.get(word, kind))
+
+def _is_token(word: str) -> bool:
+    """Words in capitals, and the signs of XADD's MAXLEN."""
+    return word.isupper() or word in ("=", "~")
 
 
 def _together(sequence: tuple[Argument, ...]) -> Argument:

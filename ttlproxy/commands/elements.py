@@ -103,16 +103,26 @@ def _of_one(noun: Noun, row: Virtual) -> str:
     return row.reply.removeprefix(f"for each {noun.one} ")
 
 
+def _is_short_with_more(noun: Noun, args: Args) -> bool:
+    """Whether a request with too many words for the short form cannot have meant the long one."""
+    named = noun.keyword in map(bytes.upper, args[3:5])
+    has_time = grammar.is_integer(args[3]) and not grammar.is_integer(args[2])
+    return has_time and not named
+
+
 def _plan_set(noun: Noun, row: Virtual, unit: Unit, args: Args) -> Call:
     """4 or 5 words are the short form, more the long one."""
-    if len(args) > 5:
+    if len(args) > 5 and not _is_short_with_more(noun, args):
         return row.plan(args)
     name, key, time = row.name, args[1], NO_TIME
     try:
         time = grammar.time(args[3], unit, name)
-        condition = args[4].upper() if len(args) == 5 else b""
-        if len(args) == 5 and condition not in grammar.CONDITIONS:
-            raise Refused(errors.unsupported_option(args[4]))
+        condition = b"".join(map(bytes.upper, args[4:5]))
+        for word in args[4:]:
+            if word.upper() not in grammar.CONDITIONS:
+                raise Refused(errors.unsupported_option(word))
+        if len(args) > 5:
+            raise Refused(errors.CONDITIONS)
     except Refused as refused:
         return calls.typed_refusal(noun, name, key, refused.text, time)
     script = f"{noun.type}_expire"

@@ -86,6 +86,7 @@ VIRTUALS = (
         summary="Sets the score of a member of a leaderboard.",
         group="sorted-set",
         forms=("key [NX|XX|GT|LT] score member",),
+        integers=("score",),
         reply="1 the member is new, 0 it is not, or the condition was not met",
         complexity="O(log(N)), N members",
         since="0.1.0",

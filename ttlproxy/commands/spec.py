@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ttlproxy.commands.positions import FIRST, KeySpec
 
@@ -24,6 +24,10 @@ class Call(NamedTuple):
     argv: Sequence[bytes]
 
 
+# Of one virtual command, the name counted: a script holds Redis up for a second with so many, and
+# for longer with more.
+MOST_WORDS: Final = 200_000
+
 Plan: TypeAlias = Callable[[Sequence[bytes]], Call]
 """Makes the call of a request whose arity is right."""
 
@@ -38,7 +42,8 @@ class Virtual:
     in redis-cli one after the other on an empty database, each with its reply; sets_deadlines: it
     may make a key managed, its word `target`; dialect: the server whose command it is, if it is not
     our own; only_ours: the requests that no server takes which has a command of that name;
-    positions: of its keys; waits: the ms after which a request gives up that waits for an item in
+    positions: of its keys; integers: arguments that are, though others of
+    their name are not; waits: the ms after which a request gives up that waits for an item in
     the list at its first key, 0 for never, None where it does not wait; of_deferred: it is about
     what is deferred for its key; tells_all: all proxies are told of what it changes.
     """
@@ -62,6 +67,7 @@ class Virtual:
     of_deferred: bool = False
     waits: Callable[[Sequence[bytes]], int | None] = lambda args: None
     tells_all: bool = False
+    integers: tuple[str, ...] = ()
 
     @cached_property
     def min_words(self) -> int:

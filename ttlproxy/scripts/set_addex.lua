@@ -13,15 +13,17 @@
 -- include timed_write
 -- include set_cap
 -- include cap
+-- Whether it matters before the write which members are there.
+local looks = condition ~= '' or cap ~= '' or at_once
 local members, met, added = {}, {}, 0
 for i = first_member, #ARGV do
   local member = ARGV[i]
   if not met[member] then
     met[member] = true
-    local there = has(member)
+    local there = looks and has(member)
     if condition == '' or there == (condition == 'XX' and 1 or 0) then
       members[#members + 1] = member
-      added = added + 1 - there
+      added = added + (looks and 1 - there or 0)
     end
   end
 end
@@ -30,7 +32,8 @@ if not has_room(members, added) then
 end
 write_timed(members, flag == '1', function()
   batches(1, #members, function(from, to)
-    try('SADD', data, unpack(members, from, to))
+    local new = tonumber(try('SADD', data, unpack(members, from, to)))
+    added = added + (not looks and new or 0)
   end)
 end)
 return failure or added

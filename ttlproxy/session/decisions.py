@@ -5,6 +5,7 @@ from __future__ import annotations
 from ttlproxy import errors
 from ttlproxy.commands import Call, Override, Rule, Survey, Virtual
 from ttlproxy.commands.calls import refusal
+from ttlproxy.commands.spec import MOST_WORDS
 from ttlproxy.session.changes import change
 from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import encode
@@ -40,6 +41,8 @@ def _virtual(
         if state.transaction is not None:
             return None  # Redis refuses it, and EXEC aborts
         return refuse(state, rule, errors.wrong_arity(rule.name))
+    if len(args) > MOST_WORDS:
+        return refuse(state, rule, errors.TOO_MANY_WORDS_AT_ONCE)
     state.names(rule.keys(args), now_ms)
     if virtual.of_deferred:
         state.defers(rule.keys(args), now_ms)

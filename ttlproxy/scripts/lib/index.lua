@@ -96,6 +96,24 @@ local function index_set(index, element, deadline, before)
   return try('ZADD', index, ms(deadline), element)
 end
 
+-- The same for many elements.
+local function index_set_all(index, elements, deadline, before)
+  if elements[1] and is_earlier(before, deadline) then
+    announce_guard()
+  end
+  local at = ms(deadline)
+  batches(1, #elements, function(from, to)
+    local dated = {}
+    for i = from, to do
+      dated[#dated + 1] = at
+      dated[#dated + 1] = elements[i]
+    end
+    batches(1, #dated, function(first, last)
+      try('ZADD', index, unpack(dated, first, last))
+    end)
+  end)
+end
+
 -- An element has to make room: the half tells it from those whose time has come.
 local function index_evict(index, element, now)
   announce_guard()

@@ -1,36 +1,41 @@
 -- include events
 -- include settle
--- Deadlines of elements that are about to be written: `at`, or none where at is nil; with `keep`,
--- elements that are there keep what they have. Where it is `at_once` they are gone.
--- Gives those that have the new deadline.
-local function write_deadlines(elements, keep)
-  local before, dated, cleared = index_first(index), {}, 0
-  if not at then
-    index_guard(index)
-  end
+-- Those of the elements that are not there.
+local function new_ones(elements)
+  local found = {}
   for _, element in ipairs(elements) do
-    if failure then
-      return
+    if has(element) == 0 then
+      found[#found + 1] = element
     end
-    if not (keep and has(element) == 1) then
-      if at and not at_once then
-        index_set(index, element, at, before)
-        dated[#dated + 1] = element
-      else
-        cleared = cleared + (tonumber(index_clear(index, element)) or 0)
-        if at_once then
-          depart(element)
-        end
-      end
+  end
+  return found
+end
+
+-- Elements and their deadline: `at`, or none where that is nil; with `keep`, elements that are there keep
+-- what they have. `write` writes them; those that are to go at once, too, for Redis 8 publishes both,
+-- but with `keep`, where some stay as they are.
+local function write_timed(elements, keep, write)
+  local before, changed, cleared = index_first(index), keep and new_ones(elements) or elements, 0
+  local dated = at and not at_once and changed or {}
+  if dated[1] then
+    index_set_all(index, changed, at, before)
+  else
+    if not at then
+      index_guard(index)
+    end
+    batches(1, #changed, function(from, to)
+      cleared = cleared + (tonumber(index_clear(index, unpack(changed, from, to))) or 0)
+    end)
+  end
+  if at_once then
+    for _, element in ipairs(changed) do
+      depart(element)
+    end
+    if not keep then
+      write()
     end
   end
   settle(before, dated, cleared)
-  return dated
-end
-
--- Elements and their deadline: `write` writes them, unless they go at once.
-local function write_timed(elements, keep, write)
-  local dated = write_deadlines(elements, keep)
   if not (failure or at_once) then
     write()
   end
