@@ -124,7 +124,8 @@ async def eviction(patient: Patient) -> list[Finding]:
             "eviction",
             ERROR if evicted else WARNING if limit else INFO,
             f"maxmemory-policy is {policy}, maxmemory {limit or 'not set'}{goes}",
-            "Redis may evict deadlines and leave their elements, which then stay for ever.",
+            "Redis may evict deadlines and leave their elements, which then stay for ever; with"
+            " allkeys-* also deferred commands, elements that wait for TAKE, and rules.",
             "CONFIG SET maxmemory-policy noeviction",
         )
     ]
