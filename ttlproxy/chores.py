@@ -8,13 +8,16 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from ttlproxy import app
+from ttlproxy.client_rights import UnfitPatternError, as_typed
 from ttlproxy.config import Settings
 from ttlproxy.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.errors import SettingsError
 from ttlproxy.healthcheck import check
+from ttlproxy.keys import Keys
 
 
 def _positive(text: str) -> int:
@@ -49,6 +52,18 @@ async def _healthcheck(settings: Settings, own: argparse.Namespace) -> int:
     return 0
 
 
+async def _rights(settings: Settings, own: argparse.Namespace) -> int:
+    """The prefix is all that matters of the settings."""
+    if not own.words:
+        raise SettingsError(["it takes a pattern of keys, or several"])
+    try:
+        typed = as_typed(Keys(settings.prefix.encode()), map(os.fsencode, own.words))
+    except UnfitPatternError as unfit:
+        raise SettingsError([str(unfit)]) from None
+    say(typed.decode())
+    return 0
+
+
 def say(line: str) -> None:
     """A line on standard output, at once."""
     print(line, flush=True)
@@ -63,13 +78,14 @@ class Chore(NamedTuple):
     """A word behind `ttlproxy`.
 
     summary: for ttlproxy's own --help; description: for the chore's; flags: its own, as argparse
-    takes them; run: what it does, giving the exit code.
+    takes them; run: what it does, giving the exit code; takes: what words before all flags are.
     """
 
     summary: str
     description: str
     flags: Mapping[str, Mapping[str, Any]]
     run: Callable[[Settings, argparse.Namespace], Coroutine[None, None, int]]
+    takes: str = ""
 
     def flagged(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         """The values of its own flags, and the words that are left, for the settings.
@@ -78,6 +94,7 @@ class Chore(NamedTuple):
         """
         parser = argparse.ArgumentParser(
             f"ttlproxy {words[0]}",
+            usage=f"ttlproxy {words[0]} {self.takes} [flags]" if self.takes else None,
             description=self.description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -85,10 +102,15 @@ class Chore(NamedTuple):
         )
         for flag, how in self.flags.items():
             parser.add_argument(flag, **how)
+        taken = list(takewhile(lambda word: not word.startswith("-"), words[1:]))
+        flags = words[1 + len(taken) :] if self.takes else words[1:]
         try:
-            return parser.parse_known_args(words[1:])
+            own, rest = parser.parse_known_args(flags)
         except argparse.ArgumentError as error:
             raise SettingsError([f"{error.argument_name}: {error.message}"]) from None
+        if self.takes:
+            own.words = taken
+        return own, rest
 
 
 CHORES = {
@@ -144,5 +166,17 @@ Settings are given as to ttlproxy itself: as flags, in the environment or in a f
             }
         },
         _purge,
+    ),
+    "rights": Chore(
+        "says what an ACL user needs that may use some keys and no others",
+        """\
+Says what an ACL user needs that may use the keys that match the patterns, deadlines included, and
+nothing of anybody else's: for redis-cli, at the upstream. It asks no server; --prefix has to be
+that of the proxies.
+
+Exit codes: 0 said, 2 a pattern or the settings are wrong.""",
+        {},
+        _rights,
+        takes="PATTERN [PATTERN ...]",
     ),
 }

@@ -38,6 +38,13 @@ def _tags() -> tuple[bytes, ...]:
     return tuple(found[number] for number in range(SLOTS))
 
 
+def escaped(text: bytes) -> bytes:
+    """The glob that matches `text` and nothing else."""
+    return b"".join(
+        b"\\" + bytes([byte]) if byte in b"*?[]\\^-" else bytes([byte]) for byte in text
+    )
+
+
 def state_name(prefix: bytes) -> bytes:
     """Where proxies keep their secret: no pattern of keys under `prefix` reaches it."""
     return b"ttlproxy-state:" + prefix
@@ -130,13 +137,24 @@ class Keys:
     @property
     def pattern(self) -> bytes:
         """The glob that all names under the prefix match, and no other."""
-        return (
-            b"".join(
-                b"\\" + bytes([byte]) if byte in b"*?[]\\^-" else bytes([byte])
-                for byte in self.prefix
-            )
-            + b"*"
-        )
+        return escaped(self.prefix) + b"*"
+
+    def of_keys(self, pattern: bytes) -> list[bytes]:
+        """The globs of the internal names that belong to the data keys that match a glob.
+
+        None of them matches a name that belongs to another key, where `pattern` does not begin as
+        internal names do.
+        """
+        prefix = escaped(self.prefix)
+        forms = [b"{???}:%s" % pattern, b"t:%s" % pattern]
+        kinds = [b"", b"later:", b"t:%slater:" % prefix, b"kept:", b"counts:", b"none:"]
+        return [prefix + kind + form for kind in kinds for form in forms]
+
+    @property
+    def shared(self) -> list[bytes]:
+        """The globs of the internal names that belong to no key, and that clients use."""
+        prefix = escaped(self.prefix)
+        return [*(prefix + name.removeprefix(self.prefix) for name in self.fixed), prefix + b"!*"]
 
     def is_kept(self, name: bytes) -> bool:
         """Whether elements of a key wait there for TAKE."""
@@ -167,14 +185,14 @@ class Keys:
             return None
         return int(one), int(other)
 
-    def ruled(self, name: bytes) -> tuple[int, bool] | None:
-        """The database of an announcement `<prefix>!rules:<db>:<1 or 0>`, and whether a rule there
-        counts how often an element is handed on; None for any other name."""
+    def ruled(self, name: bytes) -> tuple[int, bool, bytes] | None:
+        """The database of an announcement `<prefix>!rules:<db>:<1 or 0>:<pattern>`, whether the
+        rule counts how often an element is handed on, and its pattern; None for any other name."""
         said = self.announcement_prefix + b"rules:"
-        db, _, counts = name.removeprefix(said).partition(b":")
+        db, counts, pattern, *_ = (*name.removeprefix(said).split(b":", 2), b"", b"")
         if not (name.startswith(said) and db.isdigit()):
             return None
-        return int(db), counts == b"1"
+        return int(db), counts == b"1", pattern
 
     def is_internal(self, name: bytes) -> bool:
         """Whether `name` belongs to ttlproxy and not to its users."""

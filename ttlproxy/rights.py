@@ -11,10 +11,13 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from ttlproxy.glob import matching
+
 # How a rule may call EVAL and EVALSHA: by their categories too.
 _SCRIPTING = frozenset({b"@all", b"@scripting", b"@slow"})
 _CALLS = (_SCRIPTING | {b"eval"}, _SCRIPTING | {b"evalsha"})
 _PATTERN = re.compile(rb"(?:^|[ (])(?:%RW|%R)?~([^ )]*)")
+_WRITTEN = re.compile(rb"(?:^|[ (])(?:%RW|%W)?~([^ )]*)")
 _SELECTOR = re.compile(rb"\(([^)]*)\)")
 _DEFAULT = b"default"
 
@@ -24,6 +27,7 @@ class Rights:
 
     index: the name of any index
     asks_login: whether Redis refuses what clients ask before they have logged in
+    trusts_schedules: whether it is known that whoever may write to schedules may write to all keys
     running: whether Redis runs scripts now, which it does not while it loads its data
     shows_internal: whether clients may name and see internal keys
     """
@@ -34,12 +38,21 @@ class Rights:
         "_barred",
         "_index",
         "_kept_out",
+        "_schedule",
         "asks_login",
         "running",
         "shows_internal",
+        "trusts_schedules",
     )
 
-    def __init__(self, index: bytes = b"__ttl:", shows_internal: bool = False) -> None:
+    def __init__(
+        self,
+        index: bytes = b"__ttl:",
+        shows_internal: bool = False,
+        schedule: bytes = b"__ttl:schedule",
+    ) -> None:
+        self.trusts_schedules = False
+        self._schedule = schedule
         self.shows_internal = shows_internal
         self.running = True
         self.asks_login = False
@@ -53,12 +66,15 @@ class Rights:
         """How a rule may call ACL CAT: the server's version decides on its categories."""
         self._acl_cat = acl_cat
 
-    def learn(self, lines: Iterable[bytes]) -> None:
-        """The lines of ACL LIST.
+    def learn(self, lines: Iterable[bytes] | None) -> None:
+        """The lines of ACL LIST; None where Redis refuses them, and what was known stays.
 
-        Where Redis does not show them to us, every user is taken to have the rights that the README
-        asks for.
+        Where Redis does not show them to us at all, every user is taken to have the rights that the
+        README asks for, and schedules are not trusted.
         """
+        if lines is None:
+            self.trusts_schedules = False
+            return
         users = [line.split(b" ", 2) for line in lines]
         self._barred = frozenset(name for _, name, rules in users if not _may(name, rules, _CALLS))
         self._acl_refused = frozenset(
@@ -67,6 +83,9 @@ class Rights:
         self.asks_login = any(name == _DEFAULT and _is_closed(rules) for _, name, rules in users)
         self._kept_out = frozenset(
             name for _, name, rules in users if not _reads(rules, self._index)
+        )
+        self.trusts_schedules = not any(
+            reaches_narrowly(rules, self._schedule) for _, _, rules in users
         )
 
     def may_script(self, users: Iterable[bytes]) -> bool:
@@ -86,6 +105,12 @@ def _is_closed(rules: bytes) -> bool:
     """Whether nobody is that user without having logged in."""
     words = rules.split()
     return b"off" in words or b"nopass" not in words
+
+
+def reaches_narrowly(rules: bytes, key: bytes) -> bool:
+    """Whether an enabled user with these rules may write to a key, and not to all keys."""
+    patterns = _WRITTEN.findall(rules) if b"on" in rules.split() else []
+    return b"*" not in patterns and any(matching(each).fullmatch(key) for each in patterns)
 
 
 def _reads(rules: bytes, key: bytes) -> bool:

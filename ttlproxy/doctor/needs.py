@@ -28,6 +28,7 @@ _WAITS: Final = "LEASE ... BLOCK does not wait."
 _UNPURGED: Final = "ttlproxy purge does not get through."
 _UNTOLD: Final = "The status page does not show all."
 _UNEXAMINED: Final = "The doctor cannot look at deadlines."
+_MISCOUNTED: Final = "DBSIZE may count keys of the proxy's own."
 _UNMENDED: Final = "The doctor cannot mend."
 
 CONTAINERS: Final = frozenset({b"ACL", b"CLIENT", b"CONFIG", b"FUNCTION", b"SCRIPT", b"SLOWLOG"})
@@ -47,6 +48,8 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
     "hash_adopt": (WARNING, "Deadlines of the server's own are not handed on."),
     "schedule_mend": (WARNING, "What the schedule has lost is not found again."),
+    "schedule_clear": (WARNING, "What stands in the place of a schedule stays there."),
+    "others_tidy": (INFO, _MISCOUNTED),
     "key_examine": (INFO, _UNEXAMINED),
     **dict.fromkeys(
         ("key_inspect", "keys_survey", "rule_list", "schedule_page", "schedule_survey"),
@@ -116,6 +119,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"FUNCTION", b"LIST"), INFO, "The doctor does not name users' functions."),
         Right((b"SLOWLOG", b"GET"), INFO, _UNTOLD),
         Right((b"UNLINK", schedule), INFO, _UNPURGED),
+        Right((b"SSCAN", keys.others, b"0"), INFO, _MISCOUNTED),
         Right((b"SADD", keys.others, b""), INFO, _UNPURGED),
         Right((b"PUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),
         Right((b"SPUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),

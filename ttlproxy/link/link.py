@@ -47,7 +47,7 @@ from ttlproxy.link.reach import accepts, met
 from ttlproxy.link.reaps import Ask, Reap, SessionReaps
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
-from ttlproxy.link.scores import whole_ms
+from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.state import State
 from ttlproxy.link.status import section
 from ttlproxy.link.strays import Strays
@@ -70,6 +70,8 @@ _PROBE_S = 1.0
 # How long serving waits for the greeting of other proxies, which is a write: those may be paused.
 _GREETING_S = 0.1
 _PAGE = 1000
+# Between two walks over all keys.
+_SEARCH_MS = 600_000
 # Attempts at reading all schedules while databases change places; the next is a heartbeat later.
 _MOST_LOADS = 5
 # Due keys that are looked up at a time.
@@ -100,7 +102,8 @@ class Link:
         signer = Signer(key_file.at_start.encode() if key_file else new_secret())
         self.caller = Caller(self.scripts, self.keys, self._section, signer)
         self.registry = Registry()
-        self.rights = Rights(self.keys.index(b"k"), settings.show_internal_keys == "yes")
+        shows_internal = settings.show_internal_keys == "yes"
+        self.rights = Rights(self.keys.index(b"k"), shows_internal, self.keys.schedule)
         self.clock = ServerClock()
         self.looks = Looks(self.caller.claims)
         self.rules = Rules()
@@ -118,6 +121,7 @@ class Link:
         self.state = State(self.caller, self.refusals, shares_secret=key_file is None)
         self.rulebook = Rulebook(self.keys, signer, self.refusals, self._ruled)
         self.registry.governs = self.rulebook.governs
+        self.schedules = Schedules(self.caller, self.registry, self.rulebook, self.refusals)
         self.reap = Reap(
             self.caller,
             self.registry,
@@ -156,6 +160,8 @@ class Link:
         self._loaded: Traits | None = None  # what they were made for when they were last loaded
         self._notifies = ""  # the setting of Redis, when it was last asked for
         self._failures = 0
+        self._next_search_ms = 0.0
+        self._bloated = False
 
     def receive_pushes(self) -> None:
         """Takes what Redis has announced up to now."""
@@ -444,21 +450,28 @@ class Link:
     async def _load(self, redis: Redis) -> None:
         """Reads all schedules into the registry, while announcements go on arriving.
 
+        Where schedules are not to be trusted, they add to what is known; where announcements may
+        have been missed, or most of what is known is of no use any more, indexes are searched for.
+
         Where databases change places meanwhile, one of them may have been read twice and the other
         not at all: all is read again before it counts. The push of a swap that came before a page
         was read is there when the page is.
         """
         pushes = self._pushes
+        missed = self._whole is not pushes
+        if missed:
+            await self._learn_users(redis)
         for _ in range(_MOST_LOADS):
             swaps = self._swaps
-            await self._read_schedules(redis)
+            await self._read_schedules(redis, missed or self._bloated)
             self.receive_pushes()
             if self._swaps == swaps:
                 break
         self.registry.end_load()
+        self._bloated = False
         self._whole = pushes
 
-    async def _read_schedules(self, redis: Redis) -> None:
+    async def _read_schedules(self, redis: Redis, anew: bool) -> None:
         self._reload = False
         sent = self.clock.reading()
         (now,) = await run(redis, [(0, (b"TIME",))])
@@ -469,26 +482,26 @@ class Link:
             self.registry.begin_load(self.clock.now_ms())
         for db in await self._databases(redis):
             try:
+                if not self.rights.trusts_schedules and anew:
+                    await self.schedules.search(redis, db)
+                elif not self.rights.trusts_schedules:
+                    self.registry.load_known(db)
                 await self.rulebook.learn(redis, db)
-                await self._load_schedule(redis, db)
+                await self.schedules.load(redis, db)
             except ResponseError as refusal:
                 self._unread(db, refusal)
                 if not self.serving:
                     raise  # nothing is known yet, so nothing can be promised
                 self.registry.load_known(db)
 
-    async def _load_schedule(self, redis: Redis, db: int) -> None:
-        cursor = b"0"
-        while True:
-            words = (b"ZSCAN", self.keys.schedule, cursor, b"COUNT", _PAGE)
-            cursor, entries = valid((await run(redis, [(db, words)]))[0])
-            scores = map(whole_ms, entries[1::2])
-            self.registry.load(db, zip(entries[::2], scores, strict=True))
-            if cursor == b"0":
-                return
-
     def _unread(self, db: int, refusal: ResponseError) -> None:
         self.refusals.note(f"to read the schedule of database {db}", refusal)
+
+    async def _rebuild(self, redis: Redis, db: int) -> None:
+        try:
+            await self.schedules.rebuild(redis, db)
+        except ResponseError as refusal:
+            self.refusals.note(f"to make the schedule of database {db} anew", refusal)
 
     async def _databases(self, redis: Redis) -> list[int]:
         """The logical databases that hold keys."""
@@ -497,7 +510,7 @@ class Link:
 
     async def _beat(self, redis: Redis) -> None:
         """Looks at Redis once a second, and at once where there is a reason."""
-        strays = Strays(self.caller, self.refusals)
+        strays = Strays(self.caller, self.refusals, lambda: self.rights.trusts_schedules)
         failures = 0
         while True:
             self._beats.begin()
@@ -564,9 +577,12 @@ class Link:
         await self._learn_scripts(redis, traits, valid(known), events)
         if self._beats.regular:
             await self.overdue.look(redis, self.registry.databases(), self.clock.now_ms())
+            for db in self.overdue.broken:
+                await self._rebuild(redis, db)
             self.registry.beat(self.clock.now_ms())
             swapped = self.caller.claims.wants_reading()
-            self._reload = self._reload or swapped or await self._is_bloated(redis)
+            self._bloated = await self._is_bloated(redis)
+            self._reload = self._reload or swapped or self._bloated
         await self._keep_whole(redis)
         if self._beats.regular:
             await self._learn_rules(redis)
@@ -629,8 +645,7 @@ class Link:
         if self._sees_users:
             (users,) = await run(redis, [(0, (b"ACL", b"LIST"))])
             self._sees_users = not isinstance(users, NoPermissionError)
-            if not error(users):
-                self.rights.learn(valid(users))
+            self.rights.learn(valid(users) if not error(users) else None)
 
     async def _hear_categories(self, redis: Redis) -> None:
         """What ACL CAT says, which no script may ask; anew when modules bring or take commands.
@@ -651,12 +666,19 @@ class Link:
             self._heard_at = count
 
     async def _is_bloated(self, redis: Redis) -> bool:
-        """Whether most of what the registry holds has been reaped by others."""
-        if len(self.registry) < 2 * _PAGE:
+        """Whether most of what the registry holds has been reaped by others.
+
+        Where it takes a walk over all keys to read it anew, that is not done all the time.
+        """
+        is_early = self.clock.reading() < self._next_search_ms
+        if len(self.registry) < 2 * _PAGE or (is_early and not self.rights.trusts_schedules):
             return False
         words = (b"ZCARD", self.keys.schedule)
         sizes, refused = await everywhere(redis, self.registry.databases(), words)
-        return not refused and len(self.registry) > 2 * sum(sizes.values())
+        if refused or len(self.registry) <= 2 * sum(sizes.values()):
+            return False
+        self._next_search_ms = self.clock.reading() + _SEARCH_MS
+        return True
 
     def _is_serving(self, serving: bool) -> None:
         self.serving = serving

@@ -10,14 +10,17 @@ from collections.abc import Iterable
 from redis.asyncio import Redis
 
 from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.refusals import is_wrong_type
 from ttlproxy.link.scores import whole_ms
 
 
 class Overdue:
-    """keys: how many, over all databases, when it was last looked."""
+    """keys: how many, over all databases, when it was last looked; broken: databases with something
+    else in the place of their schedule."""
 
     def __init__(self, schedule: bytes) -> None:
         self.keys = 0
+        self.broken: list[int] = []
         self._schedule = schedule
         self._first_ms: int | None = None  # what is past its deadline for longest
 
@@ -26,9 +29,15 @@ class Overdue:
         until = (b"-inf", b"(%d" % now_ms)
         count = (b"ZCOUNT", self._schedule, *until)
         first = (b"ZRANGEBYSCORE", self._schedule, *until, b"WITHSCORES", b"LIMIT", 0, 1)
-        asked = [(db, words) for db in databases for words in (count, first)]
+        looked = list(databases)
+        asked = [(db, words) for db in looked for words in (count, first)]
         replies = await run(redis, asked) if asked else []
         counts, heads = replies[::2], replies[1::2]
+        self.broken = [
+            db
+            for db, reply in zip(looked, counts, strict=True)
+            if (refusal := error(reply)) and is_wrong_type(refusal)
+        ]
         self.keys = sum(valid(reply) for reply in counts if not error(reply))
         firsts = [whole_ms(valid(head)[1]) for head in heads if not error(head) and head]
         self._first_ms = min(firsts, default=None)

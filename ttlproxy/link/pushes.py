@@ -34,7 +34,7 @@ class Pushes:
     """The push connection.
 
     on_announcement(db, key, deadline_ms) is called for each announcement, on_swap(db, db) when two
-    databases change places, on_rules(db, counts) when the rules of a database change, on_flush()
+    databases change places, on_rules(db, counts, pattern) when a rule changes, on_flush()
     when Redis says that any key may be gone, on_hello() when another proxy is about to serve,
     on_loss() once when the connection ends.
     """
@@ -44,7 +44,7 @@ class Pushes:
         keys: Keys,
         on_announcement: Callable[[int, bytes, int], None],
         on_swap: Callable[[int, int], None],
-        on_rules: Callable[[int, bool], None],
+        on_rules: Callable[[int, bool, bytes], None],
         on_flush: Callable[[], None],
         on_hello: Callable[[], None],
         on_loss: Callable[[], None],

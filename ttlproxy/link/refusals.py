@@ -32,6 +32,10 @@ def passes(refusal: ResponseError) -> bool:
     return str(refusal).startswith("BUSY ")
 
 
+def is_wrong_type(refusal: ResponseError) -> bool:
+    return str(refusal).startswith("WRONGTYPE")
+
+
 class Refusals:
     """Remembers what has been said of late, so that a thousand clients make one line."""
 

@@ -16,7 +16,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.actions import Actions, listed, verified
 from ttlproxy.keys import Keys
 from ttlproxy.link.pipeline import run, valid
-from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.refusals import Refusals, is_wrong_type
 from ttlproxy.signing import Signer
 
 _NONE = Actions({})
@@ -102,7 +102,8 @@ class Rulebook:
             (reply,) = await run(redis, [(db, (b"MGET", *names))])
             values += valid(reply)
         found = {name: value for name, value in zip(wanted, values, strict=True) if value}
-        self._patterns[db] = set(found)
+        self._patterns[db].update(found)
+        self._patterns[db].difference_update(name for name in wanted if name not in found)
         rows = {name: verified(value, name, self._signer) for name, value in found.items()}
         signed = {name: row for name, row in rows.items() if row is not None}
         if len(signed) < len(found):
@@ -111,7 +112,7 @@ class Rulebook:
 
     async def _listed(self, redis: Redis, db: int) -> tuple[bytes, set[bytes]]:
         (reply,) = await run(redis, [(db, (b"HGETALL", self._keys.rules))])
-        if isinstance(reply, ResponseError) and "WRONGTYPE" in str(reply):
+        if isinstance(reply, ResponseError) and is_wrong_type(reply):
             return b"", set()
         return listed(valid(reply))
 
@@ -133,9 +134,10 @@ class Rulebook:
         for db in [db for db, rules in self._known.items() if rules]:
             self.forget(db)
 
-    def changed(self, db: int, counts: bool) -> None:
-        """They have just changed; `counts`: whether one of them has a MAX."""
+    def changed(self, db: int, counts: bool, pattern: bytes) -> None:
+        """That of a pattern has just changed; `counts`: whether it has a MAX."""
         self.forget(db)
+        self._patterns[db].add(pattern)
         self.unheeded.add(db)
         self._on_rules(True, counts or any(known.counts for known in self._known.values()))
 

@@ -6,7 +6,7 @@ again and again: that costs a server next to nothing, and finds them late.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
@@ -22,13 +22,19 @@ _REST = 10
 
 
 class Strays:
-    """Where the search stands. Redis logs each refusal for want of a right, so one ends it."""
+    """Where the search stands. Redis logs each refusal for want of a right, so one ends it.
 
-    def __init__(self, caller: Caller, refusals: Refusals) -> None:
+    What it finds beside indexes is put in order too: see others_tidy.lua.
+    """
+
+    def __init__(self, caller: Caller, refusals: Refusals, trusts: Callable[[], bool]) -> None:
+        """`trusts`: whether nobody with narrow rights can write to a schedule, now."""
         self._caller = caller
         self._refusals = refusals
+        self._trusts = trusts
         self._databases: list[int] = []  # that are still to be searched, the present one last
         self._cursor = b"0"
+        self._others_cursor = b"0"
         self._may = True
         self._resting = 0  # looks until the search begins anew
 
@@ -42,7 +48,7 @@ class Strays:
         try:
             self._databases = self._databases or list(databases)
             if self._databases:
-                await self._mend(redis, self._databases[-1], await self._page(redis))
+                await self._search(redis, self._databases[-1])
         except ResponseError as refusal:
             self._may = not isinstance(refusal, NoPermissionError)
             self._databases, self._cursor = [], b"0"
@@ -53,25 +59,42 @@ class Strays:
         self._resting = max(self._resting - 1, 0)
         return self._resting > 0
 
-    async def _page(self, redis: Redis) -> list[bytes]:
-        """The data keys of the indexes in the next page."""
-        keys, db = self._caller.keys, self._databases[-1]
+    async def _search(self, redis: Redis, db: int) -> None:
+        keys = self._caller.keys
         words = (b"SCAN", self._cursor, b"MATCH", keys.pattern, b"COUNT", _PAGE)
         (reply,) = await run(redis, [(db, words)])
         self._cursor, names = valid(reply)
-        return [key for name in names if (key := keys.data(name)) is not None]
-
-    async def _mend(self, redis: Redis, db: int, found: list[bytes]) -> None:
-        """Those of the keys that the schedule of `db` does not have are put there."""
         if self._cursor == b"0":
             self._databases.pop()
             self._resting = 0 if self._databases else _REST
-        if found:
+        found = {name: keys.data(name) for name in names}
+        await self._mend(redis, db, [key for key in found.values() if key is not None])
+        await self._tidy(redis, db, [name for name, key in found.items() if key is None])
+
+    async def _mend(self, redis: Redis, db: int, found: list[bytes]) -> None:
+        """Those of the keys that the schedule of `db` does not have are put there; and, where it is
+        not to be trusted, those that stand there too late."""
+        if found and self._trusts():
             words = (b"ZMSCORE", self._caller.keys.schedule, *found)
             (scores,) = await run(redis, [(db, words)])
-            lost = [key for key, score in zip(found, valid(scores), strict=True) if score is None]
-            for key in lost:
-                call = Call("schedule_mend", (key,), ())
-                reply = await answered(redis, self._caller, db, call, b"%d" % db)
-                if refusal := error(reply):
-                    self._refusals.note(f"to mend the schedule of database {db}", refusal)
+            found = [key for key, score in zip(found, valid(scores), strict=True) if score is None]
+        for key in found:
+            call = Call("schedule_mend", (key,), ())
+            reply = await answered(redis, self._caller, db, call, b"%d" % db)
+            if refusal := error(reply):
+                self._refusals.note(f"to mend the schedule of database {db}", refusal)
+
+    async def _tidy(self, redis: Redis, db: int, found: list[bytes]) -> None:
+        """What DBSIZE leaves out is what is there: these, and a page of those noted before."""
+        keys = self._caller.keys
+        words = (b"SSCAN", keys.others, self._others_cursor, b"COUNT", _PAGE)
+        (reply,) = await run(redis, [(db, words)])
+        noted: list[bytes] = []
+        if isinstance(reply, list):
+            self._others_cursor, noted = reply
+        shared = {*keys.fixed, b""}
+        names = [name for name in dict.fromkeys((*found, *noted)) if name not in shared]
+        names = [name for name in names if not name.startswith(keys.announcement_prefix)]
+        if names:
+            call = Call("others_tidy", (), (keys.state, *names))
+            valid(await answered(redis, self._caller, db, call))

@@ -1,12 +1,14 @@
--- Puts a key into the schedule that has an index and is missing there, and tells every proxy.
+-- Puts a key into the schedule that has an index, and is missing there or stands too late, and tells every
+-- proxy.
 -- KEYS: data index schedule
 -- ARGV: db
--- RESULT: 1 put there, 0 nothing was missing
+-- RESULT: 1 put there, 0 it stood there in time
 -- include try
 -- include clock
 -- include index
 local first, attention = index_attention(data, index, now)
-if not first or redis.call('ZSCORE', schedule, data) then
+local place = first and tonumber(redis.call('ZSCORE', schedule, data) or math.huge)
+if not first or place <= attention then
   return failure or 0
 end
 schedule_write(schedule, { ms(attention), data }, {})

@@ -2,7 +2,7 @@
 -- of its own; `rules` lists them, and says in which version they are. Every client that sets rules may
 -- write there, and may have put anything in its place.
 local function rules_changed(counts)
-  local name = prefix .. '!rules:' .. actual_db(db, prefix) .. ':' .. counts
+  local name = prefix .. '!rules:' .. actual_db(db, prefix) .. ':' .. counts .. ':' .. pattern
   try('SET', name, '')
   try('DEL', name)
 end

@@ -1,0 +1,97 @@
+"""The schedules, read into the registry: which keys are managed, and when each needs attention.
+
+A client with narrow rights can write to a schedule that it shares with others. Where there is such
+a client, a schedule only says when the reaper looks. Which keys are managed is then read from the
+names of the indexes, each of which only those can change who may change the key; of each key
+anything may be due.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.refusals import Refusals, is_wrong_type
+from ttlproxy.link.rulebook import Rulebook
+from ttlproxy.link.scores import whole_ms
+from ttlproxy.registry import UNKNOWN, Registry
+
+log = logging.getLogger(__name__)
+
+_PAGE = 1000
+
+
+class Schedules:
+    """Reads and mends the schedules of a server."""
+
+    def __init__(
+        self, caller: Caller, registry: Registry, rulebook: Rulebook, refusals: Refusals
+    ) -> None:
+        self._caller = caller
+        self._registry = registry
+        self._rulebook = rulebook
+        self._refusals = refusals
+
+    async def load(self, redis: Redis, db: int) -> None:
+        """Loads what the schedule of a database says. Raises redis-py's RedisError."""
+        try:
+            await self._load(redis, db)
+        except ResponseError as refusal:
+            if not is_wrong_type(refusal):
+                raise
+            await self.rebuild(redis, db)
+            await self._load(redis, db)
+
+    async def search(self, redis: Redis, db: int) -> None:
+        """Loads all keys that have an index, whatever the schedule says; learns of all rules."""
+        async for names in self._pages(redis, db):
+            keys = self._keys_of(names)
+            self._registry.load(db, ((key, UNKNOWN) for key in keys))
+            begin = self._caller.keys.rule(b"")
+            rules = (name for name in names if name.startswith(begin))
+            self._rulebook.named(db, (name.removeprefix(begin) for name in rules))
+
+    async def rebuild(self, redis: Redis, db: int) -> None:
+        """Makes a schedule anew, where somebody has put something else in its place."""
+        (reply,) = await run(redis, [(db, self._caller.words(Call("schedule_clear", (), ()), b""))])
+        if not valid(reply):
+            return
+        log.error(
+            "what stood in the place of the schedule of database %d was none: it is made anew", db
+        )
+        async for names in self._pages(redis, db):
+            calls = [Call("schedule_mend", (key,), ()) for key in self._keys_of(names)]
+            requests = [(db, self._caller.words(call, b"%d" % db)) for call in calls]
+            for mended in await run(redis, requests) if requests else []:
+                if refusal := error(mended):
+                    self._refusals.note(f"to mend the schedule of database {db}", refusal)
+
+    async def _load(self, redis: Redis, db: int) -> None:
+        cursor = b"0"
+        while True:
+            words = (b"ZSCAN", self._caller.keys.schedule, cursor, b"COUNT", _PAGE)
+            cursor, entries = valid((await run(redis, [(db, words)]))[0])
+            scores = map(whole_ms, entries[1::2])
+            self._registry.load(db, zip(entries[::2], scores, strict=True))
+            if cursor == b"0":
+                return
+
+    async def _pages(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
+        """All internal names in a database."""
+        cursor = b"0"
+        while True:
+            words = (b"SCAN", cursor, b"MATCH", self._caller.keys.pattern, b"COUNT", _PAGE)
+            cursor, names = valid((await run(redis, [(db, words)]))[0])
+            yield names
+            if cursor == b"0":
+                return
+
+    def _keys_of(self, names: list[bytes]) -> list[bytes]:
+        """The data keys of those of the names that are indexes."""
+        return [key for name in names if (key := self._caller.keys.data(name)) is not None]

@@ -1,0 +1,38 @@
+-- Internal keys that somebody may have forgotten, or made others forget: the sets that only DBSIZE reads, the
+-- list of rules, and counts that nobody goes on with.
+-- KEYS: others rules
+-- ARGV: name...
+-- The names are those that were found in the database, or among the others.
+-- RESULT: OK
+-- include try
+-- include clock
+-- include index
+-- include others
+-- include counts
+local RULE, COUNTS = prefix .. 'rule:', prefix .. 'counts:'
+local wanted = { [others] = 'set', [rules] = 'hash' }
+for name, kind in pairs(wanted) do
+  local there = redis.call('TYPE', name).ok
+  if there ~= kind and there ~= 'none' then
+    try('DEL', name)
+  end
+end
+
+local function begins(name, with)
+  return string.sub(name, 1, #with) == with
+end
+
+for _, name in ipairs(ARGV) do
+  if begins(name, COUNTS) then
+    counts_tidy(name, now)
+  end
+  if redis.call('EXISTS', name) == 0 then
+    try('SREM', others, name)
+  else
+    try('SADD', others, name)
+    if begins(name, RULE) then
+      try('HSETNX', rules, ':' .. string.sub(name, #RULE + 1), '')
+    end
+  end
+end
+return failure or { ok = 'OK' }
