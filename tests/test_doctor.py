@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from redis.exceptions import ConnectionError
 
+from tests.asked import info
+from tests.certificates import Authority
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
 from tests.doctor import above_info, examine, of
-from tests.processes import free_port, wait_until
+from tests.processes import START_TIMEOUT_S, attempts, free_port, wait_until
 from tests.redis_client import Client
 from tests.servers import Server
+from ttlproxy import scripts
 from ttlproxy.doctor import CHECKS
+from ttlproxy.keys import Keys
+from ttlproxy.signing import Signer
 
 
 class Ill(NamedTuple):
@@ -51,6 +58,13 @@ ILLS = (
 
 
 def _ask(server: Server, line: str) -> None:
+    for _ in attempts(START_TIMEOUT_S, "room for a connection"):
+        with suppress(ConnectionError):  # one that has just ended may still count
+            _asked(server, line)
+            return
+
+
+def _asked(server: Server, line: str) -> None:
     with closing(Client(server.port)) as direct:
         words = line.format(port=free_port(), script="return(1)").split()
         reply = direct.ask(*words)
@@ -145,6 +159,103 @@ def test_a_renamed_command_is_missed(start_server: StartServer) -> None:
     assert of("scripting", examine(without_eval.url)).severity == 3
     without_client = start_server("--rename-command", "HELLO", "")
     assert of("tracking", examine(without_client.url)).severity == 3
+
+
+@pytest.mark.parametrize("name", ["EVALSHA", "HPTTL", "ZADD", "LPOS", "XADD", "COPY", "GETRANGE"])
+def test_a_command_that_scripts_call_is_missed_where_it_is_renamed(
+    start_server: StartServer, name: str
+) -> None:
+    try:
+        server = start_server("--rename-command", name, "")
+    except RuntimeError:
+        pytest.skip(f"this server has no {name}")
+    found = of("scripting", examine(server.url))
+    wanted = {"EVALSHA": "warning", "GETRANGE": "ok", "HPTTL": "ok"}.get(name, "error")
+    assert str(found.severity) == wanted
+    assert (name in found.what) is (wanted != "ok")
+
+
+def test_a_script_that_fails_is_named(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that the server does not compile, and one that it refuses what it calls."""
+    bodies = {"hash_set": "retrun 1", "sweep": "return redis.call('GET')"}
+    original = scripts._body
+    monkeypatch.setattr(scripts, "_body", lambda name: bodies.get(name) or original(name))
+    found = of("scripting", examine(start_server().url))
+    assert str(found.severity) == "error"
+    assert found.what.startswith("2 scripts do not run: hash_set: ")
+    assert "; sweep: " in found.what
+
+
+def test_looking_changes_nothing(start_server: StartServer, start_proxy: StartProxy) -> None:
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+
+        def changes() -> int:
+            return int(info(server.port, "persistence")["rdb_changes_since_last_save"])
+
+        before = changes()
+        examine(server.url)
+        assert (direct.ask("DBSIZE"), changes()) == (0, before)
+        proxy = start_proxy(server.url)
+        with closing(Client(proxy.port)) as app:
+            app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "a", 1)
+            app.ask("ONEXPIRE", "h", "RPUSH", "l")
+        proxy.stop()
+        before = changes()
+        assert above_info(examine(server.url)) == []
+        assert changes() == before
+
+
+def test_a_rule_that_cannot_be_read_is_not_one_that_can_deliver(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with closing(Client(server.port)) as direct, closing(Client(proxy.port)) as app:
+        app.ask("ONEXPIRE", "good:*", "RPUSH", "l")
+        assert of("rules", examine(server.url)).what == "1 rules can deliver"
+        secret = direct.ask("HGET", Keys().state, "secret")
+        row = b"12:MAIL - 0 new,0:,0:,"
+        signed = Signer(secret).sign(b"rule", (b"bad:*", row))
+        direct.ask("SET", Keys().rule(b"bad:*"), signed + row)
+        direct.ask("HSET", Keys().rules, b":bad:*", "")
+        found = of("rules", examine(server.url))
+    assert str(found.severity) == "error"
+    assert "1 rules of ONEXPIRE in database 0 cannot be read" in found.what
+    assert found.keys == (b"bad:*",)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "severity"),
+    [({}, "info"), ({"max_clients": 500}, "warning"), ({"max_clients": 5}, "ok")],
+)
+def test_a_server_that_takes_fewer_clients_than_the_proxy_is_said(
+    start_server: StartServer, chosen: dict[str, int], severity: str
+) -> None:
+    server = start_server("--maxclients", "100")
+    found = of("max-clients", examine(server.url, **chosen))  # type: ignore[arg-type]
+    assert (str(found.severity), "100 clients" in found.what) == (severity, True)
+
+
+def test_tls_spoken_to_a_plain_port_is_said(start_server: StartServer) -> None:
+    server = start_server()
+    url = f"rediss://127.0.0.1:{server.port}"
+    (found,) = examine(url, connect_timeout=1)
+    assert (found.check, str(found.severity)) == ("connection", "error")
+    assert "there is no TLS: it answers without" in found.what
+
+
+def test_a_plain_connection_to_a_tls_port_is_said(
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
+) -> None:
+    """The proxy's own, which before any server is as a server's."""
+    cert, key = Authority(tmp_path).issue("localhost")
+    proxy = start_proxy(start_server().url, "--tls-cert", str(cert), "--tls-key", str(key))
+    (found,) = examine(f"redis://127.0.0.1:{proxy.port}", connect_timeout=1)
+    assert (found.check, str(found.severity)) == ("connection", "error")
+    assert "it speaks TLS: name it with rediss://" in found.what
 
 
 def test_libraries_of_functions_are_named(start_server: StartServer) -> None:

@@ -102,7 +102,7 @@ def _rights() -> str:
     line = f"```\nACL SETUSER ttlproxy on >PASSWORD {' '.join(rules())}\n```"
     later = [
         f"from {'.'.join(map(str, version))} on also "
-        + " ".join(f"`{rule}`" for rule, since in SINCE.items() if since == version)
+        + " ".join(f"`{rule}`" for rule in rules((99,)) if SINCE.get(rule) == version)
         for version in sorted(set(SINCE.values()))
     ]
     return f"{line}\n\n{'; '.join(later).capitalize()}."

@@ -21,6 +21,8 @@ _HOW = re.compile(rb"\S+ \S+ \d+( \S+)*")
 # Keys whose action is remembered, at most, and the longest name of such a key: 1 MB at the worst.
 _REMEMBERED = 1024
 _LONGEST_REMEMBERED = 256
+# What can be done with elements.
+VERBS = frozenset({b"LPUSH", b"RPUSH", b"XADD", b"PUBLISH", b"SPUBLISH", b"KEEP"})
 _BY_NAME = frozenset({b"PUBLISH", b"SPUBLISH", b"KEEP", b"?"})
 
 

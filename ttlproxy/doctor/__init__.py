@@ -16,6 +16,7 @@ from ttlproxy.config import Settings
 from ttlproxy.doctor.examination import CHECKS, SAMPLE, findings
 from ttlproxy.doctor.finding import ERROR, Finding, Severity
 from ttlproxy.doctor.mend import mended
+from ttlproxy.doctor.mismatch import mismatch
 from ttlproxy.doctor.patient import meet
 from ttlproxy.doctor.report import as_json, as_text, exit_code
 from ttlproxy.link import client
@@ -48,12 +49,12 @@ async def examined(
             await mended(await meet(redis, settings, sample), mend)
         return await findings(redis, settings, sample)
     except (RedisError, OSError) as trouble:
-        return [_away(upstream, trouble)]
+        return [_away(upstream, await mismatch(upstream) or str(trouble))]
     finally:
         await redis.aclose()
 
 
-def _away(upstream: Upstream, trouble: Exception) -> Finding:
+def _away(upstream: Upstream, trouble: str) -> Finding:
     return Finding(
         "connection",
         ERROR,

@@ -8,8 +8,8 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.doctor.patient import Patient
-from ttlproxy.doctor.server import PROBE
-from ttlproxy.link import whole_ms
+from ttlproxy.doctor.scripting import COMPILE, PROBE
+from ttlproxy.link import TRIAL, whole_ms
 from ttlproxy.scripts import Scripts
 
 _LATE_MS = 5000
@@ -94,8 +94,9 @@ async def _scripts(patient: Patient) -> int:
     """How many the server keeps beside those of a proxy like this."""
     ours = Scripts(patient.keys.prefix)
     ours.suit(patient.traits)
-    shas = [sha1(PROBE).hexdigest(), *(script.sha.decode() for script in ours.values())]
-    known = await patient.ask(b"SCRIPT", b"EXISTS", *map(str.encode, shas))
+    probes = [sha1(text).hexdigest().encode() for text in (PROBE, COMPILE, TRIAL)]
+    shas = [*probes, *(script.sha for script in ours.values())]
+    known = await patient.ask(b"SCRIPT", b"EXISTS", *shas)
     kept = (await patient.redis.info("memory")).get("number_of_cached_scripts", 0)
     return max(0, int(kept) - sum(map(int, known)))
 

@@ -211,5 +211,5 @@ async def caller_of(patient: Patient, *names: str) -> Caller:
     scripts.suit(patient.traits)
     for name in names:
         await patient.ask(b"SCRIPT", b"LOAD", scripts[name].text)
-    scripts.loaded = True
+    scripts.loaded = patient.has_sha
     return Caller(scripts, patient.keys, bytes)

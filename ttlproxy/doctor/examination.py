@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.config import Settings
-from ttlproxy.doctor import company, content, durability, rights, rules, server
+from ttlproxy.doctor import company, content, durability, rights, rules, scripting, server
 from ttlproxy.doctor.finding import INFO, WARNING, Finding
 from ttlproxy.doctor.patient import Patient, meet
 
@@ -22,12 +22,13 @@ CHECKS: Mapping[str, Check] = {
     "role": durability.role,
     "loading": server.loading,
     "rights": rights.rights,
-    "scripting": server.scripting,
+    "scripting": scripting.scripting,
     "tracking": server.tracking,
     "layout": server.layout,
     "eviction": server.eviction,
     "memory": server.memory,
     "clients": server.clients,
+    "max-clients": server.max_clients,
     "io-threads": server.io_threads,
     "script-limit": server.script_limit,
     "events": server.events,

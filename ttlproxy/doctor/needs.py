@@ -40,6 +40,7 @@ SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+client|no-touch": (7, 2),
     "+client|setinfo": (7, 2),
     "+hpersist": (7, 4),
+    "+hpexpireat": (7, 4),
     "+hpexpiretime": (7, 4),
 }
 # By the script: what follows where one of its commands is refused, and how bad that is.

@@ -63,6 +63,11 @@ class Patient:
         return own.notifying(self.config.get("notify-keyspace-events", ""))
 
     @property
+    def has_sha(self) -> bool:
+        """Whether scripts can be called by their SHA; they can where COMMAND is not for us."""
+        return not self.commands or "EVALSHA" in self.commands
+
+    @property
     def databases(self) -> list[int]:
         """The logical databases that hold keys."""
         return sorted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ttlproxy.actions import Actions, listed, verified
+from ttlproxy.actions import VERBS, Action, Actions, listed, verified
 from ttlproxy.doctor.finding import ERROR, OK, Finding
 from ttlproxy.doctor.patient import Patient
 
@@ -25,8 +25,10 @@ async def rules(patient: Patient) -> list[Finding]:
         rows = {name: verified(value, name, signer) for name, value in there.items()}
         found += _unsigned(db, [name for name, row in rows.items() if row is None])
         signed = {name: row for name, row in rows.items() if row is not None}
+        actions = Actions(signed)
+        found += _unreadable(db, [name for name in signed if not _is_readable(actions.of(name))])
         count += len(signed)
-        async for finding in _undeliverable(patient, db, Actions(signed), list(signed)):
+        async for finding in _undeliverable(patient, db, actions, list(signed)):
             found.append(finding)
     return found or [Finding("rules", OK, f"{count} rules can deliver")]
 
@@ -42,6 +44,25 @@ def _unsigned(db: int, patterns: list[bytes]) -> list[Finding]:
             "Somebody has written them past the proxies, or with another key: they are not in"
             " force, and due elements are deleted.",
             "set them again with ONEXPIRE, through a proxy",
+            tuple(patterns[:_SHOWN]),
+        )
+    ]
+
+
+def _is_readable(action: Action | None) -> bool:
+    return action is not None and action.verb in VERBS
+
+
+def _unreadable(db: int, patterns: list[bytes]) -> list[Finding]:
+    if not patterns:
+        return []
+    return [
+        Finding(
+            "rules",
+            ERROR,
+            f"{len(patterns)} rules of ONEXPIRE in database {db} cannot be read",
+            "A newer ttlproxy may have written them. What is due in keys that they match stays.",
+            "upgrade ttlproxy, or set them again with ONEXPIRE, through a proxy",
             tuple(patterns[:_SHOWN]),
         )
     ]

@@ -10,7 +10,8 @@ from ttlproxy.link import LAYOUT, OLDEST
 
 _FIELD_TTLS = "HPEXPIRE"
 _CROWDED = 0.9
-PROBE = b"return redis.call('TIME')"
+# Connections of a proxy's own, and some for who looks after the server.
+_OWN = 32
 
 
 async def version(patient: Patient) -> list[Finding]:
@@ -74,23 +75,6 @@ async def layout(patient: Patient) -> list[Finding]:
     return [Finding("layout", OK, f"deadlines have layout {int(found)}")]
 
 
-async def scripting(patient: Patient) -> list[Finding]:
-    try:
-        await patient.ask(b"EVAL", PROBE, 0)
-    except ResponseError as refused:
-        return [
-            Finding(
-                "scripting",
-                ERROR,
-                f"scripts do not run: {refused}",
-                "Every deadline is set, read and reaped by a script.",
-                _permit(patient, refused, "+eval +evalsha +script +time")
-                or "let EVAL be, in rename-command; wait where the server is busy",
-            )
-        ]
-    return [Finding("scripting", OK, "scripts run")]
-
-
 async def tracking(patient: Patient) -> list[Finding]:
     """On a RESP2 connection tracking can be had as well, and announces nothing."""
     words = (b"BCAST", b"PREFIX", patient.keys.announcement_prefix)
@@ -106,7 +90,7 @@ async def tracking(patient: Patient) -> list[Finding]:
                 f"announcements cannot be had: {refused}",
                 "By client tracking a proxy learns of the deadlines that others set; without it"
                 " nobody is served.",
-                _permit(patient, refused, "+client|tracking +client|setname")
+                permit(patient, refused, "+client|tracking +client|setname")
                 or "let HELLO and CLIENT be, in rename-command",
             )
         ]
@@ -157,6 +141,23 @@ async def clients(patient: Patient) -> list[Finding]:
             f"{now} of {limit} connections are in use",
             "Each client of a proxy is a connection of its own to Redis.",
             f"CONFIG SET maxclients {limit * 2}",
+        )
+    ]
+
+
+async def max_clients(patient: Patient) -> list[Finding]:
+    """Of one proxy; there may be several."""
+    limit, ours = patient.info.get("maxclients", 0), patient.settings.max_clients
+    if not limit or limit >= ours:
+        return [Finding("max-clients", OK, f"Redis takes {limit or '?'} clients, a proxy {ours}")]
+    was_chosen = "max_clients" in patient.settings.model_fields_set
+    return [
+        Finding(
+            "max-clients",
+            WARNING if was_chosen else INFO,
+            f"Redis takes {limit} clients, and a proxy's max_clients is {ours}",
+            "Redis refuses those beyond its limit, of which the proxy needs some itself.",
+            f"CONFIG SET maxclients {ours + _OWN}",
         )
     ]
 
@@ -219,6 +220,6 @@ async def events(patient: Patient) -> list[Finding]:
     ]
 
 
-def _permit(patient: Patient, refused: ResponseError, rules: str) -> str:
+def permit(patient: Patient, refused: ResponseError, rules: str) -> str:
     """What gives the rights, where it is them that Redis misses."""
     return f"ACL SETUSER {patient.user} {rules}" if isinstance(refused, NoPermissionError) else ""

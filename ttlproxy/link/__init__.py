@@ -9,7 +9,7 @@ from ttlproxy.link.attached import attached
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
-from ttlproxy.link.fitness import LAYOUT, OLDEST
+from ttlproxy.link.fitness import LAYOUT, OLDEST, TRIAL
 from ttlproxy.link.link import DUE, Link
 from ttlproxy.link.pipeline import everywhere, run, valid
 from ttlproxy.link.reaps import TOGETHER
@@ -23,6 +23,7 @@ __all__ = [
     "LAYOUT",
     "OLDEST",
     "TOGETHER",
+    "TRIAL",
     "Backoff",
     "Link",
     "ServerClock",

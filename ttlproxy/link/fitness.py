@@ -30,7 +30,7 @@ _NEEDED = (
     *("GET", "SET", "DEL", "EXISTS", "TYPE", "PTTL", "PEXPIRE", "PERSIST"),
     *("ZADD", "ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYRANK", "ZSCAN", "ZSCORE"),
 )
-_TRIAL = b"return 1"
+TRIAL = b"return 1"
 _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     (
         "io-threads",
@@ -72,8 +72,8 @@ async def wants_text(redis: Redis) -> bool:
 
     Raises UnfitUpstream where it has no EVAL.
     """
-    sha = hashlib.sha1(_TRIAL).hexdigest().encode()
-    by_text, by_sha = await run(redis, [(0, (b"EVAL", _TRIAL, 0)), (0, (b"EVALSHA", sha, 0))])
+    sha = hashlib.sha1(TRIAL).hexdigest().encode()
+    by_text, by_sha = await run(redis, [(0, (b"EVAL", TRIAL, 0)), (0, (b"EVALSHA", sha, 0))])
     if _is_unknown(by_text):
         raise UnfitUpstream("Redis lacks EVAL, which ttlproxy needs: see rename-command")
     return _is_unknown(by_sha)

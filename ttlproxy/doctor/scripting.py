@@ -1,0 +1,142 @@
+"""A check of whether scripts run: each is given to the server, and those of the proxy itself are
+called, for a key that is not there, so that nothing changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ttlproxy.commands import Call
+from ttlproxy.doctor.content import caller_of
+from ttlproxy.doctor.finding import ERROR, OK, WARNING, Finding
+from ttlproxy.doctor.needs import SINCE, scripted
+from ttlproxy.doctor.patient import Patient
+from ttlproxy.doctor.server import permit
+from ttlproxy.link import run
+from ttlproxy.scripts import Scripts
+
+PROBE: Final = b"return redis.call('TIME')"
+# Compiles a script, and neither runs nor keeps it.
+COMPILE: Final = b"local made, why = loadstring(ARGV[1]) return why"
+_CALLED: Final = re.compile(rb"\b(?:call|try)\('([A-Z]+)'")
+# What a server refuses for its state of now; other checks tell of that.
+_PASSING: Final = (
+    *("READONLY", "LOADING", "MASTERDOWN", "BUSY", "MISCONF", "NOREPLICAS", "OOM", "EXECABORT"),
+)
+_SHOWN: Final = 3
+
+
+def _trials(key: bytes) -> tuple[Call, ...]:
+    """Calls that find nothing to do, of scripts that the proxy calls itself."""
+    return (
+        Call("reap", (key,), (b"10", b"1000", b"*", b"", b"", b"1")),
+        Call("sweep", (key,), (b"0", b"10")),
+        Call("lease_drop", (), (b"nobody",)),
+        Call("schedule_mend", (key,), ()),
+        Call("hash_adopt", (key,), (b"0",)),
+        Call("key_examine", (key,), (b"1",)),
+        Call("key_inspect", (key,), (b"0", b"1", b"10")),
+        Call("keys_survey", (key,), (b"1",)),
+        Call("schedule_page", (), (b"0", b"1", b"10")),
+        Call("schedule_survey", (), (b"1", b"1")),
+        Call("rule_list", (key,), (key,)),
+    )
+
+
+async def scripting(patient: Patient) -> list[Finding]:
+    try:
+        await patient.ask(b"EVAL", PROBE, 0)
+    except ResponseError as refused:
+        return [
+            Finding(
+                "scripting",
+                ERROR,
+                f"scripts do not run: {refused}",
+                "Every deadline is set, read and reaped by a script.",
+                permit(patient, refused, "+eval +evalsha +script +time")
+                or "let EVAL be, in rename-command; wait where the server is busy",
+            )
+        ]
+    found = [*_lacking(patient), *_by_text(patient), *await _refused(patient)]
+    return found or [Finding("scripting", OK, "each script is taken, and those of the proxy run")]
+
+
+def _lacking(patient: Patient) -> Iterator[Finding]:
+    """Commands that scripts call, and that the server does not have, though its version has."""
+    called = {
+        name for script in _scripts(patient).values() for name in _CALLED.findall(script.text)
+    }
+    later = {rule for rule, since in SINCE.items() if since > patient.version}
+    names = sorted(name.decode() for name in {*called, *scripted()})
+    missing = [name for name in names if f"+{name.lower()}" not in later]
+    missing = [name for name in missing if patient.commands and name not in patient.commands]
+    if missing:
+        yield Finding(
+            "scripting",
+            ERROR,
+            f"the server has no {', '.join(missing)}",
+            "Scripts call them, and fail where they are not there.",
+            "let them be, in rename-command of redis.conf, and restart the server",
+        )
+
+
+def _by_text(patient: Patient) -> Iterator[Finding]:
+    if patient.has_sha:
+        return
+    yield Finding(
+        "scripting",
+        WARNING,
+        "the server has no EVALSHA",
+        "Each call of a script sends its whole text, some kilobytes.",
+        "let EVALSHA be, in rename-command of redis.conf, and restart the server",
+    )
+
+
+async def _refused(patient: Patient) -> list[Finding]:
+    """Scripts that the server does not compile, and calls that fail; not for want of a right."""
+    texts = {name: script.text for name, script in _scripts(patient).items()}
+    compiles = [(0, (b"EVAL", COMPILE, 0, text)) for text in texts.values()]
+    trials = _trials(patient.keys.prefix + b"!doctor")
+    caller = await caller_of(patient, *(call.script for call in trials))
+    calls = [(0, caller.words(call, b"0")) for call in trials]
+    made, called = await run(patient.redis, compiles), await run(patient.redis, calls)
+    whys = zip(texts, map(_why, made), strict=True)
+    failed = ((call.script, reply) for call, reply in zip(trials, called, strict=True))
+    refused = {name: why for name, why in whys if why}
+    refused |= {
+        name: str(reply)
+        for name, reply in failed
+        if isinstance(reply, ResponseError) and not _is_no_fault(reply)
+    }
+    if not refused:
+        return []
+    shown = "; ".join(f"{name}: {text}" for name, text in list(refused.items())[:_SHOWN])
+    return [
+        Finding(
+            "scripting",
+            ERROR,
+            f"{len(refused)} scripts do not run: {shown}",
+            "Commands and the reaper call them, and fail.",
+            "let the commands be that the server does not know, in rename-command",
+        )
+    ]
+
+
+def _why(reply: object) -> str:
+    """Why a script cannot be compiled; empty where it can."""
+    return reply.decode(errors="replace") if isinstance(reply, bytes) else ""
+
+
+def _is_no_fault(refusal: ResponseError) -> bool:
+    if isinstance(refusal, NoPermissionError) or "can't run this command" in str(refusal):
+        return True  # which the check of rights tells
+    return any(word in str(refusal) for word in _PASSING)
+
+
+def _scripts(patient: Patient) -> Scripts:
+    scripts = Scripts(patient.keys.prefix)
+    scripts.suit(patient.traits)
+    return scripts
