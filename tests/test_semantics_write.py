@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.raw import Connection
+from tests.redis_client import Client
+from ttlproxy.keys import Keys
 
 in_redis_8s_words = pytest.mark.usefixtures("redis_8s_words")
 talk = said_in(WAYS)
@@ -303,3 +306,27 @@ def test_saddex_of_another_type_is_refused(talk: Talk) -> None:
         SADDEX s EX 0 MEMBERS 1 a               -> {WRONGTYPE}
         GET s                                   -> "text"
     """)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("HSETEX k EX 100 FIELDS 1 a 1", "HSETEX k EX 2000 FIELDS 1 b 1"),
+        ("SADDEX k 100 a", "SADDEX k 2000 b"),
+        ("ZADDEX k 100 1 a", "ZADDEX k 2000 2 b"),
+        ("RPUSHEX k 100 a", "RPUSHEX k 2000 b"),
+    ],
+)
+@pytest.mark.parametrize(("then", "left_ms"), [("PERSIST k", 0), ("EXPIRE k 5000", 2_000_000)])
+def test_deadlines_last_as_long_as_a_key_whose_expiry_somebody_else_has_changed(
+    app: Connection, direct: Client, first: str, second: str, then: str, left_ms: int
+) -> None:
+    """With the expiry that they have from before, they would end, and their elements stay."""
+    index = Keys().index(b"k")
+    app.ask(*first.split())
+    assert app.ask("EXPIRE", "k", 1000) == b":1\r\n"
+    assert 0 < direct.ask("PTTL", index) <= 1_000_000
+    assert direct.ask(*then.split()) == 1
+    assert not app.ask(*second.split()).startswith(b"-")
+    ends_ms = direct.ask("PTTL", index)
+    assert ends_ms > left_ms if left_ms else ends_ms == -1
