@@ -82,6 +82,12 @@ HEARD = [
     ("HSETEX h EX 9 FIELDS 2 a 1 b 2", "HPERSIST h FIELDS 3 a zz b", ["hpersist h a b"]),
     ("HSET h a 1", "HPERSISTFIELD h a; HTTL h FIELDS 1 a", []),
     ("PING", "HSETEX h EX 9 FIELDS 2 a 1 b 2", ["hset h", "hexpire h a b"]),
+    (
+        "HSETEX h EX 9 FIELDS 1 a 1",
+        "HSETEX h EX 99 FIELDS 2 b 1 c 1",
+        ["hset h", "hexpire h b c"],
+    ),
+    ("SADDEX s 9 a", "SADDEX s 99 b c", ["sadd s", "sexpire s b c"]),
     ("PING", "HSETEX h EX 0 FIELDS 1 a 1", ["hset h", "hdel h", "del h"]),
     ("HSET h a 1 b 2", "HSETEX h PXAT 1 FIELDS 2 a 1 z 1", ["hset h", "hdel h"]),
     ("PING", "SADDEX s EX 0 MEMBERS 1 a", ["sadd s", "srem s", "del s"]),

@@ -1,0 +1,229 @@
+"""What clients say that may be so: how far it is believed, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.test_session import KEYS, NOW_MS, World
+from ttlproxy.claims import Claims, Events, Flush, Swap
+from ttlproxy.link.looks import Looks
+from ttlproxy.registry import Registry
+from ttlproxy.scripts import Scripts, Traits
+
+# A connection that is handed on and never used.
+NOBODY = Redis()
+
+
+@pytest.fixture
+def scripts() -> Scripts:
+    scripts = Scripts(b"__ttl:")
+    scripts.suit(Traits(events="hKS"))
+    scripts.loaded = True
+    return scripts
+
+
+@pytest.fixture
+def claims(scripts: Scripts) -> Claims:
+    return Claims(scripts)
+
+
+def test_events_that_may_be_asked_for_are_published_and_none_is_left_out(
+    scripts: Scripts, claims: Claims
+) -> None:
+    claims.note(Events(""), Registry())
+    assert scripts.traits.events == "hKS"
+    assert scripts.loaded
+    assert not claims.were_wrong(False), "it has cost nothing"
+    claims.note(Events("Elz"), Registry())
+    assert scripts.traits.events == "hzlKEST"
+    assert not scripts.loaded
+    assert claims.were_wrong(False)
+
+
+def test_who_was_wrong_is_not_believed(scripts: Scripts, claims: Claims) -> None:
+    claims.note(Flush(), Registry())
+    assert not scripts.loaded
+    assert not claims.were_wrong(True)
+    claims.note(Flush(), Registry())
+    assert claims.were_wrong(False)
+    scripts.loaded = True
+    claims.note(Flush(), Registry())
+    claims.note(Events("KEA"), Registry())
+    assert scripts.loaded
+    assert not claims.were_wrong(False), "nothing was believed"
+
+
+def test_a_swap_that_may_be_refused_takes_no_key_and_makes_nothing_due(claims: Claims) -> None:
+    registry = Registry()
+    registry.announced(0, b"k", 100)
+    registry.announced(7, b"k", 50)
+    registry.announced(7, b"x", 70)
+    claims.note(Swap(0, 7), registry)
+    assert set(registry.places(b"x")) == {(0, b"x"), (7, b"x")}
+    assert registry.due(b"k", 50) == []
+    assert set(registry.due(b"k", 51)) == {(0, b"k"), (7, b"k")}
+    assert [claims.wants_reading() for _ in range(3)] == [True, True, False]
+
+
+def test_an_answer_on_its_way_when_databases_may_be_swapped_is_not_believed() -> None:
+    registry = Registry()
+    registry.announced(7, b"x", 50)
+    registry.reaping((7, b"x"))
+    registry.perhaps_swapped(0, 7)
+    registry.reaped((7, b"x"), None)
+    assert (7, b"x") in registry.places(b"x")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "SCRIPT FLUSH x",
+        "SCRIPT FLUSH SYNC x",
+        "SCRIPT EXISTS x",
+        "CONFIG SET maxmemory 0",
+        "CONFIG GET notify-keyspace-events",
+        "CONFIG SET notify-keyspace-events",
+    ],
+)
+def test_what_redis_refuses_by_itself_is_no_claim(request_: str) -> None:
+    world = World()
+    assert world.take(_request(request_))
+    assert not world.session.look
+    assert world.scripts.loaded
+
+
+@pytest.mark.parametrize("request_", ["SCRIPT FLUSH", "script flush async", "SCRIPT FLUSH SYNC"])
+def test_what_stands_behind_a_claim_waits_for_a_look(request_: str) -> None:
+    world, claim, behind = World(), _request(request_), _request("GET k")
+    assert world.take(claim + behind) == claim
+    assert world.session.look
+    assert world.session.withheld == behind
+
+
+def test_a_claim_in_a_transaction_is_made_when_that_is_carried_out() -> None:
+    world = World()
+    world.take(_request("MULTI") + _request("CONFIG SET notify-keyspace-events KEA"))
+    assert not world.session.look
+    world.take(_request("EXEC"))
+    assert world.session.look
+    assert world.scripts.traits.events
+    world.scripts.suit(Traits())
+
+
+@pytest.mark.parametrize(
+    ("requests", "in_multi"),
+    [
+        ("MULTI x", False),
+        ("MULTI", True),
+        ("MULTI;DISCARD x", True),
+        ("MULTI;DISCARD", False),
+        ("MULTI;EXEC x", False),  # which Redis aborts
+        ("MULTI;RESET x", True),
+        ("MULTI;RESET", False),
+        ("MULTI;MULTI", True),
+    ],
+)
+def test_a_transaction_is_one_as_redis_has_it(requests: str, in_multi: bool) -> None:
+    world = World()
+    for request in requests.split(";"):
+        world.take(_request(request))
+    assert (world.session.transaction is not None) == in_multi
+
+
+@pytest.mark.parametrize(
+    ("requests", "silent"),
+    [
+        ("CLIENT REPLY OFF", True),
+        ("client reply skip", True),
+        ("CLIENT REPLY x", False),
+        ("CLIENT REPLY OFF x", False),
+        ("CLIENT REPLY OFF;CLIENT REPLY ON", False),
+        ("CLIENT REPLY OFF;RESET", False),
+        ("CLIENT REPLY OFF;CLIENT REPLY x", True),
+        ("CLIENT REPLY OFF;MULTI;CLIENT REPLY ON", True),
+        ("CLIENT REPLY OFF;SUBSCRIBE c;CLIENT REPLY ON", True),
+        ("CLIENT REPLY OFF;SUBSCRIBE c;RESET", True),
+    ],
+)
+def test_a_client_is_silent_as_long_as_it_may_be(requests: str, silent: bool) -> None:
+    world = World()
+    for request in requests.split(";"):
+        world.take(_request(request))
+    assert world.session.silent == silent
+
+
+def test_a_watch_names_the_index_wherever_it_stands() -> None:
+    world = World()
+    for requests in (["WATCH k"], ["MULTI", "WATCH k"]):
+        sent = world.say(*requests)
+        assert sent[-1] == [b"WATCH", b"k", KEYS.index(b"k")]
+
+
+def test_what_a_transaction_may_change_is_swept_at_once_and_when_it_is_carried_out() -> None:
+    world = World()
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    for requests in (["MULTI", "APPEND h v"], ["EXEC"]):
+        world.say(*requests)
+        assert world.session.sweep == {b"h"}
+        world.session.sweep.clear()
+
+
+def _request(line: str) -> bytes:
+    words = line.encode().split()
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words)
+
+
+# --- looks
+
+
+async def test_a_look_ends_with_what_has_changed_and_all_who_wait_go_on(claims: Claims) -> None:
+    looks, asked = Looks(claims), list[str]()
+
+    async def look(redis: Redis) -> None:
+        asked.append("look")
+        looks.changed = len(asked) == 2
+
+    beat = asyncio.create_task(looks.until_beat(60, NOBODY, look))
+    await asyncio.gather(looks.looked(), looks.looked())
+    assert asked == ["look"] * 3, "once more, when what was doubtful is known"
+    beat.cancel()
+
+
+async def test_nothing_is_believed_after_a_look_that_found_nothing_until_one_does(
+    scripts: Scripts, claims: Claims
+) -> None:
+    looks, changes = Looks(claims), False
+
+    async def look(redis: Redis) -> None:
+        looks.changed = changes
+
+    beat = asyncio.create_task(looks.until_beat(60, NOBODY, look))
+    claims.note(Flush(), Registry())
+    await looks.looked()
+    assert not claims.believed
+    changes = True
+    await looks.looked()
+    assert claims.believed
+    beat.cancel()
+
+
+async def test_a_beat_comes_though_nobody_asks_for_a_look(claims: Claims) -> None:
+    async def look(redis: Redis) -> None:
+        raise AssertionError
+
+    await Looks(claims).until_beat(0.001, NOBODY, look)
+
+
+async def test_who_waits_goes_on_where_the_link_is_lost_in_the_middle(claims: Claims) -> None:
+    looks = Looks(claims)
+
+    async def look(redis: Redis) -> None:
+        raise ConnectionError
+
+    beat = asyncio.create_task(looks.until_beat(60, NOBODY, look))
+    await looks.looked()
+    with pytest.raises(ConnectionError):
+        await beat
