@@ -1,5 +1,6 @@
 """Clients that do nothing, that take nothing, or for whom too much is kept."""
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,6 +14,9 @@ from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
+from ttlproxy.config import Settings
+from ttlproxy.journal import Journal
+from ttlproxy.watch import Activity, Watch, Watched
 
 pytestmark = pytest.mark.any_server
 
@@ -206,3 +210,40 @@ def test_many_that_do_not_read_are_bounded_together(
     wait_until(lambda: _gone(proxy, "buffers"), "some of them are closed")
     with Connection(proxy.port) as other:
         assert other.ask("PING") == b"+PONG\r\n"
+
+
+class _Laden:
+    """A client for whom something is kept, which counts how often it is looked at."""
+
+    idles = False
+    unread = 0
+
+    def __init__(self) -> None:
+        self.activity: Activity | None = None
+        self.journal = Journal(1, asyncio.Transport(), "")
+        self.looks = 0
+
+    @property
+    def buffered(self) -> int:
+        self.looks += 1
+        return 1
+
+    def abort(self, why: str) -> None:
+        raise AssertionError(why)
+
+
+def test_what_is_kept_for_one_more_costs_no_look_at_all_others() -> None:
+    """Else the end of some thousand clients at once would stop the proxy for a minute."""
+
+    async def look() -> int:
+        clients = [_Laden() for _ in range(500)]
+        watched: list[Watched] = [*clients]
+        settings = Settings()  # type: ignore[call-arg]
+        watch = Watch(settings, watched)
+        for client in clients:
+            watch.keeps(client)
+        for client in clients:
+            watch.forget(client)
+        return max(client.looks for client in clients)
+
+    assert asyncio.run(look()) < 5

@@ -15,6 +15,8 @@ from ttlproxy.journal import Journal
 _LOOK_S: Final = 1.0
 # So often is looked for idle clients while one of them is about to become too old.
 _LOOKS: Final = 20
+# How much more may be kept for a client when it is looked at again: as much again, at most.
+_GROWTH: Final = 2
 
 Take = Callable[[bytes], None]
 
@@ -78,6 +80,10 @@ class Watch:
         self._clients = clients
         # Those for whom bytes are kept: how many they have not taken, and since when.
         self._laden: dict[Watched, tuple[int, float]] = {}
+        # What is kept for each of them at most, and for all: what changes for one must not cost a
+        # look at all the others, who may be thousands.
+        self._most: dict[Watched, int] = {}
+        self._most_of_all = 0
 
     def activity(self) -> Activity | None:
         """Of a new client; None where it does not matter."""
@@ -85,12 +91,22 @@ class Watch:
 
     def keeps(self, client: Watched) -> None:
         """More is kept for a client than is usual."""
+        if not client.buffered:
+            return
         self._laden[client] = client.unread, asyncio.get_running_loop().time()
-        self._relieve()
+        self._count(client, client.buffered)
+        if 0 < self._settings.max_buffer_bytes < self._most_of_all:
+            self._relieve()
 
     def forget(self, client: Watched) -> None:
-        """The client has gone."""
-        self._laden.pop(client, None)
+        """The client has gone, or nothing is kept for it any more."""
+        if self._laden.pop(client, None):
+            self._most_of_all -= self._most.pop(client)
+
+    def _count(self, client: Watched, buffered: int) -> None:
+        most = buffered * _GROWTH
+        self._most_of_all += most - self._most.get(client, 0)
+        self._most[client] = most
 
     async def run(self) -> None:
         """Looks until cancelled."""
@@ -115,7 +131,7 @@ class Watch:
         for client, (before, since_s) in list(self._laden.items()):
             unread = client.unread
             if not client.buffered:
-                del self._laden[client]
+                self.forget(client)
             elif unread < before or not unread:
                 self._laden[client] = unread, now_s
             elif limit_s and now_s - since_s > limit_s:
@@ -125,9 +141,10 @@ class Watch:
 
     def _relieve(self) -> None:
         """Ends who has most, where all of them together have too much."""
-        limit = self._settings.max_buffer_bytes
-        kept = {client: client.buffered for client in self._laden} if limit else {}
-        if (total := sum(kept.values())) > limit:
+        kept = {client: client.buffered for client in self._laden}
+        for client, buffered in kept.items():
+            self._count(client, buffered)
+        if (total := sum(kept.values())) > self._settings.max_buffer_bytes:
             client = max(kept, key=kept.__getitem__)
             more = f": {kept[client]} bytes for it, and {total} for all clients"
             client.journal.often(logging.WARNING, "closed: too much is kept", more)
