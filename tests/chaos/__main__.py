@@ -66,7 +66,7 @@ def _all(binary: Binary, options: argparse.Namespace) -> Account:
         path = options.log
         log = Log(stack.enter_context(open(path, "w", encoding="utf-8")) if path else None)
         log("begin", seed=options.seed, redis=binary.name, seconds=options.seconds)
-        system = stack.enter_context(System(binary, built(folder), log, forked=False))
+        system = stack.enter_context(System(binary, built(folder), log, forked=True))
         try:
             account = trial(system, options.seconds, options.seed, only=options.only)
         except Exception:
