@@ -218,8 +218,17 @@ class Client(asyncio.Protocol):
         if self._task is not None:
             self._task.cancel()  # what is held must not go on, nor to another server
         self._backend.cut()
-        # A server that cannot be reached does not close.
-        asyncio.get_running_loop().call_later(_GRACE_S, self.end)
+        self._leave_later()
+
+    def _leave_later(self) -> None:
+        """A server that cannot be reached does not close; one whose replies wait here will."""
+        asyncio.get_running_loop().call_later(_GRACE_S, self._left)
+
+    def _left(self) -> None:
+        if self.unread and not self._transport.is_closing():
+            self._leave_later()
+        else:
+            self.end()
 
     # From the watch.
 

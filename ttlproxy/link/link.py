@@ -391,16 +391,16 @@ class Link:
         (info,) = await run(redis, [(0, INFO)])
         said = fields(valid(info))
         fitness.check_server(said)
-        before, self.server = self.server, Identity.of(said)
-        if before is None or not before.run_id or before.run_id != self.server.run_id:
+        known, found = self.server, Identity.of(said)
+        if known is None or not known.run_id or known.run_id != found.run_id:
             await self._meet(redis, said)
-            if before is not None:
+            if known is not None:
                 self._change()
-        elif before.is_master and not self.server.is_master:
+        elif known.is_master and not found.is_master:
             self._change()
-        self._demoted = not self.server.is_master and (
-            self._demoted or (before is not None and before.is_master)
-        )
+        was_master = self._demoted or (known is not None and known.is_master)
+        self._demoted = was_master and not found.is_master
+        self.server = found
         await self._load_scripts(redis)
 
     async def _meet(self, redis: Redis, said: Mapping[str, str]) -> None:

@@ -1,0 +1,232 @@
+"""Another server takes the place of the proxy's, and no connection is lost by that.
+
+As where a name or a virtual address moves: `Switch` goes on relaying what is connected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+import pytest
+
+from tests.asked import connections, info, until_blocked
+from tests.chaos.switch import Switch
+from tests.conftest import StartProxy, StartServer
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy, Server
+
+TOLD = "clients are closed"
+
+
+class Pair(NamedTuple):
+    """A master and its replica, and a proxy that reaches one of them through the switch."""
+
+    master: Server
+    replica: Server
+    switch: Switch
+    proxy: Proxy
+
+
+def _replicate(replica: Server, master: Server) -> None:
+    with Connection(replica.port) as direct:
+        assert direct.ask("REPLICAOF", "127.0.0.1", master.port) == b"+OK\r\n"
+    wait_until(lambda: info(replica.port, "replication").get("master_link_status") == "up", "it")
+
+
+def _promote(server: Server) -> None:
+    with Connection(server.port) as direct:
+        assert direct.ask("REPLICAOF", "NO", "ONE") == b"+OK\r\n"
+
+
+@pytest.fixture
+def pair(start_server: StartServer, start_proxy: StartProxy) -> Iterator[Pair]:
+    master, replica = start_server(), start_server()
+    _replicate(replica, master)
+    with Switch(master.port) as switch:
+        yield Pair(master, replica, switch, start_proxy(f"redis://127.0.0.1:{switch.port}"))
+
+
+def _fail_over(pair: Pair) -> None:
+    """The replica is the master, and the other way round; new connections go to the new master."""
+    with Connection(pair.master.port) as direct:
+        direct.ask("WAIT", 1, 10_000)
+    _promote(pair.replica)
+    _replicate(pair.master, pair.replica)
+    pair.switch.target = pair.replica.port
+
+
+def _run_id(client: Connection) -> str:
+    found = re.search(r"run_id:(\w+)", client.ask("INFO", "server").decode())
+    assert found
+    return found[1]
+
+
+@contextmanager
+def _held(pair: Pair, *requests: tuple[object, ...]) -> Iterator[Connection]:
+    with Connection(pair.proxy.port) as client:
+        for words in requests:
+            assert not client.ask(*map(str, words)).startswith(b"-")
+        yield client
+
+
+def _connected_to(pair: Pair, server: Server) -> Connection:
+    """A client that reconnects as often as it has to."""
+    found: list[Connection] = []
+
+    def reaches() -> bool:
+        client = Connection(pair.proxy.port)
+        try:
+            names = {each["name"] for each in connections(server.port)}
+            here = _run_id(client) == info(server.port, "server")["run_id"]
+            if here and "ttlproxy:pushes" in names and client.ask("PING") == b"+PONG\r\n":
+                found.append(client)
+                return True
+        except (OSError, EOFError):
+            pass
+        client.close()
+        return False
+
+    wait_until(reaches, "clients at the new master")
+    return found[0]
+
+
+def test_clients_of_a_master_that_is_one_no_more_are_closed(pair: Pair) -> None:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(_held(pair, ("PING",))) for _ in range(5)]
+        listener = stack.enter_context(_held(pair, ("SUBSCRIBE", "c")))
+        blocked = stack.enter_context(Connection(pair.proxy.port))
+        blocked.send(command("BLPOP", "nothing", 0))
+        until_blocked(pair.master.port, 1)
+        clients[0].send(command("MULTI") + command("SET", "k", "v"))
+        assert clients[0].read_many(2) == [b"+OK\r\n", b"+QUEUED\r\n"]
+        _fail_over(pair)
+        for client in clients:
+            assert client.read_to_end() == b""
+        assert b"UNBLOCKED" in blocked.read_to_end()  # as Redis says when it becomes a replica
+        assert listener.read_to_end() == b""
+    assert TOLD in pair.proxy.stderr
+    _connected_to(pair, pair.replica).close()
+
+
+def test_what_follows_from_deadlines_goes_on_at_the_new_master(pair: Pair) -> None:
+    with _held(
+        pair,
+        ("HSETEX", "h", "PX", 1500, "FIELDS", 2, "kept", 1, "gone", 1),
+        ("DEFER", "PX", 1500, "LPUSH", "l", "fired"),
+    ):
+        _fail_over(pair)
+        with _connected_to(pair, pair.replica) as client:
+            assert client.ask("HSET", "h", "kept", 2).startswith(b":")
+            wait_until(lambda: client.ask("LLEN", "l") == b":1\r\n", "the deferred command")
+            wait_until(lambda: client.ask("HEXISTS", "h", "gone") == b":0\r\n", "the field gone")
+            assert client.ask("HGET", "h", "kept") == b"$1\r\n2\r\n"
+            assert client.ask("HTTLFIELD", "h", "kept") == b":-1\r\n"
+    names = {each["name"] for each in connections(pair.replica.port)}
+    assert names >= {"ttlproxy:link", "ttlproxy:pushes"}
+
+
+def test_an_address_that_moves_while_the_old_master_lives(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    old, new = start_server(), start_server()
+    with Switch(old.port) as switch:
+        proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
+        pair = Pair(old, new, switch, proxy)
+        with _held(pair, ("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1)) as client:
+            switch.target = new.port
+            assert client.ask("PING") == b"+PONG\r\n"  # nobody has connected since, as without
+            with _connected_to(pair, new) as moved:
+                assert moved.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1) == b":1\r\n"
+                wait_until(lambda: moved.ask("EXISTS", "h") == b":0\r\n", "the field gone")
+            assert client.read_to_end() == b""
+        with Connection(old.port) as direct:
+            assert direct.ask("EXISTS", "h") == b":1\r\n"
+            wait_until(lambda: b"ttlproxy" not in direct.ask("CLIENT", "LIST"), "nothing of ours")
+
+
+def test_sessions_end_where_only_the_link_was_cut_off_from_the_old_server(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    old, new = start_server(), start_server()
+    with Switch(old.port) as switch:
+        proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
+        with Connection(proxy.port) as client, Connection(old.port) as direct:
+            assert client.ask("PING") == b"+PONG\r\n"
+            switch.target = new.port
+            for each in connections(old.port):
+                if each["name"].startswith("ttlproxy:"):
+                    direct.ask("CLIENT", "KILL", "ID", each["id"])
+            assert client.read_to_end() == b""
+    assert TOLD in proxy.stderr
+
+
+def test_sessions_live_on_where_the_link_comes_back_to_the_same_server(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client, Connection(server.port) as direct:
+        assert client.ask("SET", "k", "v") == b"+OK\r\n"
+        assert client.ask("MULTI") == b"+OK\r\n"
+        for each in connections(server.port):
+            if each["name"].startswith("ttlproxy:"):
+                direct.ask("CLIENT", "KILL", "ID", each["id"])
+        assert client.ask("GET", "k") == b"+QUEUED\r\n"
+        assert client.ask("EXEC") == b"*1\r\n$1\r\nv\r\n"
+    assert TOLD not in proxy.stderr
+
+
+def test_a_replica_is_served_as_ever_and_looked_at_again_when_it_is_promoted(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    master, replica = start_server(), start_server()
+    with Connection(start_proxy(master.url).port) as writer:
+        writer.ask("HSETEX", "h", "PX", 1500, "FIELDS", 1, "a", 1)
+        writer.ask("HSETEX", "stays", "EX", 100, "FIELDS", 1, "a", 1)
+    _replicate(replica, master)
+    with Connection(start_proxy(replica.url).port) as reader:
+        assert reader.ask("HGET", "stays", "a") == b"$1\r\n1\r\n"
+        assert reader.ask("SET", "k", "v").startswith(b"-READONLY")
+        master.kill()
+        _promote(replica)
+        wait_until(lambda: reader.ask("EXISTS", "h") == b":0\r\n", "the field gone")
+        assert reader.ask("HSETEX", "h2", "PX", 1, "FIELDS", 1, "a", 1) == b":1\r\n"
+        with Connection(replica.port) as direct:
+            wait_until(lambda: direct.ask("EXISTS", "h2") == b":0\r\n", "it reaps")
+
+
+def test_replicas_behind_one_address_are_alike(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    master, one, other = start_server(), start_server(), start_server()
+    _replicate(one, master)
+    _replicate(other, master)
+    with Switch(one.port) as switch:
+        proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")
+        with Connection(proxy.port) as first:
+            first.ask("PING")
+            switch.target = other.port
+            with Connection(proxy.port) as second:
+                second.ask("PING")
+                with Connection(other.port) as direct:
+
+                    def was_looked_at() -> bool:
+                        return b"ttlproxy" not in direct.ask("CLIENT", "LIST")
+
+                    wait_until(was_looked_at, "the look")
+                assert first.ask("PING") == second.ask("PING") == b"+PONG\r\n"
+    assert TOLD not in proxy.stderr
+
+
+def test_what_redis_has_sent_comes_before_the_end(pair: Pair) -> None:
+    with Connection(pair.proxy.port) as client:
+        value = b"x" * (1 << 20)
+        assert client.ask("SET", "k", value) == b"+OK\r\n"
+        client.send(command("GET", "k") * 16)
+        _fail_over(pair)
+        wait_until(lambda: TOLD in pair.proxy.stderr, "the proxy to notice")
+        assert client.read_to_end() == b"$%d\r\n%b\r\n" % (len(value), value) * 16
