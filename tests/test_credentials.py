@@ -184,3 +184,45 @@ def test_no_secret_shows_in_what_is_said_of_wrong_settings() -> None:
         )
         assert ran.returncode == 2
         assert "planted" not in ran.stdout + ran.stderr
+
+
+PASSWORD_SETTING = "upstream_password"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("redis://127.0.0.1:{port}", "wants a password"),
+        ("redis://:planted-wrong@127.0.0.1:{port}", "refuses the user or the password"),
+        ("redis://app:planted-wrong@127.0.0.1:{port}", "refuses the user or the password"),
+    ],
+)
+def test_a_wrong_password_is_said_as_what_it_is(
+    url: str, words: str, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server("--requirepass", "planted-right")
+    proxy = start_proxy(url.format(port=server.port), *FLAGS)
+    wait_until(lambda: "is away" in proxy.stderr, "it is said")
+    (line,) = [line for line in proxy.stderr.splitlines() if "is away" in line]
+    reason = pages(proxy).get("/readyz").text
+    for text in (line, reason):
+        assert words in text
+        assert PASSWORD_SETTING in text
+        assert "planted" not in text
+    # It is looked at again and again, and said anew where the reason is another one.
+    server.kill()
+    wait_until(lambda: "refused" in proxy.stderr, "the other reason")
+    assert proxy.stderr.count(words) == 1
+
+
+def test_a_right_that_the_proxys_user_lacks_is_named(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("ACL", "SETUSER", "link", "on", ">planted", "~*", "&*", "+@all", "-info")
+    proxy = start_proxy(f"redis://link:planted@127.0.0.1:{server.port}", *FLAGS)
+    reason = pages(proxy).get("/readyz").text
+    assert "upstream_user" in reason
+    assert "info" in reason
+    assert "planted" not in reason

@@ -4,7 +4,9 @@ import asyncio
 import importlib.util
 import os
 import signal
+import socket
 import stat
+import subprocess
 import sys
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
@@ -217,3 +219,34 @@ def test_without_any_server_the_message_says_how_to_get_one(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NoEmbeddedRedis, match=r"--upstream[\s\S]*pip install"):
         Embedded(data_dir)
+
+
+@pytest.mark.parametrize("flag", ["--listen", "--admin"])
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_port_that_is_taken_is_found_before_a_server_is_started(
+    data_dir: Path, flag: str, workers: int, loop: str
+) -> None:
+    if loop == "uvloop" and importlib.util.find_spec("uvloop") is None:
+        absent("uvloop", "uvloop is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        words = ["--listen", "127.0.0.1:0", flag, address, "--workers", str(workers)]
+        ended = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "ttlproxy",
+                *words,
+                "--data-dir",
+                data_dir,
+                "--event-loop",
+                loop,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert "address already in use" in ended.stderr.lower()
+    assert not data_dir.exists()

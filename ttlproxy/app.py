@@ -24,6 +24,7 @@ from ttlproxy.figures import Source
 from ttlproxy.handover import Taker
 from ttlproxy.health import Health
 from ttlproxy.link import Link
+from ttlproxy.listening import Listener
 from ttlproxy.metrics import Metrics
 from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
@@ -52,6 +53,7 @@ async def serve(settings: Settings, started: Started, read: Read) -> int:
     chosen = "max_clients" in settings.model_fields_set
     room = make_room(settings.max_clients, settings.workers, chosen)
     settings = settings.model_copy(update={"max_clients": room})
+    await _check_addresses(settings)
     with Signals.of_process() as signals:
         async with AsyncExitStack() as stack:
             found = await _unless(signals.stop, _upstream(settings, stack))
@@ -262,6 +264,12 @@ async def _drain(server: Server, limit_s: float, now: asyncio.Event) -> None:
 async def _ended(embedded: Embedded) -> None:
     code = await embedded.wait()
     raise EmbeddedError(f"the embedded server has ended by itself, with {code}")
+
+
+async def _check_addresses(settings: Settings) -> None:
+    """Raises OSError for what would be found only when a server of our own has been started."""
+    for address in filter(None, (settings.listen, settings.admin)):
+        await Listener(address).check()
 
 
 async def _upstream(settings: Settings, stack: AsyncExitStack) -> tuple[Upstream, Embedded | None]:

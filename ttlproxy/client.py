@@ -261,9 +261,8 @@ class Client(asyncio.Protocol):
 
     async def _connect(self) -> None:
         link = self._link
-        term = link.term
         try:
-            self._backend = await self._found()
+            self._backend, term = await self._found()
         except OSError as trouble:
             self._task = None
             self._refuse(trouble)
@@ -287,8 +286,10 @@ class Client(asyncio.Protocol):
         self._passes = self._session.passes
         self._go_on()
 
-    async def _found(self) -> Backend:
-        """A connection to Redis, once the link serves: waited for as a request is. Raises OSError.
+    async def _found(self) -> tuple[Backend, int]:
+        """A connection to Redis, once the link serves, and in which of its terms that was.
+
+        It is waited for as a request is. Raises OSError.
 
         Redis may have gone just now, which the link has not noticed: then that is tried again, too.
         """
@@ -301,8 +302,9 @@ class Client(asyncio.Protocol):
                     await link.ready.wait()
             except TimeoutError:
                 raise ConnectionError(f"Redis is away: {link.trouble}") from None
+            term = link.term
             try:
-                return await self._server.connect(self)
+                return await self._server.connect(self), term
             except ConnectionError:
                 failures += 1
 

@@ -42,7 +42,8 @@ class Health:
         if self.drains:
             return "draining: the proxy is about to end"
         if not self._source.link.serving:
-            return "the link to Redis is down"
+            trouble = self._source.link.trouble
+            return f"the link to Redis is down{trouble and f': {trouble}'}"
         return self.why_not_started()
 
     def report(self) -> Report:

@@ -44,6 +44,12 @@ class Listener:
     def accepts(self) -> bool:
         return bool(self._accepting)
 
+    async def check(self) -> None:
+        """Raises OSError where a TCP address cannot be had now; listens nowhere."""
+        if not self._listen.path:  # a socket's file is taken over from whoever had it
+            await self._bind(asyncio.Protocol)
+            self.stop()
+
     async def start(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
         """Each client that comes gets its protocol; gives the address. Raises OSError."""
         address = await self._bind(protocol)

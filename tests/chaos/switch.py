@@ -69,10 +69,14 @@ class Switch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.stop_accepting()
+        self.reset(1.0, Random(0))
+
+    def stop_accepting(self) -> None:
+        """Nobody can connect any more; what is connected stays."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self.reset(1.0, Random(0))
 
     def reset(self, part: float, chance: Random) -> int:
         """Resets about this part of all connections, on both sides; gives how many."""

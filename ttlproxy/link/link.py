@@ -63,6 +63,10 @@ from ttlproxy.tasks import cancel, run_together
 log = logging.getLogger(__name__)
 
 _BACKOFF = Backoff(cap=2.0, base=0.05)
+# So often a push connection may be lost at its beginning.
+_MOST_PUSHES = 3
+# Of a push connection that is lost again and again while the server is there.
+_PUSHES_AGAIN = Backoff(cap=0.25, base=0.005)
 # A life, or a push connection, that was shorter counts as a failure.
 _HEALTHY_MS = 1000
 # Between two looks at which server new connections reach.
@@ -321,9 +325,12 @@ class Link:
                 await self._hear_announcements()
             except TimeoutError:  # it is silent: whether it is there is found out elsewhere
                 log.debug("the push connection is not opened yet: Redis does not answer")
+            except (UpstreamError, OSError):
+                if failures >= _MOST_PUSHES:
+                    raise  # it is not just this connection
             failures = 0 if self.clock.reading() - began > _HEALTHY_MS else failures + 1
             if failures > 1:
-                await asyncio.sleep(_BACKOFF.compute(failures - 1))
+                await asyncio.sleep(_PUSHES_AGAIN.compute(failures - 1))
 
     async def _hear_announcements(self) -> None:
         """Opens a push connection; ends when that is lost."""
@@ -406,6 +413,7 @@ class Link:
     async def _meet(self, redis: Redis, said: Mapping[str, str]) -> None:
         """A server that is not known yet; `said`: in INFO."""
         self._heard_at = None
+        self.scripts.loaded = False
         await fitness.check_commands(redis)
         await fitness.warn(redis)
         try:
@@ -592,7 +600,7 @@ class Link:
         known = self.server
         assert known is not None
         if known.run_id != met.run_id:
-            raise ServerChanged("another server has answered")
+            raise ServerChanged("it is another server, or was started anew")
         if known.is_master and not met.is_master:
             raise ServerChanged("it is no master any more")
         self.server = met

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from redis.asyncio import Redis
 
-from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.pipeline import everywhere
 from ttlproxy.link.refusals import is_wrong_type
 from ttlproxy.link.scores import whole_ms
 
@@ -27,20 +27,13 @@ class Overdue:
     async def look(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
         """Asks Redis; what it does not let us read counts as nothing."""
         until = (b"-inf", b"(%d" % now_ms)
-        count = (b"ZCOUNT", self._schedule, *until)
         first = (b"ZRANGEBYSCORE", self._schedule, *until, b"WITHSCORES", b"LIMIT", 0, 1)
-        looked = list(databases)
-        asked = [(db, words) for db in looked for words in (count, first)]
-        replies = await run(redis, asked) if asked else []
-        counts, heads = replies[::2], replies[1::2]
-        self.broken = [
-            db
-            for db, reply in zip(looked, counts, strict=True)
-            if (refusal := error(reply)) and is_wrong_type(refusal)
-        ]
-        self.keys = sum(valid(reply) for reply in counts if not error(reply))
-        firsts = [whole_ms(valid(head)[1]) for head in heads if not error(head) and head]
-        self._first_ms = min(firsts, default=None)
+        heads, refused = await everywhere(redis, databases, first)
+        self.broken = [db for db, refusal in refused.items() if is_wrong_type(refusal)]
+        late = {db: whole_ms(head[1]) for db, head in heads.items() if head}
+        counts, _ = await everywhere(redis, late, (b"ZCOUNT", self._schedule, *until))
+        self.keys = sum(counts.values())
+        self._first_ms = min(late.values(), default=None)
 
     def oldest_s(self, now_ms: int) -> float:
         """How long the first of them has been due; 0 where there is none."""

@@ -17,35 +17,40 @@ Words = Sequence[bytes | int]
 async def run(redis: Redis, requests: Iterable[tuple[int, Words]]) -> list[object]:
     """Sends (db, words) for each request; gives the replies, Redis's errors as exceptions.
 
-    Raises redis-py's ConnectionError or TimeoutError.
-    """
-    sent: list[bytes] = []
-    wanted: list[tuple[int, int, int]] = []  # its database; where the replies stand, SELECT's too
-    current: int | None = None
-    selected = 0
-    for db, words in requests:
-        if db != current:
-            selected = len(sent)
-            sent.append(encode((b"SELECT", db)))
-            current = db
-        wanted.append((db, selected, len(sent)))
-        sent.append(encode(tuple(words)))
-    replies = await _exchange(redis, sent)
-    return [_outcome(db, replies[select], replies[at]) for db, select, at in wanted]
-
-
-async def _exchange(redis: Redis, requests: list[bytes]) -> list[object]:
-    """Sends all at once and waits for as many replies.
-
-    A pipeline of redis-py's own costs 0.3 ms more, as much as the reaping of thirty keys.
+    All go out at once: a pipeline of redis-py's own costs 0.3 ms more, as much as the reaping of
+    thirty keys. Raises redis-py's ConnectionError or TimeoutError.
     """
     pool = redis.connection_pool
     connection = await pool.get_connection()
     try:
-        await connection.send_packed_command(b"".join(requests), check_health=False)
-        return [await _read(connection) for _ in requests]
+        return await _exchange(connection, requests)
     finally:
         await pool.release(connection)
+
+
+async def _exchange(
+    connection: AbstractConnection, requests: Iterable[tuple[int, Words]]
+) -> list[object]:
+    """The same on a connection, whose `db` redis-py would select if it had to connect anew."""
+    sent: list[bytes] = []
+    wanted: list[tuple[int, int | None, int]] = []  # its database; where its replies stand
+    before = current = connection.db
+    selected: int | None = None
+    for db, words in requests:
+        if db != current:
+            current, selected = db, len(sent)
+            sent.append(encode((b"SELECT", db)))
+        wanted.append((db, selected, len(sent)))
+        sent.append(encode(tuple(words)))
+    connection.db = 0  # until all has gone well
+    await connection.send_packed_command(b"".join(sent), check_health=False)
+    replies = [await _read(connection) for _ in sent]
+    taken = [db for db, at, _ in wanted if at is not None and not error(replies[at])]
+    connection.db = taken[-1] if taken else before
+    return [
+        _outcome(db, None if at is None else replies[at], replies[reply])
+        for db, at, reply in wanted
+    ]
 
 
 async def _read(connection: AbstractConnection) -> object:
@@ -61,6 +66,8 @@ async def everywhere(
 ) -> tuple[dict[int, Any], dict[int, ResponseError]]:
     """The same request in several databases: the replies, and Redis's errors, by database."""
     asked = list(databases)
+    if not asked:
+        return {}, {}
     replies = dict(zip(asked, await run(redis, [(db, words) for db in asked]), strict=True))
     refused = {db: refusal for db, reply in replies.items() if (refusal := error(reply))}
     return {db: valid(reply) for db, reply in replies.items() if db not in refused}, refused

@@ -1,0 +1,303 @@
+"""Connections of the proxy's own that are lost, and servers that are silent: clients just wait."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.admin_pages import FLAGS, becomes, figure, pages
+from tests.asked import connections, info, unnamed
+from tests.chaos.switch import Switch
+from tests.conftest import StartProxy, StartServer
+from tests.loops import both_loops
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Server
+
+AWAY = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
+NAMES = ("link", "pushes", "reaps", "reaper")
+PATIENT = ("--hold-max", "60")
+
+
+def _kill(direct: Connection, port: int, holds: Callable[[dict[str, str]], bool]) -> int:
+    numbers = [each["id"] for each in connections(port) if holds(each)]
+    return sum(direct.ask("CLIENT", "KILL", "ID", number) == b":1\r\n" for number in numbers)
+
+
+@contextmanager
+def _killing(server: Server, name: str) -> Iterator[Callable[[], int]]:
+    """Kills one kind of connection again and again; gives how often that was."""
+    killed, over = [0], threading.Event()
+
+    def kill() -> None:
+        with Connection(server.port) as direct:
+            while not over.wait(0.05):
+                killed[0] += _kill(direct, server.port, lambda each: each["name"] == name)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield lambda: killed[0]
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_request_is_answered_while_one_kind_of_connection_is_killed(
+    name: str, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, *PATIENT)
+    with Connection(proxy.port) as client, _killing(server, f"ttlproxy:{name}") as killed:
+        number = 0
+        while killed() < 10 or number < 30:
+            number += 1
+            client.ask("HSET", "h", "stays", number, "goes", number)
+            assert client.ask("HPEXPIREFIELD", "h", "goes", 1) == b":1\r\n"
+            assert client.ask("SET", "k", number) == b"+OK\r\n"
+            wait_until(lambda: client.ask("HLEN", "h") == b":1\r\n", "the field gone")
+    assert "is away" not in proxy.stderr
+    assert "Traceback" not in proxy.stderr
+
+
+@pytest.mark.parametrize("words", [("SKIPME", "yes"), ("TYPE", "pubsub"), ("TYPE", "normal")])
+@both_loops
+def test_clients_that_come_when_an_application_has_killed_all_are_served(
+    words: tuple[str, str], start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    for _ in range(10):
+        with Connection(server.port) as killer:
+            killer.ask("CLIENT", "KILL", *words)
+            with Connection(proxy.port) as client:
+                assert client.ask("HSETEX", "h", "EX", 9, "FIELDS", 1, "a", 1) == b":1\r\n"
+                assert client.ask("HGET", "h", "a") == b"$1\r\n1\r\n"
+    assert "refused" not in proxy.stderr
+
+
+def _stopped(server: Server) -> None:
+    os.kill(server.pid, signal.SIGSTOP)
+
+
+def _goes_on(server: Server) -> None:
+    os.kill(server.pid, signal.SIGCONT)
+
+
+def test_a_server_that_is_silent_is_waited_for(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    # So that all that waits for a reply would have been given up several times over.
+    proxy = start_proxy(server.url, *PATIENT, "--connect-timeout", "0.2", "--log-level", "debug")
+    with Connection(proxy.port) as client:
+        client.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1)
+        _stopped(server)
+        client.send(command("HLEN", "h") + command("SET", "k", "v"))
+        with Connection(proxy.port) as newcomer:
+            newcomer.send(command("GET", "k"))
+            asked = "is it still there?"
+            wait_until(lambda: proxy.stderr.count(asked) > 4, "time-outs to pass")
+            _goes_on(server)
+            assert client.read_many(2) == [b":0\r\n", b"+OK\r\n"]
+            assert newcomer.read().startswith(b"$")
+    assert "is away" not in proxy.stderr
+
+
+def test_a_proxy_starts_before_a_server_that_is_silent(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    _stopped(server)
+    proxy = start_proxy(server.url, *PATIENT, "--connect-timeout", "0.2")
+    with Connection(proxy.port) as client:
+        client.send(command("PING"))
+        _goes_on(server)
+        assert client.read() == b"+PONG\r\n"
+
+
+def test_a_host_that_has_vanished_is_found_out(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """Connections to it look alive, and nobody accepts another."""
+    server = start_server()
+    with Switch(server.port) as switch:
+        proxy = start_proxy(f"redis://127.0.0.1:{switch.port}", "--connect-timeout", "0.3")
+        with Connection(proxy.port) as client:
+            client.ask("PING")
+            _stopped(server)
+            switch.stop_accepting()
+            wait_until(lambda: "takes no new connection" in proxy.stderr, "the proxy to notice")
+            _goes_on(server)
+
+
+def test_a_client_is_held_while_redis_is_away_and_served_when_it_is_back(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, *PATIENT)
+    server.kill()
+    wait_until(lambda: "is away" in proxy.stderr, "the link to notice")
+    with Connection(proxy.port) as client, Connection(proxy.port) as silent:
+        client.send(command("SET", "k", "v") + command("GET", "k"))
+        client.half_close()
+        server.restart()
+        assert client.read_to_end() == b"+OK\r\n$1\r\nv\r\n"
+        assert silent.ask("PING") == b"+PONG\r\n"
+
+
+def test_a_held_client_is_refused_in_the_end(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, "--hold-max", "0.3")
+    server.kill()
+    with Connection(proxy.port) as client:
+        client.send(command("PING"))
+        assert client.read_to_end() == AWAY
+
+
+@both_loops
+def test_a_held_client_counts_and_is_freed_when_it_leaves(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, *PATIENT, *FLAGS, "--max-clients", "3")
+    admin = pages(proxy)
+    server.kill()
+    wait_until(lambda: "is away" in proxy.stderr, "the link to notice")
+    held = [Connection(proxy.port) for _ in range(3)]
+    becomes(admin, 3, "ttlproxy_connections")
+    with Connection(proxy.port) as one_too_many:
+        assert one_too_many.read_to_end() == b"-ERR max number of clients reached\r\n"
+    for client in held:
+        client.close()
+    becomes(admin, 0, "ttlproxy_connections")
+    server.restart()
+    wait_until(lambda: figure(admin, "ttlproxy_link_up") == 1, "the link")
+    wait_until(lambda: unnamed(server.port) == 1, "nobody is connected for them")
+
+
+def test_a_drain_does_not_wait_for_held_clients(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, *PATIENT, "--drain-max", "50")
+    server.kill()
+    wait_until(lambda: "is away" in proxy.stderr, "the link to notice")
+    with Connection(proxy.port) as client:
+        client.send(command("PING"))
+        proxy.terminate()
+        assert client.read_to_end() == AWAY
+    assert proxy.wait() == 0
+    assert "cut off" not in proxy.stderr
+
+
+def test_a_flapping_server_fills_no_log(start_server: StartServer, start_proxy: StartProxy) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, *PATIENT)
+    for _ in range(12):
+        with Connection(proxy.port) as client:
+            client.send(
+                command("HSETEX", "h", "EX", 9, "FIELDS", 1, "a", 1) + command("BLPOP", "l", 0)
+            )
+            assert client.read() == b":1\r\n"
+            server.kill()
+            client.read_to_end()
+        server.restart()
+    log = proxy.stderr
+    assert "Traceback" not in log
+    assert "never retrieved" not in log
+    assert "Unclosed" not in log
+    assert len(re.findall("Redis at .* is away", log)) <= 5, log  # once for each reason
+    assert len(re.findall("keys managed", log)) <= 2, log
+    assert len(log.splitlines()) <= 15, log
+
+
+def _heartbeats(server: Server, count: int) -> list[bytes]:
+    """What Redis is told by the proxy in so many heartbeats, each with its TIME."""
+    lines: list[bytes] = []
+    with Connection(server.port) as monitor:
+        monitor.ask("MONITOR")
+        while sum(b'"TIME"' in line for line in lines) <= count:
+            lines.append(monitor.read())
+    return lines
+
+
+@pytest.mark.parametrize("managed", [0, 3])
+def test_an_idle_proxy_asks_redis_for_little(
+    managed: int, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client:
+        for number in range(managed):
+            client.ask("HSETEX", f"h:{number}", "EX", 1000, "FIELDS", 1, "a", 1)
+    _heartbeats(server, 3)  # the first look at more
+    beats = 11  # one of which looks at all that changes seldom
+    lines = _heartbeats(server, beats)
+    assert len(lines) <= beats * (5 if managed == 0 else 6) + 10, b"\n".join(lines).decode()
+    assert sum(map(len, lines)) <= beats * 600, b"\n".join(lines).decode()
+
+
+def test_no_channel_of_the_proxys_is_seen(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client, Connection(proxy.port) as listener:
+        assert client.ask("PUBSUB", "CHANNELS") == b"*0\r\n"
+        assert client.ask("PUBSUB", "NUMSUB", "__ttl:!proxies").endswith(b":0\r\n")
+        listener.ask("PSUBSCRIBE", "*")
+        start_proxy(server.url)
+        assert client.ask("PUBLISH", "__ttl:!proxies", "hello") == b":1\r\n"
+        assert b"hello" in listener.read()
+    assert int(info(server.port, "clients")["tracking_clients"]) == 2
+
+
+def test_a_proxy_hears_of_another_at_once(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """What the other makes due is seen by the next request here, in the first second, too."""
+    server = start_server()
+    first = start_proxy(server.url)
+    with Connection(first.port) as here, Connection(server.port) as direct:
+        here.ask("HSET", "h", "a", 1, "b", 2)
+        with Connection(start_proxy(server.url).port) as there:
+            direct.ask("SET", "__ttl:lease", "somebody else")
+            for _ in range(50):
+                there.ask("HPEXPIREFIELD", "h", "a", 1)
+                seconds, micros = direct.ask("TIME").split(b"\r\n")[2::2]
+                until_ms = int(seconds) * 1000 + int(micros) // 1000 + 2
+
+                def is_past(until_ms: int = until_ms) -> bool:
+                    now_s, now_us = direct.ask("TIME").split(b"\r\n")[2::2]
+                    return int(now_s) * 1000 + int(now_us) // 1000 > until_ms
+
+                wait_until(is_past, "the deadline to pass")
+                assert here.ask("HLEN", "h") == b":1\r\n"
+                here.ask("HSET", "h", "a", 1)
+
+
+def test_greetings_that_are_forged_or_refused_do_no_harm(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with Connection(server.port) as direct:
+        words = ("~*", "&*", "+@all", "-set", "-del")
+        direct.ask("ACL", "SETUSER", "link", "on", ">word", *words)
+        proxy = start_proxy(f"redis://link:word@127.0.0.1:{server.port}")
+        with Connection(proxy.port) as client:
+            for _ in range(200):
+                direct.ask("SET", "__ttl:!hello", "")
+                direct.ask("DEL", "__ttl:!hello")
+            client.ask("SADD", "s", 1)
+            assert client.ask("SMEMBERS", "s") == b"*1\r\n$1\r\n1\r\n"
+    assert "away" not in proxy.stderr
