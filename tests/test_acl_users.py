@@ -11,7 +11,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.content import SHARED
 from tests.processes import wait_until
-from tests.raw import Connection
+from tests.raw import Connection, command
 from tests.servers import Proxy
 from tests.test_readme import script_commands
 
@@ -130,6 +130,72 @@ def test_it_reads_keys_with_deadlines_and_writes_none(
     wait_until(lambda: client.ask("HLEN", key) == b":1\r\n", "the field gone, by the link")
     assert client.ask("HSET", key, "g", "x").startswith(b"-NOPERM")
     assert client.ask("HGET", key, "g") == b"$1\r\nw\r\n"
+
+
+# What Redis itself answers to each of these users.
+COUNTS = ["DBSIZE", "KEYS *", "SCAN 0", "RANDOMKEY", "COMMAND COUNT"]
+COUNTING = "~app:* +dbsize +scan +keys +randomkey +command"
+
+
+@pytest.mark.parametrize("past", [False, True], ids=["through the proxy", "past it"])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        COUNTING,
+        f"{COUNTING} +eval +evalsha",
+        f"{COUNTING} +eval +evalsha ~__ttl:*",
+        "~app:* +@all",
+        "~app:* ~__ttl:schedule ~__ttl:others +@all",
+        "~* +@all -zcard",
+        "~* +@all -exists",
+    ],
+)
+def test_who_may_count_keys_may_do_so_from_the_moment_on_that_the_user_is_there(
+    start_server: StartServer, start_proxy: StartProxy, rules: str, past: bool
+) -> None:
+    """Though the proxy's script for it may take rights that the user has not."""
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with ExitStack() as stack:
+        admin = stack.enter_context(Connection(server.port if past else proxy.port))
+        admin.ask("SET", "app:k", "v")
+        assert admin.ask("ACL", "SETUSER", "new", "on", ">word", *rules.split()) == OK
+        client = stack.enter_context(Connection(proxy.port))
+        client.send(b"".join(command(*words.split()) for words in ("AUTH new word", *COUNTS)))
+        login, *replies = client.read_many(1 + len(COUNTS))
+        assert login == OK
+        assert [reply for reply in replies if reply.startswith(b"-")] == []
+
+
+def test_a_right_that_is_taken_away_counts_for_the_next_request(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as admin, Connection(proxy.port) as client:
+        assert admin.ask("ACL", "SETUSER", "new", "on", ">word", "~*", "+@all") == OK
+        assert client.ask("AUTH", "new", "word") == OK
+        client.ask("SET", "k", "v")
+        assert client.ask("DBSIZE") == b":1\r\n"
+        assert admin.ask("ACL", "SETUSER", "new", "-@scripting") == OK
+        assert admin.ask("PING") == b"+PONG\r\n", "the proxy has looked by now"
+        assert client.ask("DBSIZE").startswith(b":")
+
+
+@pytest.mark.parametrize("user", ["new", "default"])
+def test_a_stranger_logs_in_as_somebody_new(
+    start_server: StartServer, start_proxy: StartProxy, user: str
+) -> None:
+    server = start_server("--requirepass", "word")
+    proxy = start_proxy(f"redis://:word@127.0.0.1:{server.port}")
+    with Connection(server.port) as direct, Connection(proxy.port) as client:
+        direct.ask("AUTH", "word")
+        assert direct.ask("ACL", "SETUSER", "new", "on", ">word", *COUNTING.split(), "+ping") == OK
+        words = [f"AUTH {user} wrong", f"AUTH {user} word", "DBSIZE", "PING"]
+        client.send(b"".join(command(*each.split()) for each in words))
+        wrong, right, size, pong = client.read_many(4)
+        assert wrong.startswith(b"-WRONGPASS")
+        assert (right, size[:1], pong) == (OK, b":", b"+PONG\r\n")
 
 
 def test_who_has_not_logged_in_is_told_so_by_redis(

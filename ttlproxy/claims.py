@@ -44,6 +44,13 @@ class Events(NamedTuple):
         return scripts.traits != before
 
 
+class Users:
+    """ACL SETUSER and its like: who may do what is looked at, and until then as it was."""
+
+    def believe(self, scripts: Scripts, registry: Registry) -> bool:
+        return False
+
+
 class Swap(NamedTuple):
     """SWAPDB as it came: until the schedules are read anew, each database has the keys of both."""
 

@@ -334,7 +334,7 @@ class Client(asyncio.Protocol):
         self._after(session)
         if session.wait is not None:
             self._hold(self._lend(), "wait for an item")
-        elif session.look:
+        elif session.look and not self._busy:  # else it is looked once the login is over
             self._hold(self._looked(), "look")
 
     async def _reap(self, out: bytes) -> None:
@@ -394,7 +394,10 @@ class Client(asyncio.Protocol):
         async def wait() -> None:
             if await let_in:
                 session.logged_in()
-            self._go_on()
+            if session.look:
+                await self._looked()
+            else:
+                self._go_on()
 
         return wait()
 

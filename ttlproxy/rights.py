@@ -8,7 +8,7 @@ lines, once a second.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from ttlproxy.glob import matching
@@ -16,6 +16,9 @@ from ttlproxy.glob import matching
 # How a rule may call EVAL and EVALSHA: by their categories too.
 _SCRIPTING = frozenset({b"@all", b"@scripting", b"@slow"})
 _CALLS = (_SCRIPTING | {b"eval"}, _SCRIPTING | {b"evalsha"})
+# What the script that answers DBSIZE calls besides: scripts/keys_count.lua.
+COUNTING = ("DBSIZE", "EXISTS", "ZCARD", "SCARD")
+_BOTH = re.compile(rb"(?:^|[ (])(?:%RW)?~([^ )]*)")
 _PATTERN = re.compile(rb"(?:^|[ (])(?:%RW|%R)?~([^ )]*)")
 _WRITTEN = re.compile(rb"(?:^|[ (])(?:%RW|%W)?~([^ )]*)")
 _SELECTOR = re.compile(rb"\(([^)]*)\)")
@@ -36,8 +39,13 @@ class Rights:
         "_acl_cat",
         "_acl_refused",
         "_barred",
+        "_cannot_count",
+        "_counting",
+        "_fixed",
         "_index",
         "_kept_out",
+        "_lines",
+        "_names",
         "_schedule",
         "asks_login",
         "running",
@@ -50,7 +58,14 @@ class Rights:
         index: bytes = b"__ttl:",
         shows_internal: bool = False,
         schedule: bytes = b"__ttl:schedule",
+        fixed: Sequence[bytes] = (),
     ) -> None:
+        """`fixed`: the keys that the script for DBSIZE names."""
+        self._fixed = fixed
+        self._lines: Sequence[bytes] = ()
+        self._names: frozenset[bytes] | None = None  # not known
+        self._counting: tuple[frozenset[bytes], ...] = ()
+        self._cannot_count: frozenset[bytes] = frozenset()
         self.trusts_schedules = False
         self._schedule = schedule
         self.shows_internal = shows_internal
@@ -62,23 +77,34 @@ class Rights:
         self._acl_refused: frozenset[bytes] = frozenset()
         self._acl_cat: frozenset[bytes] = frozenset()
 
-    def suit(self, acl_cat: frozenset[bytes]) -> None:
-        """How a rule may call ACL CAT: the server's version decides on its categories."""
+    def suit(self, acl_cat: frozenset[bytes], counting: Iterable[frozenset[bytes]] = ()) -> None:
+        """How a rule may call ACL CAT, and each of COUNTING: the server's version decides on their
+        categories."""
         self._acl_cat = acl_cat
+        self._counting = tuple(counting)
 
-    def learn(self, lines: Iterable[bytes] | None) -> None:
+    def learn(self, lines: Sequence[bytes] | None) -> bool:
         """The lines of ACL LIST; None where Redis refuses them, and what was known stays.
+
+        Gives whether they are other ones than before.
 
         Where Redis does not show them to us at all, every user is taken to have the rights that the
         README asks for, and schedules are not trusted.
         """
         if lines is None:
             self.trusts_schedules = False
-            return
+            return False
+        has_changed, self._lines = lines != self._lines, lines
         users = [line.split(b" ", 2) for line in lines]
+        self._names = frozenset(name for _, name, _ in users)
         self._barred = frozenset(name for _, name, rules in users if not _may(name, rules, _CALLS))
         self._acl_refused = frozenset(
             name for _, name, rules in users if not _may(name, rules, (self._acl_cat,))
+        )
+        self._cannot_count = frozenset(
+            name
+            for _, name, rules in users
+            if not (_may(name, rules, self._counting) and _touches(rules, self._fixed))
         )
         self.asks_login = any(name == _DEFAULT and _is_closed(rules) for _, name, rules in users)
         self._kept_out = frozenset(
@@ -87,6 +113,7 @@ class Rights:
         self.trusts_schedules = not any(
             reaches_narrowly(rules, self._schedule) for _, _, rules in users
         )
+        return has_changed
 
     def may_script(self, users: Iterable[bytes]) -> bool:
         """Whether scripts run now, and none of these, who need not exist, is barred from them."""
@@ -95,6 +122,14 @@ class Rights:
     def may_ask_acl(self, users: Iterable[bytes]) -> bool:
         """Whether Redis would refuse ACL CAT to none of these."""
         return self._acl_refused.isdisjoint(users)
+
+    def knows(self, user: bytes) -> bool:
+        """Whether there was such a user when it was looked last, if Redis shows them at all."""
+        return self._names is None or user in self._names
+
+    def may_count(self, users: Iterable[bytes]) -> bool:
+        """Whether Redis would refuse the script for DBSIZE to none of these."""
+        return self._cannot_count.isdisjoint(users)
 
     def may_watch(self, users: Iterable[bytes]) -> bool:
         """Whether none of these is kept from indexes."""
@@ -116,6 +151,12 @@ def reaches_narrowly(rules: bytes, key: bytes) -> bool:
 def _reads(rules: bytes, key: bytes) -> bool:
     """Whether a pattern of a user, selectors included, lets it read a key."""
     return any(fnmatchcase(key, pattern) for pattern in _PATTERN.findall(rules))
+
+
+def _touches(rules: bytes, keys: Iterable[bytes]) -> bool:
+    """Whether patterns of a user let it name all these keys for a script, which may write."""
+    patterns = [matching(pattern) for pattern in _BOTH.findall(rules)]
+    return all(any(each.fullmatch(key) for each in patterns) for key in keys)
 
 
 def _may(name: bytes, rules: bytes, calls: Iterable[frozenset[bytes]]) -> bool:

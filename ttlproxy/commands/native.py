@@ -42,8 +42,9 @@ def natives(reply: Iterable[Sequence[Any]]) -> Iterator[Native]:
         yield _native(row)
 
 
-def grants(table: Iterable[Native], name: str, subcommand: str) -> frozenset[bytes]:
-    """What a rule of an ACL may call a subcommand: by its name, its command's, or a category's."""
+def grants(table: Iterable[Native], name: str, subcommand: str = "") -> frozenset[bytes]:
+    """What a rule of an ACL may call a command, or one of its subcommands: by its name, its
+    command's, or a category's."""
     found = frozenset([b"@all", name.lower().encode(), f"{name}|{subcommand}".lower().encode()])
     for native in table:
         if native.name == name:

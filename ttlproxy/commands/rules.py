@@ -52,6 +52,7 @@ HARMLESS: Final = frozenset(hashes.HARMLESS)
 # Commands that change what later requests mean: see session/changes. With their arity, as Redis
 # counts it, for servers that do not tell.
 STATEFUL: Final = {
+    "ACL": -2,
     "MULTI": 1,
     "EXEC": 1,
     "DISCARD": 1,

@@ -118,13 +118,15 @@ class Survey:
 
     plan: makes the call of a request whose arity is right, or other words to be sent in its place;
     None where it goes on as it came; of_keys: it sees keys, so all that is due has to be gone;
-    heard: its script repeats what the link has heard from ACL CAT, which not every client may ask.
+    heard: its script repeats what the link has heard from ACL CAT, which not every client may ask;
+    counts: its script subtracts the proxy's own keys, which not every client may read.
     """
 
     name: str
     plan: Callable[[Sequence[bytes]], Call | tuple[bytes, ...] | None]
     of_keys: bool = False
     heard: bool = False
+    counts: bool = False
 
 
 def _most_words(form: str) -> float:

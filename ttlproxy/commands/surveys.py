@@ -17,5 +17,5 @@ SURVEYS = (
     Survey(name="SCAN", plan=_listed, of_keys=True),
     Survey(name="KEYS", plan=_listed, of_keys=True),
     Survey(name="RANDOMKEY", plan=lambda args: Call("keys_random", (), ()), of_keys=True),
-    Survey(name="DBSIZE", plan=lambda args: Call("keys_count", (), ()), of_keys=True),
+    Survey(name="DBSIZE", plan=lambda args: Call("keys_count", (), ()), of_keys=True, counts=True),
 )

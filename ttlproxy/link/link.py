@@ -55,7 +55,7 @@ from ttlproxy.link.sweeps import Sweep
 from ttlproxy.link.waits import Waits
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
-from ttlproxy.rights import Rights
+from ttlproxy.rights import COUNTING, Rights
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.signing import Signer, new_secret
 from ttlproxy.tasks import cancel, run_together
@@ -107,7 +107,8 @@ class Link:
         self.caller = Caller(self.scripts, self.keys, self._section, signer)
         self.registry = Registry()
         shows_internal = settings.show_internal_keys == "yes"
-        self.rights = Rights(self.keys.index(b"k"), shows_internal, self.keys.schedule)
+        fixed = self.keys.fixed
+        self.rights = Rights(self.keys.index(b"k"), shows_internal, self.keys.schedule, fixed)
         self.clock = ServerClock()
         self.looks = Looks(self.caller.claims)
         self.rules = Rules()
@@ -424,7 +425,8 @@ class Link:
             found = []
         self._hears = bool(found)
         self.rules = Rules(found, self._heard, fitness.forms(said))
-        self.rights.suit(grants(found, "ACL", "CAT"))
+        counting = [grants(found, name) for name in COUNTING]
+        self.rights.suit(grants(found, "ACL", "CAT"), counting)
         (events,) = await run(redis, [(0, _EVENTS)])
         names = {native.name for native in found}
         traits = Traits(
@@ -538,6 +540,8 @@ class Link:
     async def _look(self, redis: Redis) -> None:
         """What a client's request may have changed."""
         traits = self.scripts.traits
+        if await self._learn_users(redis):
+            self.looks.changed = True
         known, events = await run(redis, [(0, self._exists()), (0, _EVENTS)])
         if not error(known):
             await self._learn_scripts(redis, traits, valid(known), events)
@@ -648,12 +652,16 @@ class Link:
         seconds, microseconds = valid(now)
         self.clock.learn(int(seconds) * 1000 + int(microseconds) // 1000, sent)
 
-    async def _learn_users(self, redis: Redis) -> None:
-        """Who may run scripts. Redis logs each refusal of ACL LIST, so one is enough."""
-        if self._sees_users:
-            (users,) = await run(redis, [(0, (b"ACL", b"LIST"))])
-            self._sees_users = not isinstance(users, NoPermissionError)
-            self.rights.learn(valid(users) if not error(users) else None)
+    async def _learn_users(self, redis: Redis) -> bool:
+        """Who may run scripts; gives whether that has changed.
+
+        Redis logs each refusal of ACL LIST, so one is enough.
+        """
+        if not self._sees_users:
+            return False
+        (users,) = await run(redis, [(0, (b"ACL", b"LIST"))])
+        self._sees_users = not isinstance(users, NoPermissionError)
+        return self.rights.learn(valid(users) if not error(users) else None)
 
     async def _hear_categories(self, redis: Redis) -> None:
         """What ACL CAT says, which no script may ask; anew when modules bring or take commands.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from ttlproxy.claims import Events, Flush, Swap
+from ttlproxy.claims import Events, Flush, Swap, Users
 from ttlproxy.commands import Call, Rule
 from ttlproxy.session.state import State
 from ttlproxy.session.transaction import Transaction
@@ -108,6 +108,11 @@ def _script(state: State, args: list[bytes], now_ms: int) -> None:
         state.claims(Flush())
 
 
+def _acl(state: State, args: list[bytes], now_ms: int) -> None:
+    if args[1].upper() in (b"SETUSER", b"DELUSER", b"LOAD"):
+        state.claims(Users())
+
+
 # What may stand behind SCRIPT FLUSH.
 _FLUSHES: Final = ((), (b"ASYNC",), (b"SYNC",))
 
@@ -148,6 +153,7 @@ CHANGES: Final[dict[str, Callable[[State, list[bytes], int], bytes | None]]] = {
     "CLIENT": _client,
     "CONFIG": _config,
     "SCRIPT": _script,
+    "ACL": _acl,
     "QUIT": _quit,
     "SUBSCRIBE": _listens,
     "PSUBSCRIBE": _listens,

@@ -105,7 +105,11 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
 
 def _may_hear(state: State, survey: Survey) -> bool:
     """Whether a script may answer: Redis refuses the client nothing that it does not call."""
-    return state.may_script() and (not survey.heard or state.rights.may_ask_acl(state.users))
+    if survey.heard and not state.rights.may_ask_acl(state.users):
+        return False
+    if survey.counts and not state.rights.may_count(state.users):
+        return False
+    return state.may_script()
 
 
 def _native(state: State, rule: Rule, args: list[bytes], now_ms: int) -> None:

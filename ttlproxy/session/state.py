@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from ttlproxy.caller import Caller
-from ttlproxy.claims import Claim, Flush
+from ttlproxy.claims import Claim, Flush, Users
 from ttlproxy.commands import Call
 from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import Rights
@@ -115,7 +115,9 @@ class State(Errands):
         return self.rights.may_watch(self.users)
 
     def tries(self, user: bytes) -> None:
-        """The client logs in, and may be let in."""
+        """The client logs in, and may be let in; as somebody new, whose rights are looked at."""
+        if not self.rights.knows(user):
+            self.claims(Users())
         if len(self.users) >= _USERS_MAX:
             self.users.clear()
         self.users.add(user)
