@@ -70,6 +70,7 @@ _ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
     "later_index": lambda keys, data: (keys.index(keys.later(data[0])),),
     "others": lambda keys, data: (keys.others,),
     "state": lambda keys, data: (keys.state,),
+    "old_counts": lambda keys, data: (keys.old_counts,),
     "old_layout": lambda keys, data: (keys.old_layout,),
     "schedule": lambda keys, data: (keys.schedule,),
     "key...": lambda keys, data: (*data, *map(keys.index, data)),

@@ -28,6 +28,7 @@ _WAITS: Final = "LEASE ... BLOCK does not wait."
 _UNPURGED: Final = "ttlproxy purge does not get through."
 _UNTOLD: Final = "The status page does not show all."
 _UNEXAMINED: Final = "The doctor cannot look at deadlines."
+_UNCONVERTED: Final = "What version 0.1 has left is neither in force nor carried out."
 _MISCOUNTED: Final = "DBSIZE may count keys of the proxy's own."
 _UNMENDED: Final = "The doctor cannot mend."
 
@@ -49,6 +50,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
     "hash_adopt": (WARNING, "Deadlines of the server's own are not handed on."),
     "schedule_mend": (WARNING, "What the schedule has lost is not found again."),
+    **dict.fromkeys(("old_rule", "old_deferred", "old_counts"), (WARNING, _UNCONVERTED)),
     "schedule_clear": (WARNING, "What stands in the place of a schedule stays there."),
     "others_tidy": (INFO, _MISCOUNTED),
     "key_examine": (INFO, _UNEXAMINED),
@@ -120,6 +122,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"FUNCTION", b"LIST"), INFO, "The doctor does not name users' functions."),
         Right((b"SLOWLOG", b"GET"), INFO, _UNTOLD),
         Right((b"UNLINK", schedule), INFO, _UNPURGED),
+        Right((b"GET", keys.old_layout), WARNING, _UNCONVERTED),
         Right((b"SSCAN", keys.others, b"0"), INFO, _MISCOUNTED),
         Right((b"SADD", keys.others, b""), INFO, _UNPURGED),
         Right((b"PUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),

@@ -123,7 +123,12 @@ class Link:
         """Called when a life has ended whose sessions are to end with it."""
         self.upstream = upstream
         self.refusals = Refusals(metrics)
-        self.state = State(self.caller, self.refusals, shares_secret=key_file is None)
+        self.state = State(
+            self.caller,
+            self.refusals,
+            lambda: self.rights.trusts_schedules,
+            shares_secret=key_file is None,
+        )
         self.rulebook = Rulebook(self.keys, signer, self.refusals, self._ruled)
         self.registry.governs = self.rulebook.governs
         self.schedules = Schedules(self.caller, self.registry, self.rulebook, self.refusals)
@@ -438,6 +443,7 @@ class Link:
         self._notifies = _setting(events)
         self.scripts.suit(traits.notifying(self._notifies))
         self.scripts.by_text = await fitness.wants_text(redis)
+        await self._learn_users(redis)
         await self.state.claim(redis)
 
     async def _load_scripts(self, redis: Redis) -> None:

@@ -6,12 +6,16 @@ wins, and the others take it over; when it is gone, as after FLUSHALL, any of th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from redis.asyncio import Redis
 from redis.exceptions import ReadOnlyError, ResponseError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.link.fitness import LAYOUT, check_layout
+from ttlproxy.link.identity import Identity, fields
+from ttlproxy.link.migration import Migration
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals
 
@@ -24,7 +28,16 @@ class State:
     shares_secret: whether the secret is the one in Redis, and not a file's
     """
 
-    def __init__(self, caller: Caller, refusals: Refusals, shares_secret: bool) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        refusals: Refusals,
+        trusts: Callable[[], bool],
+        shares_secret: bool,
+    ) -> None:
+        """`trusts`: whether no client has narrow rights, which version 0.1 knew nothing of."""
+        self._trusts = trusts
+        self._is_ours = False  # the content is of our layout
         self._caller = caller
         self._refusals = refusals
         self._shares_secret = shares_secret
@@ -35,10 +48,29 @@ class State:
         Raises UnfitUpstream for a layout that is newer than ours. Where Redis does not let the
         state be written, as on a replica, the proxy serves with a secret of its own.
         """
-        layout = await self._written(redis, b"")
-        check_layout(self._caller.keys.prefix, layout)
-        if layout is None:
-            await self._written(redis, _LAYOUT)
+        self._is_ours = False
+        found = await self._written(redis, b"")
+        if found is None:
+            return
+        check_layout(self._caller.keys.prefix, found)
+        if not found and not await self._converted(redis):
+            return
+        self._is_ours = bool(found) or await self._written(redis, _LAYOUT) is not None
+
+    async def _converted(self, redis: Redis) -> bool:
+        """Whether there is nothing left of an older layout."""
+        try:
+            (info,) = await run(redis, [(0, (b"INFO", b"keyspace"))])
+            databases = Identity.of(fields(valid(info))).databases
+            migration = Migration(self._caller, redis)
+            if self._trusts() or await migration.is_due(databases):
+                await migration.convert(databases)
+            return True
+        except ReadOnlyError:
+            return False
+        except ResponseError as refusal:
+            self._refusals.note("to take over what version 0.1 has left", refusal)
+            return False
 
     async def keep(self, redis: Redis) -> None:
         """In each heartbeat: it may be gone, or another proxy may have been first since then.
@@ -50,10 +82,16 @@ class State:
         secret = self._caller.signer.secret if self._shares_secret else None
         if isinstance(reply, list) and reply[1] and secret in (None, reply[0]):
             return
-        await self._written(redis, _LAYOUT)
+        if self._is_ours:
+            await self._written(redis, _LAYOUT)
+        else:
+            await self.claim(redis)
 
     async def _written(self, redis: Redis, layout: bytes) -> bytes | None:
-        """Writes what is missing, and takes over what is there; gives the layout, if any."""
+        """Writes what is missing, and takes over what is there.
+
+        Gives the layout, empty where there is none; None where Redis refuses.
+        """
         signer = self._caller.signer
         secret = signer.secret if self._shares_secret else b""
         call = Call("state_keep", (), (secret, layout))
@@ -67,4 +105,4 @@ class State:
             return None
         if self._shares_secret and found:
             signer.adopt(found)
-        return known or None
+        return bytes(known)

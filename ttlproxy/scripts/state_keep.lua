@@ -10,19 +10,23 @@ local found = redis.pcall('HMGET', state, 'secret', 'layout')
 if found.err then
   return found
 end
--- Removes nothing, but a full server lets a script write that has written.
-try('DEL', prefix .. 'none:')
-if not found[1] and not found[2] and secret ~= '' then
+local wants_secret = not found[1] and secret ~= ''
+local wants_layout = not found[2] and layout ~= ''
+if wants_secret or wants_layout then
+  -- Removes nothing, but a full server lets a script write that has written.
+  try('DEL', prefix .. 'none:')
+end
+if wants_secret then
   try('HSET', state, 'secret', secret)
   found[1] = secret
 end
-if not found[2] and layout ~= '' then
+if wants_layout then
   try('HSET', state, 'layout', layout)
   -- Proxies that know nothing of this hash read it there, and do not start.
   try('SET', old_layout, layout)
   found[2] = layout
 end
-if not failure then
+if wants_secret or wants_layout then
   others_add(state)
   others_add(old_layout)
 end

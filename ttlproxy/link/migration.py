@@ -1,0 +1,111 @@
+"""What version 0.1 has left in Redis, put into today's form and signed: once, by the first proxy.
+
+Then rules stood in one hash, deferred commands were not signed, and each database had one set for
+each kind of internal key. Every step is one script, and leaves alone what is converted already, so
+that a proxy that is killed in between, or another one at work, does no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.actions import listed
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.refusals import is_wrong_type
+from ttlproxy.link.script_calls import answered
+
+log = logging.getLogger(__name__)
+
+_PAGE = 500
+
+
+class Migration:
+    """Converts one server. All of it raises redis-py's RedisError."""
+
+    def __init__(self, caller: Caller, redis: Redis) -> None:
+        self._caller = caller
+        self._keys = caller.keys
+        self._redis = redis
+
+    async def is_due(self, databases: list[int]) -> bool:
+        """Whether version 0.1 is known to have been here, by names that few clients may write."""
+        keys = self._keys
+        (layout,) = await run(self._redis, [(0, (b"GET", keys.old_layout))])
+        if layout == b"1":
+            return True
+        names = (keys.old_deferring, keys.old_serial, keys.old_keeping, keys.old_counts)
+        found = await run(self._redis, [(db, (b"EXISTS", *names)) for db in databases])
+        return any(valid(count) for count in found)
+
+    async def convert(self, databases: list[int]) -> None:
+        """Nothing of what is converted here can be told from what a client has forged before."""
+        for db in databases:
+            rules = await self._rules(db)
+            deferred = await self._deferred(db)
+            await self._kept(db)
+            while await self._call(db, Call("old_counts", (), (b"%d" % _PAGE,))):
+                pass
+            keys = self._keys
+            names = (keys.old_deferring, keys.old_serial, keys.old_keeping, keys.old_counts)
+            await self._ask(db, b"UNLINK", *names)
+            if rules or deferred:
+                log.info(
+                    "database %d: %d rules, and what is deferred for %d keys, taken over from"
+                    " version 0.1",
+                    db,
+                    rules,
+                    deferred,
+                )
+
+    async def _rules(self, db: int) -> int:
+        try:
+            words = await self._ask(db, b"HGETALL", self._keys.rules)
+        except ResponseError as refusal:
+            if is_wrong_type(refusal):
+                return 0
+            raise
+        _, patterns = listed(words)
+        rows = dict(zip(words[::2], words[1::2], strict=True))
+        old = {pattern: row for pattern in patterns if (row := rows[b":" + pattern])}
+        for pattern, row in old.items():
+            signature = self._caller.signer.sign(b"rule", (pattern, row))
+            await self._call(db, Call("old_rule", (pattern,), (pattern, row, signature)))
+        return len(old)
+
+    async def _deferred(self, db: int) -> int:
+        names = await self._members(db, self._keys.old_deferring)
+        found = [key for name in names if (key := self._keys.deferring(name)) is not None]
+        for key in found:
+            cursor = b"0"
+            while True:
+                argv = (*self._caller.signer.pads, cursor, b"%d" % _PAGE)
+                cursor = await self._call(db, Call("old_deferred", (key,), argv))
+                if cursor == b"0":
+                    break
+        return len(found)
+
+    async def _kept(self, db: int) -> None:
+        kept = [self._keys.kept(key) for key in await self._members(db, self._keys.old_keeping)]
+        for at in range(0, len(kept), _PAGE):
+            await self._ask(db, b"SADD", self._keys.others, *kept[at : at + _PAGE])
+
+    async def _members(self, db: int, name: bytes) -> list[bytes]:
+        cursor, found = b"0", dict[bytes, None]()
+        while True:
+            cursor, page = await self._ask(db, b"SSCAN", name, cursor, b"COUNT", _PAGE)
+            found |= dict.fromkeys(page)
+            if cursor == b"0":
+                return list(found)
+
+    async def _ask(self, db: int, *words: bytes | int) -> Any:
+        (reply,) = await run(self._redis, [(db, words)])
+        return valid(reply)
+
+    async def _call(self, db: int, call: Call) -> Any:
+        return valid(await answered(self._redis, self._caller, db, call))

@@ -1,0 +1,20 @@
+-- Commands that were deferred through version 0.1 are signed, a page of those for one key.
+-- KEYS: later others
+-- ARGV: inner outer cursor count
+-- RESULT: the next cursor, 0 at the end
+-- include try
+-- include others
+-- include deferred
+-- include signed
+local page = redis.pcall('HSCAN', later, cursor, 'COUNT', count)
+if page.err then
+  return page
+end
+for i = 1, #page[2], 2 do
+  local words, signature = deferred_words(page[2][i + 1], later)
+  if words and signature == '' then
+    try('HSET', later, page[2][i], cmsgpack.pack(signature_of('defer', words), words))
+  end
+end
+others_add(later)
+return failure or page[1]
