@@ -9,7 +9,17 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.config import Settings
-from ttlproxy.doctor import company, content, durability, rights, rules, scripting, server
+from ttlproxy.doctor import (
+    company,
+    content,
+    deferred,
+    durability,
+    rights,
+    rules,
+    scripting,
+    server,
+    users,
+)
 from ttlproxy.doctor.finding import INFO, WARNING, Finding
 from ttlproxy.doctor.patient import Patient, meet
 
@@ -22,6 +32,7 @@ CHECKS: Mapping[str, Check] = {
     "role": durability.role,
     "loading": server.loading,
     "rights": rights.rights,
+    "users": users.users,
     "scripting": scripting.scripting,
     "tracking": server.tracking,
     "layout": server.layout,
@@ -40,6 +51,7 @@ CHECKS: Mapping[str, Check] = {
     "overdue": company.overdue,
     "scripts": company.scripts,
     "rules": rules.rules,
+    "deferred": deferred.deferred,
     "content": content.content,
 }
 

@@ -53,6 +53,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("old_rule", "old_deferred", "old_counts"), (WARNING, _UNCONVERTED)),
     "schedule_clear": (WARNING, "What stands in the place of a schedule stays there."),
     "others_tidy": (INFO, _MISCOUNTED),
+    "later_examine": (INFO, _UNEXAMINED),
     "key_examine": (INFO, _UNEXAMINED),
     **dict.fromkeys(
         ("key_inspect", "keys_survey", "rule_list", "schedule_page", "schedule_survey"),
@@ -123,6 +124,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"SLOWLOG", b"GET"), INFO, _UNTOLD),
         Right((b"UNLINK", schedule), INFO, _UNPURGED),
         Right((b"GET", keys.old_layout), WARNING, _UNCONVERTED),
+        Right((b"SRANDMEMBER", keys.others, b"1"), INFO, _UNEXAMINED),
         Right((b"SSCAN", keys.others, b"0"), INFO, _MISCOUNTED),
         Right((b"SADD", keys.others, b""), INFO, _UNPURGED),
         Right((b"PUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),

@@ -1,0 +1,42 @@
+"""A check of deferred commands: whether a proxy has signed them."""
+
+from __future__ import annotations
+
+from ttlproxy.commands import Call
+from ttlproxy.doctor.content import caller_of
+from ttlproxy.doctor.finding import ERROR, OK, Finding
+from ttlproxy.doctor.patient import Patient
+
+_SHOWN = 3
+_EACH = b"100"
+
+
+async def deferred(patient: Patient) -> list[Finding]:
+    """A finding for each database where something is deferred without a signature; a sample."""
+    caller = await caller_of(patient, "later_examine")
+    pads = (await patient.signer()).pads
+    looked, found = 0, list[Finding]()
+    for db in patient.databases:
+        unsigned: dict[bytes, int] = {}
+        names = await patient.ask(b"SRANDMEMBER", patient.keys.others, patient.sample, db=db)
+        keys = [key for name in names if (key := patient.keys.deferring(name)) is not None]
+        for key in keys:
+            words = caller.words(Call("later_examine", (key,), (*pads, _EACH)), b"")
+            if count := await patient.ask(*words, db=db):
+                unsigned[key] = count
+        looked += len(keys)
+        if unsigned:
+            found.append(_finding(db, unsigned))
+    return found or [Finding("deferred", OK, f"what is deferred for {looked} keys is signed")]
+
+
+def _finding(db: int, unsigned: dict[bytes, int]) -> Finding:
+    return Finding(
+        "deferred",
+        ERROR,
+        f"{sum(unsigned.values())} deferred commands in database {db} have no proxy's signature",
+        "Somebody has written them past the proxies, or with another key: they are not carried"
+        " out.",
+        "UNDEFER key id, through a proxy, for each; DEFER again what is wanted",
+        tuple(unsigned)[:_SHOWN],
+    )

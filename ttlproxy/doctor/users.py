@@ -1,0 +1,41 @@
+"""A check of clients' ACL users: who may do with others' elements what only the proxy should."""
+
+from __future__ import annotations
+
+from ttlproxy.doctor.finding import OK, WARNING, Finding
+from ttlproxy.doctor.patient import Patient
+from ttlproxy.rights import reaches_narrowly
+
+# Who reaches what belongs to these two has a pattern for all, or nearly.
+_KEYS = (b"\x01 a key of nobody \x7f", b"{\xfe}another of nobody")
+
+
+async def users(patient: Patient) -> list[Finding]:
+    """A finding for those who reach deadlines of keys that they have no right to."""
+    lines = [line.split(b" ", 2) for line in await patient.ask(b"ACL", b"LIST")]
+    others = [(name, rules) for _, name, rules in lines if name.decode() != patient.user]
+    indexes = [patient.keys.index(key) for key in _KEYS]
+    wide = [
+        name for name, rules in others if any(reaches_narrowly(rules, index) for index in indexes)
+    ]
+    knowing = [name for name, rules in others if reaches_narrowly(rules, patient.keys.state)]
+    found = [
+        *_found(
+            wide,
+            f"may write to {patient.keys.prefix.decode()}*, and not to all keys",
+            "They can read, date and remove elements of keys that they have no right to.",
+        ),
+        *_found(
+            knowing,
+            f"may write to {patient.keys.state.decode()}, and not to all keys",
+            "They can have the proxy carry out commands on keys that they have no right to.",
+        ),
+    ]
+    return found or [Finding("users", OK, "no user reaches deadlines of keys it has no right to")]
+
+
+def _found(names: list[bytes], what: str, why: str) -> list[Finding]:
+    if not names:
+        return []
+    mend = "give them what ttlproxy rights prints for their patterns of keys"
+    return [Finding("users", WARNING, f"{len(names)} users {what}", why, mend, tuple(names))]

@@ -1,0 +1,18 @@
+-- Commands that are deferred for a key and that no proxy has signed, as `ttlproxy doctor` asks.
+-- KEYS: later
+-- ARGV: inner outer count
+-- At most about `count` are looked at.
+-- RESULT: how many
+-- include deferred
+-- include signed
+local page, unsigned = redis.pcall('HSCAN', later, 0, 'COUNT', count), 0
+if page.err then
+  return 0
+end
+for i = 2, #page[2], 2 do
+  local words, signature = deferred_words(page[2][i], later)
+  if not words or signature ~= signature_of('defer', words) then
+    unsigned = unsigned + 1
+  end
+end
+return unsigned
