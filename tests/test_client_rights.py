@@ -389,6 +389,19 @@ def test_a_schedule_that_was_tampered_with_lets_no_read_show_what_is_due(
         assert bob.ask("SMEMBERS", "bob:s") == b"*1\r\n$1\r\nn\r\n"
 
 
+@pytest.mark.parametrize("tampering", _ON_SCHEDULE)
+def test_and_the_reaper_finds_what_was_put_off(
+    own: tuple[Server, Client], start_proxy: StartProxy, tampering: str
+) -> None:
+    server, direct = own
+    with Connection(start_proxy(server.url).port) as bob:
+        assert bob.ask("SADDEX", "bob:s", "PX", 200, "MEMBERS", 1, "m") == b":1\r\n"
+        with Connection(server.port) as past:
+            past.ask("AUTH", "alice", "any")
+            past.ask(*(each.encode().replace(b"{}", KEYS.schedule) for each in tampering.split()))
+        wait_until(lambda: direct.ask("EXISTS", "bob:s") == 0, "it removed")
+
+
 @pytest.mark.parametrize("name", [KEYS.schedule, KEYS.lease, KEYS.rules, KEYS.others])
 @pytest.mark.parametrize(
     "junk", ["SET {} x", "RPUSH {} x", "HSET {} f v", "SADD {} x", "ZADD {} 1 x"]

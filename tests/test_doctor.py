@@ -46,6 +46,8 @@ ILLS = (
     Ill("script-limit", "warning", ("CONFIG SET lua-time-limit 20",), "is 20 ms"),
     Ill("events", "info", ("CONFIG SET notify-keyspace-events Kh",), "is ", cured=False),
     Ill("layout", "error", ("HSET ttlproxy-state:__ttl: layout 99",), "layout 99", cured=False),
+    Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~__ttl:*",), "1 users", cured=False),
+    Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~ttlp*",), "1 users", cured=False),
     Ill("lease", "error", ("SET __ttl:lease somebody",), "never ends"),
     Ill("role", "error", ("REPLICAOF 127.0.0.1 {port}",), "a replica of 127.0.0.1", cured=False),
     Ill("replicas", "error", ("CONFIG SET min-replicas-to-write 1",), "0 replicas are in step"),
