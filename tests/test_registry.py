@@ -1,14 +1,16 @@
 """What a proxy knows of managed keys, and that it never knows too little."""
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttlproxy.registry import PIN_BEATS, Registry
+from ttlproxy.registry import MOST_KEPT, PIN_BARRIERS, Owner, Place, Registry
 
 
 def _past_all_pins(registry: Registry) -> None:
-    for _ in range(PIN_BEATS):
-        registry.beat()
+    for _ in range(PIN_BARRIERS):
+        registry.barrier()
 
 
 def _reaped(registry: Registry, first_ms: int | None) -> None:
@@ -86,7 +88,7 @@ def test_of_announcements_in_any_order_the_earliest_counts() -> None:
 
 def test_a_pinned_key_is_managed_at_once_and_not_yet_due() -> None:
     registry = Registry()
-    registry.pin(0, b"k")
+    registry.pin(0, b"k", Owner())
     assert b"k" in registry.names
     assert registry.due(b"k", 10**15) == []
 
@@ -94,7 +96,7 @@ def test_a_pinned_key_is_managed_at_once_and_not_yet_due() -> None:
 def test_no_answer_removes_a_key_while_a_request_that_may_manage_it_is_on_its_way() -> None:
     registry = Registry()
     registry.announced(0, b"k", 100)
-    registry.pin(0, b"k")
+    registry.pin(0, b"k", Owner())
     _reaped(registry, None)
     assert b"k" in registry.names
     registry.announced(0, b"k", 300)
@@ -102,14 +104,14 @@ def test_no_answer_removes_a_key_while_a_request_that_may_manage_it_is_on_its_wa
     assert registry.due(b"k", 301) == [(0, b"k")]
 
 
-def test_a_pin_that_nothing_came_of_ends_after_some_heartbeats() -> None:
+def test_a_pin_that_nothing_came_of_ends_after_some_barriers() -> None:
     registry = Registry()
-    registry.pin(0, b"k")
-    for _ in range(PIN_BEATS - 1):
-        registry.beat()
+    registry.pin(0, b"k", Owner())
+    for _ in range(PIN_BARRIERS - 1):
+        registry.barrier()
         assert b"k" in registry.names
-    registry.pin(0, b"k")
-    registry.beat()
+    registry.pin(0, b"k", Owner())
+    registry.barrier()
     assert b"k" in registry.names, "pinned anew"
     _past_all_pins(registry)
     assert b"k" not in registry.names
@@ -123,7 +125,7 @@ def test_loading_forgets_what_is_gone_and_keeps_what_came_meanwhile() -> None:
     registry.load(0, [(b"k", 70)])
     registry.announced(1, b"new", 80)
     registry.announced(0, b"k", 60)
-    registry.pin(0, b"pinned")
+    registry.pin(0, b"pinned", Owner())
     assert b"gone" in registry.names, "until the new entries are whole"
     registry.end_load()
     assert set(registry.names) == {b"k", b"new", b"pinned"}
@@ -168,9 +170,10 @@ def test_what_is_expected_is_looked_for_as_long_as_it_may_be_under_way() -> None
     assert not registry.expecting
     registry.expect()
     assert registry.expecting
-    for _ in range(PIN_BEATS):
+    for _ in range(PIN_BARRIERS):
         assert registry.expecting
-        registry.beat()
+        assert registry.wants_barrier
+        registry.barrier()
     assert not registry.expecting
 
 
@@ -194,3 +197,134 @@ def test_far_deadlines_of_many_keys_share_their_numbers() -> None:
     for number in range(10_000):
         registry.announced(0, b"%d" % -number, 1_000_000_000 + 7 * number)
     assert len({id(bound) for bound in registry.names.values()}) < 10
+
+
+def test_heartbeats_alone_end_no_pin() -> None:
+    registry = Registry()
+    registry.pin(0, b"k", Owner())
+    for now_ms in range(100):
+        registry.beat(now_ms)
+    assert b"k" in registry.names
+    assert registry.wants_barrier
+
+
+class _Connection:
+    """settled: what it says of itself"""
+
+    def __init__(self, settled: bool) -> None:
+        self.settled = settled
+        self.told: list[str] = []
+        self.owner = Owner()
+        self.owner.has_settled = lambda: self.settled
+        self.owner.on_swamped = lambda: self.told.append("swamped")
+
+
+def test_a_pin_lasts_as_long_as_one_of_its_connections_does_not_come_to_rest() -> None:
+    registry, busy, quiet = Registry(), _Connection(False), _Connection(True)
+    for connection in (busy, quiet):
+        registry.pin(0, b"k", connection.owner)
+    registry.pin(0, b"quiet", quiet.owner)
+    for _ in range(10):
+        _past_all_pins(registry)
+        assert set(registry.names) == {b"k"}
+    busy.settled = True
+    registry.barrier()
+    assert not registry.names
+    assert not registry.wants_barrier
+
+
+def test_a_pin_that_was_confirmed_needs_no_rest() -> None:
+    registry, busy = Registry(), _Connection(False)
+    registry.pin(0, b"k", busy.owner)
+    registry.announced(0, b"k", 100)
+    _past_all_pins(registry)
+    assert not registry.wants_barrier
+    assert b"k" in registry.names
+
+
+def test_a_connection_with_more_pins_than_are_kept_is_told_so_until_it_rests() -> None:
+    registry, busy, other = Registry(), _Connection(False), _Connection(False)
+    registry.pin(0, b"other", other.owner)
+    for number in range(MOST_KEPT + 1):
+        registry.pin(0, b"%d" % number, busy.owner)
+    _past_all_pins(registry)
+    assert (busy.told, other.told) == (["swamped"], [])
+    assert busy.owner.is_swamped
+    assert set(registry.names) == {b"other"}, "memory is bounded"
+    registry.barrier()
+    assert registry.wants_barrier, "for it may rest"
+    busy.settled = True
+    registry.barrier()
+    assert not busy.owner.is_swamped
+
+
+def test_a_connection_that_has_ended_keeps_nothing() -> None:
+    registry, busy = Registry(), _Connection(False)
+    registry.pin(0, b"k", busy.owner)
+    busy.owner.end()
+    _past_all_pins(registry)
+    assert not registry.names
+
+
+KEYS = st.sampled_from([b"a", b"b", b"c"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.integers(0, 2), KEYS),
+        st.tuples(st.just("carry out"), st.integers(0, 2), KEYS),
+        st.tuples(st.just("reap"), st.integers(0, 2), KEYS),
+        st.tuples(st.just("barrier"), st.integers(0, 2), KEYS),
+        st.tuples(st.just("load"), st.integers(0, 2), KEYS),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_a_key_is_known_while_a_request_that_may_manage_it_is_under_way(
+    steps: list[tuple[str, int, bytes]],
+) -> None:
+    """Each connection's requests are carried out in their order, at any time.
+
+    From one barrier to the next Redis gets on with each connection.
+    """
+    registry = Registry()
+    under_way: list[list[bytes]] = [[], [], []]
+    sent, done = [0, 0, 0], [0, 0, 0]
+    asked: list[tuple[int, int] | None] = [None, None, None]
+    waits = [False, False, False]  # since the last barrier
+
+    def settled(number: int) -> bool:
+        before, asked[number] = asked[number], (sent[number], done[number])
+        return asked[number] == before
+
+    def carry_out(number: int) -> None:
+        under_way[number].pop(0)
+        done[number] += 1
+        waits[number] = False
+
+    owners = [Owner() for _ in range(3)]
+    for number, owner in enumerate(owners):
+        owner.has_settled = partial(settled, number)
+    for what, number, key in steps:
+        if what == "send":
+            registry.pin(0, key, owners[number])
+            under_way[number].append(key)
+            sent[number] += 1
+        elif what == "carry out" and under_way[number]:
+            carry_out(number)
+        elif what == "reap":
+            place: Place = (0, key)
+            registry.reaping(place)
+            registry.reaped(place, None)
+            registry.no_longer_reaping(place)
+        elif what == "barrier":
+            for each in range(3):
+                if waits[each]:
+                    carry_out(each)
+            registry.barrier()
+            waits = [bool(requests) for requests in under_way]
+        elif what == "load":
+            registry.begin_load()
+            registry.end_load()
+        for waiting in under_way:
+            assert set(waiting) <= set(registry.names)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from ttlproxy.keepalive import keep_alive
 from ttlproxy.metrics import Tally
+from ttlproxy.progress import Progress, progress
 from ttlproxy.turn import Turn, Write
 from ttlproxy.undelivered import undelivered
 from ttlproxy.wire import Lines, Marked, encode
@@ -64,6 +66,8 @@ class Backend(asyncio.Protocol):
         self._answered: asyncio.Future[bool] | None = None
         self._lines = Lines()
         self._let_in: asyncio.Future[bool] | None = None
+        self._is_paused = False  # the client does not keep up
+        self._progress: Progress | None = None  # when it was last looked at
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -146,8 +150,19 @@ class Backend(asyncio.Protocol):
         """Bytes that Redis has not taken."""
         return self._transport.get_write_buffer_size()
 
+    def has_settled(self) -> bool:
+        """Whether Redis has taken all, and said nothing, since this was last asked."""
+        if self._transport.is_closing():
+            return True
+        before, self._progress = self._progress, None
+        if not (self.unsent or self._is_paused):
+            with suppress(OSError):
+                self._progress = progress(self._transport.get_extra_info("socket"))
+        return before is not None and before == self._progress
+
     def pause(self, is_full: bool) -> None:
         """The client does not keep up, or does again."""
+        self._is_paused = is_full
         if self._transport.is_closing():
             return
         if is_full:

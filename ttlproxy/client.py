@@ -138,6 +138,8 @@ class Client(asyncio.Protocol):
             self._linger.cancel()
         if self._backend is not None:
             self._backend.close()
+        if self._session is not None:
+            self._session.owner.end()
         self._ends_because("client")
         self.journal.closed(self._why)
         self._server.metrics.gone[self._why] += 1
@@ -283,6 +285,7 @@ class Client(asyncio.Protocol):
         )
         if self._session.stranger:
             self._backend.count_lines()
+        self._session.owner.has_settled = self._backend.has_settled
         self._passes = self._session.passes
         self._go_on()
 

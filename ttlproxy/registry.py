@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 NOTHING_DUE = 1 << 62
 # Of a key that anything may be due in.
 UNKNOWN = 0
-# Heartbeats of the link after which a request that was forwarded must have been carried out.
-PIN_BEATS = 3
+# Barriers that must have been passed since a request before it counts as carried out: the first may
+# have been sent before it was.
+PIN_BARRIERS = 3
+# Pins of one connection that are kept because requests of its own may still be on their way.
+MOST_KEPT = 4096
 # Bounds are cut by at most this part of the time left, so that keys share them: a number of its own
 # costs 32 bytes a key. What is read in the time that was cut off is reaped once, which tells more.
 _CUT = 1024
@@ -23,6 +26,40 @@ _MOST_BOUNDS = 8192
 
 Place = tuple[int, bytes]
 """A key in a logical database: (db, key)."""
+
+
+def _at_once() -> bool:
+    return True
+
+
+def _nothing() -> None:
+    pass
+
+
+class Owner:
+    """Whose requests pins stand for: a connection to Redis.
+
+    has_settled: asked at most once for each barrier; whether nothing was given to the connection or
+      came from it since it was last asked
+    is_swamped: it goes on without a rest, and has had more pins than are kept: whatever it writes
+      may meet a deadline that the registry does not know of
+    on_swamped: called when that begins
+    """
+
+    __slots__ = ("has_settled", "is_swamped", "on_swamped")
+
+    def __init__(self) -> None:
+        self.end()
+        self.is_swamped = False
+
+    def swamp(self) -> None:
+        self.is_swamped = True
+        self.on_swamped()
+
+    def end(self) -> None:
+        """Nothing more will come from it."""
+        self.has_settled: Callable[[], bool] = _at_once
+        self.on_swamped: Callable[[], None] = _nothing
 
 
 class _Earliest(ChainMap[bytes, int]):
@@ -41,13 +78,14 @@ class Registry:
     __slots__ = (
         "_bounds",
         "_dbs",
-        "_expected_beats",
+        "_expected_barriers",
         "_now_ms",
         "_others",
         "_overtaken",
         "_pins",
         "_reaping",
         "_staged",
+        "_swamped",
         "_wake",
         "expecting",
         "governs",
@@ -59,8 +97,10 @@ class Registry:
         self._dbs: dict[int, dict[bytes, int]] = {}
         self._bounds: dict[int, int] = {}  # each by itself: those that keys share
         self._now_ms = NOTHING_DUE  # at the last heartbeat: nothing is far before the first
-        # (db, key) -> whether Redis is known to have an index for it. One dict for each beat.
-        self._pins: list[dict[Place, bool]] = [{} for _ in range(PIN_BEATS)]
+        # (db, key) -> None where Redis is known to have an index for it, else whose requests may
+        # make one. One dict for each barrier.
+        self._pins: list[dict[Place, set[Owner] | None]] = [{} for _ in range(PIN_BARRIERS)]
+        self._swamped: set[Owner] = set()
         self._staged: dict[int, dict[bytes, int]] | None = None
         # Places of reaps that are out -> how many, and those where an announcement came meanwhile.
         self._reaping: Counter[Place] = Counter()
@@ -73,7 +113,7 @@ class Registry:
         self.expecting = True
         """Whether anything may be announced: by others, or by a request of our own clients."""
         self._others = True
-        self._expected_beats = 0
+        self._expected_barriers = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._dbs.values()))
@@ -96,20 +136,24 @@ class Registry:
         """Where `key` is, or may be, managed."""
         return [(db, key) for db, keys in self._dbs.items() if key in keys]
 
-    def pin(self, db: int, key: bytes) -> None:
-        """A request that may make `key` managed is about to be forwarded."""
+    def pin(self, db: int, key: bytes, owner: Owner) -> None:
+        """A request of `owner` that may make `key` managed is about to be forwarded."""
         place = (db, key)
-        if self._pins[0].get(place):
-            return  # since the last heartbeat, and nothing speaks against its index
+        newest = self._pins[0]
+        if place in newest:
+            owners = newest[place]
+            if owners is not None:
+                owners.add(owner)
+            return
         keys = self._keys(db)
-        known = key in keys and all(pins.get(place, True) for pins in self._pins)
+        known = key in keys and all(pins.get(place) is None for pins in self._pins)
         keys.setdefault(key, NOTHING_DUE)
-        self._pins[0][place] = known
+        newest[place] = None if known else {owner}
         self.expecting = True
 
     def expect(self) -> None:
         """A request that all proxies will be told of is about to be forwarded."""
-        self._expected_beats = PIN_BEATS
+        self._expected_barriers = PIN_BARRIERS
         self.expecting = True
 
     # What the link says.
@@ -180,23 +224,37 @@ class Registry:
             del keys[key]
             self._tidy(db)
 
-    def beat(self, now_ms: int = NOTHING_DUE) -> None:
-        """Another heartbeat of the link has passed: the oldest pins end."""
+    def beat(self, now_ms: int) -> None:
+        """It is so late by Redis's clock."""
         self._now_ms = now_ms
+
+    @property
+    def wants_barrier(self) -> bool:
+        """Whether it matters here that what was forwarded has been carried out."""
+        return any(self._pins) or self._expected_barriers > 0 or bool(self._swamped)
+
+    def barrier(self) -> None:
+        """Redis carries out writes: it has answered one that was sent after the last call of this.
+
+        The oldest pins end, but for those of connections that have not come to rest since.
+        """
         ended = self._pins.pop()
         self._pins.insert(0, {})
-        for place, known in ended.items():
-            if not known and not any(place in pins for pins in self._pins):
+        owners = self._swamped.union(*filter(None, ended.values()))
+        restless = {owner for owner in owners if not owner.has_settled()}
+        self._keep(ended, restless)
+        for place, pin in ended.items():
+            if pin is not None and not any(place in pins for pins in self._pins):
                 self._dbs.get(place[0], {}).pop(place[1], None)
         for db in {place[0] for place in ended}:
             self._tidy(db)
-        self._expected_beats = max(self._expected_beats - 1, 0)
+        self._expected_barriers = max(self._expected_barriers - 1, 0)
         self.others(self._others)
 
     def others(self, may_be: bool) -> None:
         """Whether another proxy may announce something."""
         self._others = may_be
-        self.expecting = may_be or any(self._pins) or self._expected_beats > 0
+        self.expecting = may_be or any(self._pins) or self._expected_barriers > 0
 
     # Loading: false positives only cost a reap, so the old entries stay until the new are whole.
 
@@ -224,9 +282,9 @@ class Registry:
         self._dbs = {db: keys for db, keys in self._staged.items() if keys}
         self._staged = None
         for pins in self._pins:
-            for db, key in pins:
+            for (db, key), owners in pins.items():
                 known = key in self._keys(db)
-                pins[db, key] = known
+                pins[db, key] = None if known else owners or set()
                 self._dbs[db].setdefault(key, NOTHING_DUE)
         self._publish()
 
@@ -254,8 +312,28 @@ class Registry:
         """Notes for each pin of `place` whether it is known to have an index; is there a pin?"""
         pinned = [pins for pins in self._pins if place in pins]
         for pins in pinned:
-            pins[place] = known
+            pins[place] = None if known else pins[place] or set()
         return bool(pinned)
+
+    def _keep(self, ended: dict[Place, set[Owner] | None], restless: set[Owner]) -> None:
+        """Pins of connections that have not come to rest stay among the oldest.
+
+        Not where one has too many: it is told so, until it rests.
+        """
+        counts: Counter[Owner] = Counter()
+        for owners in ended.values():
+            counts.update(restless.intersection(owners or ()))
+        swamped = {owner for owner in restless if counts[owner] > MOST_KEPT or owner.is_swamped}
+        for owner in swamped - self._swamped:
+            owner.swamp()
+        for owner in self._swamped - swamped:
+            owner.is_swamped = False
+        self._swamped = swamped
+        oldest = self._pins[-1]
+        for place, owners in ended.items():
+            staying = restless.intersection(owners or ()) - swamped
+            if staying and oldest.get(place, staying) is not None:
+                oldest[place] = staying.union(oldest.get(place) or ())
 
     def _tidy(self, db: int) -> None:
         if db in self._dbs and not self._dbs[db]:

@@ -34,7 +34,7 @@ from ttlproxy.keys import Keys
 from ttlproxy.link import fitness
 from ttlproxy.link.adoption import Adopt
 from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.beats import Beats
+from ttlproxy.link.beats import EVERY_S, Beats
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
 from ttlproxy.link.identity import INFO, Identity, fields
@@ -283,6 +283,7 @@ class Link:
                 self.due,
                 self.clock,
                 reaping,
+                self.caller,
                 self._settings.reap_batch,
                 lambda places: self.on_ghosts(places),
             )
@@ -294,6 +295,7 @@ class Link:
                 reaps=self._session_reaps.run(),
                 heartbeat=self._beat(redis),
                 address=self._watch_address(),
+                barriers=self._pass_barriers(self._session_reaps),
             )
 
     async def _end_where_unreachable(self) -> None:
@@ -542,6 +544,13 @@ class Link:
                 failures += 1
                 if failures > 1:
                     raise  # else it is opened again at the next request
+
+    async def _pass_barriers(self, reaps: SessionReaps) -> None:
+        """While it matters what was carried out, asks Redis for a write again and again."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            if self.registry.wants_barrier and await reaps.barrier():
+                self.registry.barrier()
 
     async def _look(self, redis: Redis) -> None:
         """What a client's request may have changed."""

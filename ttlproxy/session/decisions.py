@@ -47,7 +47,7 @@ def _virtual(
     if virtual.of_deferred:
         state.defers(rule.keys(args), now_ms)
     if virtual.sets_deadlines:
-        state.registry.pin(state.db, args[virtual.target])
+        state.manages([(state.db, args[virtual.target])])
     if virtual.tells_all:
         state.registry.expect()
     call, wait_ms = virtual.plan(args), virtual.waits(args)
@@ -63,14 +63,14 @@ def _override(
     names = state.registry.names
     keys = override.keys(args)
     late = _may_be_late(state, override)
-    managed = names and keys and (late or any(key in names for key in keys))
+    managed = keys and ((late and (names or state.has_pinned)) or any(key in names for key in keys))
     if not (managed or _is_ours(state, override, args)):
         _native(state, rule, args, now_ms)
         return None
     state.names(rule.keys(args), now_ms)
     target_db = override.target_db(args)
-    for target in override.targets(args):
-        state.registry.pin(state.db if target_db is None else target_db, target)
+    db = state.db if target_db is None else target_db
+    state.manages((db, target) for target in override.targets(args))
     if override.whole:
         state.writes(override.targets(args))
     return state.encoded(override.plan(args))

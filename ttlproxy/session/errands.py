@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ttlproxy.registry import Place, Registry
+from ttlproxy.registry import Owner, Place, Registry
 
 
 class Errands:
@@ -14,12 +14,24 @@ class Errands:
     reap_in: databases all of whose due elements must be
     unswept: places that must be swept before those bytes go on
     sweep: keys that a forwarded request may have changed without their index
+    owner: of what is pinned; has_pinned: whether anything ever was
     """
 
-    __slots__ = ("_blocked", "reap", "reap_in", "registry", "sweep", "unswept")
+    __slots__ = (
+        "_blocked",
+        "has_pinned",
+        "owner",
+        "reap",
+        "reap_in",
+        "registry",
+        "sweep",
+        "unswept",
+    )
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
+        self.owner = Owner()
+        self.has_pinned = False
         self.reap: set[Place] = set()
         self.reap_in: set[int] = set()
         self.sweep: set[bytes] = set()
@@ -37,6 +49,12 @@ class Errands:
     def sees(self, databases: Iterable[int]) -> None:
         """A request may see any key in these databases."""
         self.reap_in.update(databases)
+
+    def manages(self, places: Iterable[Place]) -> None:
+        """A request may make these keys managed: they count as that from now on."""
+        for db, key in places:
+            self.has_pinned = True
+            self.registry.pin(db, key, self.owner)
 
     def writes(self, keys: Iterable[bytes]) -> None:
         """A request may change these keys without their index."""

@@ -73,6 +73,7 @@ class Session(State):
         self._passing: list[bytes] = []
         # The requests of the chunk that `passes` has just kept back, if they are whole.
         self._read: list[list[bytes]] | None = None
+        self.owner.on_swamped = self._heed
         # What came behind a request that waits, and is to come again.
         self.withheld = b""
 
@@ -127,6 +128,9 @@ class Session(State):
         self._heedful = heedful or requests.pending
         return out
 
+    def _heed(self) -> None:
+        self._heedful = True
+
     @property
     def before_login(self) -> bool:
         """Whether the client is certain not to have logged in, and cannot have asked anything."""
@@ -148,7 +152,7 @@ class Session(State):
 
     def attempt(self, wait: Wait, mark: bytes = b"") -> bytes:
         """The request of one that waits, for its reply or, with a mark, for an item and no null."""
-        self.registry.pin(*wait.target)
+        self.manages([wait.target])
         return self.encoded(marked(wait.call, mark) if mark else wait.call)
 
     @property

@@ -103,8 +103,16 @@ class State(Errands):
 
     @property
     def is_late(self) -> bool:
-        """Whether a request may take effect later than it is looked at."""
-        return self.transaction is not None or self.behind_blocking
+        """Whether a request may meet deadlines that nothing is known of when it is looked at.
+
+        Of a silent client nobody can tell when its requests have been carried out.
+        """
+        return (
+            self.transaction is not None
+            or self.behind_blocking
+            or self.owner.is_swamped
+            or (self.silent and self.has_pinned)
+        )
 
     def may_script(self) -> bool:
         """Whether a script that the client has not asked for can run for it."""
@@ -141,8 +149,7 @@ class State(Errands):
         """A request is about what is deferred for these keys, or will be."""
         places = list(map(self.caller.keys.later, keys))
         self.names(places, now_ms)
-        for place in places:
-            self.registry.pin(self.db, place)
+        self.manages((self.db, place) for place in places)
 
     # Errands: of a request that Redis queues they are done again when EXEC comes; and at once, too,
     # for it may have refused MULTI.
@@ -156,6 +163,12 @@ class State(Errands):
         super().sees(databases)
         if self.transaction is not None:
             self.transaction.seen.update(databases)
+
+    def manages(self, places: Iterable[Place]) -> None:
+        if self.transaction is not None:
+            places = list(places)
+            self.transaction.managed.update(places)
+        super().manages(places)
 
     def writes(self, keys: Iterable[bytes]) -> None:
         keys = list(keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ttlproxy.claims import Claim
+from ttlproxy.registry import Place
 from ttlproxy.session.errands import Errands
 
 
@@ -11,6 +12,7 @@ class Transaction:
 
     It notes names and no places: which of them are managed, and due, is asked when EXEC comes.
 
+      managed: places that they may make managed
       named: keys that its requests name
       seen: databases in which they may see any key
       written: keys that they may change without their index
@@ -18,9 +20,10 @@ class Transaction:
       claims: what they may change of what all sessions share
     """
 
-    __slots__ = ("claims", "filled", "named", "seen", "written")
+    __slots__ = ("claims", "filled", "managed", "named", "seen", "written")
 
     def __init__(self) -> None:
+        self.managed: set[Place] = set()
         self.named: set[bytes] = set()
         self.seen: set[int] = set()
         self.written: set[bytes] = set()
@@ -29,6 +32,7 @@ class Transaction:
 
     def carry_out(self, errands: Errands, now_ms: int) -> None:
         """EXEC is on its way: what was noted is now asked for."""
+        errands.manages(self.managed)
         errands.names(self.named, now_ms)
         errands.sees(self.seen)
         errands.writes(self.written)

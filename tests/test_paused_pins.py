@@ -1,0 +1,122 @@
+"""A write that follows, on its connection, one that may give its key deadlines finds them, however
+long Redis takes to come to the first."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.asked import calls, until_blocked
+from tests.conftest import StartProxy, StartServer
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Server
+
+OK = b"+OK\r\n"
+PAUSE = ("CLIENT", "PAUSE", 100_000, "WRITE")
+SET_DEADLINE = ("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+OVERWRITE = ("HSET", "h", "f", "w")
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> Server:
+    return start_server()
+
+
+@pytest.fixture
+def direct(server: Server) -> Iterator[Connection]:
+    with Connection(server.port) as client:
+        yield client
+
+
+@pytest.fixture
+def app(server: Server, start_proxy: StartProxy) -> Iterator[Connection]:
+    with Connection(start_proxy(server.url).port) as client:
+        yield client
+
+
+def _time_passes(server: Server) -> None:
+    """More heartbeats than a pin lasts, where nothing is under way."""
+    until = calls(server.port, "time") + 6
+    wait_until(lambda: calls(server.port, "time") >= until, "some heartbeats")
+
+
+def _is_overwritten(client: Connection) -> None:
+    assert client.ask("HGET", "h", "f") == b"$1\r\nw\r\n"
+    assert client.ask("HTTLFIELD", "h", "f") == b":-1\r\n"
+
+
+def test_in_a_pause_of_writes(server: Server, app: Connection, direct: Connection) -> None:
+    assert direct.ask(*PAUSE) == OK
+    app.send(command(*SET_DEADLINE))
+    _time_passes(server)
+    app.send(command(*OVERWRITE))
+    assert direct.ask("CLIENT", "UNPAUSE") == OK
+    assert app.read_many(2) == [b":1\r\n", b":0\r\n"]
+    _is_overwritten(app)
+
+
+def test_in_a_transaction_that_was_begun_long_before_its_end(
+    server: Server, app: Connection, direct: Connection
+) -> None:
+    app.ask("MULTI")
+    app.ask(*SET_DEADLINE)
+    _time_passes(server)
+    assert direct.ask(*PAUSE) == OK
+    app.send(command("EXEC") + command(*OVERWRITE))
+    assert direct.ask("CLIENT", "UNPAUSE") == OK
+    assert app.read_many(2) == [b"*1\r\n:1\r\n", b":0\r\n"]
+    _is_overwritten(app)
+
+
+def test_inside_a_transaction_that_takes_its_time(server: Server, app: Connection) -> None:
+    app.ask("MULTI")
+    app.ask(*SET_DEADLINE)
+    _time_passes(server)
+    app.ask(*OVERWRITE)
+    assert app.ask("EXEC") == b"*2\r\n:1\r\n:0\r\n"
+    _is_overwritten(app)
+
+
+def test_behind_a_blocking_command(server: Server, app: Connection, direct: Connection) -> None:
+    app.send(command("BLPOP", "l", 0))
+    until_blocked(server.port, 1)
+    app.send(command(*SET_DEADLINE))
+    _time_passes(server)
+    app.send(command(*OVERWRITE))
+    direct.ask("RPUSH", "l", "x")
+    assert app.read_many(3)[1:] == [b":1\r\n", b":0\r\n"]
+    _is_overwritten(app)
+
+
+def test_without_replies(server: Server, app: Connection, direct: Connection) -> None:
+    app.send(command("CLIENT", "REPLY", "OFF"))
+    assert direct.ask(*PAUSE) == OK
+    app.send(command(*SET_DEADLINE))
+    _time_passes(server)
+    app.send(command(*OVERWRITE) + command("CLIENT", "REPLY", "ON"))
+    assert direct.ask("CLIENT", "UNPAUSE") == OK
+    assert app.read() == OK
+    _is_overwritten(app)
+
+
+def test_what_came_of_nothing_is_forgotten_after_the_pause(
+    server: Server, app: Connection, direct: Connection
+) -> None:
+    assert direct.ask(*PAUSE) == OK
+    app.send(command("HEXPIREFIELD", "none", "f", 1000))
+    _time_passes(server)
+    assert direct.ask("CLIENT", "UNPAUSE") == OK
+    assert app.read() == b":-2\r\n"
+    wait_until(lambda: b"managed_keys:0\r\n" in app.ask("INFO", "ttlproxy"), "it forgotten")
+
+
+def test_an_idle_proxy_asks_for_no_write(server: Server, app: Connection) -> None:
+    app.ask("SADDEX", "s", 1000, "m")
+    _time_passes(server)
+    wait_until(lambda: _scripts_in_a_while(server) == 0, "no script called in a while")
+
+
+def _scripts_in_a_while(server: Server) -> int:
+    before = calls(server.port, "evalsha")
+    _time_passes(server)
+    return calls(server.port, "evalsha") - before
