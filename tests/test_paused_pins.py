@@ -99,15 +99,19 @@ def test_without_replies(server: Server, app: Connection, direct: Connection) ->
     _is_overwritten(app)
 
 
-def test_what_came_of_nothing_is_forgotten_after_the_pause(
-    server: Server, app: Connection, direct: Connection
+def test_what_came_of_nothing_is_forgotten_when_its_connection_rests(
+    server: Server, start_proxy: StartProxy, direct: Connection
 ) -> None:
+    port = start_proxy(server.url).port
+    app, other = Connection(port), Connection(port)
     assert direct.ask(*PAUSE) == OK
     app.send(command("HEXPIREFIELD", "none", "f", 1000))
     _time_passes(server)
     assert direct.ask("CLIENT", "UNPAUSE") == OK
     assert app.read() == b":-2\r\n"
-    wait_until(lambda: b"managed_keys:0\r\n" in app.ask("INFO", "ttlproxy"), "it forgotten")
+    wait_until(lambda: b"managed_keys:0\r\n" in other.ask("INFO", "ttlproxy"), "it forgotten")
+    app.close()
+    other.close()
 
 
 def test_an_idle_proxy_asks_for_no_write(server: Server, app: Connection) -> None:

@@ -9,11 +9,12 @@ import pytest
 from tests.asked import calls
 from tests.containers import AnyServer
 from tests.raw import Connection
+from tests.redis_client import Client
 from ttlproxy.keys import DEFAULT_PREFIX
 from ttlproxy.scripts import Scripts, Traits
 
 SCRIPTS = Scripts(DEFAULT_PREFIX)
-ALL_TRAITS = [Traits(), Traits(field_ttls=True, subkeys=True, events="hszlKESTIV")]
+ALL_TRAITS = [Traits(), Traits(field_ttls=True, subkeys=True, events="hszlKESTIV", flags=True)]
 
 
 @pytest.mark.parametrize("traits", ALL_TRAITS)
@@ -57,3 +58,35 @@ def test_who_looks_at_scripts_while_they_change_leaves_no_old_ones_behind() -> N
     finally:
         ended.set()
         looking.join()
+
+
+READS = {"dragonfly_ttl", "keydb_ttl", "later_list", "rule_list", "refuse", "proxy_info"}
+
+
+def test_a_script_that_reads_says_so_and_calls_no_write(direct: Client) -> None:
+    SCRIPTS.suit(Traits())
+    reads = {name for name, script in SCRIPTS.items() if script.reads}
+    assert reads >= READS | {name for name in SCRIPTS if re.fullmatch("[a-z]+_(ttl|refuse)", name)}
+    assert not reads & {"reap", "sweep", "barrier", "hash_set", "lease_take"}
+    called = {
+        name
+        for script in reads
+        for name in re.findall(r"(?:call|try)\(\s*'(\w+)'", SCRIPTS[script].text.decode())
+    }
+    known = filter(None, direct.ask("COMMAND", "INFO", *called))
+    flags = {row[0].upper(): row[2] for row in known}
+    assert b"ZSCORE" in flags
+    assert not [name for name, found in flags.items() if b"write" in found]
+
+
+def test_a_line_has_the_same_number_with_and_without_flags(direct: Client, version: str) -> None:
+    """It stands in Redis's errors."""
+    places = []
+    for traits in (Traits(), Traits(flags=version != "6.2")):
+        SCRIPTS.suit(traits)
+        text = SCRIPTS["keys_random"].text.replace(
+            b"local enough", b"redis.call('no') local enough"
+        )
+        place, *_ = re.findall(r"user_script:\s?\d+", str(direct.ask("EVAL", text, 0)))
+        places.append(place)
+    assert places[0] == places[1]

@@ -55,6 +55,10 @@ class Caller:
             argv = (*argv[:at], self.signer.sign(kind, argv[words]), *argv[at:])
         return (*head, b"%d" % len(keys), *keys, *argv)
 
+    def reads(self, call: Call) -> bool:
+        """Whether it writes nothing."""
+        return self._scripts[call.script].reads
+
     def flushed(self) -> None:
         """Redis has said that it does not know a script."""
         self._scripts.flushed()

@@ -347,7 +347,7 @@ class Client(asyncio.Protocol):
         places, session.reap = session.reap, set()
         databases, session.reap_in = session.reap_in, set()
         unswept, session.unswept = session.unswept, set()
-        await self._link.reaped(places, databases, unswept)
+        await self._link.reaped(places, databases, unswept, not session.modifies)
         self._to_redis(out)
         self._after(session)
         if session.wait is not None:

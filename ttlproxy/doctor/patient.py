@@ -59,7 +59,8 @@ class Patient:
     @property
     def traits(self) -> Traits:
         """What the scripts of its proxies are made for."""
-        own = Traits("HPEXPIRETIME" in self.commands, self.version >= _SUBKEY_EVENTS)
+        names, has_subkeys = self.commands, self.version >= _SUBKEY_EVENTS
+        own = Traits("HPEXPIRETIME" in names, has_subkeys, flags="EVAL_RO" in names)
         return own.notifying(self.config.get("notify-keyspace-events", ""))
 
     @property

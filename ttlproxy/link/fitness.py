@@ -23,6 +23,7 @@ Said = Mapping[str, str]
 LAYOUT = 2
 OLDEST = (6, 2)
 _SUBKEY_EVENTS = (8, 8)
+_SCRIPT_READS = (7, 0)
 # What the link asks, and scripts need for any index. A server without one of them has a
 # `rename-command` in its configuration.
 _NEEDED = (
@@ -102,6 +103,11 @@ async def warn(redis: Redis) -> None:
             return  # CONFIG is not for us, or not there
         if is_bad(value):
             log.warning("Redis has %s %s: %s", name, value, why)
+
+
+def pauses_script(server: Said) -> bool:
+    """Whether SCRIPT EXISTS waits until a pause of writes is over."""
+    return _version(server) < _SCRIPT_READS
 
 
 def has_subkey_events(server: Said) -> bool:

@@ -44,3 +44,13 @@ def fields(text: bytes) -> Mapping[str, str]:
     """All sections of INFO's reply as one."""
     lines = text.decode(errors="replace").split("\r\n")
     return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def is_loading(info: object) -> bool:
+    """Whether INFO says that the server reads its data, and runs no scripts."""
+    return isinstance(info, bytes) and b"loading:1\r\n" in info
+
+
+def cached_scripts(memory: bytes) -> int:
+    """How many scripts the server knows, by INFO's section of memory."""
+    return int(fields(memory).get("number_of_cached_scripts", 0))

@@ -34,10 +34,11 @@ from ttlproxy.keys import Keys
 from ttlproxy.link import fitness
 from ttlproxy.link.adoption import Adopt
 from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.beats import EVERY_S, Beats
+from ttlproxy.link.barriers import PATIENCE_S, Barriers
+from ttlproxy.link.beats import Beats
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
-from ttlproxy.link.identity import INFO, Identity, fields
+from ttlproxy.link.identity import INFO, Identity, cached_scripts, fields, is_loading
 from ttlproxy.link.looks import Looks
 from ttlproxy.link.outages import Outages
 from ttlproxy.link.overdue import Overdue
@@ -58,7 +59,7 @@ from ttlproxy.registry import Place, Registry
 from ttlproxy.rights import COUNTING, Rights
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.signing import Signer, new_secret
-from ttlproxy.tasks import cancel, run_together
+from ttlproxy.tasks import Task, cancel, run_together
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +151,7 @@ class Link:
         self._began = self.clock.reading()
         self._pushes: Pushes | None = None
         self._session_reaps: SessionReaps | None = None
+        self._barriers = Barriers(self.caller, self.registry, self._client)
         self._reload = False
         self._swaps = 0  # of databases, as far as they are known of
         self._beats = Beats()
@@ -168,6 +170,8 @@ class Link:
         self._hears = True
         self._doubts = 0  # about scripts, when they were last asked for
         self._loaded: Traits | None = None  # what they were made for when they were last loaded
+        self._pauses_script = False  # with the writes of clients
+        self._cached = 0  # scripts that Redis knew when it was last asked, where it is
         self._notifies = ""  # the setting of Redis, when it was last asked for
         self._failures = 0
         self._next_search_ms = 0.0
@@ -179,27 +183,56 @@ class Link:
             self._pushes.receive()
 
     async def reaped(
-        self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
+        self,
+        places: Iterable[Place],
+        databases: Iterable[int],
+        unswept: Iterable[Place],
+        only_reads: bool,
     ) -> None:
         """Ends when what is due now at these places, and in all of these databases, is gone.
 
-        And what is `unswept` is swept. Where that takes longer than hold_max: raises ReapRefused if
-        Redis answers errors, TimeoutError if it is away.
+        And what is `unswept` is swept. While writes are paused in Redis nothing goes: those who
+        `only_reads` are not held then, and the others until that is over. Where it takes longer
+        than hold_max otherwise: raises ReapRefused if Redis answers errors, TimeoutError if it is
+        away.
         """
         ask: Ask | None = None
         try:
-            async with asyncio.timeout(self._settings.hold_max):
+            async with asyncio.timeout(self._settings.hold_max) as limit:
                 while True:
                     await self.ready.wait()
+                    if only_reads and self._barriers.holds:
+                        return
                     assert self._session_reaps
                     ask = self._session_reaps.ask(places, databases, unswept)
                     with suppress(UpstreamError):  # the link was lost: ask in its next life
-                        await ask.done
+                        await self._done(ask.done, only_reads, limit)
                         return
         except TimeoutError:
             if ask is None or ask.refusal is None:
                 raise
             raise ReapRefused(str(ask.refusal)) from None
+
+    async def _done(
+        self, done: asyncio.Future[None], only_reads: bool, limit: asyncio.Timeout
+    ) -> None:
+        """Ends when it is done, or writes are paused and nobody need wait for that.
+
+        Nothing counts for the limit while Redis answers nobody, or no writes.
+        """
+        loop, barriers = asyncio.get_running_loop(), self._barriers
+        while True:
+            await asyncio.wait({done}, timeout=PATIENCE_S)
+            if done.done():
+                return done.result()
+            end_s, since_s = limit.when(), loop.time()
+            limit.reschedule(None)
+            await _unless(done, barriers.judged())
+            if barriers.holds and only_reads:
+                done.cancel()
+                return None
+            await _unless(done, barriers.released())
+            limit.reschedule((end_s or since_s) + loop.time() - since_s)
 
     def _section(self) -> bytes:
         uptime_ms, now_ms = self.clock.reading() - self._began, self.clock.now_ms()
@@ -283,7 +316,6 @@ class Link:
                 self.due,
                 self.clock,
                 reaping,
-                self.caller,
                 self._settings.reap_batch,
                 lambda places: self.on_ghosts(places),
             )
@@ -295,7 +327,7 @@ class Link:
                 reaps=self._session_reaps.run(),
                 heartbeat=self._beat(redis),
                 address=self._watch_address(),
-                barriers=self._pass_barriers(self._session_reaps),
+                barriers=self._barriers.run(),
             )
 
     async def _end_where_unreachable(self) -> None:
@@ -422,6 +454,7 @@ class Link:
         """A server that is not known yet; `said`: in INFO."""
         self._heard_at = None
         self.scripts.loaded = False
+        self._pauses_script = fitness.pauses_script(said)
         await fitness.check_commands(redis)
         await fitness.warn(redis)
         try:
@@ -441,6 +474,7 @@ class Link:
             fitness.has_subkey_events(said),
             counting=self.scripts.traits.counting,
             ruled=self.scripts.traits.ruled,
+            flags="EVAL_RO" in names,
         )
         self._notifies = _setting(events)
         self.scripts.suit(traits.notifying(self._notifies))
@@ -545,13 +579,6 @@ class Link:
                 if failures > 1:
                     raise  # else it is opened again at the next request
 
-    async def _pass_barriers(self, reaps: SessionReaps) -> None:
-        """While it matters what was carried out, asks Redis for a write again and again."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            if self.registry.wants_barrier and await reaps.barrier():
-                self.registry.barrier()
-
     async def _look(self, redis: Redis) -> None:
         """What a client's request may have changed."""
         traits = self.scripts.traits
@@ -559,11 +586,21 @@ class Link:
             self.looks.changed = True
         known, events = await run(redis, [(0, self._exists()), (0, _EVENTS)])
         if not error(known):
-            await self._learn_scripts(redis, traits, valid(known), events)
+            await self._learn_scripts(redis, traits, self._found(known), events)
 
     def _exists(self) -> tuple[bytes, ...]:
-        """Asks for one script: a flush takes all."""
+        """Asks for one script: a flush takes all. Where SCRIPT is held back in a pause, for all."""
+        if self._pauses_script:
+            return (b"INFO", b"memory")
         return (b"SCRIPT", b"EXISTS", next(iter(self.scripts.values())).sha)
+
+    def _found(self, reply: object) -> list[int]:
+        """What that says; raises an error of Redis."""
+        if not self._pauses_script:
+            found: list[int] = valid(reply)
+            return found
+        before, self._cached = self._cached, cached_scripts(valid(reply))
+        return [int(self._cached >= before)]
 
     async def _learn_scripts(
         self, redis: Redis, traits: Traits, known: list[int], events: object
@@ -594,14 +631,14 @@ class Link:
         sent = self.clock.reading()
         info, now, known = await run(redis, [(0, INFO), (0, (b"TIME",)), (0, self._exists())])
         self.round_trip_ms = self.clock.reading() - sent
-        self.rights.running = not error(known)
+        self.rights.running = not (error(known) or is_loading(info))
         # BUSY and the like pass by themselves, and nothing is missed meanwhile.
         if error(info) or error(now) or error(known):
             return
         self._tell(now, sent)
         self._recognize(Identity.of(fields(valid(info))), greetings == self._greetings)
         events = await self._look_thoroughly(redis) if self._beats.thorough else None
-        await self._learn_scripts(redis, traits, valid(known), events)
+        await self._learn_scripts(redis, traits, self._found(known), events)
         if self._beats.regular:
             await self.overdue.look(redis, self.registry.databases(), self.clock.now_ms())
             for db in self.overdue.broken:
@@ -749,3 +786,12 @@ def _setting(reply: object) -> str:
     if isinstance(reply, dict):
         reply = [word for pair in reply.items() for word in pair]
     return reply[1].decode() if isinstance(reply, list) and len(reply) > 1 else ""
+
+
+async def _unless(done: asyncio.Future[None], work: Coroutine[None, None, object]) -> None:
+    """Does some work, unless something else is done before it."""
+    working: Task = asyncio.create_task(work, name="a wait for a barrier")
+    try:
+        await asyncio.wait({done, working}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await cancel(working)

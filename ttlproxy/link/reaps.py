@@ -24,7 +24,6 @@ from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
-from ttlproxy.link.script_calls import answered
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place, Registry
@@ -290,7 +289,6 @@ class SessionReaps:
         due: Due,
         clock: ServerClock,
         redis: Redis,
-        caller: Caller,
         batch: int,
         on_ghosts: Callable[[Iterable[Place]], None],
     ) -> None:
@@ -299,14 +297,12 @@ class SessionReaps:
         self._due = due
         self._clock = clock
         self._redis = redis
-        self._caller = caller
         self._batch = batch
         self._on_ghosts = on_ghosts
         self._new: list[Ask] = []
         self._served: list[Ask] = []
         self._refused: list[Ask] = []
         self._again: asyncio.TimerHandle | None = None
-        self._barriers: list[asyncio.Future[bool]] = []
         self._asked = asyncio.Event()
 
     def ask(
@@ -317,16 +313,6 @@ class SessionReaps:
         self._new.append(ask)
         self._asked.set()
         return ask
-
-    async def barrier(self) -> bool:
-        """Ends when Redis has answered what it would hold back with the writes of clients.
-
-        Whether it was no refusal. Never ends where the link is lost.
-        """
-        passed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._barriers.append(passed)
-        self._asked.set()
-        return await passed
 
     async def run(self) -> None:
         """Serves until cancelled.
@@ -339,7 +325,6 @@ class SessionReaps:
             self._asked.clear()
             self._served, self._new = self._new, []
             try:
-                await self._pass()
                 await self._serve(self._served)
                 losses = 0
             except RedisConnectionError:
@@ -352,14 +337,6 @@ class SessionReaps:
             self._refused += [ask for ask in self._served if not ask.done.done()]
             self._served = []
             self._ask_again_later()
-
-    async def _pass(self) -> None:
-        if barriers := self._barriers[:]:
-            reply = await answered(self._redis, self._caller, 0, Call("barrier", (), ()))
-            del self._barriers[: len(barriers)]
-            for passed in barriers:
-                if not passed.done():
-                    passed.set_result(not error(reply))
 
     def stop(self) -> None:
         """Sessions that still wait have to ask anew."""

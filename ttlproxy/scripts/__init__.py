@@ -3,7 +3,8 @@
 A script's first lines say what it does and name its KEYS, ARGV and RESULT; the loader makes locals
 of those names, on the line of the first comment, so that the line numbers in Redis's errors are
 those of the file where nothing is included before. Comments are not sent, nor are functions that a
-script has no use for. `name...` stands for all that follow and becomes
+script has no use for. A line `READS` says that a script writes nothing: a server that knows what
+that means answers it where it takes no writes. `name...` stands for all that follow and becomes
 `first_name`, where they begin. Locals too are `class`, the type's letter in a script named for a
 type, and what `traits` says of the server. Knows no Redis connection.
 """
@@ -27,6 +28,16 @@ _INCLUDE = re.compile(r"-- include (\w+)\n")
 _COMMENT = re.compile(r"^ *--.*$", re.MULTILINE)
 _NAME = re.compile(r"\w+")
 _FUNCTION = re.compile(r"^local function (\w+)\(.*?^end\n", re.MULTILINE | re.DOTALL)
+_READS = re.compile(r"^-- READS$", re.MULTILINE)
+_CALLED = re.compile(r"\b(?:call|pcall|try)\(\s*'(\w+)'")
+_READING = {
+    *("COMMAND", "INFO", "TIME", "DBSIZE", "EXISTS", "PTTL", "RANDOMKEY", "SCAN", "TYPE", "GET"),
+    *("HEXISTS", "HGET", "HKEYS", "HLEN", "HPEXPIRETIME", "HRANDFIELD", "SCARD", "SISMEMBER"),
+    *("LLEN", "LPOS", "LRANGE", "ZCARD", "ZCOUNT", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX"),
+    *("ZRANGEBYSCORE", "ZRANK", "ZSCORE"),
+}
+# Nothing else than before follows from saying so: full, or with old data, the server runs it.
+_FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale\n"
 _TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}
 
 
@@ -35,7 +46,7 @@ class Script:
     """One script as Redis gets it.
 
     name: of its file; text: its source; sha: what EVALSHA calls it by; keys, argv: the names in
-    its header, the last one of a kind may end in `...`.
+    its header, the last one of a kind may end in `...`; reads: whether it writes nothing.
     """
 
     name: str
@@ -43,6 +54,7 @@ class Script:
     sha: bytes
     keys: tuple[str, ...]
     argv: tuple[str, ...]
+    reads: bool
 
 
 class Scripts(Mapping[str, Script]):
@@ -110,8 +122,21 @@ def _script(name: str, prefix: bytes, traits: Traits) -> Script:
             *_locals("ARGV", argv),
         ]
     )
-    text = (prologue + _body(name)).encode()
-    return Script(name, text, hashlib.sha1(text).hexdigest().encode(), keys, argv)
+    source, reads = prologue + _body(name), _reads(name)
+    if reads and traits.flags:  # in place of the file's first line, which is a comment
+        source = _FLAGS + prologue + _body(name).removeprefix("\n")
+    text = source.encode()
+    return Script(name, text, hashlib.sha1(text).hexdigest().encode(), keys, argv, reads)
+
+
+@cache
+def _reads(name: str) -> bool:
+    """Whether a script says that it writes nothing, and does not."""
+    if not _READS.search(_read(name)):
+        return False
+    if writes := {*_CALLED.findall(_body(name))} - _READING:
+        raise ValueError(f"script {name}: it says that it reads, and calls {sorted(writes)}")
+    return True
 
 
 @cache

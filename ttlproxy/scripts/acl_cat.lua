@@ -1,4 +1,5 @@
 -- ACL CAT of one category: the names that the link has heard, which Lua may not ask for, and ours.
+-- READS
 -- KEYS:
 -- ARGV: names
 -- RESULT: the command's

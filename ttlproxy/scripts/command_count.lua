@@ -1,4 +1,5 @@
 -- COMMAND COUNT, our commands counted.
+-- READS
 -- KEYS:
 -- ARGV: ours
 -- RESULT: the command's

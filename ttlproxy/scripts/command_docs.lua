@@ -1,4 +1,5 @@
 -- COMMAND DOCS with our commands among the others.
+-- READS
 -- KEYS:
 -- ARGV: resp json argument...
 -- RESULT: the command's

@@ -1,4 +1,5 @@
 -- COMMAND LIST with our names at its end.
+-- READS
 -- KEYS:
 -- ARGV: names argument...
 -- RESULT: the command's

@@ -1,4 +1,5 @@
 -- COMMAND and COMMAND INFO with our commands among the others.
+-- READS
 -- KEYS:
 -- ARGV: resp json argument...
 -- RESULT: the command's; ours have as many columns as Redis's own

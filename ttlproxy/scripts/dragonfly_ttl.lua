@@ -1,4 +1,5 @@
 -- FIELDTTL: the time that a hash field or a set member has left, as Dragonfly says it.
+-- READS
 -- KEYS: data index
 -- ARGV: element
 -- RESULT: seconds, rounded up; -1 no deadline, -2 no such key, -3 no such element

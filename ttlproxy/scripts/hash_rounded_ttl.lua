@@ -1,4 +1,5 @@
 -- The time that hash fields have left, or their deadline, rounded to the nearest second, as Valkey does.
+-- READS
 -- KEYS: data index
 -- ARGV: unit base element...
 -- RESULT: for each field the time in units of so many ms; -1 no deadline, -2 no such field

@@ -1,4 +1,5 @@
 -- The time that hash fields have left, or their deadline.
+-- READS
 -- KEYS: data index
 -- ARGV: unit base single element...
 -- RESULT: for each field the time in units of so many ms, -1 no deadline, -2 no such field

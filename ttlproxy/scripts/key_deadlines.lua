@@ -1,4 +1,5 @@
 -- The deadlines of one key's elements, a page of them, the soonest first.
+-- READS
 -- KEYS: data index
 -- ARGV: offset count
 -- RESULT: for each [element, deadline in ms]

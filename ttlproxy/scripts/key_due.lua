@@ -1,4 +1,5 @@
 -- DUE: elements of one key that have a deadline, the soonest first, each with the time that it has left.
+-- READS
 -- KEYS: data index
 -- ARGV: count
 -- RESULT: for each [element, ms left]; a negative count means all

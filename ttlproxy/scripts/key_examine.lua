@@ -1,4 +1,5 @@
 -- What stands in Redis for one key, as `ttlproxy doctor` asks; changes nothing.
+-- READS
 -- KEYS: data index schedule
 -- ARGV: count
 -- RESULT: [type, type of what stands in the place of the index, ms left to the key, ms left to that,

@@ -1,4 +1,5 @@
 -- What there is to see of one key: its elements with a deadline, a page of them, the soonest first.
+-- READS
 -- KEYS: data index
 -- ARGV: offset count most
 -- RESULT: [now in ms, type, elements in all or -1, elements with a deadline, ms the key itself has left

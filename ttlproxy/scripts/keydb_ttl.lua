@@ -1,4 +1,5 @@
 -- TTL, PTTL key member: the time that one element has left, as KeyDB says it.
+-- READS
 -- KEYS: data index
 -- ARGV: unit element
 -- RESULT: the time in units of so many ms, rounded; -1 no such element or no deadline, -2 no such key

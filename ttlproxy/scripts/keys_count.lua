@@ -1,4 +1,5 @@
 -- DBSIZE without internal keys.
+-- READS
 -- KEYS: fixed...
 -- ARGV:
 -- The first of the keys is the schedule, the last the set of others.

@@ -1,4 +1,5 @@
 -- KEYS and SCAN without internal keys.
+-- READS
 -- KEYS:
 -- ARGV: command...
 -- RESULT: the command's; of SCAN the cursor is as it was, and a page may have fewer names

@@ -1,4 +1,5 @@
 -- RANDOMKEY without internal keys.
+-- READS
 -- KEYS:
 -- ARGV:
 -- RESULT: the command's, nil where there are internal keys alone

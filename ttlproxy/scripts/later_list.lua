@@ -1,4 +1,5 @@
 -- DEFERRED: the commands that are deferred for a key, the soonest first.
+-- READS
 -- KEYS: later later_index data
 -- ARGV: count
 -- RESULT: for each [id, ms left, word, ...]; a negative count means all

@@ -1,4 +1,5 @@
 -- LBAROUND: a member's row, with as many above and below it.
+-- READS
 -- KEYS: data
 -- ARGV: member count
 -- RESULT: [rank, member, score] of each, best first; none around nobody

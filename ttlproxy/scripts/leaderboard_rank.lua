@@ -1,4 +1,5 @@
 -- LBRANK: how many are better than a member.
+-- READS
 -- KEYS: data
 -- ARGV: member
 -- RESULT: the rank, null for nobody

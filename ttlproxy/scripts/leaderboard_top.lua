@@ -1,4 +1,5 @@
 -- LBTOP: the rows from one rank to another; -1 is the last one.
+-- READS
 -- KEYS: data
 -- ARGV: start stop
 -- RESULT: [rank, member, score] of each, best first

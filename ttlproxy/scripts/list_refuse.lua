@@ -1,4 +1,5 @@
 -- Answers a malformed command on list elements, after what Redis would find wrong before that.
+-- READS
 -- KEYS: data
 -- ARGV: name amount base text
 -- RESULT: an error

@@ -1,4 +1,5 @@
 -- The time that list elements have left, or their deadline.
+-- READS
 -- KEYS: data index
 -- ARGV: unit base single element...
 -- RESULT: for each element the time in units of so many ms, -1 no deadline, -2 no such element

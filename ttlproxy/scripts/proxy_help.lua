@@ -1,4 +1,5 @@
 -- The lines of a HELP.
+-- READS
 -- KEYS:
 -- ARGV: line...
 -- RESULT: each as a status, as Redis gives those of its own

@@ -1,4 +1,5 @@
 -- INFO with the section of ttlproxy at its end.
+-- READS
 -- KEYS:
 -- ARGV: section argument...
 -- RESULT: the command's, under RESP3 a verbatim string where Lua has those: from Redis 7.0 on

@@ -1,4 +1,5 @@
 -- Answers a malformed command whose arguments come before the type of its key.
+-- READS
 -- KEYS:
 -- ARGV: name amount base text
 -- RESULT: an error

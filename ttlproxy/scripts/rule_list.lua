@@ -1,4 +1,5 @@
 -- ONEXPIRE without an action: the rule of one pattern, or all that the client may read.
+-- READS
 -- KEYS: rules
 -- ARGV: pattern...
 -- RESULT: [pattern, word, ...], nil where there is none; without a pattern one for each, the longest

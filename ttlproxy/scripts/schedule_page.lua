@@ -1,4 +1,5 @@
 -- The keys of one database that need attention, a page of them, the soonest first.
+-- READS
 -- KEYS: schedule
 -- ARGV: offset count most
 -- RESULT: [now in ms, keys, [[the key's first `most` bytes, its length, when in ms] ...]]

@@ -1,4 +1,5 @@
 -- What falls due in one database: keys by their first deadline, and some keys to look into.
+-- READS
 -- KEYS: schedule
 -- ARGV: some edge...
 -- RESULT: [keys, keys due before now + edge for each edge (ms, ascending), at most `some` keys picked by

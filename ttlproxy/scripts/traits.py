@@ -14,7 +14,8 @@ class Traits(NamedTuple):
     subkeys: `notify-keyspace-events` has letters for events with subkeys, as since Redis 8.8;
     events: the types and channels of events that concern us, as letters of that setting; none where
     nothing is to be published; ruled: some database has a rule;
-    counting: a rule counts how often an element is handed on.
+    counting: a rule counts how often an element is handed on; flags: a script may say of itself
+    that it writes nothing, as since Redis 7.0.
     """
 
     field_ttls: bool = False
@@ -22,6 +23,7 @@ class Traits(NamedTuple):
     events: str = ""
     counting: bool = False
     ruled: bool = False
+    flags: bool = False
 
     def notifying(self, flags: str) -> Traits:
         """With the events that `flags` ask for, the value of `notify-keyspace-events`.

@@ -36,6 +36,8 @@ def _exec(state: State, args: list[bytes], now_ms: int) -> None:
     transaction, state.transaction = state.transaction, None
     if transaction is not None:
         transaction.carry_out(state, now_ms)
+        if transaction.modifies:
+            state.changes()
         for claim in transaction.claims:
             state.claims(claim)
 

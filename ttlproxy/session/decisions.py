@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttlproxy import errors
-from ttlproxy.commands import Call, Override, Rule, Survey, Virtual
+from ttlproxy.commands import NO_KEY, Call, Override, Rule, Survey, Virtual
 from ttlproxy.commands.calls import refusal
 from ttlproxy.commands.spec import MOST_WORDS
 from ttlproxy.session.changes import change
@@ -54,6 +54,8 @@ def _virtual(
     if wait_ms is not None and state.transaction is None and not state.silent:
         state.wait = Wait((state.db, args[1]), (state.db, args[virtual.target]), call, wait_ms)
         return b""
+    if not state.caller.reads(call):
+        state.changes()
     return state.encoded(call)
 
 
@@ -67,6 +69,7 @@ def _override(
     if not (managed or _is_ours(state, override, args)):
         _native(state, rule, args, now_ms)
         return None
+    state.changes()
     state.names(rule.keys(args), now_ms)
     target_db = override.target_db(args)
     db = state.db if target_db is None else target_db
@@ -114,6 +117,8 @@ def _may_hear(state: State, survey: Survey) -> bool:
 
 def _native(state: State, rule: Rule, args: list[bytes], now_ms: int) -> None:
     """A request that goes on as it came."""
+    if rule.sweeps and rule.key_kind != NO_KEY:
+        state.changes()
     if rule.blocks:
         state.behind_blocking = True
     if state.registry.names or state.transaction is not None:

@@ -262,6 +262,7 @@ class Session(State):
     def _with_care(self, commands: list[list[bytes]], now_ms: int) -> bytes:
         """The chunk command by command; runs that are not rewritten stay as they were sent."""
         requests = self._requests
+        self.modifies = False
         self.unblock()
         named = self._may_name_hidden(requests.raw, commands)
         instead_of = self._suspect if named else self._decide

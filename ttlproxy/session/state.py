@@ -44,6 +44,7 @@ class State(Errands):
     quit: a QUIT is on its way, the client's or ours
     silent: CLIENT REPLY OFF or SKIP has passed, so a request may have no reply
     flushed: a SCRIPT FLUSH of its own has passed, and may be carried out at any time
+    modifies: whether a request of the last chunk may write when it is carried out
     look: the link has to look at what the last request did, and nothing behind it has been read
     behind_blocking: a blocking command has passed, whose reply may still be out
     stranger: the client has not logged in, and Redis refuses nearly all it asks; once an AUTH after
@@ -64,6 +65,7 @@ class State(Errands):
         "listens",
         "login",
         "look",
+        "modifies",
         "quit",
         "replicates",
         "replies",
@@ -91,6 +93,7 @@ class State(Errands):
         self.replicates = False
         self.flushed = False
         self.look = False
+        self.modifies = False
         self.wait: Wait | None = None
         self.stranger = rights.asks_login
         self.login: int | None = None
@@ -144,6 +147,13 @@ class State(Errands):
         else:
             self.caller.claims.note(claim, self.registry)
             self.look = True
+
+    def changes(self) -> None:
+        """A request may write, at once or at EXEC."""
+        if self.transaction is not None:
+            self.transaction.modifies = True
+        else:
+            self.modifies = True
 
     def defers(self, keys: Iterable[bytes], now_ms: int) -> None:
         """A request is about what is deferred for these keys, or will be."""

@@ -13,6 +13,7 @@ class Transaction:
     It notes names and no places: which of them are managed, and due, is asked when EXEC comes.
 
       managed: places that they may make managed
+      modifies: whether one of them may write
       named: keys that its requests name
       seen: databases in which they may see any key
       written: keys that they may change without their index
@@ -20,10 +21,11 @@ class Transaction:
       claims: what they may change of what all sessions share
     """
 
-    __slots__ = ("claims", "filled", "managed", "named", "seen", "written")
+    __slots__ = ("claims", "filled", "managed", "modifies", "named", "seen", "written")
 
     def __init__(self) -> None:
         self.managed: set[Place] = set()
+        self.modifies = False
         self.named: set[bytes] = set()
         self.seen: set[int] = set()
         self.written: set[bytes] = set()

@@ -1,0 +1,223 @@
+"""CLIENT PAUSE: as before a Redis alone, what only reads is answered while writes wait, and nobody
+loses a connection, however long it takes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.asked import calls
+from tests.conftest import StartProxy, StartServer
+from tests.content import LEASE
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.servers import Proxy, Server
+from ttlproxy.keys import Keys
+
+OK = b"+OK\r\n"
+WRITES = ("CLIENT", "PAUSE", 100_000, "WRITE")
+# Requests that only read, each before a key with deadlines, and the beginning of the reply.
+READS = {
+    "KEYS *": b"*",
+    "SCAN 0": b"*",
+    "DBSIZE": b":",
+    "RANDOMKEY": b"$",
+    "COMMAND COUNT": b":",
+    "COMMAND INFO HTTLFIELD": b"*",
+    "HTTLFIELD h f": b":",
+    "HTTL h FIELDS 1 f": b"*",
+    "DUE h": b"*",
+    "DEFERRED l": b"*",
+    "ONEXPIRE": b"*",
+    "LBTOP lb 0 -1": b"*",
+    "TTLPROXY HELP": b"*",
+    "INFO ttlproxy": b"$",
+    "HTTLFIELD h": b"-ERR wrong number",
+    "HGET h f": b"$",
+    "EXISTS h": b":",
+}
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> Server:
+    return start_server()
+
+
+@pytest.fixture
+def proxy(server: Server, start_proxy: StartProxy) -> Proxy:
+    return start_proxy(server.url, "--hold-max", "1")
+
+
+@pytest.fixture
+def direct(server: Server) -> Iterator[Connection]:
+    with Connection(server.port) as client:
+        yield client
+
+
+@pytest.fixture
+def app(proxy: Proxy) -> Iterator[Connection]:
+    with Connection(proxy.port) as client:
+        yield client
+
+
+@pytest.fixture
+def other(proxy: Proxy) -> Iterator[Connection]:
+    with Connection(proxy.port) as client:
+        yield client
+
+
+def _make_due(app: Connection, direct: Connection, key: str) -> None:
+    """A hash with a field that stays and one past its deadline, which the proxy will look for."""
+    direct.ask("SET", LEASE, "nobody reaps by itself", "PX", 60_000)
+    app.ask("HSET", key, "stays", "v")
+    app.ask("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v")
+    direct.ask("ZADD", Keys().index(key.encode()), 1, "f")
+    direct.ask("ZADD", Keys().schedule, 1, key)
+    name = Keys().announcement(0, 1, key.encode())
+    direct.send(command("MULTI") + command("SET", name, "") + command("DEL", name))
+    direct.send(command("EXEC"))
+    direct.read_many(4)
+
+
+def _unpause(direct: Connection) -> None:
+    assert direct.ask("CLIENT", "UNPAUSE") == OK
+
+
+def _some_beats(server: Server, count: int = 3) -> None:
+    until = calls(server.port, "time") + count
+    wait_until(lambda: calls(server.port, "time") >= until, "some heartbeats")
+
+
+@pytest.mark.parametrize("request_", READS)
+def test_what_reads_is_answered_in_a_pause_of_writes(
+    app: Connection, direct: Connection, request_: str, version: str
+) -> None:
+    is_native = request_.split()[0] in ("HGET", "EXISTS")
+    if version == "6.2" and not is_native:
+        pytest.skip("before 7.0 a script cannot say that it writes nothing")
+    app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+    assert direct.ask(*WRITES) == OK
+    assert app.ask(*request_.split()).startswith(READS[request_])
+
+
+def test_a_read_of_what_is_due_is_answered_and_reaped_after_the_pause(
+    server: Server, proxy: Proxy, app: Connection, other: Connection, direct: Connection
+) -> None:
+    _make_due(app, direct, "h")
+    _make_due(app, direct, "g")
+    assert direct.ask(*WRITES) == OK
+    for client in (app, other):
+        for key in ("h", "g"):
+            assert client.ask("HGET", key, "f") in (b"$1\r\nv\r\n", b"$-1\r\n")
+            assert client.ask("HGET", key, "stays") == b"$1\r\nv\r\n"
+    with Connection(proxy.port) as newcomer:
+        assert newcomer.ask("HLEN", "h") == b":2\r\n", "it cannot be reaped in a pause"
+    _some_beats(server)
+    _unpause(direct)
+    assert app.ask("SET", "k", "v") == OK, "writes are taken"
+    wait_until(lambda: app.ask("HLEN", "h") == b":1\r\n", "it reaped")
+    wait_until(lambda: app.ask("HLEN", "g") == b":1\r\n", "the other, too")
+    assert "away" not in proxy.stderr
+    assert "refuses" not in proxy.stderr
+
+
+def test_a_write_waits_and_finds_what_is_due_gone(
+    server: Server, proxy: Proxy, app: Connection, other: Connection, direct: Connection
+) -> None:
+    _make_due(app, direct, "h")
+    _make_due(app, direct, "g")
+    assert direct.ask(*WRITES) == OK
+    app.send(command("HSETNX", "h", "f", "new"))
+    assert other.ask("HLEN", "h") == b":2\r\n"
+    other.send(command("MULTI") + command("HSETNX", "g", "f", "new"))
+    assert other.read_many(2) == [OK, b"+QUEUED\r\n"]
+    other.send(command("EXEC"))
+    _some_beats(server)
+    _unpause(direct)
+    assert app.read() == b":1\r\n", "the hold limit was over long ago"
+    assert other.read() == b"*1\r\n:1\r\n"
+
+
+def test_a_transaction_that_reads_is_answered(
+    app: Connection, direct: Connection, version: str
+) -> None:
+    _make_due(app, direct, "h")
+    assert direct.ask(*WRITES) == OK
+    app.send(command("MULTI") + command("HGET", "h", "stays") + command("EXEC"))
+    assert app.read_many(3)[2] == b"*1\r\n$1\r\nv\r\n"
+
+
+def test_a_client_that_leaves_in_a_pause_leaves_nothing_behind(
+    server: Server, proxy: Proxy, app: Connection, direct: Connection
+) -> None:
+    _make_due(app, direct, "h")
+    assert direct.ask(*WRITES) == OK
+    for _ in range(5):
+        with Connection(proxy.port) as client:
+            client.send(command("HINCRBY", "h", "n", 1))
+    assert app.ask("HLEN", "h") == b":2\r\n"
+    _unpause(direct)
+    wait_until(lambda: app.ask("HEXISTS", "h", "f") == b":0\r\n", "it reaped")
+
+
+def test_pauses_that_follow_each_other(
+    server: Server, proxy: Proxy, app: Connection, direct: Connection
+) -> None:
+    for number in range(3):
+        _make_due(app, direct, f"h{number}")
+        assert direct.ask(*WRITES) == OK
+        assert app.ask("HLEN", f"h{number}") == b":2\r\n"
+        _unpause(direct)
+        wait_until(lambda key=f"h{number}": app.ask("HLEN", key) == b":1\r\n", "it reaped")
+
+
+def test_when_all_is_paused_everybody_waits_beyond_the_hold_limit(
+    proxy: Proxy, app: Connection, other: Connection, direct: Connection
+) -> None:
+    _make_due(app, direct, "h")
+    assert direct.ask("CLIENT", "PAUSE", 3000, "ALL") == OK
+    app.send(command("HLEN", "h"))
+    other.send(command("PING"))
+    with Connection(proxy.port) as newcomer:
+        assert newcomer.ask("PING") == b"+PONG\r\n"
+    assert app.read() == b":1\r\n"
+    assert other.read() == b"+PONG\r\n"
+    assert "away" not in proxy.stderr
+
+
+def test_the_reaper_goes_on_after_a_pause(
+    server: Server, proxy: Proxy, app: Connection, direct: Connection
+) -> None:
+    assert app.ask("SADDEX", "s", "PX", 500, "MEMBERS", 1, "m") == b":1\r\n"
+    assert direct.ask(*WRITES) == OK
+    _some_beats(server)
+    received = calls(server.port, "hello") + calls(server.port, "client")
+    _some_beats(server, 5)
+    assert calls(server.port, "hello") + calls(server.port, "client") - received < 20
+    _unpause(direct)
+    wait_until(lambda: direct.ask("EXISTS", "s") == b":0\r\n", "it reaped")
+    assert "away" not in proxy.stderr
+
+
+def test_a_proxy_ends_in_a_pause(proxy: Proxy, app: Connection, direct: Connection) -> None:
+    _make_due(app, direct, "h")
+    assert direct.ask(*WRITES) == OK
+    app.send(command("HSETNX", "h", "f", "new"))
+    proxy.kill()
+    _unpause(direct)
+    with Connection(proxy.start().port) as client:
+        wait_until(lambda: client.ask("HLEN", "h") == b":1\r\n", "it reaped")
+
+
+def test_two_proxies_before_a_server_that_pauses(
+    server: Server, start_proxy: StartProxy, direct: Connection
+) -> None:
+    one, two = (start_proxy(server.url) for _ in range(2))
+    with Connection(one.port) as app, Connection(two.port) as other:
+        _make_due(app, direct, "h")
+        assert direct.ask(*WRITES) == OK
+        assert app.ask("HLEN", "h") == other.ask("HLEN", "h") == b":2\r\n"
+        other.send(command("HSETNX", "h", "f", "new"))
+        _some_beats(server)
+        _unpause(direct)
+        assert other.read() == b":1\r\n"
+        wait_until(lambda: app.ask("HGET", "h", "f") == b"$3\r\nnew\r\n", "it there")

@@ -1,0 +1,128 @@
+"""Barriers: requests that Redis holds back where it holds back the writes of its clients.
+
+One that is answered says that what was sent long before it has been carried out. One that is not,
+while Redis answers reads, says that writes are paused (CLIENT PAUSE ... WRITE).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Call
+from ttlproxy.link.pipeline import error, run
+from ttlproxy.link.script_calls import answered
+from ttlproxy.registry import Registry
+from ttlproxy.tasks import cancel
+
+# The registry is told no more often.
+_EVERY_S: Final = 1.0
+# A server that is not paused, and no busier than usual, has answered by then.
+PATIENCE_S: Final = 0.1
+# Reads that are answered while the barrier is not: it was sent before the first.
+_READS: Final = 2
+
+
+class Barriers:
+    """Sends them while the registry wants them, and when somebody suspects a pause.
+
+    holds: whether writes are paused
+    """
+
+    def __init__(self, caller: Caller, registry: Registry, connect: Callable[[str], Redis]) -> None:
+        """`connect`: gives a connection of its own with this name."""
+        self._caller = caller
+        self._registry = registry
+        self._connect = connect
+        self._wanted = asyncio.Event()
+        self._change = asyncio.Event()  # another barrier was answered, or is held
+        self.holds = False
+
+    async def judged(self) -> bool:
+        """Whether writes are paused, as soon as that is clear. Waits while Redis is silent."""
+        while not self.holds:
+            change = self._change
+            self._wanted.set()
+            await change.wait()
+            if not self.holds:
+                return False
+        return True
+
+    async def released(self) -> None:
+        """Ends when writes are not paused."""
+        while self.holds:
+            await self._change.wait()
+
+    async def run(self) -> None:
+        """Until cancelled. Raises redis-py's ConnectionError when a new connection is lost, too."""
+        loop = asyncio.get_running_loop()
+        writes, reads = self._connect("ttlproxy:barrier"), self._connect("ttlproxy:barrier")
+        next_s = loop.time() + _EVERY_S
+        losses = 0
+        try:
+            while True:
+                await self._until_wanted(next_s)
+                try:
+                    passed = await self._pass(writes, reads)
+                    losses = 0
+                except RedisConnectionError:
+                    losses += 1
+                    if losses > 1:
+                        raise
+                    continue  # it is opened again
+                if loop.time() >= next_s:
+                    next_s = loop.time() + _EVERY_S
+                    if passed and self._registry.wants_barrier:
+                        self._registry.barrier()
+        finally:
+            self._tell(False)
+            await writes.aclose()
+            await reads.aclose()
+
+    async def _until_wanted(self, next_s: float) -> None:
+        """By somebody, or by the registry when it is time."""
+        while not self._wanted.is_set():
+            try:
+                async with asyncio.timeout_at(next_s):
+                    await self._wanted.wait()
+            except TimeoutError:
+                if self._registry.wants_barrier:
+                    return
+                next_s += _EVERY_S
+
+    async def _pass(self, writes: Redis, reads: Redis) -> bool:
+        """Sends one; whether Redis has answered it, and not with an error."""
+        self._wanted.clear()
+        call = answered(writes, self._caller, 0, Call("barrier", (), ()))
+        passing = asyncio.create_task(call, name="barrier")
+        try:
+            await asyncio.wait({passing}, timeout=PATIENCE_S)
+            if not passing.done() and await self._is_held(passing, reads):
+                self._tell(True)
+            return not error(await passing)
+        finally:
+            await cancel(passing)
+            self._tell(False)
+
+    async def _is_held(self, passing: asyncio.Task[object], reads: Redis) -> bool:
+        """Whether Redis answers reads before it."""
+        for _ in range(_READS):
+            reading = asyncio.create_task(run(reads, [(0, (b"TIME",))]), name="read")
+            try:
+                await asyncio.wait({passing, reading}, return_when=asyncio.FIRST_COMPLETED)
+                if passing.done():
+                    return False
+                reading.result()
+            finally:
+                await cancel(reading)
+        return not passing.done()
+
+    def _tell(self, holds: bool) -> None:
+        self.holds = holds
+        change, self._change = self._change, asyncio.Event()
+        change.set()
