@@ -2,6 +2,7 @@
 loses a connection, however long it takes."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -78,6 +79,10 @@ def _make_due(app: Connection, direct: Connection, key: str) -> None:
     direct.read_many(4)
 
 
+def _has_one(app: Connection, key: str) -> bool:
+    return app.ask("HLEN", key) == b":1\r\n"
+
+
 def _unpause(direct: Connection) -> None:
     assert direct.ask("CLIENT", "UNPAUSE") == OK
 
@@ -124,12 +129,13 @@ def test_a_write_waits_and_finds_what_is_due_gone(
     server: Server, proxy: Proxy, app: Connection, other: Connection, direct: Connection
 ) -> None:
     _make_due(app, direct, "h")
+    other.send(command("MULTI") + command("HSETNX", "g", "f", "new"))
+    assert other.read_many(2) == [OK, b"+QUEUED\r\n"]
     _make_due(app, direct, "g")
     assert direct.ask(*WRITES) == OK
     app.send(command("HSETNX", "h", "f", "new"))
-    assert other.ask("HLEN", "h") == b":2\r\n"
-    other.send(command("MULTI") + command("HSETNX", "g", "f", "new"))
-    assert other.read_many(2) == [OK, b"+QUEUED\r\n"]
+    with Connection(proxy.port) as reader:
+        assert reader.ask("HLEN", "h") == b":2\r\n"
     other.send(command("EXEC"))
     _some_beats(server)
     _unpause(direct)
@@ -167,7 +173,7 @@ def test_pauses_that_follow_each_other(
         assert direct.ask(*WRITES) == OK
         assert app.ask("HLEN", f"h{number}") == b":2\r\n"
         _unpause(direct)
-        wait_until(lambda key=f"h{number}": app.ask("HLEN", key) == b":1\r\n", "it reaped")
+        wait_until(partial(_has_one, app, f"h{number}"), "it reaped")
 
 
 def test_when_all_is_paused_everybody_waits_beyond_the_hold_limit(
