@@ -169,7 +169,7 @@ def test_a_proxy_that_cannot_read_a_schedule_serves_nobody_and_says_why(
     with Connection(server.port) as direct:
         direct.ask("SELECT", 3)
         direct.ask("SET", KEYS.schedule, "no schedule")
-        proxy = start_proxy(server.url, "--hold-max", "0.5")
+        proxy = start_proxy(server.url)
         with Connection(proxy.port) as app:
             assert app.read_to_end().startswith(b"-ERR ttlproxy has no connection to Redis")
         assert proxy.stderr.count("Redis refuses to read the schedule of database 3: WRONG") == 1
