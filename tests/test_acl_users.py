@@ -1,6 +1,7 @@
 """Clients with ACL users of their own: what deadlines need, and what there is without."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -14,6 +15,7 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
 from tests.test_readme import script_commands
+from ttlproxy.commands.rules import VIRTUALS
 
 OK = b"+OK\r\n"
 # What the README says that a user needs.
@@ -89,6 +91,15 @@ def test_without_one_of_these_rights_a_deadline_is_refused_and_nothing_changes(
     assert re.match(rb"-.*(NOPERM|permission|can't run|can't access)", reply), reply
     assert direct_keys() == [key.encode()]
     assert client.ask("HGET", key, "f") == b"$1\r\nv\r\n"
+
+
+def test_a_user_with_what_the_readme_lists_may_use_every_command(log_in: LogIn) -> None:
+    """Those of the scripts that put the names of commands together among them."""
+    client = log_in("~*", "&*", *(rule for rule in NEEDED if rule[0] == "+"))
+    for virtual in VIRTUALS.values():
+        for line, _ in virtual.example:
+            reply = client.ask(*shlex.split(line))
+            assert not re.search(rb"NOPERM|can't run this command", reply), (line, reply)
 
 
 @pytest.fixture

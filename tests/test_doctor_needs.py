@@ -13,7 +13,7 @@ import ttlproxy
 from tests.containers import AnyServer
 from tests.redis_client import Client
 from tests.servers import release
-from ttlproxy.doctor.needs import CONTAINERS, OPTIONS, SCRIPTS, SINCE, asked, rules, scripted
+from ttlproxy.doctor.needs import CONTAINERS, OPTIONS, SCRIPTS, SINCE, all_scripted, asked, rules
 from ttlproxy.keys import Keys
 from ttlproxy.scripts import Scripts
 
@@ -80,7 +80,7 @@ def test_the_table_has_the_scripts_that_are_called_and_no_more() -> None:
 
 def test_each_word_of_a_script_is_a_command_or_an_option(server: AnyServer, direct: Client) -> None:
     """So that none of what a script calls by a name that it puts together is overlooked."""
-    words = [*scripted(), *OPTIONS]
+    words = [*all_scripted(), *OPTIONS]
     version = release(server.name) if hasattr(server, "name") else (9,)
     for word, row in zip(words, direct.ask("COMMAND", "INFO", *words), strict=True):
         since = SINCE.get(f"+{word.decode().lower()}", (0,))

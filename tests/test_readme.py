@@ -15,14 +15,12 @@ from ttlproxy.commands import leaderboards
 from ttlproxy.commands.rules import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.config import Settings
-from ttlproxy.doctor.needs import SINCE, rules
+from ttlproxy.doctor.needs import SINCE, all_scripted, rules
 from ttlproxy.figures import FIGURES
 from ttlproxy.reload import AT_ONCE
-from ttlproxy.scripts import Scripts
 
 README = Path(__file__).parents[1] / "README.md"
 _SECTION = "<!-- {0}: generated -->\n{1}\n<!-- end of {0} -->"
-_CALL = re.compile(rb"(?:call|try)\('([A-Z]+)'")
 
 
 def _commands() -> str:
@@ -75,8 +73,7 @@ def _at_once() -> str:
 
 def script_commands() -> list[str]:
     """All that scripts call."""
-    texts = [script.text for script in Scripts(b"").values()]
-    return sorted({name.decode() for text in texts for name in _CALL.findall(text)})
+    return sorted(name.decode() for name in all_scripted())
 
 
 def _script_commands() -> str:

@@ -63,7 +63,8 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
 _WORD: Final = re.compile(rb"'([A-Z]{3,})'|\bhandlers\.([A-Z]{3,})\b")
 # Words in scripts that look like a command, and are an option, a reply or a name of ours.
 OPTIONS: Final = frozenset(
-    b"COUNT ELEMENT EVENT FIELDS KEEP LIMIT REPLACE VALUE WITHSCORES WRONGTYPE".split()
+    b"BYLEX BYSCORE COUNT ELEMENT ENX EVENT FIELDS FLOAT FXX KEEP KEEPTTL LEFT LIMIT LIST PXAT"
+    b" REPLACE REV RIGHT SATURATE VALUE WITHSCORES WRONGTYPE".split()
 )
 
 
@@ -139,6 +140,11 @@ def scripted(names: Iterable[str] = tuple(SCRIPTS)) -> dict[bytes, tuple[Severit
         for word in _words(scripts[name].text):
             found[word] = max(found.get(word, (INFO, "")), SCRIPTS[name], key=_badness)
     return found
+
+
+def all_scripted() -> set[bytes]:
+    """The commands that any script calls, those for clients among them."""
+    return {word for script in Scripts(b"").values() for word in _words(script.text)}
 
 
 def rules(version: tuple[int, ...] = (6, 2)) -> list[str]:

@@ -3,7 +3,6 @@ called, for a key that is not there, so that nothing changes."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,7 +11,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.doctor.content import caller_of
 from ttlproxy.doctor.finding import ERROR, OK, WARNING, Finding
-from ttlproxy.doctor.needs import SINCE, scripted
+from ttlproxy.doctor.needs import SINCE, all_scripted
 from ttlproxy.doctor.patient import Patient
 from ttlproxy.doctor.server import permit
 from ttlproxy.link import run
@@ -21,7 +20,6 @@ from ttlproxy.scripts import Scripts
 PROBE: Final = b"return redis.call('TIME')"
 # Compiles a script, and neither runs nor keeps it.
 COMPILE: Final = b"local made, why = loadstring(ARGV[1]) return why"
-_CALLED: Final = re.compile(rb"\b(?:call|try)\('([A-Z]+)'")
 # What a server refuses for its state of now; other checks tell of that.
 _PASSING: Final = (
     *("READONLY", "LOADING", "MASTERDOWN", "BUSY", "MISCONF", "NOREPLICAS", "OOM", "EXECABORT"),
@@ -66,11 +64,8 @@ async def scripting(patient: Patient) -> list[Finding]:
 
 def _lacking(patient: Patient) -> Iterator[Finding]:
     """Commands that scripts call, and that the server does not have, though its version has."""
-    called = {
-        name for script in _scripts(patient).values() for name in _CALLED.findall(script.text)
-    }
     later = {rule for rule, since in SINCE.items() if since > patient.version}
-    names = sorted(name.decode() for name in {*called, *scripted()})
+    names = sorted(name.decode() for name in all_scripted())
     missing = [name for name in names if f"+{name.lower()}" not in later]
     missing = [name for name in missing if patient.commands and name not in patient.commands]
     if missing:
