@@ -178,6 +178,10 @@ def test_a_word_that_is_no_key_is_neither_reaped_nor_swept(world: World) -> None
     assert not world.session.sweep
 
 
+def test_an_element_may_be_called_as_an_internal_key(world: World) -> None:
+    assert world.names("HGET h __ttl:x", "SISMEMBER s __ttl:x") == [b"HGET", b"SISMEMBER"]
+
+
 def test_behind_a_blocking_command_unknown_keys_count(world: World) -> None:
     world.registry.announced(0, b"other", NOW_MS + 9)
     assert world.names("BLPOP l 0", "HSET h f v") == [b"BLPOP", b"EVALSHA"]
