@@ -75,6 +75,8 @@ def test_an_answer_on_its_way_when_databases_may_be_swapped_is_not_believed() ->
     registry.perhaps_swapped(0, 7)
     registry.reaped((7, b"x"), None)
     assert (7, b"x") in registry.places(b"x")
+    registry.perhaps_swapped(3, 5)
+    assert sorted(registry.databases()) == [0, 7]
 
 
 @pytest.mark.parametrize(

@@ -53,3 +53,10 @@ def test_an_announced_swap_is_told_from_everything_else() -> None:
     assert KEYS.announced(b"__ttl:!swap:0:12") is None
     for name in (b"__ttl:!swap:0", b"__ttl:!swap:0:x", b"__ttl:!0:12:{x}:k", b"swap:0:1"):
         assert KEYS.swapped(name) is None, name
+
+
+def test_an_announcement_of_rules_says_where_and_whether_they_count() -> None:
+    assert KEYS.ruled(b"__ttl:!rules:12:1") == (12, True, b"")
+    assert KEYS.ruled(b"__ttl:!rules:0:0") == (0, False, b"")
+    for name in (b"__ttl:!rules:x:1", b"__ttl:!0:1:k", b"rules:0:1", b"__ttl:!swap:0:1"):
+        assert KEYS.ruled(name) is None, name

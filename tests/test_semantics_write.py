@@ -309,6 +309,26 @@ def test_saddex_of_another_type_is_refused(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "length"),
+    [
+        ("HSETEX k EX 1000 FIELDS 1 a 1", "HSETEX k PX 30 FIELDS 1 b 1", "HLEN k"),
+        ("SADDEX k 1000 a", "SADDEX k PX 30 MEMBERS 1 b", "SCARD k"),
+        ("ZADDEX k 1000 1 a", "ZADDEX k PX 30 MEMBERS 1 2 b", "ZCARD k"),
+        ("RPUSHEX k 1000 a", "RPUSHEX k PX 30 ELEMENTS 1 b", "LLEN k"),
+    ],
+)
+def test_a_deadline_before_the_first_of_all_is_kept(
+    talk: Talk, first: str, second: str, length: str
+) -> None:
+    talk(f"""
+        {first}         -> *
+        {second}        -> *
+        wait 30
+        {length}        -> 1
+    """)
+
+
+@pytest.mark.parametrize(
     ("first", "second"),
     [
         ("HSETEX k EX 100 FIELDS 1 a 1", "HSETEX k EX 2000 FIELDS 1 b 1"),

@@ -39,14 +39,14 @@ SCRIPTS, KEYS, RULES = Scripts(b"__ttl:"), Keys(), Rules(NATIVES)
 class World:
     """A session and what it shares with others."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_request_bytes: int = 1 << 30) -> None:
         self.scripts = SCRIPTS
         self.scripts.loaded = True
         self.registry = Registry()
         self.rights = Rights()
         caller = Caller(self.scripts, KEYS, bytes)
         self.session = Session(
-            RULES, caller, self.registry, self.rights, lambda: NOW_MS, 1 << 30, Handled()
+            RULES, caller, self.registry, self.rights, lambda: NOW_MS, max_request_bytes, Handled()
         )
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
@@ -370,3 +370,20 @@ def test_a_command_of_ours_with_too_many_words_is_refused(world: World, words: i
     request = encode((b"HEXPIREFIELD", b"h", b"9", b"FIELDS", *[b"a"] * (words - 4)))
     ((_, sha, *_),) = world.say(request)
     assert (sha == world.scripts["refuse"].sha) == (words > 200_000)
+
+
+@pytest.mark.parametrize("in_multi", [False, True])
+def test_what_is_larger_than_is_kept_is_refused_and_what_follows_is_read(in_multi: bool) -> None:
+    world = World(max_request_bytes=100_000)
+    if in_multi:
+        world.say("MULTI")
+    large = encode((b"HSETEX", b"h", b"FIELDS", b"1", b"f", b"v" * 200_000))
+    stream = large + encode((b"HTTLFIELD", b"h", b"f"))
+    sent = b"".join(world.take(stream[at : at + 70_000]) for at in range(0, len(stream), 70_000))
+    refused, called = Requests().feed(sent)
+    if in_multi:
+        assert refused == [b"TOO-LARGE-FOR-MAX-REQUEST-BYTES"]
+        assert called[0] == b"EVAL"
+    else:
+        assert refused[1] == world.scripts["refuse"].sha
+        assert called[1] == world.scripts["hash_ttl"].sha
