@@ -129,6 +129,23 @@ def test_what_follows_from_deadlines_goes_on_at_the_new_master(pair: Pair) -> No
     assert names >= {"ttlproxy:link", "ttlproxy:pushes"}
 
 
+def test_each_worker_sees_a_failover_itself(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    master, replica = start_server(), start_server()
+    _replicate(replica, master)
+    with Switch(master.port) as switch:
+        proxy = start_proxy(f"redis://127.0.0.1:{switch.port}", "--workers", "2")
+        pair = Pair(master, replica, switch, proxy)
+        with ExitStack() as stack:
+            clients = [stack.enter_context(_held(pair, ("PING",))) for _ in range(4)]
+            _fail_over(pair)
+            for client in clients:
+                assert client.read_to_end() == b""
+        with _connected_to(pair, replica) as client:
+            assert client.ask("HSETEX", "h", "EX", 9, "FIELDS", 1, "a", 1) == b":1\r\n"
+
+
 def test_an_address_that_moves_while_the_old_master_lives(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

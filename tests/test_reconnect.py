@@ -301,3 +301,25 @@ def test_greetings_that_are_forged_or_refused_do_no_harm(
             client.ask("SADD", "s", 1)
             assert client.ask("SMEMBERS", "s") == b"*1\r\n$1\r\n1\r\n"
     assert "away" not in proxy.stderr
+
+
+@pytest.mark.parametrize("taken", ["-script +script|exists", "-script", "-info", "-acl"])
+def test_a_right_that_is_lost_while_the_link_serves_ends_no_life_of_it(
+    taken: str, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("ACL", "SETUSER", "link", "on", ">word", "~*", "&*", "+@all")
+        proxy = start_proxy(f"redis://link:word@127.0.0.1:{server.port}")
+        direct.ask("ACL", "SETUSER", "link", *taken.split())
+        direct.ask("SCRIPT", "FLUSH")
+        with Connection(proxy.port) as client:
+            if taken != "-acl":
+                wait_until(lambda: "Redis refuses the heartbeat" in proxy.stderr, "it is said")
+            # Past a flush that bypasses the proxy, which may take a heartbeat.
+            short = ("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1)
+            wait_until(lambda: client.ask(*short) == b":1\r\n", "scripts")
+            wait_until(lambda: client.ask("EXISTS", "h") == b":0\r\n", "the field gone")
+            with Connection(proxy.port) as newcomer:
+                assert newcomer.ask("HSETEX", "h", "EX", 9, "FIELDS", 1, "a", 1) == b":1\r\n"
+    assert "is away" not in proxy.stderr

@@ -494,6 +494,7 @@ class Link:
         missing = [
             script for script, is_known in zip(scripts, valid(known), strict=True) if not is_known
         ]
+        self.scripts.loaded = self.scripts.loaded and not missing
         for reply in await run(redis, [(0, (b"SCRIPT", b"LOAD", each.text)) for each in missing]):
             valid(reply)
         self._loaded = traits
@@ -578,6 +579,12 @@ class Link:
                 failures += 1
                 if failures > 1:
                     raise  # else it is opened again at the next request
+            except ResponseError as refusal:  # it was not refused at the beginning, or may pass
+                if not self.serving:
+                    raise
+                self._reload = True
+                self.refusals.note("the heartbeat", refusal)
+                await asyncio.sleep(max(self._beats.left_s, 0))
 
     async def _look(self, redis: Redis) -> None:
         """What a client's request may have changed."""
@@ -631,14 +638,22 @@ class Link:
         sent = self.clock.reading()
         info, now, known = await run(redis, [(0, INFO), (0, (b"TIME",)), (0, self._exists())])
         self.round_trip_ms = self.clock.reading() - sent
-        self.rights.running = not (error(known) or is_loading(info))
-        # BUSY and the like pass by themselves, and nothing is missed meanwhile.
-        if error(info) or error(now) or error(known):
-            return
-        self._tell(now, sent)
-        self._recognize(Identity.of(fields(valid(info))), greetings == self._greetings)
+        refused = [refusal for reply in (info, now, known) if (refusal := error(reply))]
+        lacks_right = all(isinstance(refusal, NoPermissionError) for refusal in refused)
+        self.rights.running = (not error(known) or lacks_right) and not is_loading(info)
+        if not lacks_right:
+            return  # BUSY and the like pass by themselves, and nothing is missed meanwhile
+        for refusal in refused:
+            self.refusals.note("the heartbeat", refusal)
+        if not error(now):
+            self._tell(now, sent)
+        if not error(info):
+            self._recognize(Identity.of(fields(valid(info))), greetings == self._greetings)
         events = await self._look_thoroughly(redis) if self._beats.thorough else None
-        await self._learn_scripts(redis, traits, self._found(known), events)
+        if not error(known):
+            await self._learn_scripts(redis, traits, self._found(known), events)
+        else:
+            self.scripts.loaded = False  # for all that can be known
         if self._beats.regular:
             await self.overdue.look(redis, self.registry.databases(), self.clock.now_ms())
             for db in self.overdue.broken:
