@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.chaos import troubles
 from tests.chaos.run import PROXIES, run
 from tests.chaos.system import Log, System
 from tests.chaos.trial import trial
@@ -28,11 +27,10 @@ def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice_or_e
     assert all(account.counts[name] for name in ("tasks written", "tasks cancelled", "items done"))
 
 
-def test_pauses_kills_resets_and_clocks_that_jump_leave_nothing_lost_late_or_immortal(
+def test_pauses_failovers_kills_resets_and_clocks_that_jump_leave_nothing_lost_late_or_immortal(
     binary: Binary, clock_shim: Path
 ) -> None:
-    only = [name for name in troubles.names() if name != "fail_over"]
     with System(binary, clock_shim, Log(None), forked=True) as system:
-        account = trial(system, ALL_SECONDS, seed=3, round_s=ALL_SECONDS / 2, only=only)
+        account = trial(system, ALL_SECONDS, seed=3, round_s=ALL_SECONDS / 2)
     assert account.faults == []
     assert all(account.counts[name] for name in ("troubles", "elements", "tasks"))

@@ -43,7 +43,7 @@ class Troubles:
     def run(self, stop: threading.Event) -> None:
         """One after the other. Ends with all running, nothing paused, and the replica in step."""
         try:
-            while not stop.wait(self._chance.uniform(0.05, 1.0)):
+            while not stop.wait(self._chance.uniform(0.05, 2.0)):
                 trouble = self._chance.choice(self._all)
                 self._system.log("trouble", name=_name(trouble))
                 trouble(self)
