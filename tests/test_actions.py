@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttlproxy.actions import Action, Actions, filled, written
@@ -30,6 +30,7 @@ def _found(patterns: list[bytes], key: bytes) -> bytes | None:
     return None
 
 
+@settings(deadline=None)
 @given(patterns=PATTERNS, keys=KEYS)
 def test_the_rule_of_a_key_is_the_one_that_a_walk_finds(
     patterns: list[bytes], keys: list[bytes]

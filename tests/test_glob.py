@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.containers import AnyServer
@@ -64,6 +64,7 @@ def test_a_long_pattern_is_read_in_one_go() -> None:
     assert stars(b"[" * 200_000 + b"*") == 1
 
 
+@settings(deadline=None)
 @given(st.text("ab[-]^\\*?", max_size=8), st.text("ab[\\*", max_size=8))
 def test_a_glob_matches_as_the_regular_expression_does(pattern: str, name: str) -> None:
     glob, key = Glob(pattern.encode()), name.encode()
@@ -76,6 +77,7 @@ def test_a_glob_matches_as_the_regular_expression_does(pattern: str, name: str) 
         assert glob.head == glob.tail or len(glob.head) + len(glob.tail) <= len(key)
 
 
+@settings(deadline=None)
 @given(pattern=st.text("ab*?", max_size=8), name=st.text("ab", min_size=1, max_size=8))
 def test_redis_finds_the_same_keys(shared_server: AnyServer, pattern: str, name: str) -> None:
     with closing(Client(shared_server.port)) as direct:

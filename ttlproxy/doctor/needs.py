@@ -48,6 +48,7 @@ SINCE: Final[Mapping[str, tuple[int, int]]] = {
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "lease_take", "lease_drop"), (ERROR, _FIRES)),
     **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
+    "barrier": (WARNING, "Reads wait, too, while the server holds back writes."),
     "hash_adopt": (WARNING, "Deadlines of the server's own are not handed on."),
     "schedule_mend": (WARNING, "What the schedule has lost is not found again."),
     **dict.fromkeys(("old_rule", "old_deferred", "old_counts"), (WARNING, _UNCONVERTED)),

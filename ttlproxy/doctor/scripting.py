@@ -18,8 +18,10 @@ from ttlproxy.link import run
 from ttlproxy.scripts import Scripts
 
 PROBE: Final = b"return redis.call('TIME')"
-# Compiles a script, and neither runs nor keeps it.
-COMPILE: Final = b"local made, why = loadstring(ARGV[1]) return why"
+# Compiles a script, and neither runs nor keeps it. Its flags are no Lua: they begin with #!.
+COMPILE: Final = (
+    b"local made, why = loadstring((string.gsub(ARGV[1], '^#![^\\n]*', ''))) return why"
+)
 # What a server refuses for its state of now; other checks tell of that.
 _PASSING: Final = (
     *("READONLY", "LOADING", "MASTERDOWN", "BUSY", "MISCONF", "NOREPLICAS", "OOM", "EXECABORT"),
@@ -34,6 +36,7 @@ def _trials(key: bytes) -> tuple[Call, ...]:
         Call("sweep", (key,), (b"0", b"10")),
         Call("lease_drop", (), (b"nobody",)),
         Call("schedule_mend", (key,), ()),
+        Call("barrier", (), ()),
         Call("hash_adopt", (key,), (b"0",)),
         Call("key_examine", (key,), (b"1",)),
         Call("key_inspect", (key,), (b"0", b"1", b"10")),
