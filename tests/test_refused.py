@@ -174,7 +174,7 @@ def test_a_refused_swap_is_told_to_nobody(world: World) -> None:
     app, direct = world.client(), world.direct()
     assert direct.ask("ACL", "SETUSER", "user", "on", ">word", "~*", "+@all", "-swapdb") == OK
     user = world.client("user", "word")
-    assert app.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == b":1\r\n"
+    assert app.ask("SADDEX", "s", 100, "m") == b":1\r\n"
     direct.ask("HELLO", 3)
     direct.ask("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "__ttl:!swap")
     for client, words in ((user, ("0", "1")), (app, ("0", "99"))):
