@@ -129,6 +129,33 @@ def test_what_follows_from_deadlines_goes_on_at_the_new_master(pair: Pair) -> No
     assert names >= {"ttlproxy:link", "ttlproxy:pushes"}
 
 
+def test_a_master_that_becomes_a_replica_where_it_is_ends_sessions_once(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """Nothing else tells: new connections reach the same server as before."""
+    server, master = start_server(), start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as client:
+        assert client.ask("SET", "k", "v") == b"+OK\r\n"
+        with Connection(master.port) as direct:
+            direct.ask("SET", "k", "v")
+        _replicate(server, master)
+        assert client.read_to_end() == b""
+    with Connection(proxy.port) as reader:
+        assert reader.ask("GET", "k") == b"$1\r\nv\r\n"
+        assert reader.ask("SET", "k", "w").startswith(b"-READONLY")
+        for _ in range(3):  # heartbeats
+            started = info(server.port, "commandstats").get("cmdstat_time", "")
+            wait_until(
+                lambda before=started: (  # type: ignore[misc]
+                    info(server.port, "commandstats").get("cmdstat_time", "") != before
+                ),
+                "a heartbeat",
+            )
+        assert reader.ask("GET", "k") == b"$1\r\nv\r\n"
+    assert proxy.stderr.count(TOLD) == 1
+
+
 def test_each_worker_sees_a_failover_itself(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
