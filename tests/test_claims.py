@@ -33,7 +33,9 @@ def claims(scripts: Scripts) -> Claims:
 def test_events_that_may_be_asked_for_are_published_and_none_is_left_out(
     scripts: Scripts, claims: Claims
 ) -> None:
+    doubts = scripts.doubts
     claims.note(Events(""), Registry())
+    assert scripts.doubts == doubts + 1, "what the link has asked for already tells nothing"
     assert scripts.traits.events == "hKS"
     assert scripts.loaded
     assert not claims.were_wrong(False), "it has cost nothing"

@@ -387,3 +387,22 @@ def test_what_is_larger_than_is_kept_is_refused_and_what_follows_is_read(in_mult
     else:
         assert refused[1] == world.scripts["refuse"].sha
         assert called[1] == world.scripts["hash_ttl"].sha
+
+
+def test_what_a_transaction_fills_is_looked_for_when_it_is_carried_out(world: World) -> None:
+    world.say("MULTI")
+    world.session.fills([b"l"])
+    assert not world.session.unswept
+    world.registry.announced(0, b"l", NOW_MS + 9)
+    world.say("EXEC")
+    assert world.session.unswept == {(0, b"l")}
+
+
+def test_a_key_that_gets_deadlines_while_a_large_value_comes_is_swept(world: World) -> None:
+    request = encode((b"APPEND", b"k", b"v" * 200_000))
+    assert world.take(request[:100_000]) == request[:100_000]
+    world.registry.announced(0, b"k", NOW_MS + 9)
+    assert not world.session.sweep
+    assert world.take(request[100_000:]) == request[100_000:]
+    world.take(encode((b"PING",)))
+    assert world.session.sweep == {b"k"}
