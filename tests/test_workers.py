@@ -253,3 +253,5 @@ def test_what_no_worker_can_stand_before_ends_the_proxy(server: AnyServer) -> No
     with pytest.raises(RuntimeError, match="layout"):
         proxy.start()
     assert proxy.wait() == 1
+    with Connection(server.port) as direct:
+        direct.ask("DEL", STATE)
