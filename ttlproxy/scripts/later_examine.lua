@@ -10,7 +10,7 @@ if page.err then
   return 0
 end
 for i = 2, #page[2], 2 do
-  local words, signature = deferred_words(page[2][i], later)
+  local words, signature = deferred_words(page[2][i], later_target(later))
   if not words or signature ~= signature_of('defer', words) then
     unsigned = unsigned + 1
   end

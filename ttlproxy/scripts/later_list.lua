@@ -14,7 +14,7 @@ end
 local found = {}
 for i = 1, #page, 2 do
   local packed = redis.call('HGET', later, page[i])
-  local words = packed and deferred_words(packed, later)
+  local words = packed and deferred_words(packed, later_target(later))
   if words then
     -- What cannot be carried out yet has no time left.
     local left = math.max(tonumber(page[i + 1]) - now, 0)

@@ -55,7 +55,7 @@ local before = index_first(later_index)
 index_set(later_index, id, at)
 index_was_set(db, prefix, later, later_index, schedule, now, before, at)
 try('HSET', later, id, cmsgpack.pack(signature, command))
-if not failure then
+if not failure and not before then
   others_add(later)
 end
 return failure or id

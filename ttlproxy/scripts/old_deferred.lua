@@ -11,7 +11,7 @@ if page.err then
   return page
 end
 for i = 1, #page[2], 2 do
-  local words, signature = deferred_words(page[2][i + 1], later)
+  local words, signature = deferred_words(page[2][i + 1], later_target(later))
   if words and signature == '' then
     try('HSET', later, page[2][i], cmsgpack.pack(signature_of('defer', words), words))
   end

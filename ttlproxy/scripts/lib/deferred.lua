@@ -5,8 +5,9 @@ local VERBS = {
   PUBLISH = true, SPUBLISH = true, DEL = true, UNLINK = true,
 }
 
--- The words, and their signature; nothing where that is no command of DEFER's for the key of the hash.
-local function deferred_words(packed, later)
+-- The words, and their signature; nothing where that is no command of DEFER's for the key of the hash,
+-- which is the `target`.
+local function deferred_words(packed, target)
   local readable, signature, command = pcall(cmsgpack.unpack, packed)
   if readable and type(signature) == 'table' then
     signature, command = '', signature -- as the layout before had it
@@ -21,7 +22,7 @@ local function deferred_words(packed, later)
     end
     words[i] = word
   end
-  if VERBS[words[1]] and words[2] == later_target(later) then
+  if VERBS[words[1]] and words[2] == target then
     return words, signature
   end
 end

@@ -52,22 +52,22 @@ local function run(command, target_index)
 end
 
 -- What a proxy has signed for this very key; nil for all else.
-local function signed_command(packed)
-  local words, signature = deferred_words(packed, data)
+local function signed_command(packed, target)
+  local words, signature = deferred_words(packed, target)
   return words and signature == signature_of('defer', words) and words or nil
 end
 
 -- Gives the ids of those that were carried out, or are gone; those that nobody has signed; and what Redis
 -- refused first.
 local function carry_out(ids, most)
-  local target_index = prefix .. string.sub(data, #LATER + 1)
+  local target, target_index = later_target(data), prefix .. string.sub(data, #LATER + 1)
   local done, unsigned, size, trouble = {}, {}, 0, nil
   for _, id in ipairs(ids) do
     if #done >= most or size > MOST_BYTES then
       break
     end
     local packed = redis.call('HGET', data, id)
-    local command = packed and signed_command(packed)
+    local command = packed and signed_command(packed, target)
     local refused = command and run(command, target_index)
     trouble = trouble or refused
     if packed and not command then
@@ -98,7 +98,7 @@ local function reap_later()
   local late = due[1] and now - index_first(index) or 0
   local done, unsigned, trouble = carry_out(due, math.min(limit, fires_left))
   fires_left = fires_left - #done - #unsigned
-  worked = worked + 15 + 7 * (#done + #unsigned)
+  worked = worked + 15 + 13 * (#done + #unsigned)
   batches(1, #done, function(from, to)
     try('HDEL', data, unpack(done, from, to))
     index_clear(index, unpack(done, from, to))

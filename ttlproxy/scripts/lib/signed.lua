@@ -1,11 +1,11 @@
 -- Whether a proxy has signed what a client has written down: HMAC-SHA1 (signing.py), of which `inner` and
 -- `outer` are the keys.
 local function raw(digest)
-  local words = {}
-  for at = 1, 33, 8 do
-    words[#words + 1] = tonumber(string.sub(digest, at, at + 7), 16)
-  end
-  return struct.pack('>I4I4I4I4I4', unpack(words))
+  local sub = string.sub
+  return struct.pack('>I4I4I4I4I4',
+    tonumber(sub(digest, 1, 8), 16), tonumber(sub(digest, 9, 16), 16),
+    tonumber(sub(digest, 17, 24), 16), tonumber(sub(digest, 25, 32), 16),
+    tonumber(sub(digest, 33, 40), 16))
 end
 
 local function signature_of(kind, words)
