@@ -64,8 +64,8 @@ from ttlproxy.tasks import Task, cancel, run_together
 log = logging.getLogger(__name__)
 
 _BACKOFF = Backoff(cap=2.0, base=0.05)
-# So often a push connection may be lost at its beginning.
-_MOST_PUSHES = 3
+# So often in a row a connection may be lost, or not be opened, before its server counts as away.
+_MOST_LOSSES = 3
 # Of a push connection that is lost again and again while the server is there.
 _PUSHES_AGAIN = Backoff(cap=0.25, base=0.005)
 # A life, or a push connection, that was shorter counts as a failure.
@@ -366,7 +366,7 @@ class Link:
             except TimeoutError:  # it is silent: whether it is there is found out elsewhere
                 log.debug("the push connection is not opened yet: Redis does not answer")
             except (UpstreamError, OSError):
-                if failures >= _MOST_PUSHES:
+                if failures >= _MOST_LOSSES:
                     raise  # it is not just this connection
             failures = 0 if self.clock.reading() - began > _HEALTHY_MS else failures + 1
             if failures > 1:
@@ -577,7 +577,7 @@ class Link:
                 failures = 0
             except RedisConnectionError:
                 failures += 1
-                if failures > 1:
+                if failures > _MOST_LOSSES:
                     raise  # else it is opened again at the next request
             except ResponseError as refusal:  # it was not refused at the beginning, or may pass
                 if not self.serving:
