@@ -21,9 +21,14 @@ from ttlproxy.doctor.needs import rules
 from ttlproxy.keys import Keys
 
 
+def _line(server: Server) -> list[str]:
+    """The README's, for this server."""
+    return rules(release(server.name), field_ttls=server.name.startswith("valkey-9"))
+
+
 def _user(server: Server, *more: str) -> str:
     """The URL of a proxy's user with the rights of the README, and these rules on top."""
-    return _user_with(server, [*rules(release(server.name)), *more])
+    return _user_with(server, [*_line(server), *more])
 
 
 def _user_with(server: Server, line: Sequence[str]) -> str:
@@ -146,6 +151,19 @@ def test_the_listed_rights_are_enough_to_wait_to_sweep_and_to_find_what_was_lost
 
 
 @pytest.mark.usefixtures("unrefused")
+def test_the_listed_rights_are_enough_to_take_over_deadlines_of_the_servers_own(
+    app: Client, direct: Client
+) -> None:
+    direct.ask("HSET", "h", "f", "v")
+    if isinstance(direct.ask("HPEXPIRE", "h", 600_000, "FIELDS", 1, "f"), Exception):
+        pytest.skip("this server has no deadlines of hash fields")
+    assert app.ask("ONEXPIRE", "h", "RPUSH", "out") == b"OK"
+    theirs = ("HPEXPIRETIME", "h", "FIELDS", 1, "f")
+    wait_until(lambda: direct.ask(*theirs) == [-1], "the server's own is gone")
+    assert direct.ask("ZCARD", Keys().index(b"h")) == 1
+
+
+@pytest.mark.usefixtures("unrefused")
 def test_the_listed_rights_are_enough_for_the_pages(app: Client, limited: Proxy) -> None:
     admin = pages(limited)
     app.ask("ONEXPIRE", "*", "KEEP")
@@ -189,7 +207,7 @@ def test_the_listed_rights_are_enough_for_the_doctor_and_the_purge(
 @pytest.mark.parametrize("part", range(4))
 def test_each_right_of_the_line_is_named_where_it_is_missing(server: Server, part: int) -> None:
     """Or is one without which the doctor cannot look at all, which names what was refused."""
-    listed = rules(release(server.name))
+    listed = _line(server)
     for rule in listed[part::4]:
         taken = {"~*": "resetkeys", "&*": "resetchannels"}.get(rule, rule.replace("+", "-", 1))
         line = [each for each in listed if each != rule] if "|" in rule else [*listed, taken]

@@ -15,7 +15,7 @@ from ttlproxy.commands import leaderboards
 from ttlproxy.commands.rules import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.config import Settings
-from ttlproxy.doctor.needs import SINCE, all_scripted, rules
+from ttlproxy.doctor.needs import FIELD_TTLS, SINCE, all_scripted, rules
 from ttlproxy.figures import FIGURES
 from ttlproxy.reload import AT_ONCE
 
@@ -102,7 +102,8 @@ def _rights() -> str:
         + " ".join(f"`{rule}`" for rule in rules((99,)) if SINCE.get(rule) == version)
         for version in sorted(set(SINCE.values()))
     ]
-    return f"{line}\n\n{'; '.join(later).capitalize()}."
+    valkey = " ".join(f"`{rule}`" for rule in rules((99,)) if rule in FIELD_TTLS)
+    return f"{line}\n\n{'; '.join(later).capitalize()}; with Valkey 9 {valkey} as well."
 
 
 SECTIONS: dict[str, Callable[[], str]] = {

@@ -44,6 +44,8 @@ SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+hpexpireat": (7, 4),
     "+hpexpiretime": (7, 4),
 }
+# Valkey has these since 9.0, which calls itself Redis 7.2.
+FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
 # By the script: what follows where one of its commands is refused, and how bad that is.
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "lease_take", "lease_drop"), (ERROR, _FIRES)),
@@ -148,9 +150,13 @@ def all_scripted() -> set[bytes]:
     return {word for script in Scripts(b"").values() for word in _words(script.text)}
 
 
-def rules(version: tuple[int, ...] = (6, 2)) -> list[str]:
-    """What a user of the proxy's own needs, as ACL SETUSER takes it; and what the doctor does."""
+def rules(version: tuple[int, ...] = (6, 2), field_ttls: bool = False) -> list[str]:
+    """What a user of the proxy's own needs, as ACL SETUSER takes it; and what the doctor does.
+
+    field_ttls: the server has deadlines of hash fields, whatever its version.
+    """
     later = {rule for rule, since in SINCE.items() if since > version}
+    later -= FIELD_TTLS if field_ttls else set()
     own = {right.rule for right in asked(Keys(b""))}
     theirs = {f"+{name.decode().lower()}" for name in scripted()}
     return ["~*", "&*", *sorted((own | theirs) - later), "+multi", "+discard"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.doctor.finding import INFO, OK, Finding, Severity
-from ttlproxy.doctor.needs import SINCE, Right, asked, scripted
+from ttlproxy.doctor.needs import FIELD_TTLS, SINCE, Right, asked, scripted
 from ttlproxy.doctor.patient import Patient
 from ttlproxy.link import run
 
@@ -76,7 +76,7 @@ def _missing(
     """
     worst: dict[str, Right] = {}
     for right, refusal in zip(needed, refused, strict=True):
-        if refusal and SINCE.get(right.rule, ()) <= patient.version:
+        if refusal and _is_there(patient, right):
             rule = _rule(patient, right, refusal)
             if rule not in worst or right.severity > worst[rule].severity:
                 worst[rule] = right
@@ -92,6 +92,13 @@ def _missing(
             without,
             f"ACL SETUSER {patient.user} {line}",
         )
+
+
+def _is_there(patient: Patient, right: Right) -> bool:
+    """Whether the server has what the right is to: of Valkey the version does not tell."""
+    if right.rule in FIELD_TTLS:
+        return right.words[0].decode() in patient.commands
+    return SINCE.get(right.rule, ()) <= patient.version
 
 
 def _rule(patient: Patient, right: Right, refusal: ResponseError) -> str:

@@ -10,6 +10,7 @@ from ttlproxy.link import LAYOUT, OLDEST
 
 _FIELD_TTLS = "HPEXPIRE"
 _CROWDED = 0.9
+_ROOM = 8 << 20  # bytes, for scripts and connections
 # Connections of a proxy's own, and some for who looks after the server.
 _OWN = 32
 
@@ -125,7 +126,7 @@ async def memory(patient: Patient) -> list[Finding]:
             WARNING,
             f"{used} of {limit} bytes are used",
             "A full server refuses to take elements and deadlines; what is due still goes.",
-            f"CONFIG SET maxmemory {used * 2}",
+            f"CONFIG SET maxmemory {used * 2 + _ROOM}",
         )
     ]
 
