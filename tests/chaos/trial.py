@@ -159,12 +159,15 @@ def _at_the_end(system: System) -> Iterator[str]:
 def _through(system: System, *words: Word) -> Any:
     """A reply that is no error, through a proxy, asked for again where it must be."""
     reply: object = None
-    for _ in attempts(_PATIENCE_S, f"a reply to {words[0]!r}, after {reply!r}"):
-        try:
-            with closing(Client(system.proxies[0].port)) as client:
-                reply = client.ask(*words)
-        except (RedisError, OSError) as trouble:
-            reply = trouble
-        if not isinstance(reply, Exception):
-            break
+    try:
+        for _ in attempts(_PATIENCE_S, f"a reply to {words[0]!r}"):
+            try:
+                with closing(Client(system.proxies[0].port)) as client:
+                    reply = client.ask(*words)
+            except (RedisError, OSError) as trouble:
+                reply = trouble
+            if not isinstance(reply, Exception):
+                break
+    except TimeoutError as late:
+        raise TimeoutError(f"{late}, but {reply!r}") from None
     return reply
