@@ -49,7 +49,11 @@ def trial(
         chance = Random(f"{seed}:{counts['rounds']}")
         troubles = Troubles(system, chance, only)
         round_ = Round(system, counts["rounds"], seed)
-        found = _round(system, round_, troubles, length_s)
+        try:
+            found = _round(system, round_, troubles, length_s)
+        except TimeoutError as late:
+            faults.append(f"nobody is served: {late}")
+            break
         counts.update(round_.counts)
         counts["troubles"] += troubles.made
         for fault in found:

@@ -627,7 +627,9 @@ class Link:
         if scripts.traits == traits:
             suited = traits.notifying if is_calm else traits.perhaps_notifying
             scripts.suit(suited(notifies))
-        if is_calm and not (scripts.traits == traits == self._loaded and all(known)):
+        if not (is_calm and all(known)):
+            self._loaded = None  # until all are looked for: what is seen next is less than before
+        if is_calm and not (scripts.traits == traits == self._loaded):
             await self._load_scripts(redis)
         elif is_calm:
             scripts.loaded = not scripts.by_text
