@@ -36,7 +36,7 @@ def app(server: Server, start_proxy: StartProxy) -> Iterator[Connection]:
 
 def _time_passes(server: Server) -> None:
     """More heartbeats than a pin lasts, where nothing is under way."""
-    until = calls(server.port, "time") + 6
+    until = calls(server.port, "time") + 10  # two of them by whoever finds out that writes wait
     wait_until(lambda: calls(server.port, "time") >= until, "some heartbeats")
 
 
