@@ -20,6 +20,7 @@ from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals, is_wrong_type
 from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.scores import whole_ms
+from ttlproxy.link.script_calls import answered
 from ttlproxy.registry import UNKNOWN, Registry
 
 log = logging.getLogger(__name__)
@@ -59,8 +60,7 @@ class Schedules:
 
     async def rebuild(self, redis: Redis, db: int) -> None:
         """Makes a schedule anew, where somebody has put something else in its place."""
-        (reply,) = await run(redis, [(db, self._caller.words(Call("schedule_clear", (), ()), b""))])
-        if not valid(reply):
+        if not valid(await answered(redis, self._caller, db, Call("schedule_clear", (), ()))):
             return
         log.error(
             "what stood in the place of the schedule of database %d was none: it is made anew", db

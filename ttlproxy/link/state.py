@@ -18,6 +18,7 @@ from ttlproxy.link.identity import Identity, fields
 from ttlproxy.link.migration import Migration
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.script_calls import answered
 
 _LAYOUT = b"%d" % LAYOUT
 
@@ -95,9 +96,8 @@ class State:
         signer = self._caller.signer
         secret = signer.secret if self._shares_secret else b""
         call = Call("state_keep", (), (secret, layout))
-        (reply,) = await run(redis, [(0, self._caller.words(call, b"0"))])
         try:
-            found, known = valid(reply)
+            found, known = valid(await answered(redis, self._caller, 0, call))
         except ReadOnlyError:
             return None
         except ResponseError as refusal:
