@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ttlproxy import summaries
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admission import Gate
+from ttlproxy.allocator import give_back
 from ttlproxy.config import Settings
 from ttlproxy.crew import EVERY_S, Crew, told
 from ttlproxy.descriptors import make_room
@@ -120,6 +121,7 @@ async def _proxy(
     signals: Signals,
     shown: Callable[[Health], AbstractAsyncContextManager[None]],
 ) -> None:
+    give_back()
     metrics = Metrics()
     pulse = Pulse()
     link = Link(settings, upstream, metrics)

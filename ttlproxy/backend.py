@@ -62,6 +62,7 @@ class Backend(asyncio.Protocol):
         self._keepalive_s = keepalive_s
         self._to_client = self.data_received = client.write
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
+        self._is_cut = False  # no more is written
         self._marked = Marked()
         self._answered: asyncio.Future[bool] | None = None
         self._lines = Lines()
@@ -81,6 +82,7 @@ class Backend(asyncio.Protocol):
         if self._held and self._held != _OK:
             self._to_client(self._held)
         self._client.end()
+        self.data_received = self._to_client  # no method of its own, which would be a circle
 
     def pause_writing(self) -> None:
         self._client.full(True)
@@ -91,8 +93,9 @@ class Backend(asyncio.Protocol):
     async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
         """Sends the request made for a mark; False where its reply is null, and is kept back."""
         self._answered = asyncio.get_running_loop().create_future()
-        self._receive(self._look)
-        self.write(request(self._marked.another()))
+        if not self._is_cut:
+            self._receive(self._look)
+            self.write(request(self._marked.another()))
         return await self._answered
 
     def _look(self, data: bytes) -> None:
@@ -143,6 +146,7 @@ class Backend(asyncio.Protocol):
     def cut(self) -> None:
         """The client is gone: Redis is to know at once."""
         self._turn.flush()
+        self._is_cut = True
         half_close(self._transport)
 
     @property
@@ -172,3 +176,7 @@ class Backend(asyncio.Protocol):
 
     def close(self) -> None:
         self._transport.close()
+
+    def abort(self) -> None:
+        """Ends at once; what Redis has not taken is lost."""
+        self._transport.abort()

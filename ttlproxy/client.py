@@ -71,6 +71,8 @@ class Client(asyncio.Protocol):
         self._linger: asyncio.TimerHandle | None = None
         self._busy = True  # connecting, or holding: what comes in waits
         self._early = b""  # it, for uvloop reads on where `connection_made` has paused reading
+        self._leaving = b""  # held on its way to Redis
+        self._drained: asyncio.Future[None] | None = None  # Redis keeps up again
         self._has_ended = False  # the client sends no more
         self._full = False  # Redis does not keep up
         self._finished = False  # no more requests go to Redis
@@ -144,6 +146,9 @@ class Client(asyncio.Protocol):
         self.journal.closed(self._why)
         self._server.metrics.gone[self._why] += 1
         self._server.forget(self)
+        # Without a circle of references its memory is free now, not when the collector comes.
+        self._backend = self._task = None
+        vars(self).pop("data_received", None)
 
     def pause_writing(self) -> None:
         self._server.watch.keeps(self)
@@ -182,6 +187,8 @@ class Client(asyncio.Protocol):
         self._full = is_full
         if is_full:
             self._server.watch.keeps(self)
+        elif self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
         self._read()
 
     # From the server.
@@ -252,11 +259,19 @@ class Client(asyncio.Protocol):
     def buffered(self) -> int:
         to_redis = self._backend.unsent if self._backend is not None else 0
         kept = self._session.kept if self._session is not None else 0
-        return self.unread + to_redis + kept + len(self._early)
+        return self.unread + to_redis + kept + len(self._early) + len(self._leaving)
 
     def abort(self, why: str) -> None:
-        """Ends the connection at once."""
+        """Ends the connection at once: what is kept for it is free when this returns."""
         self._ends_because(why)
+        self._finished = True
+        self._early = self._leaving = b""
+        if self._session is not None:
+            self._session.drop()
+        if self._task is not None:
+            self._task.cancel()
+        if self._backend is not None:
+            self._backend.abort()
         self._transport.abort()
 
     # Inside.
@@ -324,11 +339,17 @@ class Client(asyncio.Protocol):
         session = self._session
         assert session is not None
         out = session.from_client(data)
-        if session.kept > HIGH:
+        if session.kept > LOW:
             self._server.watch.keeps(self)
         if session.reap or session.reap_in or session.unswept:
             self._server.metrics.held += 1
-            self._hold(self._reap(out), "reap")
+            self._leave_later(out)
+            self._hold(self._reap(), "reap")
+            return
+        if len(out) > HIGH and session.login is None:
+            # As Redis takes it: a transport could not be made to forget it at once.
+            self._leave_later(out)
+            self._hold(self._pass_on(session), "send a large request")
             return
         if session.login is not None:
             self._hold(self._log_in(session.login), "log in")
@@ -340,7 +361,7 @@ class Client(asyncio.Protocol):
         elif session.look and not self._busy:  # else it is looked once the login is over
             self._hold(self._looked(), "look")
 
-    async def _reap(self, out: bytes) -> None:
+    async def _reap(self) -> None:
         """Bytes go on once what is due before them is gone, and what is unswept is swept."""
         session = self._session
         assert session is not None
@@ -348,7 +369,24 @@ class Client(asyncio.Protocol):
         databases, session.reap_in = session.reap_in, set()
         unswept, session.unswept = session.unswept, set()
         await self._link.reaped(places, databases, unswept, not session.modifies)
-        self._to_redis(out)
+        await self._pass_on(session)
+
+    def _leave_later(self, out: bytes) -> None:
+        """These bytes are held; no coroutine refers to them, so that `abort` frees them."""
+        self._leaving = out
+        if len(out) > LOW:
+            self._server.watch.keeps(self)
+
+    async def _pass_on(self, session: Session) -> None:
+        """What was held goes to Redis, and then what follows from it."""
+        at = 0
+        while at < len(self._leaving):
+            self._to_redis(self._leaving[at : at + HIGH])
+            at += HIGH
+            if self._full:
+                self._drained = asyncio.get_running_loop().create_future()
+                await self._drained
+        self._leaving = b""
         self._after(session)
         if session.wait is not None:
             await self._lend()
@@ -456,6 +494,8 @@ class Client(asyncio.Protocol):
         session = self._session
         if self._busy:
             self._early += data
+            if len(self._early) > LOW:
+                self._server.watch.keeps(self)
             self._read()
         elif session is not None and session.before_login:
             self._attend(data)  # Redis alone decides what becomes of that

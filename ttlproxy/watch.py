@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ttlproxy.config import Settings
 from ttlproxy.journal import Journal
@@ -15,8 +15,6 @@ from ttlproxy.journal import Journal
 _LOOK_S: Final = 1.0
 # So often is looked for idle clients while one of them is about to become too old.
 _LOOKS: Final = 20
-# How much more may be kept for a client when it is looked at again: as much again, at most.
-_GROWTH: Final = 2
 
 Take = Callable[[bytes], None]
 
@@ -72,41 +70,44 @@ class Watched(Protocol):
         """Ends the connection at once."""
 
 
+class _Load(NamedTuple):
+    """What is kept for a client.
+
+    kept: bytes, in both directions; unread: those of them that it has not taken, since when
+    """
+
+    kept: int
+    unread: int
+    since_s: float
+
+
 class Watch:
     """Ends the connections of clients that cost more than the settings allow."""
 
     def __init__(self, settings: Settings, clients: Collection[Watched]) -> None:
         self._settings = settings
         self._clients = clients
-        # Those for whom bytes are kept: how many they have not taken, and since when.
-        self._laden: dict[Watched, tuple[int, float]] = {}
-        # What is kept for each of them at most, and for all: what changes for one must not cost a
-        # look at all the others, who may be thousands.
-        self._most: dict[Watched, int] = {}
-        self._most_of_all = 0
+        self._laden: dict[Watched, _Load] = {}
+        self._kept = 0  # for those together, as they were last counted
 
     def activity(self) -> Activity | None:
         """Of a new client; None where it does not matter."""
         return Activity(asyncio.get_running_loop().time()) if self._settings.timeout else None
 
     def keeps(self, client: Watched) -> None:
-        """More is kept for a client than is usual."""
+        """More is kept for a client than is usual, and more than when this was said last."""
         if not client.buffered:
             return
-        self._laden[client] = client.unread, asyncio.get_running_loop().time()
-        self._count(client, client.buffered)
-        if 0 < self._settings.max_buffer_bytes < self._most_of_all:
-            self._relieve()
+        self._count(client, asyncio.get_running_loop().time())
+        limit = self._settings.max_buffer_bytes
+        if limit and self._kept > limit:
+            self._relieve(limit)
 
     def forget(self, client: Watched) -> None:
-        """The client has gone, or nothing is kept for it any more."""
-        if self._laden.pop(client, None):
-            self._most_of_all -= self._most.pop(client)
-
-    def _count(self, client: Watched, buffered: int) -> None:
-        most = buffered * _GROWTH
-        self._most_of_all += most - self._most.get(client, 0)
-        self._most[client] = most
+        """The client has gone."""
+        load = self._laden.pop(client, None)
+        if load is not None:
+            self._kept -= load.kept
 
     async def run(self) -> None:
         """Looks until cancelled."""
@@ -128,25 +129,30 @@ class Watch:
 
     def _end_stalled(self) -> None:
         now_s, limit_s = asyncio.get_running_loop().time(), self._settings.stall_timeout
-        for client, (before, since_s) in list(self._laden.items()):
+        for client, load in list(self._laden.items()):
             unread = client.unread
             if not client.buffered:
                 self.forget(client)
-            elif unread < before or not unread:
-                self._laden[client] = unread, now_s
-            elif limit_s and now_s - since_s > limit_s:
+            elif unread < load.unread or not unread:
+                self._count(client, now_s)
+            elif limit_s and now_s - load.since_s > limit_s:
                 words = f"closed: it has taken nothing for {limit_s} s"
                 client.journal.often(logging.WARNING, words, f", and {unread} bytes wait")
                 client.abort("stalled")
 
-    def _relieve(self) -> None:
-        """Ends who has most, where all of them together have too much."""
-        kept = {client: client.buffered for client in self._laden}
-        for client, buffered in kept.items():
-            self._count(client, buffered)
-        if (total := sum(kept.values())) > self._settings.max_buffer_bytes:
-            client = max(kept, key=kept.__getitem__)
-            more = f": {kept[client]} bytes for it, and {total} for all clients"
+    def _count(self, client: Watched, since_s: float) -> None:
+        self.forget(client)
+        load = self._laden[client] = _Load(client.buffered, client.unread, since_s)
+        self._kept += load.kept
+
+    def _relieve(self, limit: int) -> None:
+        """Ends those who have most, until the others together have no more than the limit."""
+        for client, load in list(self._laden.items()):
+            self._count(client, load.since_s)
+        for client in sorted(self._laden, key=lambda each: -self._laden[each].kept):
+            if self._kept <= limit:
+                return
+            more = f": {self._laden[client].kept} bytes for it, and {self._kept} for all clients"
             client.journal.often(logging.WARNING, "closed: too much is kept", more)
             self.forget(client)
             client.abort("buffers")

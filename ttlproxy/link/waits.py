@@ -63,7 +63,11 @@ class Waiter:
     async def leave(self) -> None:
         """Whoever waited is gone."""
         if self._trying is not None:
-            await cancel(self._trying)
+            trying, self._trying = (
+                self._trying,
+                None,
+            )  # which it does not see to where it never began
+            await cancel(trying)
 
     async def _try(self) -> None:
         try:

@@ -111,6 +111,7 @@ class Session(State):
             requests.take(data)
             out = self._with_care(commands, self._now_ms())
             self._heedful = self._is_heedful()
+            requests.let_go()
             return out
         commands = requests.feed(data)
         if self._passing and not requests.streams:
@@ -126,6 +127,7 @@ class Session(State):
         if not self._is_held:
             out += self._begun()
         self._heedful = heedful or requests.pending
+        requests.let_go()
         return out
 
     def _heed(self) -> None:
@@ -159,6 +161,11 @@ class Session(State):
     def kept(self) -> int:
         """Bytes of a request that is not complete."""
         return self._requests.kept
+
+    def drop(self) -> None:
+        """Nothing will come of what is kept."""
+        self._requests.drop()
+        self.withheld = b""
 
     def finish(self) -> bytes:
         """No more requests will come: what lets Redis answer all that is owed, and then close."""
@@ -287,7 +294,8 @@ class Session(State):
                 requests.withhold(end)
                 break
         out.append(requests.raw[sent:])
-        return b"".join(out)
+        # One piece alone, which may be large, is not copied.
+        return b"".join(filter(None, out))
 
     def _may_name_hidden(self, raw: bytes, requests: list[list[bytes]]) -> bool:
         """Whether an internal key's name may stand in these bytes, which are these requests.

@@ -90,6 +90,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
             self._protocol.connection_lost(exc)
         else:
             self._settled(self._trouble, self._peername)
+        self.set_protocol(asyncio.Protocol())  # whose transport this was, in a circle of references
 
     def pause_writing(self) -> None:
         if self._up:

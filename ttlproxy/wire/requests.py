@@ -26,6 +26,8 @@ MAX_ELEMENTS = 1024 * 1024
 MAX_BULK = 512 * 1024 * 1024
 # A longer bulk string need not be here whole before its request goes on.
 LARGE_BULK = 64 * 1024
+# Bytes for each word of a chunk that has large ones: no more copies are made of it than must be.
+_LARGE = 64 * 1024
 # Words that are kept of a request while it comes: its name and its first key.
 _FIRST_WORDS = 2
 
@@ -42,6 +44,17 @@ def encode(words: tuple[bytes | int, ...]) -> bytes:
     """A request as bytes: an array of bulk strings."""
     packed: bytes = hiredis.pack_command(words)  # type: ignore[arg-type]
     return packed
+
+
+def _end_as_sent(raw: bytes, at: int, words: list[bytes]) -> int:
+    """Where a request ends that begins at `at` as `encode` has it; 0 if none does. Copies none."""
+    head = b"*%d\r\n" % len(words)
+    for word in words:
+        head += b"$%d\r\n" % len(word)
+        if not raw.startswith(head, at) or not raw.startswith(word, at := at + len(head)):
+            return 0
+        at, head = at + len(word), b"\r\n"
+    return at + 2 if raw.startswith(head, at) else 0
 
 
 class Requests:
@@ -156,10 +169,15 @@ class Requests:
         found = []
         try:
             for words in commands:
-                encoded = encode(tuple(words))
-                if not raw.startswith(encoded, at):
+                if len(raw) > _LARGE * len(words):
+                    end = _end_as_sent(raw, at, words)
+                else:
+                    encoded = encode(tuple(words))
+                    end = at + len(encoded) if raw.startswith(encoded, at) else 0
+                if not end:
                     return None
-                found.append((words, at, at := at + len(encoded)))
+                found.append((words, at, end))
+                at = end
         except TypeError:  # hiredis lets pass what is no bulk string
             return None
         return found if at == len(raw) else None
@@ -180,6 +198,14 @@ class Requests:
         self._scanner, self.relay, self.refused, self._unread = _Scanner(), False, False, False
         self.raw = self.raw[:end]
         return rest
+
+    def let_go(self) -> None:
+        """`raw` has gone on."""
+        self.raw = b""
+
+    def drop(self) -> None:
+        """Forgets what has begun."""
+        self._scanner = _Scanner()
 
     @property
     def has_lines(self) -> bool:
