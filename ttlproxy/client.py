@@ -71,7 +71,7 @@ class Client(asyncio.Protocol):
         self._linger: asyncio.TimerHandle | None = None
         self._busy = True  # connecting, or holding: what comes in waits
         self._early = b""  # it, for uvloop reads on where `connection_made` has paused reading
-        self._leaving = b""  # held on its way to Redis
+        self._held_back = b""  # held on its way to Redis
         self._drained: asyncio.Future[None] | None = None  # Redis keeps up again
         self._has_ended = False  # the client sends no more
         self._full = False  # Redis does not keep up
@@ -259,13 +259,13 @@ class Client(asyncio.Protocol):
     def buffered(self) -> int:
         to_redis = self._backend.unsent if self._backend is not None else 0
         kept = self._session.kept if self._session is not None else 0
-        return self.unread + to_redis + kept + len(self._early) + len(self._leaving)
+        return self.unread + to_redis + kept + len(self._early) + len(self._held_back)
 
     def abort(self, why: str) -> None:
         """Ends the connection at once: what is kept for it is free when this returns."""
         self._ends_because(why)
         self._finished = True
-        self._early = self._leaving = b""
+        self._early = self._held_back = b""
         if self._session is not None:
             self._session.drop()
         if self._task is not None:
@@ -343,12 +343,12 @@ class Client(asyncio.Protocol):
             self._server.watch.keeps(self)
         if session.reap or session.reap_in or session.unswept:
             self._server.metrics.held += 1
-            self._leave_later(out)
+            self._hold_back(out)
             self._hold(self._reap(), "reap")
             return
         if len(out) > HIGH and session.login is None:
             # As Redis takes it: a transport could not be made to forget it at once.
-            self._leave_later(out)
+            self._hold_back(out)
             self._hold(self._pass_on(session), "send a large request")
             return
         if session.login is not None:
@@ -371,22 +371,22 @@ class Client(asyncio.Protocol):
         await self._link.reaped(places, databases, unswept, not session.modifies)
         await self._pass_on(session)
 
-    def _leave_later(self, out: bytes) -> None:
+    def _hold_back(self, out: bytes) -> None:
         """These bytes are held; no coroutine refers to them, so that `abort` frees them."""
-        self._leaving = out
+        self._held_back = out
         if len(out) > LOW:
             self._server.watch.keeps(self)
 
     async def _pass_on(self, session: Session) -> None:
         """What was held goes to Redis, and then what follows from it."""
         at = 0
-        while at < len(self._leaving):
-            self._to_redis(self._leaving[at : at + HIGH])
+        while at < len(self._held_back):
+            self._to_redis(self._held_back[at : at + HIGH])
             at += HIGH
             if self._full:
                 self._drained = asyncio.get_running_loop().create_future()
                 await self._drained
-        self._leaving = b""
+        self._held_back = b""
         self._after(session)
         if session.wait is not None:
             await self._lend()
