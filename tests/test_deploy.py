@@ -191,3 +191,15 @@ def test_the_image_has_a_numeric_user_and_needs_no_shell() -> None:
     for word in ("ENTRYPOINT", "HEALTHCHECK"):
         (line,) = [line for line in last if line.startswith(word)]
         assert json.loads(line[line.index("[") :])[0] == "ttlproxy"
+
+
+@pytest.mark.parametrize("name", ["sidecar/sidecar.yaml", "standalone/deployment.yaml"])
+def test_what_may_be_kept_fits_into_the_memory_of_the_container(name: str) -> None:
+    """64 MiB at start with the pages; one request is there four times while it is rewritten."""
+    text = (ROOT / "deploy" / "kubernetes" / name).read_text()
+    kept, request = (
+        int(re.findall(rf'{setting}.*\n *value: "(\d+)"', text)[0])
+        for setting in ("MAX_BUFFER_BYTES", "MAX_REQUEST_BYTES")
+    )
+    limit = int(re.findall(r"memory: (\d+)Mi", text)[-1])
+    assert 64 + (kept + 4 * request) / 2**20 < limit
