@@ -72,7 +72,7 @@ class _Reader:
     def read(self) -> None:
         names = self._scan()
         indexes = {data_key(name): name for name in names if _is_index(name)}
-        keys = [name for name in names if not name.startswith(PREFIX) or name.startswith(LATER)]
+        keys = [name for name in names if name.startswith(LATER) or not _is_internal(name)]
         for key, found in zip(keys, self._values(keys, indexes), strict=True):
             self._key(key, *found)
         orphans = indexes.keys() - set(keys)
@@ -150,6 +150,10 @@ class _Reader:
                 self.faults.append(f"{key!r} has deadlines and no place in the schedule")
             elif bounds[key] > due:
                 self.faults.append(f"{key!r} is due at {due}, the schedule says {bounds[key]:.0f}")
+
+
+def _is_internal(name: bytes) -> bool:
+    return name == STATE or name.startswith(PREFIX)
 
 
 def _is_index(name: bytes) -> bool:

@@ -156,7 +156,7 @@ def test_the_same_key_in_two_databases_has_two_deadlines(three: list[Connection]
 def test_a_flush_of_scripts_is_not_noticed(three: list[Connection]) -> None:
     one, _, _ = three
     one.ask("HSET", "h", "a", 1)
-    for _ in range(3000):  # over some heartbeats of the link, which loads them again
+    for _ in range(100):  # over some heartbeats of the link, which loads them again
         assert one.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
         assert one.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
 
@@ -261,3 +261,48 @@ def test_a_proxy_that_misses_announcements_rewrites_nothing_by_what_it_knew(
             proxies[1].child.send_signal(signal.SIGCONT)
             assert other.read_many(2) == [b"+PONG\r\n", b":0\r\n"]
             assert one.ask("HTTLFIELD", key, "a") == b":-1\r\n"
+
+
+class _HeldReap:
+    """Holds back the next reap of `key` from `arm` on, until `release`."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._armed = False
+        self.asked, self._released = threading.Event(), threading.Event()
+
+    def arm(self) -> None:
+        self._armed = True
+
+    def release(self) -> None:
+        self._released.set()
+
+    def __call__(self, data: bytes) -> None:
+        if self._armed and b"EVALSHA" in data and self._key in data:
+            self._armed = False
+            self.asked.set()
+            assert self._released.wait(60)
+
+
+def test_a_plain_write_that_waits_for_a_reap_while_another_gives_the_first_deadline(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server, held = start_server(), _HeldReap(b"due-before")
+    with (
+        Relay(server.port, 1 << 16, held) as relay,
+        Connection(server.port) as direct,
+        Connection(start_proxy(f"redis://127.0.0.1:{relay.port}").port) as app,
+        Connection(start_proxy(server.url).port) as other,
+    ):
+        direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
+        other.ask("HSET", "h", "a", 1)
+        other.ask("HSET", "due-before", "a", 1)
+        other.ask("HPEXPIREFIELD", "due-before", "a", 10)
+        _let_pass(direct, _deadline_ms(direct, "due-before", "a"))
+        held.arm()
+        app.send(command("HSET", "h", "a", 2) + command("HLEN", "due-before"))
+        assert held.asked.wait(60)
+        assert other.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
+        held.release()
+        assert app.read_many(2) == [b":0\r\n", b":0\r\n"]
+        assert other.ask("HTTLFIELD", "h", "a") == b":-1\r\n"

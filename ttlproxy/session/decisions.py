@@ -91,7 +91,8 @@ def _may_be_late(state: State, override: Override) -> bool:
 
     A client that may not touch indexes is left alone on keys that are not known as managed.
     """
-    return override.late and state.is_late and state.may_script() and state.may_watch()
+    may_meet = state.is_late or state.may_be_held
+    return override.late and may_meet and state.may_script() and state.may_watch()
 
 
 def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:

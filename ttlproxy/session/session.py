@@ -15,7 +15,7 @@ from ttlproxy.rights import Rights
 from ttlproxy.session.changes import change
 from ttlproxy.session.decisions import decide, refuse
 from ttlproxy.session.state import State, Wait
-from ttlproxy.wire import PARSER, Requests, encode
+from ttlproxy.wire import PARSER, Located, Requests, encode
 
 QUIT: Final = encode((b"QUIT",))
 # Bytes of a request that is long.
@@ -274,6 +274,7 @@ class Session(State):
         named = self._may_name_hidden(requests.raw, commands)
         instead_of = self._suspect if named else self._decide
         found = requests.exact(commands)
+        self.may_be_held = self._may_be_held(found, now_ms)
         raw = requests.raw
         out: list[bytes] = []
         sent = 0
@@ -296,6 +297,21 @@ class Session(State):
         out.append(requests.raw[sent:])
         # One piece alone, which may be large, is not copied.
         return b"".join(filter(None, out))
+
+    def _may_be_held(self, found: list[Located], now_ms: int) -> bool:
+        """Whether these requests may wait for a reap: others may set deadlines meanwhile."""
+        names = self.registry.names
+        if not names:
+            return False
+        for args, _, _ in found:
+            rule = self._rules.find(args[0])
+            if rule.survey or (rule.virtual and rule.virtual.of_deferred):
+                return True
+            if any(names.get(word, now_ms) < now_ms for word in args):
+                return True
+            if not names.keys().isdisjoint(rule.filled(args)):
+                return True
+        return False
 
     def _may_name_hidden(self, raw: bytes, requests: list[list[bytes]]) -> bool:
         """Whether an internal key's name may stand in these bytes, which are these requests.
@@ -346,7 +362,8 @@ class Session(State):
 
     def _decide(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request; None for the request as it came."""
-        if args[0] in self._plain and not self.is_late and self._are_plain((args,)):
+        may_meet_deadlines = self.is_late or self.may_be_held
+        if args[0] in self._plain and not may_meet_deadlines and self._are_plain((args,)):
             return None
         rule = self._rules.find(args[0])
         return self._counted(rule, decide(self, rule, args, now_ms))

@@ -44,6 +44,7 @@ class State(Errands):
     quit: a QUIT is on its way, the client's or ours
     silent: CLIENT REPLY OFF or SKIP has passed, so a request may have no reply
     flushed: a SCRIPT FLUSH of its own has passed, and may be carried out at any time
+    may_be_held: whether requests of the last chunk may wait for a reap before they go on
     modifies: whether a request of the last chunk may write when it is carried out
     look: the link has to look at what the last request did, and nothing behind it has been read
     behind_blocking: a blocking command has passed, whose reply may still be out
@@ -65,6 +66,7 @@ class State(Errands):
         "listens",
         "login",
         "look",
+        "may_be_held",
         "modifies",
         "quit",
         "replicates",
@@ -93,6 +95,7 @@ class State(Errands):
         self.replicates = False
         self.flushed = False
         self.look = False
+        self.may_be_held = False
         self.modifies = False
         self.wait: Wait | None = None
         self.stranger = rights.asks_login

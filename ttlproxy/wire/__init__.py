@@ -2,7 +2,7 @@
 
 from ttlproxy.wire.lines import Lines
 from ttlproxy.wire.marked import Marked
-from ttlproxy.wire.requests import Requests, encode
+from ttlproxy.wire.requests import Located, Requests, encode
 from ttlproxy.wire.whole import PARSER
 
-__all__ = ["PARSER", "Lines", "Marked", "Requests", "encode"]
+__all__ = ["PARSER", "Lines", "Located", "Marked", "Requests", "encode"]
