@@ -99,6 +99,7 @@ def test_no_answer_removes_a_key_while_a_request_that_may_manage_it_is_on_its_wa
     registry.pin(0, b"k", Owner())
     _reaped(registry, None)
     assert b"k" in registry.names
+    assert registry.due(b"k", 200) == []
     registry.announced(0, b"k", 300)
     _past_all_pins(registry)
     assert registry.due(b"k", 301) == [(0, b"k")]
@@ -130,6 +131,40 @@ def test_loading_forgets_what_is_gone_and_keeps_what_came_meanwhile() -> None:
     registry.end_load()
     assert set(registry.names) == {b"k", b"new", b"pinned"}
     assert registry.due(b"k", 61) == [(0, b"k")]
+
+
+def test_what_is_read_late_does_not_undo_an_announcement() -> None:
+    registry = Registry()
+    registry.begin_load()
+    registry.announced(0, b"k", 60)
+    registry.load(0, [(b"k", 70)])
+    registry.end_load()
+    assert registry.due(b"k", 61) == [(0, b"k")]
+
+
+def test_a_database_whose_schedule_cannot_be_read_is_known_as_before() -> None:
+    registry = Registry()
+    registry.announced(0, b"k", 60)
+    registry.announced(1, b"gone", 60)
+    registry.begin_load()
+    registry.load_known(0)
+    registry.end_load()
+    assert set(registry.names) == {b"k"}
+    assert registry.due(b"k", 61) == [(0, b"k")]
+
+
+def test_what_was_read_of_a_pinned_key_counts_for_longer_than_the_pin() -> None:
+    registry = Registry()
+    registry.pin(0, b"there", Owner())
+    registry.pin(0, b"not there", Owner())
+    registry.announced(0, b"gone", 50)
+    registry.pin(0, b"gone", Owner())
+    registry.begin_load()
+    registry.load(0, [(b"there", 70)])
+    registry.end_load()
+    assert set(registry.names) == {b"there", b"not there", b"gone"}
+    _past_all_pins(registry)
+    assert set(registry.names) == {b"there"}
 
 
 def test_every_announced_deadline_wakes_the_reaper() -> None:
@@ -164,6 +199,15 @@ def test_a_swap_while_schedules_are_read_counts_for_what_was_read() -> None:
     assert set(registry.places(b"k")) == {(0, b"k"), (1, b"k")}
 
 
+def test_where_others_may_announce_something_is_always_looked_for() -> None:
+    registry = Registry()
+    registry.others(False)
+    registry.others(True)
+    assert registry.expecting
+    _past_all_pins(registry)
+    assert registry.expecting
+
+
 def test_what_is_expected_is_looked_for_as_long_as_it_may_be_under_way() -> None:
     registry = Registry()
     registry.others(False)
@@ -174,6 +218,18 @@ def test_what_is_expected_is_looked_for_as_long_as_it_may_be_under_way() -> None
         assert registry.expecting
         assert registry.wants_barrier
         registry.barrier()
+    assert not registry.expecting
+
+
+def test_what_a_pin_stands_for_is_looked_for_also_where_nobody_else_announces() -> None:
+    registry, busy = Registry(), _Connection(False)
+    registry.others(False)
+    registry.pin(0, b"k", busy.owner)
+    for _ in range(10):
+        assert registry.expecting
+        registry.barrier()
+    busy.settled = True
+    registry.barrier()
     assert not registry.expecting
 
 
@@ -220,17 +276,18 @@ class _Connection:
 
 
 def test_a_pin_lasts_as_long_as_one_of_its_connections_does_not_come_to_rest() -> None:
-    registry, busy, quiet = Registry(), _Connection(False), _Connection(True)
-    for connection in (busy, quiet):
-        registry.pin(0, b"k", connection.owner)
-    registry.pin(0, b"quiet", quiet.owner)
-    for _ in range(10):
-        _past_all_pins(registry)
-        assert set(registry.names) == {b"k"}
-    busy.settled = True
-    registry.barrier()
-    assert not registry.names
-    assert not registry.wants_barrier
+    for busy_comes_first in (True, False):
+        registry, busy, quiet = Registry(), _Connection(False), _Connection(True)
+        for connection in (busy, quiet) if busy_comes_first else (quiet, busy):
+            registry.pin(0, b"k", connection.owner)
+        registry.pin(0, b"quiet", quiet.owner)
+        for _ in range(10):
+            _past_all_pins(registry)
+            assert set(registry.names) == {b"k"}
+        busy.settled = True
+        registry.barrier()
+        assert not registry.names
+        assert not registry.wants_barrier
 
 
 def test_a_pin_that_was_confirmed_needs_no_rest() -> None:
