@@ -32,11 +32,13 @@ class _Pair:
                 end.shutdown(socket.SHUT_RD)  # wakes the thread that reads
 
     def copy(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # the other end has gone
+        try:
             while data := source.recv(_CHUNK):
                 sink.sendall(data)
             if not self.is_reset:
                 sink.shutdown(socket.SHUT_WR)
+        except OSError:  # one end was reset, so the other is: who waits for a reply must hear of it
+            self.reset()
 
     def run(self) -> None:
         """Until both directions have ended."""

@@ -38,6 +38,7 @@ class Troubles:
         self._all = [each for each in _ALL if not only or _name(each) in only]
         self._system = system
         self._chance = chance
+        self._paused_until_ms = 0.0
         self.made = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -77,7 +78,8 @@ class Troubles:
         pause_ms = round(self._chance.choice([100, 500, 1500, 7000]) * self._chance.uniform(0.5, 1))
         begun_ms = machine_ms()
         self._system.ask(self._system.master, "CLIENT", "PAUSE", pause_ms, kind)
-        self._late(begun_ms, machine_ms() + pause_ms + _CAUGHT_UP_MS)
+        self._paused_until_ms = machine_ms() + pause_ms
+        self._late(begun_ms, self._paused_until_ms + _CAUGHT_UP_MS)
         self._system.log("pause", kind=kind, ms=pause_ms)
 
     def _pause_writes(self) -> None:
@@ -172,6 +174,8 @@ class Troubles:
     def _jump(self) -> None:
         far_ms = self._chance.choice([100, 1000, 5000, 20_000, 20_000, 3_600_000])
         by_ms = round(self._chance.choice([-1, 1]) * far_ms * self._chance.uniform(0.5, 1.0))
+        if by_ms < 0:  # Redis keeps the end of a pause by its clock: it would last as much longer
+            threading.Event().wait((self._paused_until_ms - machine_ms()) / 1000)
         begun_ms = machine_ms()
         self._system.jump(by_ms)
         if by_ms > 0:
