@@ -236,7 +236,7 @@ def test_an_element_that_nobody_reads_is_gone_from_redis_soon_after(
         HPEXPIREFIELD k a 20                    -> 1
         HPEXPIREFIELD gone a 20                 -> 1
     """)
-    wait_until(lambda: direct.ask("KEYS", "[a-z]*") == [b"k"], "the reaper")
+    wait_until(lambda: direct.ask("KEYS", "[gk]*") == [b"k"], "the reaper")
     # On a machine that is busy each key is a call of its own, in any order.
     wait_until(lambda: len(read([direct], (7, 0)).model.databases[0][b"k"]) == 1, "the other one")
     (left,) = read([direct], (7, 0)).model.databases
