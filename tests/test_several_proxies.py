@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.asked import calls
 from tests.conftest import StartProxy, StartServer
 from tests.loops import both_loops
 from tests.processes import wait_until
@@ -26,6 +27,18 @@ def three(start_server: StartServer, start_proxy: StartProxy) -> Iterator[list[C
             Connection(start_proxy(server.url).port) as other,
         ):
             yield [one, other, direct]
+
+
+def test_a_greeting_that_is_not_taken_back_ends_by_itself(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """As when the proxy is killed between the two."""
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "&*", "+@all", "-del")
+        start_proxy(f"redis://proxy:word@127.0.0.1:{server.port}")
+        wait_until(lambda: calls(server.port, "set") > 0, "the greeting")
+        wait_until(lambda: direct.ask("KEYS", "__ttl:!*") == b"*0\r\n", "nothing left of it")
 
 
 def _deadline_ms(direct: Connection, key: str, element: str) -> int:

@@ -8,7 +8,7 @@ from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.doctor.content import caller_of, indexed, looked_at
 from ttlproxy.doctor.patient import Patient
-from ttlproxy.link import run, valid
+from ttlproxy.link import announcing, run, valid
 from ttlproxy.registry import Place
 
 _TOGETHER = 50
@@ -90,7 +90,7 @@ async def _tell(patient: Patient, caller: Caller, places: Sequence[Place]) -> in
         for (db, key), look in looks.items()
         if look.first_ms >= 0
     ]
-    words = [(db, word) for db, name in names for word in ((b"SET", name, b""), (b"DEL", name))]
-    for reply in await run(patient.redis, words):
+    requests = [(db, words) for db, name in names for words in announcing(name)]
+    for reply in await run(patient.redis, requests):
         valid(reply)
     return len(names)

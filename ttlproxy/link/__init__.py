@@ -12,6 +12,7 @@ from ttlproxy.link.connections import client
 from ttlproxy.link.fitness import LAYOUT, OLDEST, TRIAL
 from ttlproxy.link.link import DUE, Link
 from ttlproxy.link.pipeline import everywhere, run, valid
+from ttlproxy.link.pushes import announcing
 from ttlproxy.link.reaps import TOGETHER
 from ttlproxy.link.refusals import passes, reason
 from ttlproxy.link.scores import whole_ms
@@ -28,6 +29,7 @@ __all__ = [
     "Link",
     "ServerClock",
     "Waits",
+    "announcing",
     "answered",
     "attached",
     "client",

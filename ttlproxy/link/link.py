@@ -43,7 +43,7 @@ from ttlproxy.link.looks import Looks
 from ttlproxy.link.outages import Outages
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.pipeline import error, everywhere, run, valid
-from ttlproxy.link.pushes import Pushes
+from ttlproxy.link.pushes import Pushes, announcing
 from ttlproxy.link.reach import accepts, met
 from ttlproxy.link.reaps import Ask, Reap, SessionReaps
 from ttlproxy.link.refusals import Refusals
@@ -411,8 +411,7 @@ class Link:
         """
         redis = self._client("ttlproxy:hello")
         try:
-            name = self.keys.hello
-            await run(redis, [(0, (b"SET", name, b"")), (0, (b"DEL", name))])
+            await run(redis, [(0, words) for words in announcing(self.keys.hello)])
         except (RedisError, OSError) as trouble:
             log.debug("other proxies are not greeted: %s", trouble)
         finally:

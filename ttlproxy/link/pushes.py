@@ -28,6 +28,13 @@ from ttlproxy.link.connections import plain_socket
 from ttlproxy.wire import encode
 
 _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError)
+# How long an announcement stays where whoever made it was killed, or may not delete it.
+_LEFT_MS = 1000
+
+
+def announcing(name: bytes) -> tuple[tuple[bytes | int, ...], ...]:
+    """Requests that have all proxies told a name, that of a key which does not stay."""
+    return (b"SET", name, b"", b"PX", _LEFT_MS), (b"DEL", name)
 
 
 class Pushes:
