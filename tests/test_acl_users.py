@@ -228,3 +228,20 @@ def test_who_has_not_logged_in_is_told_so_by_redis(
         assert client.ask("HEXPIREFIELD", "h", "f", 100) == b":-2\r\n"
     with Connection(proxy.port) as client:
         assert client.ask("HEXPIREFIELD", "h", "f", 100).startswith(b"-NOAUTH")
+
+
+def test_a_key_that_got_no_deadline_is_written_by_who_may_run_no_scripts(
+    log_in: LogIn, app: Connection, key: str
+) -> None:
+    """What others ask for, and what comes of nothing, keeps nobody from a key."""
+    client = log_in(*OWN)
+
+    def written() -> bytes:
+        assert app.ask("HEXPIREFIELD", key, "none", 100) == b":-2\r\n"
+        return client.ask("HSET", key, "f", "anew")
+
+    wait_until(lambda: written() == b":0\r\n", "the rights known")
+    assert {written() for _ in range(20)} == {b":0\r\n"}
+    assert app.ask("HEXPIREFIELD", key, "f", 100) == b":1\r\n"
+    assert client.ask("HSET", key, "f", "anew").startswith(b"-NOPERM")
+    assert app.ask("HTTLFIELD", key, "f") == b":100\r\n"

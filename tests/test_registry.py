@@ -93,6 +93,22 @@ def test_a_pinned_key_is_managed_at_once_and_not_yet_due() -> None:
     assert registry.due(b"k", 10**15) == []
 
 
+def test_what_others_have_only_asked_for_is_no_index_yet() -> None:
+    registry, one, other = Registry(), Owner(), Owner()
+    assert not registry.may_have_index(b"k", one)
+    registry.pin(0, b"k", one)
+    assert registry.may_have_index(b"k", one)
+    assert not registry.may_have_index(b"k", other)
+    registry.announced(0, b"k", 100)
+    assert registry.may_have_index(b"k", other)
+    registry.pin(0, b"k", one)
+    assert registry.may_have_index(b"k", other), "known before it was pinned"
+    _reaped(registry, None)
+    assert registry.may_have_index(b"k", other), "whose pins there were is not known any more"
+    _past_all_pins(registry)
+    assert not registry.may_have_index(b"k", one)
+
+
 def test_no_answer_removes_a_key_while_a_request_that_may_manage_it_is_on_its_way() -> None:
     registry = Registry()
     registry.announced(0, b"k", 100)

@@ -136,6 +136,17 @@ class Registry:
         """Where `key` is, or may be, managed."""
         return [(db, key) for db, keys in self._dbs.items() if key in keys]
 
+    def may_have_index(self, key: bytes, owner: Owner) -> bool:
+        """Whether `key` is known to be managed, or may be made so by a request of `owner`.
+
+        Else it is managed at most by what others have asked for, and have no reply to.
+        """
+        for place in self.places(key):
+            pinned = [pins[place] for pins in self._pins if place in pins]
+            if not pinned or any(not owners or owner in owners for owners in pinned):
+                return True
+        return False
+
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         """A request of `owner` that may make `key` managed is about to be forwarded."""
         place = (db, key)

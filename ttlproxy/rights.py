@@ -117,7 +117,11 @@ class Rights:
 
     def may_script(self, users: Iterable[bytes]) -> bool:
         """Whether scripts run now, and none of these, who need not exist, is barred from them."""
-        return self.running and self._barred.isdisjoint(users)
+        return self.running and not self.are_barred(users)
+
+    def are_barred(self, users: Iterable[bytes]) -> bool:
+        """Whether one of these may run no scripts, at any time."""
+        return not self._barred.isdisjoint(users)
 
     def may_ask_acl(self, users: Iterable[bytes]) -> bool:
         """Whether Redis would refuse ACL CAT to none of these."""

@@ -66,6 +66,9 @@ def _override(
     keys = override.keys(args)
     late = _may_be_late(state, override)
     managed = keys and ((late and (names or state.has_pinned)) or any(key in names for key in keys))
+    if managed and state.is_barred() and not state.is_late:
+        # The script would be refused: not for what others may have asked for, without a reply yet.
+        managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
     if not (managed or _is_ours(state, override, args)):
         _native(state, rule, args, now_ms)
         return None

@@ -124,6 +124,10 @@ class State(Errands):
         """Whether a script that the client has not asked for can run for it."""
         return self.rights.may_script(self.users)
 
+    def is_barred(self) -> bool:
+        """Whether Redis may refuse the client any script."""
+        return self.rights.are_barred(self.users)
+
     def may_watch(self) -> bool:
         """Whether the client may touch indexes."""
         return self.rights.may_watch(self.users)
