@@ -320,17 +320,19 @@ class Reaper:
 
     async def _sweep(self, redis: Redis) -> None:
         """Goes through the indexes that are to be swept by now."""
-        clock, longest_ms = self._link.clock, 0.0
+        clock, sweep, longest_ms = self._link.clock, self._link.sweep, 0.0
         now_ms = clock.now_ms()
-        for place in [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]:
-            due_ms = self._sweeps.pop(place)
-            began = clock.reading()
-            try:
-                await self._link.sweep(redis, place)
-            except RedisError:
-                self._sweeps.setdefault(place, due_ms)
-                raise
-            longest_ms = max(longest_ms, clock.reading() - began)
+        due = [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]
+        left = {place: self._sweeps.pop(place) for place in due}
+        try:
+            for place in await sweep.with_index(redis, due):
+                began = clock.reading()
+                await sweep(redis, place)
+                longest_ms = max(longest_ms, clock.reading() - began)
+                del left[place]
+        except RedisError:
+            self._sweeps = left | self._sweeps
+            raise
         self._sweep_after_ms = sweep_after_ms(longest_ms)
         for due_ms in self._sweeps.values():
             self._at_the_latest(due_ms)

@@ -207,7 +207,7 @@ class Registry:
         self._publish()
 
     def reaping(self, place: Place) -> None:
-        """A reap is about to be sent; `reaped` may follow, `no_longer_reaping` will."""
+        """A reap or sweep is about to be sent; `reaped` may follow, `no_longer_reaping` will."""
         self._reaping[place] += 1
 
     def no_longer_reaping(self, place: Place) -> None:

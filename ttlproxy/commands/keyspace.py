@@ -61,7 +61,7 @@ _COPY = Override(
     targets=lambda args: args[2:3],
     target_db=lambda args: (_copy_options(args) or (None,))[0],
     takes=lambda args: _copy_options(args) is not None,
-    whole=True,
+    swept=lambda args: args[2:3],
 )
 _MOVE = Override(
     name="MOVE",
@@ -70,7 +70,7 @@ _MOVE = Override(
     targets=lambda args: args[1:2],
     target_db=lambda args: _db(args[2]),
     takes=lambda args: len(args) == 3 and _db(args[2]) is not None,
-    whole=True,
+    swept=lambda args: args[1:2],
 )
 
 # What these write is a string: on a key that becomes managed behind their back, in a transaction,
@@ -114,6 +114,6 @@ OVERRIDES = (
     on_key("PERSIST", "key_persist", lambda args: ()),
     _COPY,
     _MOVE,
-    replace(on_two_keys("RENAME", "key_rename", _name), whole=True),
-    replace(on_two_keys("RENAMENX", "key_rename", _name), whole=True),
+    replace(on_two_keys("RENAME", "key_rename", _name), swept=lambda args: args[1:3]),
+    replace(on_two_keys("RENAMENX", "key_rename", _name), swept=lambda args: args[1:3]),
 )

@@ -50,11 +50,12 @@ def on_two_keys(name: str, script: str, argv: Callable[[Args], Args]) -> Overrid
 
 
 def on_all_keys(name: str, script: str) -> Override:
-    """A command whose arguments all are keys."""
+    """A command whose arguments all are keys, which it deletes."""
     return Override(
         name=name,
         plan=lambda args: Call(script, args[1:], (args[0].upper(),)),
         keys=lambda args: args[1:],
+        swept=lambda args: args[1:],
     )
 
 
@@ -82,5 +83,6 @@ def replacing(name: str, positions: Sequence[KeySpec], *, late: bool = True) -> 
         plan=plan,
         keys=replaced,
         takes=lambda args: len(args) <= MOST_WORDS,
+        swept=replaced,
         late=late,
     )

@@ -96,8 +96,8 @@ class Override:
     can carry the request: another is reaped, goes on as it came, and is swept; late: it is also
     needed where a key may become managed before the request is carried out; always: whether the
     request is ours though no key of it is managed; governed: it is also where ONEXPIRE has a rule
-    for such a key; whole: a target takes over an index as it is, with what nobody has swept from it
-    yet.
+    for such a key; swept: keys that are swept afterwards, for they may have no index any more, or
+    take one over as it is, with what nobody has swept from it yet.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Override:
     late: bool = True
     always: Callable[[Sequence[bytes]], bool] | None = None
     governed: bool = False
-    whole: bool = False
+    swept: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,10 +73,10 @@ async def _sweep(patient: Patient, caller: Caller, places: Sequence[Place]) -> i
             for (db, key), cursor in cursors.items()
         ]
         replies = [valid(reply) for reply in await run(patient.redis, calls)]
-        total += sum(dropped for _, dropped in replies)
+        total += sum(dropped for _, dropped, _ in replies)
         cursors = {
             place: cursor
-            for place, (cursor, _) in zip(cursors, replies, strict=True)
+            for place, (cursor, _, _) in zip(cursors, replies, strict=True)
             if cursor != b"0"
         }
     return total

@@ -48,7 +48,7 @@ SINCE: Final[Mapping[str, tuple[int, int]]] = {
 FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
 # By the script: what follows where one of its commands is refused, and how bad that is.
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
-    **dict.fromkeys(("reap", "sweep", "lease_take", "lease_drop"), (ERROR, _FIRES)),
+    **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),
     **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
     "barrier": (WARNING, "Reads wait, too, while the server holds back writes."),
     "hash_adopt": (WARNING, "Deadlines of the server's own are not handed on."),

@@ -143,7 +143,7 @@ class Link:
             lambda: settings.reap_budget_ms,
         )
         self.adopt = Adopt(self.caller, self.rulebook, self.refusals)
-        self.sweep = Sweep(self.caller, metrics, self.refusals)
+        self.sweep = Sweep(self.caller, self.registry, metrics, self.refusals)
         self.waits = Waits(upstream, lambda: settings.connect_timeout)
         self.on_ghosts: Callable[[Iterable[Place]], None] = lambda places: None
         self._settings = settings

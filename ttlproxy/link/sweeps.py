@@ -1,26 +1,37 @@
-"""Sweeps: index entries whose element is gone are dropped, a page of an index at a time."""
+"""Sweeps: index entries whose element is gone are dropped, a page of an index at a time.
+
+What a sweep finds tells the registry which keys have no index any more.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
-from ttlproxy.link.pipeline import valid
+from ttlproxy.link.pipeline import error, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.script_calls import answered
 from ttlproxy.metrics import Metrics
-from ttlproxy.registry import Place
+from ttlproxy.registry import Place, Registry
 
 _PAGE = b"500"
+# Keys that are looked at in one call, each for 2 us.
+_TOGETHER = 128
 
 
 class Sweep:
     """The sweep script, called until it has gone through a whole index."""
 
-    def __init__(self, caller: Caller, metrics: Metrics, refusals: Refusals) -> None:
+    def __init__(
+        self, caller: Caller, registry: Registry, metrics: Metrics, refusals: Refusals
+    ) -> None:
         self._caller = caller
+        self._registry = registry
         self._metrics = metrics
         self._refusals = refusals
 
@@ -40,9 +51,52 @@ class Sweep:
             if cursor == b"0":
                 return None
 
+    async def with_index(self, redis: Redis, places: Iterable[Place]) -> list[Place]:
+        """Those that have an index, or may have one; at the others there is nothing to sweep.
+
+        Raises redis-py's ConnectionError or TimeoutError.
+        """
+        keys: dict[int, list[bytes]] = {}
+        for db, key in places:
+            keys.setdefault(db, []).append(key)
+        found: list[Place] = []
+        for db, all_keys in keys.items():
+            for at in range(0, len(all_keys), _TOGETHER):
+                found += await self._look(redis, db, all_keys[at : at + _TOGETHER])
+        return found
+
+    async def _look(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
+        places = [(db, key) for key in keys]
+        with self._asking(places):
+            firsts = await answered(redis, self._caller, db, Call("keys_first", keys, ()))
+            if error(firsts):
+                return places  # the sweep is refused as well, and tells of it
+            found = dict(zip(places, valid(firsts), strict=True))
+            for place, first_ms in found.items():
+                self._learn(place, first_ms)
+        return [place for place, first_ms in found.items() if first_ms != -1]
+
     async def _page(self, redis: Redis, place: Place, cursor: bytes) -> tuple[bytes, int]:
         """The next cursor, and how many entries were dropped."""
         db, key = place
         call = Call("sweep", (key,), (cursor, _PAGE))
-        following, dropped = valid(await answered(redis, self._caller, db, call))
+        with self._asking([place]):
+            following, dropped, first_ms = valid(await answered(redis, self._caller, db, call))
+            self._learn(place, first_ms)
         return following, dropped
+
+    @contextmanager
+    def _asking(self, places: Sequence[Place]) -> Iterator[None]:
+        """What is learnt within may be older than an announcement that comes meanwhile."""
+        for place in places:
+            self._registry.reaping(place)
+        try:
+            yield
+        finally:
+            for place in places:
+                self._registry.no_longer_reaping(place)
+
+    def _learn(self, place: Place, first_ms: int | None) -> None:
+        """`first_ms`: the first deadline left, -1 without an index, None where that is not told."""
+        if first_ms is not None:
+            self._registry.reaped(place, first_ms if first_ms >= 0 else None)

@@ -1,7 +1,7 @@
 -- Drops index entries whose element is gone, one page of them; it lasts as long as its key.
 -- KEYS: data index schedule
 -- ARGV: cursor count
--- RESULT: [the next cursor, 0 at the end; dropped]
+-- RESULT: [the next cursor, 0 at the end; dropped; first deadline left in ms, -1 without an index]
 -- include try
 -- include clock
 -- include index
@@ -10,7 +10,7 @@ local kind = redis.call('TYPE', data).ok
 local find = finders[kind]
 if not find then
   index_drop(data, index, schedule)
-  return failure or { '0', 0 }
+  return failure or { '0', 0, -1 }
 end
 if kind == 'list' then
   -- One walk for all, where the index has no more entries than the list.
@@ -19,7 +19,7 @@ end
 local page = redis.pcall('ZSCAN', index, cursor, 'COUNT', count)
 if is_no_index(page) then
   index_drop(data, index, schedule)
-  return failure or { '0', 0 }
+  return failure or { '0', 0, -1 }
 elseif page.err then
   return page
 end
@@ -40,4 +40,4 @@ end
 index_write_when_full(index, prefix)
 local first, attention = index_attention(data, index, now)
 schedule_write(schedule, first and { ms(attention), data } or {}, first and {} or { data })
-return failure or { page[1], dropped }
+return failure or { page[1], dropped, first or -1 }

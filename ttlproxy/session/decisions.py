@@ -77,8 +77,8 @@ def _override(
     target_db = override.target_db(args)
     db = state.db if target_db is None else target_db
     state.manages((db, target) for target in override.targets(args))
-    if override.whole:
-        state.writes(override.targets(args))
+    if swept := override.swept(args):
+        state.writes(swept)
     return state.encoded(override.plan(args))
 
 

@@ -1,0 +1,87 @@
+"""A key without deadlines is a key like any other again, long before they would have been due."""
+
+import pytest
+
+from tests.containers import AnyServer
+from tests.processes import wait_until
+from tests.raw import Connection, command
+from tests.redis_client import Client
+
+
+def _managed(client: Connection) -> int:
+    (line,) = [
+        line
+        for line in client.ask("INFO", "ttlproxy").split(b"\r\n")
+        if line.startswith(b"managed_keys:")
+    ]
+    return int(line.partition(b":")[2])
+
+
+@pytest.fixture
+def emptied(app: Connection, direct: Client) -> Connection:
+    """A client of a proxy that has read anew that there is nothing, and has no reason to again."""
+    app.ask("HSET", "h", "f", "v")
+    assert app.ask("HEXPIREFIELD", "h", "f", 1000) == b":1\r\n"
+    direct.ask("FLUSHALL")
+    wait_until(lambda: _managed(app) == 0, "what was there forgotten")
+    return app
+
+
+# What is said on a key with a deadline, and how many such keys there are afterwards.
+ENDS = {
+    "DEL h": 0,
+    "UNLINK none h": 0,
+    "MULTI; DEL h; EXEC": 0,
+    "SET h x": 0,
+    "MSET none x h x": 0,
+    "SINTERSTORE h none": 0,
+    "SORT none STORE h": 0,
+    "RENAME h other": 1,
+    "RENAMENX h other": 1,
+    "SET other x; RENAME other h": 0,
+    "HSET other f v; COPY other h REPLACE": 0,
+    "MOVE h 1": 1,
+    "EVAL redis.call('del',KEYS[1]) 1 h": 0,
+    "DEL h; DEL h": 0,
+}
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_a_key_that_has_no_deadlines_any_more_is_forgotten(emptied: Connection, ends: str) -> None:
+    emptied.ask("HSET", "h", "f", "v")
+    assert emptied.ask("HEXPIREFIELD", "h", "f", 1000) == b":1\r\n"
+    assert _managed(emptied) == 1
+    for line in ends.split(";"):
+        assert not emptied.ask(*line.split()).startswith(b"-"), line
+    wait_until(lambda: _managed(emptied) == ENDS[ends], "it forgotten")
+
+
+def test_deadlines_that_are_set_meanwhile_are_not_forgotten(
+    emptied: Connection, direct: Client
+) -> None:
+    """Whatever is told of a key that was deleted may be older than those."""
+    keys = [f"h{number}" for number in range(50)]
+    until_ms = direct.now_ms() + 1500  # several times as long as it takes until it is looked
+    while direct.now_ms() < until_ms:
+        for key in keys:
+            words = (("DEL", key), ("HSET", key, "f", "v"), ("HEXPIREFIELD", key, "f", 1000))
+            emptied.send(b"".join(command(*each) for each in words))
+        emptied.read_many(3 * len(keys))
+        for key in keys:
+            assert emptied.ask("HSET", key, "f", "anew") == b":0\r\n"
+            assert emptied.ask("HTTLFIELD", key, "f") == b":-1\r\n"
+
+
+def test_the_servers_own_deadlines_are_the_servers_again(
+    emptied: Connection, direct: Client, server: AnyServer
+) -> None:
+    direct.ask("HSET", "h", "f", "v")
+    if direct.ask("HPEXPIRE", "h", 100_000, "FIELDS", 1, "f") != [1]:
+        pytest.skip("this server has no deadlines for hash fields")
+    assert emptied.ask("HEXPIREFIELD", "h", "f", 100) == b":1\r\n"
+    assert emptied.ask("DEL", "h") == b":1\r\n"
+    wait_until(lambda: _managed(emptied) == 0, "it forgotten")
+    assert emptied.ask("HSET", "h", "f", "v") == b":1\r\n"
+    assert emptied.ask("HPEXPIRE", "h", 100_000, "FIELDS", 1, "f") == b"*1\r\n:1\r\n"
+    assert direct.ask("HTTL", "h", "FIELDS", 1, "f") == [100]
+    assert _managed(emptied) == 0

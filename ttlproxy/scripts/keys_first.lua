@@ -1,0 +1,14 @@
+-- The first deadline of each of some keys.
+-- READS
+-- KEYS: key...
+-- ARGV:
+-- RESULT: for each key its first deadline in ms, -1 without an index, null where something else than an
+--   index stands in its place
+-- The keys are all data keys, then all their indexes.
+-- include index
+local firsts = {}
+for at = first_key + #KEYS / 2, #KEYS do
+  local page = index_page(KEYS[at], 0, 1)
+  firsts[#firsts + 1] = not page.err and (tonumber(page[2]) or -1)
+end
+return firsts
