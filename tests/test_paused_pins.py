@@ -1,14 +1,16 @@
 """A write that follows, on its connection, one that may give its key deadlines finds them, however
 long Redis takes to come to the first."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.processes import wait_until
+from tests.processes import START_TIMEOUT_S, wait_until
 from tests.raw import Connection, command
+from tests.relay import Relay
 from tests.servers import Server
 
 OK = b"+OK\r\n"
@@ -37,7 +39,7 @@ def app(server: Server, start_proxy: StartProxy) -> Iterator[Connection]:
 def _time_passes(server: Server) -> None:
     """More heartbeats than a pin lasts, where nothing is under way."""
     until = calls(server.port, "time") + 10  # two of them by whoever finds out that writes wait
-    wait_until(lambda: calls(server.port, "time") >= until, "some heartbeats")
+    wait_until(lambda: calls(server.port, "time") >= until, "some heartbeats", START_TIMEOUT_S)
 
 
 def _is_overwritten(client: Connection) -> None:
@@ -97,6 +99,37 @@ def test_without_replies(server: Server, app: Connection, direct: Connection) ->
     assert direct.ask("CLIENT", "UNPAUSE") == OK
     assert app.read() == OK
     _is_overwritten(app)
+
+
+def test_on_a_connection_that_gets_on_and_does_not_come_to_it(
+    server: Server, start_proxy: StartProxy, direct: Connection
+) -> None:
+    """Messages come all the time: it is not at rest, though Redis has answered all others."""
+    goes_on = threading.Event()
+
+    def hold(data: bytes) -> None:
+        if SET_DEADLINE[1].encode() in data.split(b"\r\n"):
+            goes_on.wait()
+
+    def time_passes() -> bool:
+        direct.ask("PUBLISH", "news", "x")
+        app.read()
+        return calls(server.port, "time") >= until
+
+    with Relay(server.port, 1 << 16, hold) as relay:
+        app = Connection(start_proxy(f"redis://127.0.0.1:{relay.port}").port)
+        app.ask("HELLO", 3)
+        app.ask("SUBSCRIBE", "news")
+        app.send(command(*SET_DEADLINE))
+        until = calls(server.port, "time") + 10
+        try:
+            wait_until(time_passes, "some heartbeats", START_TIMEOUT_S)
+            app.send(command(*OVERWRITE))
+        finally:
+            goes_on.set()
+        assert app.read_many(2) == [b":1\r\n", b":0\r\n"]
+        _is_overwritten(app)
+        app.close()
 
 
 def test_what_came_of_nothing_is_forgotten_when_its_connection_rests(
