@@ -175,7 +175,8 @@ class Troubles:
         far_ms = self._chance.choice([100, 1000, 5000, 20_000, 20_000, 3_600_000])
         by_ms = round(self._chance.choice([-1, 1]) * far_ms * self._chance.uniform(0.5, 1.0))
         if by_ms < 0:  # Redis keeps the end of a pause by its clock: it would last as much longer
-            threading.Event().wait((self._paused_until_ms - machine_ms()) / 1000)
+            left_ms = self._paused_until_ms + _CAUGHT_UP_MS - machine_ms()
+            threading.Event().wait(left_ms / 1000)
         begun_ms = machine_ms()
         self._system.jump(by_ms)
         if by_ms > 0:
