@@ -76,6 +76,17 @@ def test_and_none_on_those_of_others(log_in: LogIn, app: Connection, key: str) -
     assert app.ask("HTTLFIELD", "other:h", "f") == b":-1\r\n"
 
 
+def test_who_may_not_touch_indexes_watches_keys_all_the_same(
+    log_in: LogIn, app: Connection, key: str
+) -> None:
+    client = log_in(*OWN, "+@transaction")
+    assert client.ask("WATCH", key) == OK
+    assert app.ask("HSET", key, "f", "changed") == b":0\r\n"
+    assert client.ask("MULTI") == OK
+    assert client.ask("HGET", key, "f") == b"+QUEUED\r\n"
+    assert client.ask("EXEC") == b"*-1\r\n"
+
+
 @pytest.mark.parametrize("lacking", ["+evalsha", "+time", "+zadd", "~__ttl:*"])
 def test_without_one_of_these_rights_a_deadline_is_refused_and_nothing_changes(
     log_in: LogIn,

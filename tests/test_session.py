@@ -273,6 +273,12 @@ def test_behind_what_may_replicate_nothing_of_ours_is_sent_and_requests_are_read
     assert world.session.finish() == b""
 
 
+def test_behind_quit_nothing_goes_to_redis(world: World) -> None:
+    assert world.names("GET a", "QUIT", "SET a 1", "HEXPIREFIELD h f 9") == [b"GET", b"QUIT"]
+    assert world.session.over
+    assert not World().session.over
+
+
 def test_a_boundary_is_where_nothing_is_half_done(world: World) -> None:
     assert not world.session.unfinished
     world.session.from_client(b"*2\r\n$3\r\nGET\r\n")
