@@ -11,6 +11,7 @@ from tests.asked import until_blocked
 from tests.containers import AnyServer
 from tests.content import read, until_swept
 from tests.conversation import WAYS, Talk, hold, said_in
+from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import Client
 
@@ -209,3 +210,22 @@ def test_a_function_is_reaped_for_and_swept_after(
     )
     until_swept(direct)
     assert app.ask("FUNCTION", "DELETE", "tests") == b"+OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("held", "reply"),
+    [
+        ("ACL DELUSER nobody-of-that-name", b":0\r\n"),
+        ("LEASE src dst EX 100 BLOCK 1", b"$-1\r\n"),
+    ],
+)
+@pytest.mark.usefixtures("no_reaper")
+def test_what_stands_behind_a_request_that_waits_twice_is_answered(
+    app: Connection, client: Client, direct: Client, held: str, reply: bytes
+) -> None:
+    """Once for a reap of what stands before it, and once on its own account."""
+    client.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "gone", "v")
+    deadline_ms = direct.now_ms() + 1
+    wait_until(lambda: direct.now_ms() > deadline_ms, "the deadline")
+    app.send(command("HLEN", "h") + command(*held.split()) + command("PING"))
+    assert app.read_many(3) == [b":0\r\n", reply, b"+PONG\r\n"]
