@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.asked import calls
+from tests.asked import calls, connections
 from tests.conftest import StartProxy, StartServer
 from tests.content import LEASE
 from tests.processes import wait_until
@@ -163,6 +163,21 @@ def test_a_client_that_leaves_in_a_pause_leaves_nothing_behind(
     assert app.ask("HLEN", "h") == b":2\r\n"
     _unpause(direct)
     wait_until(lambda: app.ask("HEXISTS", "h", "f") == b":0\r\n", "it reaped")
+
+
+def test_a_reap_whose_connection_is_killed_in_a_pause_is_asked_for_again(
+    server: Server, app: Connection, direct: Connection
+) -> None:
+    _make_due(app, direct, "h")
+    assert direct.ask(*WRITES) == OK
+    app.send(command("HSET", "h", "stays", "w"))
+    _some_beats(server)
+    (reaps,) = [each for each in connections(server.port) if each["name"] == "ttlproxy:reaps"]
+    assert direct.ask("CLIENT", "KILL", "ID", reaps["id"]) == b":1\r\n"
+    _some_beats(server)
+    _unpause(direct)
+    assert app.read() == b":0\r\n"
+    assert _has_one(app, "h")
 
 
 def test_pauses_that_follow_each_other(
