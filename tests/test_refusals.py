@@ -167,13 +167,12 @@ def test_a_proxy_that_cannot_read_a_schedule_serves_nobody_and_says_why(
 ) -> None:
     server = start_server()
     with Connection(server.port) as direct:
-        direct.ask("SELECT", 3)
-        direct.ask("SET", KEYS.schedule, "no schedule")
+        direct.ask("ACL", "SETUSER", "default", "-zscan")
         proxy = start_proxy(server.url)
         with Connection(proxy.port) as app:
             assert app.read_to_end().startswith(b"-ERR ttlproxy has no connection to Redis")
-        assert proxy.stderr.count("Redis refuses to read the schedule of database 3: WRONG") == 1
-        direct.ask("DEL", KEYS.schedule)
+        assert proxy.stderr.count("Redis refuses to read the schedule of database 0: ") == 1
+        direct.ask("ACL", "SETUSER", "default", "+zscan")
 
     def serves() -> bool:
         with Connection(proxy.port) as app:

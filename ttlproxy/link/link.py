@@ -435,6 +435,8 @@ class Link:
         """
         self._sees_users = True
         (info,) = await run(redis, [(0, INFO)])
+        if error(info):  # renamed, maybe: that does not pass, and is told
+            await fitness.check_commands(redis)
         said = fields(valid(info))
         fitness.check_server(said)
         known, found = self.server, Identity.of(said)
