@@ -41,14 +41,19 @@ def key(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def log_in(proxy: Proxy, server: AnyServer, key: str) -> Iterator[LogIn]:
-    """log_in(*rules) is a connection to the proxy as a user that has these rules."""
+    """log_in(*rules) is a connection to the proxy as a user that has these rules.
+
+    They are given through the proxy, which looks at once; else it would do so within ten seconds.
+    """
     with ExitStack() as stack:
         direct = stack.enter_context(Connection(server.port))
+        through = stack.enter_context(Connection(proxy.port))
         stack.callback(direct.ask, "ACL", "DELUSER", "app")
 
         def log_in(*rules: str) -> Connection:
             known = [rule for rule in rules if _is_known(direct, rule)]
-            assert direct.ask("ACL", "SETUSER", "app", "reset", "on", ">word", *known) == OK
+            assert through.ask("ACL", "SETUSER", "app", "reset", "on", ">word", *known) == OK
+            assert through.ask("PING") == b"+PONG\r\n"  # behind the look
             client = stack.enter_context(Connection(proxy.port))
             assert client.ask("AUTH", "app", "word") == OK
             assert direct.ask("HSET", key, "f", "v", "g", "w") == b":2\r\n"
