@@ -8,16 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.chaos.run import PROXIES, run
-from tests.chaos.system import Log, System
-from tests.chaos.trial import trial
-from tests.chaos.troubles import names
 from tests.conftest import StartProxy, StartServer
-from tests.servers import Binary
 
 SECONDS = 6.0
-ALL_SECONDS = 20.0
-# Failovers have tests of their own (test_failover); here one run in five fails on 6.2 with them.
-TROUBLES = [name for name in names() if name != "fail_over"]
 
 
 def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice_or_early(
@@ -28,12 +21,3 @@ def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice_or_e
     account = run(server, proxies, SECONDS, seed=1, node=ioredis)
     assert account.faults == []
     assert all(account.counts[name] for name in ("tasks written", "tasks cancelled", "items done"))
-
-
-def test_pauses_kills_resets_and_clocks_that_jump_leave_nothing_lost_late_or_immortal(
-    binary: Binary, clock_shim: Path
-) -> None:
-    with System(binary, clock_shim, Log(None), forked=True) as system:
-        account = trial(system, ALL_SECONDS, seed=3, round_s=ALL_SECONDS / 2, only=TROUBLES)
-    assert account.faults == []
-    assert all(account.counts[name] for name in ("troubles", "elements", "tasks"))
