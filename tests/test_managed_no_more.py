@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.conftest import StartProxy
 from tests.containers import AnyServer
 from tests.processes import wait_until
 from tests.raw import Connection, command
@@ -85,3 +86,50 @@ def test_the_servers_own_deadlines_are_the_servers_again(
     assert emptied.ask("HPEXPIRE", "h", 100_000, "FIELDS", 1, "f") == b"*1\r\n:1\r\n"
     assert direct.ask("HTTL", "h", "FIELDS", 1, "f") == [100]
     assert _managed(emptied) == 0
+
+
+# What others say on keys of a client, whose deadlines end by it.
+ELSEWHERE = (
+    ("DEL", "h1"),
+    ("SET", "h2", "x"),
+    ("RENAME", "h3", "other"),
+    ("HDEL", "h4", "f"),
+    ("UNLINK", "s1"),
+)
+
+
+@pytest.mark.parametrize("by", ["another proxy", "nobody's proxy"])
+def test_what_others_delete_is_forgotten(
+    emptied: Connection, server: AnyServer, start_proxy: StartProxy, by: str
+) -> None:
+    """Deadlines of the server's own are its own again, where it has them."""
+    for name in ("h1", "h2", "h3", "h4", "stays"):
+        emptied.ask("HSET", name, "f", "v")
+        assert emptied.ask("HEXPIREFIELD", name, "f", 1000) == b":1\r\n"
+    emptied.ask("SADDEX", "s1", 1000, "m")
+    port = start_proxy(server.url).port if by == "another proxy" else server.port
+    with Connection(port) as other:
+        for words in ELSEWHERE:
+            assert not other.ask(*words).startswith(b"-"), words
+    # What was renamed has its deadlines, where a proxy did it.
+    left = 2 if by == "another proxy" else 1
+    wait_until(lambda: _managed(emptied) == left, "it forgotten")
+    assert emptied.ask("HPERSISTFIELD", "stays", "f") == b":1\r\n"
+
+
+def test_what_is_looked_at_again_a_page_at_a_time_is_all(
+    emptied: Connection, server: AnyServer
+) -> None:
+    """More keys than one page has, in two databases."""
+    keys = [(db, f"{db}:{number}") for db in (0, 1) for number in range(400)]
+    for db in (0, 1):
+        emptied.ask("SELECT", db)
+        words = [("SADDEX", key, 1000, "m") for at, key in keys if at == db]
+        emptied.send(b"".join(command(*each) for each in words))
+        emptied.read_many(len(words))
+    assert _managed(emptied) == len(keys)
+    with Connection(server.port) as direct:
+        for db in (0, 1):
+            direct.ask("SELECT", db)
+            direct.ask("DEL", *(key for at, key in keys if at == db))
+    wait_until(lambda: _managed(emptied) == 0, "it forgotten")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from itertools import islice
 
 # Of a key that nothing can fall due in before its announcement arrives.
 NOTHING_DUE = 1 << 62
@@ -125,6 +126,14 @@ class Registry:
     def databases(self) -> list[int]:
         """The logical databases that have managed keys."""
         return list(self._dbs)
+
+    def listed(self, start: int, count: int) -> list[Place]:
+        """So many of the managed keys, from one number on; keys that come or go move the others."""
+        found: list[Place] = []
+        for db, keys in self._dbs.items():
+            found += [(db, key) for key in islice(keys, start, start + count - len(found))]
+            start = max(start - len(keys), 0)
+        return found
 
     # What sessions ask and say.
 

@@ -50,6 +50,7 @@ FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),
     **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
+    "keys_recheck": (WARNING, "A key that others delete counts as one with deadlines for longer."),
     "barrier": (WARNING, "Reads wait, too, while the server holds back writes."),
     "hash_adopt": (WARNING, "Deadlines of the server's own are not handed on."),
     "schedule_mend": (WARNING, "What the schedule has lost is not found again."),

@@ -46,6 +46,7 @@ from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.pushes import Pushes, announcing
 from ttlproxy.link.reach import accepts, met
 from ttlproxy.link.reaps import Ask, Reap, SessionReaps
+from ttlproxy.link.recheck import Recheck
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.schedules import Schedules
@@ -565,6 +566,9 @@ class Link:
     async def _beat(self, redis: Redis) -> None:
         """Looks at Redis once a second, and at once where there is a reason."""
         strays = Strays(self.caller, self.refusals, lambda: self.rights.trusts_schedules)
+        recheck = Recheck(
+            self.registry, self.sweep, self.refusals, lambda places: self.on_ghosts(places)
+        )
         failures = 0
         while True:
             self._beats.begin()
@@ -573,6 +577,7 @@ class Link:
                 await self.state.keep(redis)
                 if self._beats.regular:
                     await strays.look(redis, self.server.databases if self.server else [])
+                    await recheck.look(redis)
                 self._answers += 1
                 await self.looks.until_beat(self._beats.left_s, redis, self._look)
                 failures = 0

@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
-from ttlproxy.link.pipeline import error, valid
+from ttlproxy.link.pipeline import valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.script_calls import answered
 from ttlproxy.metrics import Metrics
@@ -66,15 +66,31 @@ class Sweep:
         return found
 
     async def _look(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
+        try:
+            firsts = await self._firsts(redis, "keys_first", db, keys)
+        except ResponseError:  # the sweep is refused as well, and tells of it
+            return [(db, key) for key in keys]
+        return [place for place, first_ms in firsts.items() if first_ms != -1]
+
+    async def stale(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
+        """Those whose index is to be swept, as their key is gone; of the others it learns.
+
+        Raises redis-py's RedisError.
+        """
+        firsts = await self._firsts(redis, "keys_recheck", db, keys)
+        return [place for place, first_ms in firsts.items() if first_ms is None]
+
+    async def _firsts(
+        self, redis: Redis, script: str, db: int, keys: Sequence[bytes]
+    ) -> dict[Place, int | None]:
+        """Of each key what the script says of its first deadline: see `_learn`."""
         places = [(db, key) for key in keys]
         with self._asking(places):
-            firsts = await answered(redis, self._caller, db, Call("keys_first", keys, ()))
-            if error(firsts):
-                return places  # the sweep is refused as well, and tells of it
-            found = dict(zip(places, valid(firsts), strict=True))
-            for place, first_ms in found.items():
+            reply = valid(await answered(redis, self._caller, db, Call(script, keys, ())))
+            firsts = dict(zip(places, reply, strict=True))
+            for place, first_ms in firsts.items():
                 self._learn(place, first_ms)
-        return [place for place, first_ms in found.items() if first_ms != -1]
+        return firsts
 
     async def _page(self, redis: Redis, place: Place, cursor: bytes) -> tuple[bytes, int]:
         """The next cursor, and how many entries were dropped."""

@@ -1,0 +1,83 @@
+"""Looks again at what the registry knows: another proxy, or somebody past the proxies, may have
+deleted or replaced a key, and no announcement tells of that.
+
+One page of keys with each heartbeat, for some 2 us a key. Until its page comes a key counts as
+managed, which is no error: its commands are carried out by scripts, and its fields get deadlines of
+ours where the server has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.sweeps import Sweep
+from ttlproxy.registry import Place, Registry
+
+# Keys of one call.
+_TOGETHER: Final = 128
+# Calls with one heartbeat.
+_CALLS: Final = 4
+# Heartbeats after the last page, before the first comes again.
+_REST: Final = 5
+# Places that are taken from the registry at a time: to find where to go on takes a walk over it.
+_LISTED: Final = 50_000
+
+
+class Recheck:
+    """Where the walk over the registry stands.
+
+    `on_stale` is called with the places whose index is to be swept.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        sweep: Sweep,
+        refusals: Refusals,
+        on_stale: Callable[[Iterable[Place]], None],
+    ) -> None:
+        self._registry = registry
+        self._sweep = sweep
+        self._refusals = refusals
+        self._on_stale = on_stale
+        self._listed: list[Place] = []  # the next to be looked at stands last
+        self._next = 0
+        self._resting = _REST
+        self._may = True
+
+    async def look(self, redis: Redis) -> None:
+        """Looks at one page. Raises redis-py's ConnectionError or TimeoutError."""
+        self._resting = max(self._resting - 1, 0)
+        if self._resting or not self._may:
+            return
+        try:
+            for _ in range(_CALLS):
+                places = self._take()
+                if not places:
+                    self._resting = _REST
+                    return
+                db = places[0][0]
+                stale = await self._sweep.stale(redis, db, [key for _, key in places])
+                self._on_stale(stale)
+        except ResponseError as refusal:
+            # Redis logs each refusal for want of a right, so one is enough.
+            self._may = not isinstance(refusal, NoPermissionError)
+            self._refusals.note("to look again at keys with deadlines", refusal)
+
+    def _take(self) -> list[Place]:
+        """The next places, all in one database; none at the end of the walk."""
+        if not self._listed:
+            self._listed = self._registry.listed(self._next, _LISTED)[::-1]
+            self._next = self._next + len(self._listed) if self._listed else 0
+        if not self._listed:
+            return []
+        db = self._listed[-1][0]
+        taken: list[Place] = []
+        while self._listed and self._listed[-1][0] == db and len(taken) < _TOGETHER:
+            taken.append(self._listed.pop())
+        return taken
