@@ -50,7 +50,7 @@ _HASH_FAULTS = """
     1 HSETEX {hash} FIELDS {bad_count} {pairs}
 """
 
-# No member twice where the deadline may be past: SEMANTICS.md leaves open what that counts.
+# No member twice where the deadline may be past: docs/semantics.md leaves open what that counts.
 _SET = """
     5 SADD {set} {elements}
     3 SREM {set} {elements}

@@ -1,6 +1,7 @@
 """What stands in Redis itself, read past the proxy: data, deadlines, and what does not fit.
 
-The one place of the tests that knows how internal content looks (DESIGN.md, "In Redis").
+The one place of the tests that knows how internal content looks: see "What stands in Redis" in
+docs/architecture.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An independent oracle: databases, a clock that is passed in, and what each command answers.
 
-Written from SEMANTICS.md alone; it must never import ttlproxy. Replies are shaped as RESP2 shapes
+Follows docs/semantics.md alone; it must never import ttlproxy. Replies are shaped as RESP2 shapes
 them, simple strings as bytes. Holds no clock, no socket and no connection to what it judges.
 """
 

@@ -1,6 +1,6 @@
 """What the oracle stores, and one command's view of it. Knows no command and no clock.
 
-The whole oracle (model*.py) is written from SEMANTICS.md alone; it must never import ttlproxy.
+The whole oracle (model*.py) follows docs/semantics.md alone; it must never import ttlproxy.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""KeyDB's and Dragonfly's commands as the oracle does them: SEMANTICS.md's dialects, and what those
-servers answer. Garnet's are the nine of sorted sets under other names."""
+"""KeyDB's and Dragonfly's commands as the oracle does them: docs/semantics.md on other servers, and
+what those answer. Garnet's are the nine of sorted sets under other names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redis's own commands as the oracle does them: SEMANTICS.md's first table.
+"""Redis's own commands as the oracle does them: the tables of docs/semantics.md.
 
 Hashes and sets stand here, the rest in modules of its own."""
 

@@ -1,4 +1,4 @@
-"""The virtual commands as the oracle does them: SEMANTICS.md's second table.
+"""The virtual commands as the oracle does them: docs/semantics.md on setting deadlines.
 
 The nine of each type stand here, the timed writes in a module of their own."""
 

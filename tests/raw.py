@@ -19,7 +19,7 @@ def command(*words: bytes | str | int) -> bytes:
 class Framer:
     """Cuts a stream of RESP2 or RESP3 replies at their ends; a push is a reply of its own.
 
-    Redis before 7.2 may put a push between the elements of a reply (DESIGN.md): there it counts
+    Redis before 7.2 may put a push between the elements of a reply: there it counts
     as no element.
     """
 

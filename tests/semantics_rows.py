@@ -1,4 +1,4 @@
-"""SEMANTICS.md's tables as cases: a request, its reply, and the deadlines that are left.
+"""docs/semantics.md as cases: a request, its reply, and the deadlines that are left.
 
 Before each, `k` has the elements a, b and c, of which a and b go in 100 s, and `to` has z. After
 it: the seconds left of a, b, c and d in the keys named; -1 without a deadline, -2 not there.

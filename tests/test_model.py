@@ -1,7 +1,7 @@
 """Two proxies before a real Redis against the oracle: any commands, any order, deadlines passing.
 
 Replies are compared one by one, and at each example's end all that stands in Redis. The model
-shares nothing with the proxies but SEMANTICS.md. By default this takes seconds;
+shares nothing with the proxies but docs/semantics.md. By default this takes seconds;
 TTLPROXY_HYPOTHESIS=deep goes on for TTLPROXY_DEEP_MINUTES in all.
 """
 

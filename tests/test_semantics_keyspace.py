@@ -1,5 +1,5 @@
 """Whole keys: what replaces, copies and moves them, in one database and across, and blocking
-commands, scripts and WATCH: the rows of SEMANTICS.md's first table that are about keys.
+commands, scripts and WATCH: what docs/semantics.md says of keys.
 """
 
 from __future__ import annotations

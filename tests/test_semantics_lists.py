@@ -1,4 +1,4 @@
-"""What each native command does to the deadlines of list elements: SEMANTICS.md's first table.
+"""What each native command does to the deadlines of list elements: docs/semantics.md, "Lists".
 
 Equal values in one list share one deadline and go together. What lists have in common with the
 other types stands in test_semantics.py.

@@ -1,4 +1,4 @@
-"""What HEXPIREFIELD and its kin answer, word for word: SEMANTICS.md's table of virtual commands.
+"""What HEXPIREFIELD and its kin answer, word for word: docs/semantics.md on setting deadlines.
 
 Everything here is said of every type, one by one, in a pipeline under RESP3, and in MULTI.
 """
