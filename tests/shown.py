@@ -4,10 +4,12 @@ from __future__ import annotations
 
 
 def shown(value: object) -> str:
-    """A reply as hiredis reads it; a status is shown as if it were a string."""
+    """A reply as hiredis reads it; a status is shown as if it were a string, an error is one."""
     if isinstance(value, list):
         lines = [f"{number}) {shown(each)}" for number, each in enumerate(value, 1)]
         return "\n".join(line.replace("\n", "\n   ") for line in lines) or "(empty array)"
     if isinstance(value, bytes):
         return f'"{value.decode()}"'
+    if isinstance(value, Exception):
+        return f"(error) {value}"
     return "(nil)" if value is None else f"(integer) {value}"

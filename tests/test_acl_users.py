@@ -11,10 +11,10 @@ from tests.asked import until_called_by_digest
 from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
 from tests.content import SHARED
+from tests.generated import script_commands
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
-from tests.test_readme import script_commands
 from ttlproxy.commands.rules import VIRTUALS
 
 OK = b"+OK\r\n"

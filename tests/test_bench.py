@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import quoted_figures
 from tests.bench.__main__ import main, run
 from tests.bench.loads import OneByOne, Run
 from tests.bench.measures import RATE, percentile
@@ -69,15 +70,15 @@ def test_each_scenario_gives_each_of_its_figures(part: Part, stage: Stage) -> No
 def test_the_figures_of_a_run_are_printed_and_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "figures.json"
-    assert (
-        main(["--only", "latency", "--share", "0.001", "--rounds", "3", "--json", str(file)]) == 0
-    )
+    file, rows = tmp_path / "figures.json", tmp_path / "figures.csv"
+    part = ["--only", "latency", "--share", "0.001", "--rounds", "3"]
+    assert main([*part, "--json", str(file), "--csv", str(rows)]) == 0
     printed = capsys.readouterr().out
     figures = json.loads(file.read_text())["figures"]
     assert {len(row["values"]) for row in figures} == {3}
     assert {row["target"] for row in figures} >= {"direct", "ttlproxy"}
     assert {row["part"] for row in figures} == {"latency"}
+    assert len(quoted_figures.read(rows)) == len(figures)
     assert all(f"| {row['target']} | {row['figure']} |" in printed for row in figures)
 
 

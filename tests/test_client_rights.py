@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.conftest import StartProxy, StartServer
 from tests.content import STATE
+from tests.generated import script_commands
 from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy, Server
-from tests.test_readme import script_commands
 from ttlproxy.client_rights import UnfitPatternError, as_typed, rules
 from ttlproxy.commands.deferred import command_at
 from ttlproxy.commands.rules import LONGER, VIRTUALS

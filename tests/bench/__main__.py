@@ -65,6 +65,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--share", type=float, default=1.0, help="of the usual requests, keys and elements"
     )
     parser.add_argument("--json", type=Path, help="a file for all figures, after each part anew")
+    parser.add_argument("--csv", type=Path, help="the same, in the columns of docs/figures.csv")
     return parser.parse_args(arguments)
 
 
@@ -77,6 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
         absent += reasons
         if options.json:
             options.json.write_text(report.as_json(parts, absent, options.share))
+        if options.csv:
+            options.csv.write_text(report.as_csv(parts))
     for reason in absent:
         print(f"left out: {reason}")
     print("Ratios are medians of each round's, to direct, or to what is named behind them.")

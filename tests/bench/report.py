@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import platform
@@ -54,6 +56,23 @@ def _number(value: float) -> str:
 
 def _ratio(ratios: Sequence[float]) -> str:
     return f"{median(ratios):.2f}" if ratios else "-"
+
+
+def as_csv(parts: Mapping[str, Sequence[Row]]) -> str:
+    """What docs/figures.csv holds, and its pages quote: figures rounded as in the table."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    head = ("part", "test", "pipeline", "target", "figure", "median", "min", "max")
+    writer.writerow((*head, "ratio", "of", "of_haproxy"))
+    for part, rows in parts.items():
+        for row in rows:
+            case = (row.test, row.pipeline, row.target, row.figure)
+            numbers = (row.median, min(row.values), max(row.values))
+            ratios = [_ratio(each) if each else "" for each in (row.of_first, row.of_haproxy)]
+            plain = (_number(number).replace(",", "") for number in numbers)
+            of = row.first if row.of_first else ""
+            writer.writerow((part, *case, *plain, ratios[0], of, ratios[1]))
+    return lines.getvalue()
 
 
 def as_json(parts: Mapping[str, Sequence[Row]], absent: Sequence[str], share: float) -> str:

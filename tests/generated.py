@@ -1,0 +1,204 @@
+"""The parts of pages that are made of tables and settings; `python -m tests.generated` writes them.
+
+A part stands between two comments that name it. Each part stands on one page, once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tests import quoted_figures
+from ttlproxy.admin.routes import ROUTES
+from ttlproxy.cli import _flag, _metavar
+from ttlproxy.commands import leaderboards
+from ttlproxy.commands.rules import LONGER, VIRTUALS
+from ttlproxy.commands.spec import Virtual
+from ttlproxy.config import Settings
+from ttlproxy.doctor.needs import FIELD_TTLS, SINCE, all_scripted, rules
+from ttlproxy.figures import FIGURES
+from ttlproxy.reload import AT_ONCE
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+_SECTION: Final = "<!-- {0}: generated -->\n{1}\n<!-- end of {0} -->"
+# The nine commands of a type are named alike: a letter, one of these, and a noun.
+_OPERATIONS: Final = (
+    *("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"),
+    *("TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "PERSIST"),
+)
+_OURS: Final = {
+    "hash fields": ("H", "FIELD"),
+    "set members": ("S", "MEMBER"),
+    "sorted-set members": ("Z", "MEMBER"),
+    "list elements": ("L", "ELEMENT"),
+}
+_THEIRS: Final = {
+    "Redis 8, Valkey 9: hash fields": ("H", ""),
+    "Garnet: sorted-set members": ("Z", ""),
+}
+# What an element is called, and what each calls it.
+_NOUN: Final = re.compile(
+    r"\b(hash |set |sorted-set |list )?(num)?(field|member|element)(s?)\b", re.I
+)
+
+
+def _named(prefix: str, noun: str) -> list[Virtual]:
+    return [VIRTUALS[f"{prefix}{operation}{noun}"] for operation in _OPERATIONS]
+
+
+def _deadlines(columns: Mapping[str, tuple[str, str]]) -> str:
+    """A row for each of the nine, with its name for each type."""
+    families = [_named(*words) for words in columns.values()]
+    rows = []
+    for kin in zip(*families, strict=True):
+        (summary,) = {_of_elements(virtual.summary) for virtual in kin}
+        rows.append([summary, *(f"`{virtual.name}`" for virtual in kin)])
+    names = quoted_figures.table(("what it does", *columns), rows)
+    arguments = []
+    for virtuals in _alike(families):
+        assert len({tuple(map(_of_elements, virtual.forms)) for virtual in virtuals}) == 1
+        assert len({_of_elements(virtual.reply) for virtual in virtuals}) == 1
+        first = [virtual for virtual in virtuals if virtual in families[0]]
+        called = ", ".join(f"`{virtual.name}`" for virtual in first)
+        cells = (f"`{_cell(form)}`" for form in first[0].forms)
+        arguments.append([called, *cells, first[0].reply])
+    forms = ("short form", "long form") if len(arguments[0]) > 3 else ("arguments",)
+    words = [family[0].forms[-1].split()[-5:-3] for family in families]
+    others = list(dict.fromkeys(f"`{' '.join(each)}`" for each in words))
+    note = (
+        f"Shown for hash fields; the others have {' or '.join(others[1:])} instead of {others[0]}."
+    )
+    return "\n\n".join([names, quoted_figures.table(("command", *forms, "reply"), arguments), note])
+
+
+def _alike(families: Sequence[Sequence[Virtual]]) -> list[list[Virtual]]:
+    """Those with the same arguments and replies, of all families."""
+    groups: dict[tuple[tuple[str, ...], str], list[Virtual]] = {}
+    for kin in zip(*families, strict=True):
+        groups.setdefault((kin[0].forms, kin[0].reply), []).extend(kin)
+    return list(groups.values())
+
+
+def _of_elements(text: str) -> str:
+    """The same for every type."""
+
+    def one(match: re.Match[str]) -> str:
+        noun = f"{match[2] or ''}element{match[4]}"
+        return noun.upper() if match[3].isupper() else noun
+
+    return _NOUN.sub(one, text)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _table(rows: Sequence[Virtual]) -> str:
+    forms = [f"{virtual.name} {form}" for virtual in rows for form in virtual.forms]
+    table = [(f"`{virtual.name}`", virtual.summary, virtual.reply) for virtual in rows]
+    listed = quoted_figures.table(("command", "what it does", "reply"), table)
+    return "\n".join(["```", *forms, "```", "", listed])
+
+
+def _of(*names: str) -> Callable[[], str]:
+    return partial(_table, [VIRTUALS[name] for name in names])
+
+
+def _dialect(server: str) -> str:
+    family = {virtual.name for words in _THEIRS.values() for virtual in _named(*words)}
+    both = (*VIRTUALS.values(), *LONGER.values())
+    rows = [each for each in both if each.dialect == server and each.name not in family]
+    return _table(rows)
+
+
+def _settings() -> str:
+    lines = ["| flag | what it is | default |", "|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default_factory or field.default is None else f"`{field.default}`"
+        what = _cell(f"{field.description}")
+        lines.append(f"| `{_flag(name)} {_cell(_metavar(name, field))}` | {what} | {default} |")
+    return "\n".join(lines)
+
+
+def _at_once() -> str:
+    return ", ".join(f"`{_flag(name)}`" for name in AT_ONCE)
+
+
+def script_commands() -> list[str]:
+    """All that scripts call."""
+    return sorted(name.decode() for name in all_scripted())
+
+
+def _script_commands() -> str:
+    return " ".join(f"`{name}`" for name in script_commands())
+
+
+def _pages() -> str:
+    rows = [(f"`{route.method} {route.path}`", route.tells) for route in ROUTES]
+    return quoted_figures.table(("page", "what it shows"), rows)
+
+
+def _metrics() -> str:
+    rows = []
+    for figure in FIGURES:
+        values = f"`{figure.label}`: {', '.join(figure.values)}" if figure.label else ""
+        which = "" if figure.of_many == "sum" else f"; of several workers the {figure.of_many}"
+        rows.append((f"`{figure.name}`", figure.kind, values, figure.meaning + which))
+    return quoted_figures.table(("metric", "type", "labels", "what it is"), rows)
+
+
+def _rights() -> str:
+    line = f"```\nACL SETUSER ttlproxy on >PASSWORD {' '.join(rules())}\n```"
+    later = [
+        f"from {'.'.join(map(str, version))} on also "
+        + " ".join(f"`{rule}`" for rule in rules((99,)) if SINCE.get(rule) == version)
+        for version in sorted(set(SINCE.values()))
+    ]
+    valkey = " ".join(f"`{rule}`" for rule in rules((99,)) if rule in FIELD_TTLS)
+    return f"{line}\n\n{'; '.join(later).capitalize()}; with Valkey 9 {valkey} as well."
+
+
+SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
+    "deadlines": partial(_deadlines, _OURS),
+    "writing with a deadline": _of("HSETEX", "SADDEX", "ZADDEX", "LPUSHEX", "RPUSHEX"),
+    "looking at deadlines": _of("DUE", "TTLPROXY"),
+    "expiry rules": _of("ONEXPIRE", "TAKE"),
+    "queues": _of("LEASE", "DEFER", "UNDEFER", "DEFERRED"),
+    "leaderboards": partial(_table, leaderboards.VIRTUALS),
+    "limiters": _of("CL.THROTTLE", "INCREX"),
+    "deadlines of other servers": partial(_deadlines, _THEIRS),
+    **{
+        f"{server}'s commands": partial(_dialect, server)
+        for server in ("Redis 8", "KeyDB", "Dragonfly")
+    },
+    "settings": _settings,
+    "settings that change at once": _at_once,
+    "script commands": _script_commands,
+    "the proxy's rights": _rights,
+    "pages": _pages,
+    "metrics": _metrics,
+    **quoted_figures.SECTIONS,
+}
+
+
+def generated(name: str) -> str:
+    """The part as it has to stand on its page, comments included."""
+    return _SECTION.format(name, SECTIONS[name]())
+
+
+def pattern(name: str) -> re.Pattern[str]:
+    """Finds the part on a page, whatever it says there."""
+    start, end = (re.escape(part) for part in _SECTION.format(name, "\0").split("\0"))
+    return re.compile(start.removesuffix("\\\n") + ".*?" + end.removeprefix("\\\n"), re.DOTALL)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for each in SECTIONS:
+            text = pattern(each).sub(generated(each).replace("\\", r"\\"), text)
+        page.write_text(text, "utf-8")

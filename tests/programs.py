@@ -1,0 +1,79 @@
+"""Example programs of pages: each is written to a folder, gets its client and is run there.
+
+What a program is to print stands behind its lines, as `// 100`. Clients come from the registry of
+their language; where one cannot be had, the test is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.node import CLIENTS
+from tests.require import absent
+
+# In seconds. The first run compiles the client, or fetches it and what its build needs.
+SLOW: Final = 900
+_PRINTED: Final = re.compile(r"(?:Println|println|log)\(.*\);? // (.*)$", re.MULTILINE)
+# No other Go than the one that is here.
+_GO: Final = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
+
+
+def run(
+    command: Sequence[str], folder: Path, typed: str = "", env: dict[str, str] | None = None
+) -> str:
+    """What it prints; a failure is one of the test."""
+    done = subprocess.run(
+        command, input=typed, capture_output=True, text=True, check=False, cwd=folder, env=env
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_node(program: str, folder: Path) -> None:
+    """The folder has ioredis."""
+    script = folder / "recipe.mjs"
+    script.write_text(f'import assert from "node:assert";\n{program}\nprocess.exit(0);\n')
+    _compare(program, run(["node", str(script)], folder))
+
+
+def run_go(program: str, folder: Path) -> None:
+    go = _tool("go")
+    (folder / "main.go").write_text(program)
+    run([go, "mod", "init", "example"], folder, env=_GO)
+    _fetch("go-redis", [go, "get", "github.com/redis/go-redis/v9"], folder, _GO)
+    _compare(program, run([go, "run", "."], folder, env=_GO))
+
+
+def run_java(program: str, folder: Path) -> None:
+    java, maven = _tool("java"), _tool("mvn")
+    (folder / "Cart.java").write_text(program)
+    shutil.copy(CLIENTS / "pom.xml", folder)
+    fetch = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+    _fetch("jedis", fetch, folder)
+    _compare(program, run([java, "-cp", "lib/*", "Cart.java"], folder))
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        absent(name, f"no {name} here")
+    return found
+
+
+def _fetch(
+    client: str, command: Sequence[str], folder: Path, env: dict[str, str] | None = None
+) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=env)
+    if done.returncode:
+        said = f"{done.stdout}{done.stderr}".strip()[-300:]
+        absent(client, f"{client} cannot be fetched: {said}")
+
+
+def _compare(program: str, printed: str) -> None:
+    assert printed.splitlines() == _PRINTED.findall(program)
