@@ -7,7 +7,7 @@ PYTEST ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench docs clean
 
 run: .venv/run.stamp
 	$(BIN)/ttlproxy
@@ -24,12 +24,22 @@ lint: .venv/dev.stamp
 bench: .venv/dev.stamp
 	$(BIN)/python -m tests.bench $(BENCH)
 
+# Shows the site on http://127.0.0.1:8000, anew after each change.
+docs: .venv/dev.stamp .venv/site/mermaid.min.js
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
+
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
+
+# Draws the diagrams; where there is no npm, the site shows their text.
+.venv/site/mermaid.min.js: | $(BIN)/python
+	mkdir -p $(@D)
+	cd $(@D) && if npm pack --silent mermaid@11; then \
+	  tar -xzf mermaid-11*.tgz --strip-components=2 package/dist/$(@F) && rm mermaid-11*.tgz; fi
 
 .venv/run.stamp: pyproject.toml | $(BIN)/python
 	$(INSTALL) -e '.[embedded,uvloop]'
