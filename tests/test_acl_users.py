@@ -18,7 +18,7 @@ from tests.servers import Proxy
 from ttlproxy.commands.rules import VIRTUALS
 
 OK = b"+OK\r\n"
-# What the README says that a user needs.
+# What docs/security.md says that a user needs.
 NEEDED = [*(f"+{name}" for name in script_commands()), "+eval", "+evalsha", "~__ttl:*"]
 OWN = ["~app:*", "+@hash", "+exists"]
 

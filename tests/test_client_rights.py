@@ -143,7 +143,7 @@ def test_she_has_every_command_on_her_own_keys(
     for line, reply in virtual.example:
         answer = client.ask(*_of_alice(line))
         if " PUBLISH " in line and version == "6.2":
-            continue  # there it takes the right to all channels: README, Limits
+            continue  # there it takes the right to all channels: docs/limits.md
         assert answer.startswith(b"-") == ("(error)" in reply), (line, answer)
 
 

@@ -149,7 +149,7 @@ def test_prometheus_takes_the_alerts() -> None:
 
 def test_every_alert_has_its_place_in_the_handbook() -> None:
     (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
-    handbook = (DEPLOY / "README.md").read_text()
+    handbook = (ROOT / "docs" / "operations.md").read_text()
     for rule in group["rules"]:
         assert f"| `{rule['alert']}` |" in handbook
         assert rule["annotations"]["summary"]

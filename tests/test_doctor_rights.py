@@ -22,12 +22,12 @@ from ttlproxy.keys import Keys
 
 
 def _line(server: Server) -> list[str]:
-    """The README's, for this server."""
+    """Those of docs/security.md, for this server."""
     return rules(release(server.name), field_ttls=server.name.startswith("valkey-9"))
 
 
 def _user(server: Server, *more: str) -> str:
-    """The URL of a proxy's user with the rights of the README, and these rules on top."""
+    """The URL of a proxy's user with the rights of docs/security.md, and these rules on top."""
     return _user_with(server, [*_line(server), *more])
 
 

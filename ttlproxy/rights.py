@@ -89,7 +89,7 @@ class Rights:
         Gives whether they are other ones than before.
 
         Where Redis does not show them to us at all, every user is taken to have the rights that the
-        README asks for, and schedules are not trusted.
+        docs/security.md asks for, and schedules are not trusted.
         """
         if lines is None:
             self.trusts_schedules = False

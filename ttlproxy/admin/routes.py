@@ -1,4 +1,4 @@
-"""What is where: each page is a row. The README's table is made of it."""
+"""What is where: each page is a row. The table in docs/operations.md is made of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ttlproxy.admin.subject import SUBJECT, Subject
 
 
 class Route(NamedTuple):
-    """method: GET stands for HEAD as well; tells: for the README"""
+    """method: GET stands for HEAD as well; tells: for that table"""
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""What the proxy's own user has to be allowed: one table, for the README and for the doctor.
+"""What the proxy's own user has to be allowed: one table, for docs/security.md and for the doctor.
 
 What scripts call is read from the scripts, also where a name is put together as they run. What the
 proxy and its subcommands ask themselves is a row each; a test reads the sources for that, so that
