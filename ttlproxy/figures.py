@@ -1,7 +1,7 @@
 """What is told in numbers of a proxy: each figure is a row. Knows no way to show them.
 
-/metrics and the table in docs/operations.md are made of the rows. To add a figure, add one: what it is read from
-is looked at by other threads at any time, so that has to be one look at one thing.
+/metrics and the table in docs/operations.md are made of the rows. To add a figure, add one: what it
+is read from is looked at by other threads at any time, so that has to be one look at one thing.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Rights:
 
         Gives whether they are other ones than before.
 
-        Where Redis does not show them to us at all, every user is taken to have the rights that the
+        Where Redis does not show them to us at all, every user is taken to have the rights that
         docs/security.md asks for, and schedules are not trusted.
         """
         if lines is None:

@@ -1,7 +1,8 @@
 """What happens to servers, proxies, connections and clocks, one trouble after the other.
 
 Each is over when its function returns, but for pauses, which go on meanwhile. What cannot be
-answered as it should is excused for as long as docs/limits.md and docs/semantics.md say, and not longer.
+answered as it should is excused for as long as docs/limits.md and docs/semantics.md say, and not
+longer.
 """
 
 from __future__ import annotations
