@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -10,9 +9,8 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 from tests.processes import wait_until
-from tests.require import absent
+from tests.require import PROGRAMS, absent, find_program
 
-_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 PHONE = (360, 740)
 DESK = (1280, 900)
 
@@ -40,9 +38,9 @@ _UNNAMED = """() => {
 @contextmanager
 def launched() -> Iterator[Browser]:
     """Debian's own: Playwright's would have to be fetched."""
-    path = next(filter(None, map(shutil.which, _NAMES)), None)
+    path = find_program("chromium")
     if path is None:
-        absent("chromium", f"none of {', '.join(_NAMES)} is on the PATH")
+        absent("chromium", f"none of {', '.join(PROGRAMS['chromium'])} is on the PATH")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path)
         try:

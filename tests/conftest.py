@@ -1,8 +1,8 @@
 """The servers and proxies that tests share, and those that a test may kill.
 
-Every test runs once for each server version that `server`, `plain`, `proxy`, `start_server` or
-`start_proxy` can be had for, or for one of them if it is marked with `any_server`, as what the
-server's version has no part in. A test marked with `both_loops` runs on uvloop and on asyncio.
+A test that uses a server runs once for each version that is here or, where TTLPROXY_REQUIRE names
+versions, for those; once for the newest if it is marked with `any_server`, as what the server's
+version has no part in. A test marked with `both_loops` runs on uvloop and on asyncio.
 """
 
 import importlib.util
@@ -16,16 +16,21 @@ import redis
 
 from tests.admin_pages import FLAGS
 from tests.clock_shim import Clock, NoShimError, built
-from tests.containers import IMAGES, AnyServer, Container, why_no_engine
+from tests.containers import IMAGES, AnyServer, Container
 from tests.content import LEASE
 from tests.node import NoPackagesError, install
 from tests.raw import Connection
 from tests.redis_client import Client
-from tests.require import absent
-from tests.servers import Binary, Proxy, Server, find_binaries, release
-
-BINARIES = find_binaries()
-VERSIONS = [*sorted({"6.2", "7.0", *BINARIES}), *IMAGES]
+from tests.require import (
+    BINARIES,
+    absent,
+    missing,
+    servers_here,
+    servers_not_here,
+    servers_of_a_run,
+)
+from tests.run_report import Progress, not_run
+from tests.servers import Binary, Proxy, Server
 
 PROMPT = ("--hz", "500")  # a blocking command times out within 2 ms, not 100
 
@@ -33,19 +38,10 @@ StartServer = Callable[..., Server]
 StartProxy = Callable[..., Proxy]
 
 
-def _binary(version: str) -> Binary:
-    if version not in BINARIES:
-        absent(version, f"no redis-server {version} here (TTLPROXY_TEST_REDIS can name one)")
-    return BINARIES[version]
-
-
 def _started(version: str) -> AnyServer:
-    if version not in IMAGES:
-        return Server(_binary(version), *PROMPT).start()
-    reason = why_no_engine()
-    if reason is not None:
-        absent(version, f"{IMAGES[version]}: {reason}")
-    return Container(version).start()
+    if version in IMAGES:
+        return Container(version).start()
+    return Server(BINARIES[version], *PROMPT).start()
 
 
 def _flush(server: AnyServer) -> None:
@@ -53,21 +49,60 @@ def _flush(server: AnyServer) -> None:
         assert client.ask("FLUSHALL") == b"+OK\r\n"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ttlproxy")
+    quick = "the newest server that is here alone, and no test that is marked with `slow`"
+    group.addoption("--quick", action="store_true", help=quick)
+    group.addoption("--progress", action="store_true", help="one line that says how much is left")
+
+
+@pytest.hookimpl(trylast=True)  # behind pytest's own terminal
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):  # of xdist, whose controller has looked
+        return
+    if lacking := missing():
+        raise pytest.UsageError(f"TTLPROXY_REQUIRE has what is not here: {', '.join(lacking)}")
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if config.getoption("progress") and terminal is not None:
+        config.pluginmanager.register(Progress(terminal))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each version of a server that it is to run on."""
+    if "version" in metafunc.fixturenames:
+        is_one_enough = metafunc.definition.get_closest_marker("any_server") is not None
+        versions = servers_of_a_run("binary" in metafunc.fixturenames)
+        if is_one_enough or metafunc.config.getoption("quick"):
+            versions = versions[-1:]
+        metafunc.parametrize(
+            "version", versions, indirect=True, scope="session", ids="redis-{}".format
+        )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is marked with `any_server` runs on one version of those that are here."""
-    one = max(BINARIES, key=release, default=VERSIONS[0])
+    """Marks what needs a server; leaves out what is slow from a quick run, and what needs a server
+    where there is none."""
+    is_quick = config.getoption("quick")
+    kept, left_out = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        if "version" in getattr(item, "fixturenames", ()):
+            item.add_marker("redis")
+        needs_what_is_not_here = item.get_closest_marker("redis") and not servers_here()
+        is_left_out = needs_what_is_not_here or (is_quick and item.get_closest_marker("slow"))
+        (left_out if is_left_out else kept).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
 
-    def is_wanted(item: pytest.Item) -> bool:
-        called = getattr(item, "callspec", None)  # only where there are parameters
-        version = called.params.get("version", one) if called else one
-        return version == one or item.get_closest_marker("any_server") is None
 
-    config.hook.pytest_deselected(items=[item for item in items if not is_wanted(item)])
-    items[:] = filter(is_wanted, items)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in not_run(terminalreporter, servers_not_here()):
+        terminalreporter.write_line(f"not run here: {line}")
 
 
-@pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: f"redis-{version}")
+@pytest.fixture(scope="session")
 def version(request: pytest.FixtureRequest) -> str:
+    """The server's; see `pytest_generate_tests`."""
     name: str = request.param
     return name
 
@@ -209,9 +244,7 @@ def redis_8s_words(server: AnyServer) -> None:
 @pytest.fixture
 def binary(version: str) -> Binary:
     """A server that can be killed and come back."""
-    if version in IMAGES:
-        absent(version, f"{IMAGES[version]}: a container cannot be killed and come back")
-    return _binary(version)
+    return BINARIES[version]
 
 
 @pytest.fixture

@@ -1,14 +1,82 @@
-"""What a run must not do without: TTLPROXY_REQUIRE=6.2,7.0 turns those skips into failures."""
+"""What the tests need from this machine: TTLPROXY_REQUIRE=6.2,7.0,chromium,cc says that a run must
+have it. Knows where it looks for servers and programs; starts none."""
 
 import os
+import re
+import shutil
+from functools import cache
 from typing import NoReturn
 
 import pytest
 
+from tests.containers import IMAGES, why_no_engine
+from tests.servers import find_binaries, release
+
+BINARIES = find_binaries()
+NOT_HERE = "not here: "
+
+# Names other than the program's own.
+PROGRAMS = {
+    "cc": ("cc", "gcc", "clang"),
+    "chromium": ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"),
+}
+
+
+def required() -> list[str]:
+    """The names in TTLPROXY_REQUIRE."""
+    names = os.environ.get("TTLPROXY_REQUIRE", "").split(",")
+    return [name.strip() for name in names if name.strip()]
+
+
+def find_program(name: str) -> str | None:
+    """The path of a program, which may have several names."""
+    return next(filter(None, map(shutil.which, PROGRAMS.get(name, (name,)))), None)
+
+
+@cache
+def servers_here() -> list[str]:
+    """The versions that tests can run on, the newest last."""
+    images = [] if why_no_engine() else [*IMAGES]
+    return sorted({*BINARIES, *images}, key=release)
+
+
+def servers_of_a_run(must_be_killable: bool) -> list[str]:
+    """Those that TTLPROXY_REQUIRE names, or else all that are here, the newest last; never none
+    where one fits. A container cannot be killed and come back."""
+    fit = [name for name in servers_here() if name in BINARIES or not must_be_killable]
+    named = [name for name in required() if is_version(name)]
+    return [name for name in fit if name in named] or (fit[-1:] if named else fit)
+
+
+def is_version(name: str) -> bool:
+    """A server's, as servers_here names it."""
+    return re.fullmatch(r"(valkey-)?\d+(\.\d+)?", name) is not None
+
+
+def servers_not_here() -> list[str]:
+    """One line for each reason."""
+    lines = [
+        f"redis-server {version}: neither on the PATH nor named by TTLPROXY_TEST_REDIS"
+        for version in ("6.2", "7.0")
+        if version not in BINARIES
+    ]
+    if why_no_engine():
+        lines.append(f"{' and '.join(IMAGES.values())} in containers: no Docker engine answers")
+    return lines
+
+
+def missing() -> list[str]:
+    """Required servers and programs that are not here. Other names are left to their tests."""
+    return [
+        name
+        for name in required()
+        if (is_version(name) and name not in servers_here())
+        or (name in PROGRAMS and find_program(name) is None)
+    ]
+
 
 def absent(name: str, reason: str) -> NoReturn:
     """Skips with the reason, or fails where TTLPROXY_REQUIRE has the name."""
-    required = os.environ.get("TTLPROXY_REQUIRE", "").split(",")
-    if name in (word.strip() for word in required):
+    if name in required():
         pytest.fail(f"TTLPROXY_REQUIRE has {name}: {reason}", pytrace=False)
-    pytest.skip(reason)
+    pytest.skip(f"{NOT_HERE}{reason}")

@@ -62,13 +62,13 @@ def _containers(manifest: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: f"{path.parent.name}/{path.name}")
-@pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_a_manifest_is_as_its_schema_says(path: Path, version: str) -> None:
+@pytest.mark.parametrize("kubernetes", [OLDEST, NEWEST])
+def test_a_manifest_is_as_its_schema_says(path: Path, kubernetes: str) -> None:
     manifest = yaml.safe_load(path.read_text())
     if path.name == "sidecar.yaml":  # a patch has not all that its kind must have
         manifest["spec"]["selector"] = {}
         manifest["spec"]["template"]["spec"]["containers"] = [{"name": "app"}]
-    kubernetes_validate.validate(manifest, version, strict=True)
+    kubernetes_validate.validate(manifest, kubernetes, strict=True)
 
 
 @pytest.mark.parametrize("name", ["example", "standalone"])

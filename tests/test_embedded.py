@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.require import absent
-from tests.servers import find_binaries
+from tests.servers import Binary
 from ttlproxy import embedded
 from ttlproxy.addresses import Upstream
 from ttlproxy.embedded import Embedded
@@ -37,16 +37,12 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture(autouse=True, params=["6.2", "7.0"])
-def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(autouse=True)
+def path(binary: Binary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that is the whole PATH and has one redis-server."""
-    version: str = request.param
-    binaries = find_binaries()
-    if version not in binaries:
-        absent(version, f"there is no redis-server {version} here")
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "redis-server").symlink_to(binaries[version].path)
+    (folder / "redis-server").symlink_to(binary.path)
     monkeypatch.setenv("PATH", str(folder))
     return folder
 
