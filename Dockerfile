@@ -6,7 +6,7 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY ttlproxy ttlproxy
 RUN python -m venv --without-pip /opt/ttlproxy \
- && python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir '.[uvloop]' \
+ && python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir . \
  && python -m compileall -q /opt/ttlproxy/lib
 
 FROM ${PYTHON}

@@ -1,16 +1,17 @@
-"""What `make test` and CI choose to run, and what they say of it."""
+"""What `make` and CI choose to run, and what they say of it."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.require import servers_here
+from tests.require import absent, find_program, servers_here
 
 ROOT = Path(__file__).parents[1]
 ON_A_SERVER = "tests/test_histogram.py", "tests/test_maxlen.py"
@@ -63,3 +64,28 @@ def test_progress_is_told_in_lines_where_nothing_can_be_written_over() -> None:
     found = re.findall(r"^(\d+) of (\d+) tests, 0 failed, \S+ gone, about \S+ left$", told, re.M)
     total = int(found[0][1])
     assert found == [(str(done), str(total)) for done in range(1, total + 1)]
+
+
+OLD_PYTHON = """#!/bin/sh
+if [ "$1" = --version ]; then echo Python 3.10.13; else exit 1; fi
+"""
+
+
+@pytest.mark.parametrize("target", ["run", "test", "check"])
+def test_make_says_at_once_that_python_is_too_old(target: str, tmp_path: Path) -> None:
+    make = find_program("make")
+    if make is None:
+        absent("make", "make is not installed")
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    old = tmp_path / "python3"
+    old.write_text(OLD_PYTHON)
+    old.chmod(0o755)
+    command = [make, "--directory", str(tmp_path), target, f"PYTHON={old}"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    needed = re.search(r'requires-python = ">=(.*)"', (ROOT / "pyproject.toml").read_text())
+    assert needed
+    said = f"ttlproxy needs Python {needed[1]} or later, and {old} is Python 3.10.13: "
+    assert ended.stderr.startswith(said)
+    assert ended.returncode == 2
+    assert not (tmp_path / ".venv").exists()

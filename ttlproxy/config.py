@@ -94,7 +94,7 @@ def _only(
 
 def _installed(loop: str) -> str:
     if loop == "uvloop" and importlib.util.find_spec("uvloop") is None:
-        raise ValueError("uvloop is not installed: pip install 'ttlproxy[uvloop]'")
+        raise ValueError("uvloop is not installed: pip install uvloop")
     return loop
 
 
