@@ -1,0 +1,65 @@
+"""What docs/ shows of a shell is what ttlproxy prints; `...` is what the page leaves out."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.content import SCHEDULE
+from tests.generated import PAGES
+from tests.redis_client import Client
+from tests.servers import ROOT
+
+pytestmark = pytest.mark.any_server
+
+_BLOCK: Final = re.compile(r"^```console\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LIKE: Final = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF
+# Where the pages say that Redis is.
+_PORT: Final = re.compile(r"\b6379\b")
+
+
+def _blocks(page: Path) -> list[tuple[str, str]]:
+    """What is typed, and what is shown then."""
+    return _BLOCK.findall(page.read_text("utf-8"))
+
+
+def _compare(typed: str, shown: str) -> None:
+    program, *words = shlex.split(typed)
+    assert program == "ttlproxy"
+    done = subprocess.run(
+        [sys.executable, "-m", "ttlproxy", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    checker, example = doctest.OutputChecker(), doctest.Example(typed, shown)
+    if not checker.check_output(shown, done.stdout, _LIKE):
+        pytest.fail(checker.output_difference(example, done.stdout + done.stderr, _LIKE))
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if _blocks(page)], ids=lambda page: page.name
+)
+def test_a_shell_shows_what_the_page_shows(
+    page: Path, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """Of a server where a key has lost its place in the schedule."""
+    server = start_server()
+    with (
+        closing(Client(start_proxy(server.url).port)) as app,
+        closing(Client(server.port)) as direct,
+    ):
+        app.ask("SADDEX", "cart:42", 1000, "apple")
+        direct.ask("DEL", SCHEDULE)
+        for block in _blocks(page):
+            _compare(*(_PORT.sub(str(server.port), text) for text in block))
