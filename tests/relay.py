@@ -15,11 +15,16 @@ class Relay:
         upstream_port: int,
         piece: int,
         on_request: Callable[[bytes], None] = lambda data: None,
+        on_reply: Callable[[bytes], None] = lambda data: None,
     ) -> None:
-        """`on_request` gets what the proxy sends on any connection, and holds it until it ends."""
+        """Both get what is sent on any connection, and hold it until they end.
+
+        `on_request` what the proxy sends, `on_reply` what Redis does.
+        """
         self._upstream_port = upstream_port
         self._piece = piece
         self._on_request = on_request
+        self._on_reply = on_reply
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
@@ -56,7 +61,7 @@ class Relay:
                 self._sockets += [client, upstream]
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._spawn(self._copy, client, upstream, 1 << 16, self._on_request)
-                self._spawn(self._copy, upstream, client, self._piece, lambda data: None)
+                self._spawn(self._copy, upstream, client, self._piece, self._on_reply)
 
     def _copy(
         self,
@@ -72,3 +77,38 @@ class Relay:
                     sink.sendall(data[start : start + piece])
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
+
+
+class Gate:
+    """Holds back the next piece of data with these words in it from `arm` on, until `release`.
+
+    held: set when that is there
+    """
+
+    def __init__(self, *words: bytes) -> None:
+        self._words = words
+        self._armed = False
+        self.held, self._released = threading.Event(), threading.Event()
+
+    def arm(self) -> None:
+        self._armed = True
+
+    def release(self) -> None:
+        self._released.set()
+
+    def __enter__(self) -> "Gate":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def __call__(self, data: bytes) -> None:
+        if self._armed and all(word in data for word in self._words):
+            self._armed = False
+            self.held.set()
+            assert self._released.wait(60)

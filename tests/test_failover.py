@@ -6,13 +6,14 @@ As where a name or a virtual address moves: `Switch` goes on relaying what is co
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import pytest
 
-from tests.asked import connections, info, until_blocked
+from tests.asked import calls, connections, info, until_blocked
 from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
 from tests.processes import wait_until
@@ -266,11 +267,38 @@ def test_replicas_behind_one_address_are_alike(
     assert TOLD not in proxy.stderr
 
 
+def _until_sent(server: Server, gets: int) -> None:
+    """Returns when Redis has nothing left to send of the replies to so many GETs."""
+
+    def is_sent() -> bool:
+        readers = [each for each in connections(server.port) if each["cmd"] == "get"]
+        waits = any({each["obl"], each["oll"], each["omem"]} != {"0"} for each in readers)
+        return calls(server.port, "get") == gets and not waits
+
+    wait_until(is_sent, "all replies on their way")
+
+
 def test_what_redis_has_sent_comes_before_the_end(pair: Pair) -> None:
     with Connection(pair.proxy.port) as client:
-        value = b"x" * (1 << 20)
+        value = b"x" * (1 << 18)
         assert client.ask("SET", "k", value) == b"+OK\r\n"
         client.send(command("GET", "k") * 16)
+        _until_sent(pair.master, 16)
         _fail_over(pair)
         wait_until(lambda: TOLD in pair.proxy.stderr, "the proxy to notice")
+        assert client.read_to_end() == b"$%d\r\n%b\r\n" % (len(value), value) * 16
+
+
+def test_who_reads_slowly_has_all_that_redis_has_sent(pair: Pair) -> None:
+    """A connection to a server that is left lasts until the client has taken its last replies."""
+    with Connection(pair.proxy.port) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+        value = b"x" * (1 << 18)
+        assert client.ask("SET", "k", value) == b"+OK\r\n"
+        client.send(command("GET", "k") * 16)
+        _until_sent(pair.master, 16)
+        _fail_over(pair)
+        wait_until(lambda: TOLD in pair.proxy.stderr, "the proxy to notice")
+        until = calls(pair.replica.port, "time") + 4
+        wait_until(lambda: calls(pair.replica.port, "time") >= until, "heartbeats at the new one")
         assert client.read_to_end() == b"$%d\r\n%b\r\n" % (len(value), value) * 16

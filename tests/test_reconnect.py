@@ -18,6 +18,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
+from tests.relay import Gate, Relay
 from tests.servers import Server
 
 AWAY = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
@@ -262,6 +263,17 @@ def test_no_channel_of_the_proxys_is_seen(
     assert int(info(server.port, "clients")["tracking_clients"]) == 2
 
 
+def _let_pass(direct: Connection, milliseconds: int) -> None:
+    """Returns when Redis's clock is so much later than now."""
+
+    def now_ms() -> int:
+        seconds, micros = direct.ask("TIME").split(b"\r\n")[2::2]
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    until_ms = now_ms() + milliseconds
+    wait_until(lambda: now_ms() > until_ms, "the time to pass")
+
+
 def test_a_proxy_hears_of_another_at_once(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
@@ -274,14 +286,7 @@ def test_a_proxy_hears_of_another_at_once(
             direct.ask("SET", "__ttl:lease", "somebody else")
             for _ in range(50):
                 there.ask("HPEXPIREFIELD", "h", "a", 1)
-                seconds, micros = direct.ask("TIME").split(b"\r\n")[2::2]
-                until_ms = int(seconds) * 1000 + int(micros) // 1000 + 2
-
-                def is_past(until_ms: int = until_ms) -> bool:
-                    now_s, now_us = direct.ask("TIME").split(b"\r\n")[2::2]
-                    return int(now_s) * 1000 + int(now_us) // 1000 > until_ms
-
-                wait_until(is_past, "the deadline to pass")
+                _let_pass(direct, 2)
                 assert here.ask("HLEN", "h") == b":1\r\n"
                 here.ask("HSET", "h", "a", 1)
 
@@ -323,3 +328,55 @@ def test_a_right_that_is_lost_while_the_link_serves_ends_no_life_of_it(
             with Connection(proxy.port) as newcomer:
                 assert newcomer.ask("HSETEX", "h", "EX", 9, "FIELDS", 1, "a", 1) == b":1\r\n"
     assert "is away" not in proxy.stderr
+
+
+@both_loops
+def test_what_comes_while_the_link_is_away_goes_on_in_the_order_in_which_it_came(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server, hello = start_server(), Gate(b"HELLO")
+    with Relay(server.port, 1 << 16, hello) as relay:
+        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}", *PATIENT, *FLAGS)
+        admin = pages(proxy)
+        with Connection(proxy.port) as client, Connection(server.port) as direct, hello:
+            assert client.ask("PING") == b"+PONG\r\n"
+            hello.arm()
+            (pushes,) = (each for each in connections(server.port) if "pushes" in each["name"])
+            assert direct.ask("CLIENT", "KILL", "ID", pushes["id"]) == b":1\r\n"
+            assert hello.held.wait(60)
+            with Connection(proxy.port) as newcomer:
+                for number in range(3):
+                    for each, key in ((client, "old"), (newcomer, "new")):
+                        each.send(command("RPUSH", key, number) + command("LLEN", key))
+                    admin.get("/livez")  # the proxy has read what has come to it
+                hello.release()
+                for each, key in ((client, "old"), (newcomer, "new")):
+                    assert each.read_many(6) == [b":%d\r\n" % n for n in (1, 1, 2, 2, 3, 3)]
+                    words = [b"$1\r\n%d\r\n" % number for number in range(3)]
+                    assert each.ask("LRANGE", key, 0, -1) == b"*3\r\n" + b"".join(words)
+
+
+def test_a_reap_that_ends_with_the_link_is_asked_for_anew(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """A connection for reaps that is lost twice ends the life of the link; sessions live on."""
+    server = start_server()
+    left = [2]
+    with Connection(server.port) as direct:
+
+        def cut(data: bytes) -> None:
+            if left[0] and b"EVALSHA" in data and b"$3\r\ndue\r\n" in data:
+                left[0] -= 1
+                _kill(direct, server.port, lambda each: each["name"] == "ttlproxy:reaps")
+
+        with Relay(server.port, 1 << 16, cut) as relay:
+            proxy = start_proxy(f"redis://127.0.0.1:{relay.port}", *PATIENT)
+            with Connection(server.port) as holder, Connection(proxy.port) as client:
+                holder.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
+                with Connection(start_proxy(server.url).port) as other:
+                    other.ask("HSET", "due", "a", 1, "b", 2)
+                    other.ask("HPEXPIREFIELD", "due", "a", 1)
+                _let_pass(holder, 2)
+                assert client.ask("HLEN", "due") == b":1\r\n"
+    assert left == [0]
+    assert "is away" in proxy.stderr

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.asked import calls
+from tests.asked import calls, connections
 from tests.conftest import StartProxy, StartServer
 from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import milliseconds
-from tests.relay import Relay
+from tests.relay import Gate, Relay
 
 
 @pytest.fixture
@@ -248,6 +248,11 @@ def test_what_one_proxy_copied_or_moved_the_other_knows_there(three: list[Connec
     assert other.ask("EXISTS", "c") == b":0\r\n"
 
 
+def _push_connections(port: int) -> list[int]:
+    """Their ids: the later, the larger."""
+    return [int(each["id"]) for each in connections(port) if each["name"] == "ttlproxy:pushes"]
+
+
 @both_loops
 def test_a_proxy_that_misses_announcements_rewrites_nothing_by_what_it_knew(
     start_server: StartServer, start_proxy: StartProxy
@@ -260,12 +265,7 @@ def test_a_proxy_that_misses_announcements_rewrites_nothing_by_what_it_knew(
         for number in range(3):
             key = f"h{number}"
             assert other.ask("HSET", key, "a", 1) == b":1\r\n"
-            pushes = max(
-                int(words[b"id"])
-                for line in direct.ask("CLIENT", "LIST").splitlines()
-                if b"name=ttlproxy:pushes" in line
-                for words in [dict(word.split(b"=", 1) for word in line.split())]
-            )
+            pushes = max(_push_connections(server.port))
             proxies[1].child.send_signal(signal.SIGSTOP)
             other.send(command("PING"))  # so that it looks at the client first
             direct.ask("CLIENT", "KILL", "ID", pushes)
@@ -276,31 +276,10 @@ def test_a_proxy_that_misses_announcements_rewrites_nothing_by_what_it_knew(
             assert one.ask("HTTLFIELD", key, "a") == b":-1\r\n"
 
 
-class _HeldReap:
-    """Holds back the next reap of `key` from `arm` on, until `release`."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._armed = False
-        self.asked, self._released = threading.Event(), threading.Event()
-
-    def arm(self) -> None:
-        self._armed = True
-
-    def release(self) -> None:
-        self._released.set()
-
-    def __call__(self, data: bytes) -> None:
-        if self._armed and b"EVALSHA" in data and self._key in data:
-            self._armed = False
-            self.asked.set()
-            assert self._released.wait(60)
-
-
 def test_a_plain_write_that_waits_for_a_reap_while_another_gives_the_first_deadline(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    server, held = start_server(), _HeldReap(b"due-before")
+    server, held = start_server(), Gate(b"EVALSHA", b"due-before")
     with (
         Relay(server.port, 1 << 16, held) as relay,
         Connection(server.port) as direct,
@@ -314,8 +293,97 @@ def test_a_plain_write_that_waits_for_a_reap_while_another_gives_the_first_deadl
         _let_pass(direct, _deadline_ms(direct, "due-before", "a"))
         held.arm()
         app.send(command("HSET", "h", "a", 2) + command("HLEN", "due-before"))
-        assert held.asked.wait(60)
+        assert held.held.wait(60)
         assert other.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
         held.release()
         assert app.read_many(2) == [b":0\r\n", b":0\r\n"]
         assert other.ask("HTTLFIELD", "h", "a") == b":-1\r\n"
+
+
+def test_a_proxy_whose_push_connection_is_lost_while_it_reads_schedules_waits_for_the_next(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """What it has read is whole only up to the loss: what is announced then, nobody tells it."""
+    server = start_server()
+    hello, kept = Gate(b"HELLO"), Gate(b"HMGET", b"ttlproxy-state")
+    read = Gate(b"in-the-schedule")
+
+    def on_request(data: bytes) -> None:
+        hello(data)
+        kept(data)
+
+    with (
+        Relay(server.port, 1 << 16, on_request, read) as relay,
+        Connection(server.port) as direct,
+        Connection(start_proxy(f"redis://127.0.0.1:{relay.port}").port) as app,
+        hello,
+        kept,
+        read,
+    ):
+        (pushes,) = _push_connections(server.port)
+        with Connection(start_proxy(server.url).port) as other:
+            assert app.ask("HSET", "h", "a", 1) == b":1\r\n"
+            assert other.ask("SADDEX", "in-the-schedule", 1000, "a") == b":1\r\n"
+            read.arm()
+            assert direct.ask("CLIENT", "KILL", "ID", pushes) == b":1\r\n"
+            assert read.held.wait(60)
+            hello.arm()
+            pushes = max(_push_connections(server.port))
+            assert direct.ask("CLIENT", "KILL", "ID", pushes) == b":1\r\n"
+            assert hello.held.wait(60)
+            assert other.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
+            app.send(command("HSET", "h", "a", 2))
+            kept.arm()
+            read.release()
+            assert kept.held.wait(60)
+            kept.release()
+            hello.release()
+            assert app.read() == b":0\r\n"
+            assert other.ask("HTTLFIELD", "h", "a") == b":-1\r\n"
+
+
+def test_a_proxy_that_hears_of_another_while_it_counts_them_looks_at_announcements(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """The count is older than the greeting: who believes it takes itself to be alone."""
+    server = start_server()
+    counted = Gate(b"tracking_clients:1\r\n", b"\r\n*2\r\n$10\r\n")  # and the time: a heartbeat
+    kept = Gate(b"HMGET", b"ttlproxy-state")
+    announced = {key: threading.Event() for key in (b":dated", b":behind")}
+
+    def on_reply(data: bytes) -> None:
+        for key, event in announced.items():
+            if b"invalidate" in data and key in data:
+                event.set()
+        counted(data)
+
+    with (
+        Relay(server.port, 1 << 16, kept, on_reply) as relay,
+        Connection(server.port) as direct,
+        ExitStack() as stack,
+    ):
+        direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
+        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}")
+        app = stack.enter_context(Connection(proxy.port))
+        stack.enter_context(counted)
+        stack.enter_context(kept)
+        assert app.ask("HSET", "dated", "a", 1, "b", 2) == b":2\r\n"
+        counted.arm()
+        assert counted.held.wait(60)
+        other = stack.enter_context(Connection(start_proxy(server.url).port))
+        assert other.ask("SADDEX", "known", 1000, "a") == b":1\r\n"  # told after the greeting
+        wait_until(lambda: b"managed_keys:1\r\n" in app.ask("INFO", "ttlproxy"), "the announcement")
+        kept.arm()
+        counted.release()
+        assert kept.held.wait(60)  # the heartbeat goes no further
+        proxy.child.send_signal(signal.SIGSTOP)
+        app.send(command("PING"))  # so that it looks at the client first
+        assert other.ask("HPEXPIREFIELD", "dated", "a", 1) == b":1\r\n"
+        _let_pass(direct, _deadline_ms(direct, "dated", "a"))
+        assert announced[b":dated"].wait(60)
+        other.ask("SADDEX", "behind", 1000, "a")
+        assert announced[b":behind"].wait(60)  # so what came before has been passed on
+        app.send(command("HLEN", "dated"))
+        proxy.child.send_signal(signal.SIGCONT)
+        kept.release()
+        assert app.read_many(2) == [b"+PONG\r\n", b":1\r\n"]
