@@ -39,7 +39,7 @@ docs: .venv/dev.stamp .venv/site/mermaid.min.js
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Says at once what pip would find out after minutes.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.node import CLIENTS
-from tests.require import absent
+from tests.require import absent, find_program
 
 # In seconds. The first run compiles the client, or fetches it and what its build needs.
 SLOW: Final = 900
@@ -60,7 +60,7 @@ def run_java(program: str, folder: Path) -> None:
 
 
 def _tool(name: str) -> str:
-    found = shutil.which(name)
+    found = find_program(name)
     if found is None:
         absent(name, f"no {name} here")
     return found

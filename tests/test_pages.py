@@ -101,7 +101,7 @@ _RUNNERS: Final[dict[str, tuple[Callable[[str, Proxy, Path], None], ...]]] = {
     "java": (_in_java,),
     "mermaid": (),
 }
-_COMPILED: Final = (pytest.mark.any_server, pytest.mark.timeout(SLOW))
+_COMPILED: Final = (pytest.mark.any_server, pytest.mark.slow, pytest.mark.timeout(SLOW))
 
 
 @pytest.mark.parametrize(
