@@ -100,6 +100,7 @@ _RUNNERS: Final[dict[str, tuple[Callable[[str, Proxy, Path], None], ...]]] = {
     "go": (_in_go,),
     "java": (_in_java,),
     "mermaid": (),
+    "console": (),  # tests/test_shell_blocks.py
 }
 _COMPILED: Final = (pytest.mark.any_server, pytest.mark.slow, pytest.mark.timeout(SLOW))
 
