@@ -6,6 +6,7 @@ version has no part in. A test marked with `both_loops` runs on uvloop and on as
 """
 
 import importlib.util
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -58,6 +59,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)  # behind pytest's own terminal
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("quick"):
+        os.environ.setdefault("TTLPROXY_EXAMPLES", "30")
     if hasattr(config, "workerinput"):  # of xdist, whose controller has looked
         return
     if lacking := missing():

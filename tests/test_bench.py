@@ -22,6 +22,8 @@ from tests.bench.targets import Stage, find_program
 from tests.bench.usage import NONE
 from tests.require import absent
 
+pytestmark = pytest.mark.redis
+
 SHARE = 0.0005
 # redis-benchmark takes half a second to connect so many, before it begins.
 MANY = "500 clients"
@@ -49,6 +51,7 @@ def stage() -> Iterator[Stage]:
         yield Stage(stack, SHARE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_each_scenario_gives_each_of_its_figures(part: Part, stage: Stage) -> None:
     for program in part.needs:

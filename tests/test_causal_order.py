@@ -15,6 +15,8 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.raw import Connection, command
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 100
 Words = tuple[str | int, ...]
 

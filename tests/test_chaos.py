@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.run import PROXIES, run
 from tests.conftest import StartProxy, StartServer
 
 SECONDS = 6.0
 
 
+@pytest.mark.slow
 def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice_or_early(
     start_server: StartServer, start_proxy: StartProxy, ioredis: Path
 ) -> None:

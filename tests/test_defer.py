@@ -205,6 +205,7 @@ def test_equal_times_are_carried_out_in_the_order_of_arrival(
     assert client.ask("LRANGE", "q", 0, -1) == [b"%d" % number for number in range(600)]
 
 
+@pytest.mark.slow
 def test_nothing_is_carried_out_a_millisecond_early(client: Client, direct: Client) -> None:
     for _ in range(5):
         due_ms = (direct.now_ms() // 1000 + 1) * 1000 + 999

@@ -217,6 +217,7 @@ def test_without_any_server_the_message_says_how_to_get_one(
         Embedded(data_dir)
 
 
+@pytest.mark.any_server
 @pytest.mark.parametrize("flag", ["--listen", "--admin"])
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])

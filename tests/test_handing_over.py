@@ -68,6 +68,7 @@ def counting() -> Iterator[list[Counting]]:
         thread.join()
 
 
+@pytest.mark.slow
 @both_loops
 @pytest.mark.parametrize("workers", [1, 2])
 def test_no_request_is_lost_and_none_is_carried_out_twice(

@@ -60,6 +60,7 @@ def _sent_on(port: int, end: bytes, more: bytes = MORE, asks_id: bool = False) -
         return received
 
 
+@pytest.mark.any_server
 @both_loops
 @pytest.mark.parametrize(("end", "last"), ENDS.values(), ids=ENDS.keys())
 def test_who_sends_on_after_the_end_has_every_reply_to_what_stood_before_it(
@@ -70,6 +71,7 @@ def test_who_sends_on_after_the_end_has_every_reply_to_what_stood_before_it(
         assert {reply[PINGS * 7 :] for reply in told} == {last}
 
 
+@pytest.mark.any_server
 @both_loops
 def test_nothing_behind_the_end_is_carried_out(proxy: Proxy, server: AnyServer) -> None:
     for end, _ in ENDS.values():

@@ -320,6 +320,7 @@ return redis.call(ARGV[1], KEYS[1]) - past
 LENGTHS = {"hash": "HLEN", "set": "SCARD", "zset": "ZCARD", "list": "LLEN"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type_", LENGTHS)
 @pytest.mark.parametrize("evict", ["", "EVICT"])
 def test_forty_adders_never_pass_the_cap(

@@ -18,7 +18,7 @@ from tests.processes import wait_until
 from tests.raw import RECEIVE_BYTES, Connection, command
 from tests.servers import Proxy
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.slow]
 
 MIB = 1 << 20
 KIB = 1 << 10

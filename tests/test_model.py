@@ -44,6 +44,7 @@ from tests.servers import Proxy, Server, find_binaries
 from tests.trial import DATABASES, Site, Trial
 
 DEEP = os.environ.get("TTLPROXY_HYPOTHESIS") == "deep"
+EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
 DEEP_MINUTES = float(os.environ.get("TTLPROXY_DEEP_MINUTES", "10"))
 
 _COMMON = settings(
@@ -52,7 +53,7 @@ _COMMON = settings(
     print_blob=True,
     report_multiple_bugs=False,
 )
-settings.register_profile("fast", _COMMON, max_examples=25, stateful_step_count=25)
+settings.register_profile("fast", _COMMON, max_examples=EXAMPLES // 4, stateful_step_count=25)
 settings.register_profile("deep", _COMMON, max_examples=200, stateful_step_count=80)
 
 T = TypeVar("T")

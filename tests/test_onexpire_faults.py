@@ -33,6 +33,7 @@ def _produce(proxy: Proxy, name: str, stop: threading.Event, written: list[bytes
             stop.wait(0.01)  # the proxy is away
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["XADD late", "KEEP"])
 def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice(
     start_server: StartServer, start_proxy: StartProxy, action: str
