@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -271,6 +272,16 @@ def test_far_deadlines_of_many_keys_share_their_numbers() -> None:
     assert len({id(bound) for bound in registry.names.values()}) < 10
 
 
+def test_before_anything_is_known_announcements_are_looked_for() -> None:
+    assert Registry().expecting
+
+
+def test_schedules_that_nobody_has_begun_to_read_are_no_news() -> None:
+    for read in (lambda registry: registry.load(0, []), Registry.end_load):
+        with pytest.raises(RuntimeError):
+            read(Registry())
+
+
 def test_heartbeats_alone_end_no_pin() -> None:
     registry = Registry()
     registry.pin(0, b"k", Owner())
@@ -324,7 +335,10 @@ def test_a_connection_with_more_pins_than_are_kept_is_told_so_until_it_rests() -
     assert (busy.told, other.told) == (["swamped"], [])
     assert busy.owner.is_swamped
     assert set(registry.names) == {b"other"}, "memory is bounded"
-    registry.barrier()
+    registry.pin(0, b"another", busy.owner)
+    _past_all_pins(registry)
+    assert busy.owner.is_swamped, "few pins are no rest"
+    assert set(registry.names) == {b"other"}
     assert registry.wants_barrier, "for it may rest"
     busy.settled = True
     registry.barrier()

@@ -30,6 +30,8 @@ NATIVES = [
     Native("DEL", -2, frozenset({"write"}), (KeySpec("RM", last=-1),)),
     Native("SORT", -2, frozenset({"write"}), KNOWN["SORT"]),
     Native("SUNIONSTORE", -3, frozenset({"write"}), (KeySpec("OW"), KeySpec("RO", 2, last=-1))),
+    Native("BLMOVE", 6, frozenset({"write"}), KNOWN["BLMOVE"]),
+    Native("BRPOPLPUSH", 4, frozenset({"write"}), KNOWN["BRPOPLPUSH"]),
     Native("RENAME", 3, frozenset({"write"}), (KeySpec("RW", last=1),)),
 ]
 NOW_MS = 1_000_000
@@ -153,6 +155,112 @@ def test_inside_a_transaction_scripts_go_as_text_and_unknown_keys_count(world: W
         b"EXEC",
         b"HSET",
     ]
+
+
+@pytest.mark.parametrize("begun", ["MULTI", "BLPOP l 0"])
+def test_unknown_keys_count_in_each_chunk_behind_what_makes_requests_late(
+    world: World, begun: str
+) -> None:
+    world.registry.announced(0, b"other", NOW_MS + 9)
+    world.say(begun)
+    for number in range(4):
+        ((name, *_),) = world.say(f"HSET h:{number} f v")
+        assert name.startswith(b"EVAL"), number
+
+
+@pytest.mark.parametrize("before", ["SISMEMBER due m", "DBSIZE", "DEFER CANCEL due job"])
+def test_unknown_keys_count_in_a_chunk_that_may_wait_for_a_reap(world: World, before: str) -> None:
+    world.registry.announced(0, b"due", NOW_MS - 1)
+    assert world.names(before, "HSET h f v")[-1] == b"EVALSHA"
+    world.session.reap.clear()
+    assert world.names("PING", "HSET h f v")[-1] == b"HSET"
+
+
+@pytest.mark.parametrize("request_", ["BLMOVE l due LEFT LEFT 0", "BRPOPLPUSH l due 0"])
+def test_what_a_blocking_command_fills_is_swept_before_it(world: World, request_: str) -> None:
+    world.registry.announced(0, b"due", NOW_MS + 9)
+    world.say(request_)
+    assert world.session.unswept == {(0, b"due")}
+
+
+def test_deadlines_of_a_client_s_own_keep_its_other_writes_as_they_came(world: World) -> None:
+    assert world.names("HEXPIREFIELD h f 9", "HSET other f v") == [b"EVALSHA", b"HSET"]
+
+
+def test_without_any_managed_key_databases_are_swapped_by_redis_itself(world: World) -> None:
+    assert world.names("SWAPDB 0 1") == [b"SWAPDB"]
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    assert world.names("SWAPDB 0 1") == [b"EVALSHA"]
+
+
+def test_behind_what_redis_refuses_to_read_nothing_is_called(world: World) -> None:
+    no_request = b"*1\r\n:5\r\n"
+    assert world.take(no_request) == no_request
+    for _ in range(2):
+        assert world.names("HTTLFIELD h f", "PING") == []
+
+
+@pytest.mark.parametrize(
+    "words", [(b"HSETEX", b"h", b"FIELDS", b"3", *[b"f"] * 7), (b"HTTLFIELD", b"h", b"f" * 16385)]
+)
+def test_what_is_too_much_before_a_login_is_redis_s_to_refuse(
+    world: World, words: tuple[bytes, ...]
+) -> None:
+    world.rights.learn([b"user default on #af ~* +@all"])
+    world.say("RESET")
+    assert world.names("HTTLFIELD h f") == [b"EVALSHA"]
+    assert world.take(encode(words)) == encode(words)
+
+
+@pytest.mark.parametrize(("begun", "name"), [("MULTI", b"APPEND"), ("PING", b"HSET")])
+def test_a_large_write_that_may_meet_a_deadline_is_kept_until_it_is_whole(
+    world: World, begun: str, name: bytes
+) -> None:
+    world.say(begun)
+    write = encode((name, b"h", b"f", b"v" * 100_000))
+    assert world.take(write[:90_000]) == b""
+    assert world.take(write[90_000:]) == write
+
+
+def test_requests_of_one_chunk_are_not_too_large_together() -> None:
+    world = World(max_request_bytes=100)
+    asked = "HTTLFIELD h " + "f" * 60
+    for call in world.say(asked, asked, asked):
+        assert call[1] == world.scripts["hash_ttl"].sha
+
+
+@pytest.mark.parametrize(
+    ("request_", "modifies"),
+    [
+        ("HSET h f v", True),
+        ("HEXPIREFIELD h f 9", True),
+        ("HTTLFIELD h f", False),
+        ("SISMEMBER h m", False),
+    ],
+)
+def test_what_only_reads_need_not_wait_while_writes_are_paused(
+    world: World, request_: str, modifies: bool
+) -> None:
+    world.registry.announced(0, b"h", NOW_MS - 1)
+    world.say(request_)
+    assert world.session.reap == {(0, b"h")}
+    assert world.session.modifies == modifies
+
+
+def test_what_redis_answers_in_any_state_needs_nothing(world: World) -> None:
+    ping, info, get = (encode((word,)) for word in (b"PING", b"INFO", b"GET"))
+    assert world.session.needs_nothing(ping + info)
+    assert not world.session.needs_nothing(ping + get)
+    assert not world.session.needs_nothing(ping[:-1])
+    assert not world.session.needs_nothing(b"*1\r\n:5\r\n")
+
+
+def test_what_all_proxies_will_be_told_of_is_looked_for(world: World) -> None:
+    world.registry.others(False)
+    world.say("HTTLFIELD h f")
+    assert not world.registry.expecting
+    world.say("ONEXPIRE jobs:* LPUSH done {member}")
+    assert world.registry.expecting
 
 
 def test_what_falls_due_until_exec_is_reaped_then(world: World) -> None:
@@ -356,6 +464,23 @@ def test_surveys_are_native_for_whom_scripts_are_barred(world: World, login: str
     world.rights.learn([b"user default on nopass ~* +@all", b"user app on #af ~* +@all -eval"])
     assert world.names("AUTH word", "DBSIZE") == [b"AUTH", b"EVALSHA"]
     assert world.names(login, "DBSIZE", "RESET", "DBSIZE")[1::2] == [b"DBSIZE"] * 2
+
+
+def test_the_name_of_a_connection_is_no_user(world: World) -> None:
+    world.rights.learn([b"user default on nopass ~* +@all", b"user app on #af ~* +@all -eval"])
+    assert world.names("HELLO 3 SETNAME app", "DBSIZE") == [b"HELLO", b"EVALSHA"]
+
+
+def test_of_a_client_that_tries_many_users_only_some_are_kept(world: World) -> None:
+    for number in range(100):
+        world.say(f"AUTH user:{number} word")
+    assert len(world.session.users) <= 8
+    assert b"user:99" in world.session.users
+
+
+def test_after_reset_a_client_is_served_where_redis_asks_for_no_login(world: World) -> None:
+    _, call = world.say("RESET", "HTTLFIELD h f")
+    assert call[1] == world.scripts["hash_ttl"].sha
 
 
 def test_plain_info_is_always_native(world: World) -> None:

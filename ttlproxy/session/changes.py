@@ -99,7 +99,7 @@ def _client(state: State, args: list[bytes], now_ms: int) -> None:
 
 
 def _config(state: State, args: list[bytes], now_ms: int) -> None:
-    if len(args) > 3 and args[1].upper() == b"SET":
+    if args[1].upper() == b"SET":
         for name, value in zip(args[2::2], args[3::2], strict=False):
             if name.lower() == b"notify-keyspace-events":
                 state.claims(Events(value.decode(errors="replace")))
