@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import redis
+from hypothesis import settings
 
 from tests.admin_pages import FLAGS
 from tests.clock_shim import Clock, NoShimError, built
@@ -32,6 +33,10 @@ from tests.require import (
 )
 from tests.run_report import Progress, not_run
 from tests.servers import Binary, Proxy, Server
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("ttlproxy", deadline=None)
+settings.load_profile("ttlproxy")
 
 PROMPT = ("--hz", "500")  # a blocking command times out within 2 ms, not 100
 

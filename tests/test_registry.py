@@ -297,9 +297,7 @@ class _Connection:
     def __init__(self, settled: bool) -> None:
         self.settled = settled
         self.told: list[str] = []
-        self.owner = Owner()
-        self.owner.has_settled = lambda: self.settled
-        self.owner.on_swamped = lambda: self.told.append("swamped")
+        self.owner = Owner(lambda: self.settled, lambda: self.told.append("swamped"))
 
 
 def test_a_pin_lasts_as_long_as_one_of_its_connections_does_not_come_to_rest() -> None:
@@ -389,9 +387,7 @@ def test_a_key_is_known_while_a_request_that_may_manage_it_is_under_way(
         done[number] += 1
         waits[number] = False
 
-    owners = [Owner() for _ in range(3)]
-    for number, owner in enumerate(owners):
-        owner.has_settled = partial(settled, number)
+    owners = [Owner(partial(settled, number)) for number in range(3)]
     for what, number, key in steps:
         if what == "send":
             registry.pin(0, key, owners[number])

@@ -69,7 +69,7 @@ def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callabl
 
 def _session(rules: Rules, registry: Registry) -> Session:
     caller = Caller(Scripts(b"__ttl:"), Keys(), bytes)
-    return Session(rules, caller, registry, Rights(), lambda: 0, 1 << 30, Handled())
+    return Session(rules, caller, registry, Rights(), lambda: 0, 1 << 30, Handled(), lambda: True)
 
 
 def _planned(rules: Rules, words: list[bytes]) -> Call:
@@ -98,7 +98,7 @@ def test_a_forgotten_command_drops_the_deadlines_of_what_it_replaced(
     direct.ask("SADD", "k", "a")
     direct.ask("ZADD", index, FAR_MS, "a")
     session = _session(rules, registry)
-    (request,) = Requests().feed(session.from_client(encode((b"SUNIONSTORE", b"k", b"k"))))
+    (request,) = Requests().feed(session.from_client(encode((b"SUNIONSTORE", b"k", b"k"))).to_redis)
     assert request[0] == b"EVAL"
     assert direct.ask(*request) == 1
     assert direct.ask("EXISTS", index) == 0
@@ -111,9 +111,10 @@ def test_a_forgotten_write_is_reaped_first_and_swept_afterwards(
     registry.announced(0, b"s", -1)
     session = _session(without("SREM"), registry)
     request = encode((b"SREM", b"s", b"a"))
-    assert session.from_client(request) == request
-    assert session.reap == {(0, b"s")}
-    assert session.sweep == {b"s"}
+    step = session.from_client(request)
+    assert step.to_redis == request
+    assert step.reap == {(0, b"s")}
+    assert step.sweep == {b"s"}
 
 
 def test_a_forgotten_read_is_reaped_first_and_not_swept(described: list[Native]) -> None:
@@ -121,9 +122,10 @@ def test_a_forgotten_read_is_reaped_first_and_not_swept(described: list[Native])
     registry.announced(0, b"s", -1)
     session = _session(Rules(described), registry)
     request = encode((b"SINTERCARD", b"2", b"x", b"s"))
-    assert session.from_client(request) == request
-    assert session.reap == {(0, b"s")}
-    assert not session.sweep
+    step = session.from_client(request)
+    assert step.to_redis == request
+    assert step.reap == {(0, b"s")}
+    assert not step.sweep
 
 
 def test_what_no_script_can_run_is_swept_all_the_same() -> None:
@@ -160,14 +162,15 @@ def test_every_command_of_the_server_has_its_keys_reaped_and_swept_if_it_may_wri
             registry.announced(0, key, -1)
         session = _session(rules, registry)
         request = encode(tuple(words))
-        is_rewritten = session.from_client(request) != request
-        assert session.reap >= {(0, key) for key in keys}, _said(words)
+        step = session.from_client(request)
+        is_rewritten = step.to_redis != request
+        assert step.reap >= {(0, key) for key in keys}, _said(words)
         native = natives_by_name[words[0].decode()]
         flags = native.subcommands.get(words[1], native).flags
         if "readonly" in flags:
-            assert not session.sweep, _said(words)
+            assert not step.sweep, _said(words)
         elif "write" in flags and not is_rewritten and native.name != "HINCRBY":
-            assert session.sweep >= {key for key in keys if "RO" not in keys[key]}, _said(words)
+            assert step.sweep >= {key for key in keys if "RO" not in keys[key]}, _said(words)
         seen += 1
     assert seen > 200
 

@@ -48,8 +48,17 @@ class World:
         self.rights = Rights()
         caller = Caller(self.scripts, KEYS, bytes)
         self.session = Session(
-            RULES, caller, self.registry, self.rights, lambda: NOW_MS, max_request_bytes, Handled()
+            RULES,
+            caller,
+            self.registry,
+            self.rights,
+            lambda: NOW_MS,
+            max_request_bytes,
+            Handled(),
+            lambda: True,
         )
+
+        self.step = self.session.from_client(b"")
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
         """What Redis reads when the client sends these in one chunk."""
@@ -58,15 +67,17 @@ class World:
             for request in requests
         )
         sent = self.take(chunk)
-        while self.session.look:
-            self.session.look = False
-            behind, self.session.withheld = self.session.withheld, b""
-            sent += self.take(behind)
+        while self.step.look:
+            sent += self.take(self.step.withheld)
         return Requests().feed(sent)
 
     def take(self, chunk: bytes) -> bytes:
-        """A chunk as a client's socket handles it."""
-        return chunk if self.session.passes(chunk) else self.session.from_client(chunk)
+        """What goes to Redis of a chunk; `step` is what else follows from it."""
+        if self.session.passes(chunk):
+            self.step = self.step._replace(look=False)
+            return chunk
+        self.step = self.session.from_client(chunk)
+        return self.step.to_redis
 
     def names(self, *requests: str) -> list[bytes]:
         return [words[0] for words in self.say(*requests)]
@@ -79,7 +90,7 @@ def world() -> World:
 
 def test_only_the_virtual_command_of_a_chunk_is_rewritten(world: World) -> None:
     before, after = b"\r\nget  'a b'\r\n*0\r\n", b"*2\r\n$3\r\nGET\r\n$1\r\nx\r\nPING\r\n"
-    out = world.session.from_client(before + encode((b"HTTLFIELD", b"h", b"f")) + after)
+    out = world.take(before + encode((b"HTTLFIELD", b"h", b"f")) + after)
     assert out.startswith(b"\r\nget  'a b'\r\n")
     assert out.endswith(after)
     sha = world.scripts["hash_ttl"].sha
@@ -95,7 +106,7 @@ def test_a_native_write_is_rewritten_on_a_managed_key_alone(world: World) -> Non
         b"HGET",
         b"EVALSHA",
     ]
-    assert not world.session.reap
+    assert not world.step.reap
 
 
 @pytest.mark.parametrize("db", [0, 1])
@@ -108,8 +119,8 @@ def test_a_read_of_a_managed_key_passes_until_something_is_past_its_deadline(
     assert world.session.passes(read * 3)
     world.registry.announced(db, b"s", NOW_MS - 1)
     assert not world.session.passes(read)
-    assert world.session.from_client(read) == read
-    assert world.session.reap == {(db, b"s")}
+    assert world.take(read) == read
+    assert world.step.reap == {(db, b"s")}
 
 
 def test_a_large_read_of_a_managed_key_is_looked_at_when_it_is_complete(world: World) -> None:
@@ -120,7 +131,7 @@ def test_a_large_read_of_a_managed_key_is_looked_at_when_it_is_complete(world: W
     assert world.take(read[:90_000]) == b""
     world.registry.announced(0, b"s", NOW_MS - 1)
     world.take(read[90_000:])
-    assert world.session.reap == {(0, b"s")}
+    assert world.step.reap == {(0, b"s")}
 
 
 def test_a_key_is_managed_from_the_request_that_may_make_it_so(world: World) -> None:
@@ -140,10 +151,10 @@ def test_what_is_due_is_reaped_before_any_command_that_names_it(
 ) -> None:
     world.registry.announced(0, b"h", NOW_MS)
     world.say("PING", request_)
-    assert not world.session.reap
+    assert not world.step.reap
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say("PING", request_)
-    assert world.session.reap == {(0, b"h")}
+    assert world.step.reap == {(0, b"h")}
 
 
 def test_inside_a_transaction_scripts_go_as_text_and_unknown_keys_count(world: World) -> None:
@@ -266,24 +277,24 @@ def test_what_all_proxies_will_be_told_of_is_looked_for(world: World) -> None:
 def test_what_falls_due_until_exec_is_reaped_then(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 5)
     world.say("MULTI", "HLEN h")
-    assert not world.session.reap
+    assert not world.step.reap
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say("EXEC")
-    assert world.session.reap == {(0, b"h")}
+    assert world.step.reap == {(0, b"h")}
 
 
 def test_a_key_that_becomes_managed_before_exec_is_reaped_then(world: World) -> None:
     world.say("MULTI", "HLEN h")
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say("EXEC")
-    assert world.session.reap == {(0, b"h")}
+    assert world.step.reap == {(0, b"h")}
 
 
 def test_a_word_that_is_no_key_is_neither_reaped_nor_swept(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say("HGET other h", "HINCRBY other h 1", "PING h")
-    assert not world.session.reap
-    assert not world.session.sweep
+    assert not world.step.reap
+    assert not world.step.sweep
 
 
 def test_an_element_may_be_called_as_an_internal_key(world: World) -> None:
@@ -302,10 +313,9 @@ def test_without_any_managed_key_a_transaction_passes_raw(world: World) -> None:
 def test_a_write_without_an_override_is_swept_afterwards(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
     world.say("APPEND h v", "APPEND other v")
-    assert world.session.sweep == {b"h"}
-    world.session.sweep.clear()
+    assert world.step.sweep == {b"h"}
     world.say("HINCRBY h n 1")
-    assert not world.session.sweep
+    assert not world.step.sweep
 
 
 def test_after_a_flush_of_scripts_their_text_is_sent(world: World) -> None:
@@ -366,9 +376,9 @@ def test_a_string_written_in_a_transaction_goes_as_it_came_and_is_swept_after_ex
     world.registry.announced(0, b"other", NOW_MS + 9)
     assert world.names("MULTI", "SET h v", "SET other v") == [b"MULTI", b"SET", b"EVAL"]
     world.registry.announced(0, b"h", NOW_MS + 9)
-    assert b"h" not in world.session.sweep
+    assert b"h" not in world.step.sweep
     world.say("EXEC")
-    assert b"h" in world.session.sweep
+    assert b"h" in world.step.sweep
 
 
 @pytest.mark.parametrize("request_", ["PSYNC ? -1", "SYNC"])
@@ -423,7 +433,7 @@ def test_redis_reads_the_same_however_the_client_s_bytes_are_cut(
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
     whole, pieces = World(), World()
     sent = [pieces.take(stream[a:b]) for a, b in itertools.pairwise(places)]
-    assert b"".join(sent) == whole.session.from_client(stream)
+    assert b"".join(sent) == whole.session.from_client(stream).to_redis
 
 
 @pytest.mark.parametrize("request_", ["GET __ttl:x", "DEL a __ttl:x", "HLEN __ttl:x"])
@@ -490,10 +500,10 @@ def test_plain_info_is_always_native(world: World) -> None:
 
 def test_all_that_is_due_goes_before_the_keys_are_looked_over(world: World) -> None:
     world.say("DBSIZE")
-    assert not world.session.reap_in
+    assert not world.step.reap_in
     world.registry.announced(3, b"h", NOW_MS - 1)
     world.say("DBSIZE")
-    assert world.session.reap_in == {3}
+    assert world.step.reap_in == {3}
 
 
 @pytest.mark.parametrize("words", [200_000, 200_001])
@@ -523,17 +533,17 @@ def test_what_is_larger_than_is_kept_is_refused_and_what_follows_is_read(in_mult
 def test_what_a_transaction_fills_is_looked_for_when_it_is_carried_out(world: World) -> None:
     world.say("MULTI")
     world.session.fills([b"l"])
-    assert not world.session.unswept
+    assert not world.step.unswept
     world.registry.announced(0, b"l", NOW_MS + 9)
     world.say("EXEC")
-    assert world.session.unswept == {(0, b"l")}
+    assert world.step.unswept == {(0, b"l")}
 
 
 def test_a_key_that_gets_deadlines_while_a_large_value_comes_is_swept(world: World) -> None:
     request = encode((b"APPEND", b"k", b"v" * 200_000))
     assert world.take(request[:100_000]) == request[:100_000]
     world.registry.announced(0, b"k", NOW_MS + 9)
-    assert not world.session.sweep
+    assert not world.step.sweep
     assert world.take(request[100_000:]) == request[100_000:]
     world.take(encode((b"PING",)))
-    assert world.session.sweep == {b"k"}
+    assert world.step.sweep == {b"k"}

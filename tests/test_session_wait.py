@@ -21,13 +21,11 @@ def _taken(world: World, chunks: list[bytes]) -> list[bytes | str]:
     """What Redis gets, and where somebody has waited, as a socket handles it."""
     out: list[bytes | str] = [b""]
     for chunk in chunks:
-        while chunk or world.session.withheld:
-            chunk, world.session.withheld = world.session.withheld + chunk, b""
+        while chunk:
             sent = world.take(chunk)
             out[-1] += sent  # type: ignore[operator]
-            chunk = b""
-            if world.session.wait is not None:
-                world.session.wait = None
+            chunk = world.step.withheld
+            if world.step.wait is not None:
                 out += ["wait", b""]
     return out
 
@@ -53,8 +51,8 @@ def test_what_redis_refuses_behind_it_is_met_later() -> None:
 
 def test_an_attempt_is_a_script_call_and_pins_where_the_item_goes() -> None:
     world = World()
-    assert world.session.from_client(LEASE) == b""
-    wait = world.session.wait
+    assert world.take(LEASE) == b""
+    wait = world.step.wait
     assert wait
     assert (wait.source, wait.target, wait.limit_ms) == ((0, b"src"), (0, b"dst"), 0)
     for mark in (b"", b"m" * 42):
@@ -69,4 +67,4 @@ def test_nobody_waits_in_a_transaction_or_without_replies(first: bytes) -> None:
     world = World()
     world.take(encode(tuple(first.split())))
     assert world.take(LEASE)
-    assert world.session.wait is None
+    assert world.step.wait is None

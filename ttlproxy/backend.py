@@ -62,7 +62,7 @@ class Backend(asyncio.Protocol):
         self._keepalive_s = keepalive_s
         self._to_client = self.data_received = client.write
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
-        self._is_cut = False  # no more is written
+        self.is_cut = False  # no more is written
         self._marked = Marked()
         self._answered: asyncio.Future[bool] | None = None
         self._lines = Lines()
@@ -93,7 +93,7 @@ class Backend(asyncio.Protocol):
     async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
         """Sends the request made for a mark; False where its reply is null, and is kept back."""
         self._answered = asyncio.get_running_loop().create_future()
-        if not self._is_cut:
+        if not self.is_cut:
             self._receive(self._look)
             self.write(request(self._marked.another()))
         return await self._answered
@@ -146,7 +146,7 @@ class Backend(asyncio.Protocol):
     def cut(self) -> None:
         """The client is gone: Redis is to know at once."""
         self._turn.flush()
-        self._is_cut = True
+        self.is_cut = True
         half_close(self._transport)
 
     @property

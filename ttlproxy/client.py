@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Protocol, cast
+from enum import IntEnum
+from typing import Final, Protocol, cast
 
 from ttlproxy.backend import HIGH, LOW, Backend, half_close
 from ttlproxy.config import Settings
@@ -19,10 +20,10 @@ from ttlproxy.journal import Journal
 from ttlproxy.link import Backoff, Link
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
-from ttlproxy.session import Session
+from ttlproxy.session import Session, Step, Wait
 from ttlproxy.turn import Turn
 from ttlproxy.waiting import Waiting
-from ttlproxy.watch import Watch
+from ttlproxy.watch import Activity, Watch
 
 # How long replies may take to a client that has ended in the middle of a large request.
 _GRACE_S = 1.0
@@ -55,8 +56,45 @@ class Host(Protocol):
         """It has gone."""
 
 
+class Phase(IntEnum):
+    """Where a client stands. From FINISHING on it only goes forward.
+
+    CONNECTING: it has no connection to Redis yet, and what comes in is kept
+    OPEN: requests go to Redis as they come
+    HOLDING: a request, or what it means, waits for the proxy; what comes behind it is kept
+    WAITING: a request waits for an item; what comes behind it is kept
+    FINISHING: no more requests go to Redis, which may still owe replies
+    CLOSED: Redis has said all it had to say
+    """
+
+    CONNECTING = 0
+    OPEN = 1
+    HOLDING = 2
+    WAITING = 3
+    FINISHING = 4
+    CLOSED = 5
+
+
+CONNECTING: Final = Phase.CONNECTING
+OPEN: Final = Phase.OPEN
+HOLDING: Final = Phase.HOLDING
+WAITING: Final = Phase.WAITING
+FINISHING: Final = Phase.FINISHING
+CLOSED: Final = Phase.CLOSED
+_KEEPING: Final = (CONNECTING, HOLDING, WAITING)
+# What keeps a client from ending, in words for the log.
+_UNFINISHED: Final = {
+    CONNECTING: "not connected yet",
+    WAITING: "waiting",
+    FINISHING: "owed replies",
+    CLOSED: "not yet closed by the client",
+}
+
+
 class Client(asyncio.Protocol):
     """A client's socket. Reads while nothing is held and Redis keeps up."""
+
+    activity: Activity | None = None
 
     def __init__(self, server: Host, source: str) -> None:
         """`source`: the address that a PROXY header tells; empty without one."""
@@ -69,19 +107,16 @@ class Client(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._waiting: Waiting | None = None
         self._linger: asyncio.TimerHandle | None = None
-        self._busy = True  # connecting, or holding: what comes in waits
-        self._early = b""  # it, for uvloop reads on where `connection_made` has paused reading
+        self._phase = CONNECTING
+        self._early = b""  # what is kept: uvloop reads on where `connection_made` pauses reading
         self._held_back = b""  # held on its way to Redis
         self._drained: asyncio.Future[None] | None = None  # Redis keeps up again
         self._has_ended = False  # the client sends no more
         self._full = False  # Redis does not keep up
-        self._finished = False  # no more requests go to Redis
-        self.ended = False  # Redis has said all it had to say
-        self.activity = server.watch.activity()
-        if self.activity is not None:
-            noted = self.activity.noting(self.data_received, awaits=False)
-            self.data_received = noted  # type: ignore[method-assign,assignment]
         self._why = ""  # it ends, a key of Metrics.gone, once that is known
+
+    def __repr__(self) -> str:
+        return f"<Client {self._phase.name}>"
 
     # From the event loop.
 
@@ -100,37 +135,38 @@ class Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._registry.expecting:
             self._link.receive_pushes()  # or finds that they have ended, and serves no more
-        if self._busy or self._finished or not self._link.serving:
-            self._wait(data)
-            return
-        if self._passes(data):
+        if self._phase is not OPEN or not self._link.serving:
+            self._keep(data)
+        elif self._passes(data):
             self._to_redis(data)
         else:
-            self._attend(data)
+            self._take(data)
 
     def eof_received(self) -> bool:
         """The client sends no more, and may still be owed replies."""
         self._has_ended = True
         self._server.turn.flush()
-        if self.ended:
-            return False
-        if self._waiting is not None and self._backend is not None and self._task is not None:
-            self._finished = True
-            self._task.cancel()
-            self._backend.cut()  # as Redis would find it
-            return True
-        if self._backend is None and not self._early:
+        if self._phase is CLOSED or (self._phase is CONNECTING and not self._early):
             return False  # nothing is owed, and nobody need connect
-        if self._busy or self._session is None or self._backend is None:
-            return True  # it is dealt with after what came in before
-        if self._session.streams:  # a QUIT would be taken for the rest of the value
-            self._linger = asyncio.get_running_loop().call_later(_GRACE_S, self._backend.cut)
-        elif self._session.behind_blocking or self._session.relays:
-            self._finished = True
-            self._backend.cut()  # as Redis would find it: a blocked client is gone at once
-        else:
-            self._finish(self._session, self._backend)
+        session, backend = self._session, self._backend
+        if self._phase is WAITING and self._task is not None and backend is not None:
+            self._enter(FINISHING)
+            self._task.cancel()
+            backend.cut()  # as Redis would find it
+        elif self._phase in _KEEPING or session is None or backend is None:
+            pass  # it is dealt with after what came in before
+        elif not backend.is_cut:
+            self._finish_at_eof(session, backend)
         return True
+
+    def _finish_at_eof(self, session: Session, backend: Backend) -> None:
+        if session.streams:  # a QUIT would be taken for the rest of the value
+            self._linger = asyncio.get_running_loop().call_later(_GRACE_S, backend.cut)
+        elif session.behind_blocking or session.relays:
+            self._enter(FINISHING)
+            backend.cut()  # as Redis would find it: a blocked client is gone at once
+        else:
+            self._finish(session, backend)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.turn.flush()
@@ -148,7 +184,6 @@ class Client(asyncio.Protocol):
         self._server.forget(self)
         # Without a circle of references its memory is free now, not when the collector comes.
         self._backend = self._task = None
-        vars(self).pop("data_received", None)
 
     def pause_writing(self) -> None:
         self._server.watch.keeps(self)
@@ -163,21 +198,21 @@ class Client(asyncio.Protocol):
 
     def end(self) -> None:
         """Redis has closed: what is buffered goes out, then the client is told."""
-        if self.ended:
+        if self._phase is CLOSED:
             return
         self._server.turn.flush()
         asked = self._has_ended or (self._session is not None and self._session.quit)
         self._ends_because("client" if asked else "redis")
-        self.ended = self._finished = True
+        self._full = False
         if self._task is not None:
             self._task.cancel()
+        self._enter(CLOSED)
         if self._transport.is_closing():
             return
         if self._has_ended:
             self._transport.close()
         elif half_close(self._transport):
             # To close with unread input would be a reset, which may take replies with it.
-            self._busy = self._full = False
             self._read()
             self._close_later()
         self._server.watch.keeps(self)  # until it has taken what is left
@@ -195,14 +230,13 @@ class Client(asyncio.Protocol):
 
     def end_at_boundary(self) -> None:
         """Ends as soon as nothing is half done: what is owed comes first."""
-        session, backend = self._session, self._backend
         if self._waiting is not None:
             self._waiting.end()
+        session, backend = self._session, self._backend
         if session is None or backend is None:
-            if not self._link.serving and not self.ended:
+            if self._phase is CONNECTING and not self._link.serving:
                 self._refuse(ConnectionError("the proxy is about to end"))
-            return
-        if not (self._busy or self._finished) and not session.unfinished:
+        elif self._phase is OPEN and not session.unfinished:
             self._ends_because("drained")
             self._finish(session, backend)
 
@@ -210,23 +244,24 @@ class Client(asyncio.Protocol):
     def unfinished(self) -> str:
         """What keeps it from ending."""
         session = self._session
-        if session is None:
-            return "not connected yet"
-        if self.ended:
-            return "not yet closed by the client"
-        if self._finished:
-            return "blocked" if session.behind_blocking else "owed replies"
+        if session is None or self._phase in (WAITING, CLOSED):
+            return _UNFINISHED[self._phase]
+        if self._phase is FINISHING:
+            return "blocked" if session.behind_blocking else _UNFINISHED[FINISHING]
         return session.unfinished or "held"
 
     def leave(self) -> None:
         """Its server is not to be served any more: what that has sent goes on, then it ends."""
-        if self._backend is None or self.ended:
-            return  # it connects just now, which is seen there
+        if self._phase not in (CONNECTING, CLOSED):  # the first is seen when it has connected
+            self._depart()
+
+    def _depart(self) -> None:
         self._ends_because("moved")
-        self._finished = True
+        self._enter(FINISHING)
         if self._task is not None:
             self._task.cancel()  # what is held must not go on, nor to another server
-        self._backend.cut()
+        if self._backend is not None:
+            self._backend.cut()
         self._leave_later()
 
     def _leave_later(self) -> None:
@@ -245,7 +280,9 @@ class Client(asyncio.Protocol):
     def idles(self) -> bool:
         """Whether it waits for nothing. Who may be told something, or be blocked, always does."""
         session, activity = self._session, self.activity
-        if session is None or self._busy or self._full or activity is None or self.unread:
+        if session is None or activity is None or self._phase in _KEEPING:
+            return False
+        if self._full or self.unread:
             return False
         if session.behind_blocking or session.listens or session.replicates:
             return False
@@ -264,7 +301,6 @@ class Client(asyncio.Protocol):
     def abort(self, why: str) -> None:
         """Ends the connection at once: what is kept for it is free when this returns."""
         self._ends_because(why)
-        self._finished = True
         self._early = self._held_back = b""
         if self._session is not None:
             self._session.drop()
@@ -273,6 +309,7 @@ class Client(asyncio.Protocol):
         if self._backend is not None:
             self._backend.abort()
         self._transport.abort()
+        self._enter(FINISHING)
 
     # Inside.
 
@@ -286,7 +323,7 @@ class Client(asyncio.Protocol):
             return
         if term != link.term:
             self._task = None
-            self.leave()  # it may be with a server that is not to be served any more
+            self._depart()  # it may be with a server that is not to be served any more
             return
         self._to_redis = self._noting(self._backend.write, awaits=True)
         self._session = Session(
@@ -297,10 +334,10 @@ class Client(asyncio.Protocol):
             link.clock.now_ms,
             self._server.settings.max_request_bytes,
             self._server.metrics.requests,
+            self._backend.has_settled,
         )
         if self._session.stranger:
             self._backend.count_lines()
-        self._session.owner.has_settled = self._backend.has_settled
         self._passes = self._session.passes
         self._go_on()
 
@@ -334,51 +371,40 @@ class Client(asyncio.Protocol):
         self.write(REFUSED)
         self.end()
 
-    def _attend(self, data: bytes) -> None:
+    def _take(self, data: bytes) -> None:
         """A chunk that does not just pass."""
-        session = self._session
+        session, backend = self._session, self._backend
         assert session is not None
-        out = session.from_client(data)
-        if session.kept > LOW:
+        assert backend is not None
+        step = session.from_client(data)
+        self._early = step.withheld + self._early
+        if session.kept > LOW or len(self._early) > LOW:
             self._server.watch.keeps(self)
-        if session.reap or session.reap_in or session.unswept:
-            self._server.metrics.held += 1
-            self._hold_back(out)
-            self._hold(self._reap(), "reap")
+        let_in = None if step.login is None else backend.lets_in(step.login)
+        # The bytes are not for the coroutines that follow, so that `abort` frees them.
+        out, step = step.to_redis, step._replace(to_redis=b"", withheld=b"")
+        if step.must_reap or len(out) > HIGH:
+            self._held_back = out
+            if len(out) > LOW:
+                self._server.watch.keeps(self)
+            self._hold(self._carry_out(step, let_in), "reap" if step.must_reap else "send")
             return
-        if len(out) > HIGH and session.login is None:
-            # As Redis takes it: a transport could not be made to forget it at once.
-            self._hold_back(out)
-            self._hold(self._pass_on(session), "send a large request")
-            return
-        if session.login is not None:
-            self._hold(self._log_in(session.login), "log in")
+        if step.pauses:
+            self._hold(self._after(step, let_in), "log in, look or wait")
         if out:
             self._to_redis(out)
-        self._after(session)
-        if session.wait is not None:
-            self._hold(self._lend(), "wait for an item")
-        elif session.look and not self._busy:  # else it is looked once the login is over
-            self._hold(self._looked(), "look")
+        self._sent(session, step)
 
-    async def _reap(self) -> None:
-        """Bytes go on once what is due before them is gone, and what is unswept is swept."""
+    async def _carry_out(self, step: Step, let_in: asyncio.Future[bool] | None) -> None:
+        """What is held back goes on once what is due before it is gone, and what is unswept, swept.
+
+        Redis gets it piece by piece: a transport could not be made to forget it at once.
+        """
         session = self._session
         assert session is not None
-        places, session.reap = session.reap, set()
-        databases, session.reap_in = session.reap_in, set()
-        unswept, session.unswept = session.unswept, set()
-        await self._link.reaped(places, databases, unswept, not session.modifies)
-        await self._pass_on(session)
-
-    def _hold_back(self, out: bytes) -> None:
-        """These bytes are held; no coroutine refers to them, so that `abort` frees them."""
-        self._held_back = out
-        if len(out) > LOW:
-            self._server.watch.keeps(self)
-
-    async def _pass_on(self, session: Session) -> None:
-        """What was held goes to Redis, and then what follows from it."""
+        if step.must_reap:
+            self._server.metrics.held += 1
+            await self._link.reaped(step.reap, step.reap_in, step.unswept, not step.modifies)
         at = 0
         while at < len(self._held_back):
             self._to_redis(self._held_back[at : at + HIGH])
@@ -387,60 +413,34 @@ class Client(asyncio.Protocol):
                 self._drained = asyncio.get_running_loop().create_future()
                 await self._drained
         self._held_back = b""
-        self._after(session)
-        if session.wait is not None:
-            await self._lend()
-        elif session.look:
-            await self._looked()
-        else:
-            self._go_on()
+        self._sent(session, step)
+        await self._after(step, let_in)
 
-    async def _lend(self) -> None:
-        """A request waits for an item; what comes behind it waits, too."""
+    async def _after(self, step: Step, let_in: asyncio.Future[bool] | None) -> None:
+        """Requests have gone to Redis: what comes behind them is looked at when this is over."""
         session, backend = self._session, self._backend
         assert session is not None
         assert backend is not None
-        assert session.wait is not None
-        wait, session.wait = session.wait, None
-        self._early, session.withheld = session.withheld + self._early, b""
+        if let_in is not None and await let_in:
+            session.logged_in()
+        if step.look:
+            await self._link.looks.looked()
+        if step.wait is not None:
+            await self._wait(session, backend, step.wait)
+        self._go_on()
+
+    async def _wait(self, session: Session, backend: Backend, wait: Wait) -> None:
+        """A request waits for an item."""
         ask = backend.is_answered
         self._waiting = Waiting(session, wait, self._link.waits, self._to_redis, ask)
         if self._server.draining or self._has_ended:
             self._waiting.end()
+        self._enter(WAITING)
         self._read()
         try:
             await self._waiting.run()
         finally:
             self._waiting = None
-        self._go_on()
-
-    async def _looked(self) -> None:
-        """What comes behind a request waits until the link knows what that has changed."""
-        session = self._session
-        assert session is not None
-        session.look = False
-        self._early, session.withheld = session.withheld + self._early, b""
-        await self._link.looks.looked()
-        self._go_on()
-
-    def _log_in(self, number: int) -> Coroutine[None, None, None]:
-        """What comes behind an AUTH means one thing or another, as its reply says."""
-        session, backend = self._session, self._backend
-        assert session is not None
-        assert backend is not None
-        session.login = None
-        self._early, session.withheld = session.withheld, b""
-        let_in = backend.lets_in(number)
-
-        async def wait() -> None:
-            if await let_in:
-                session.logged_in()
-            if session.look:
-                await self._looked()
-            else:
-                self._go_on()
-
-        return wait()
 
     async def _resume(self) -> None:
         """What came in is looked at once the link is there again."""
@@ -449,7 +449,7 @@ class Client(asyncio.Protocol):
         self._go_on()
 
     def _hold(self, coroutine: Coroutine[None, None, None], why: str) -> None:
-        self._busy = True
+        self._enter(HOLDING)
         self._read()
         self._server.metrics.holding += 1
         self._start(coroutine, why).add_done_callback(self._held)
@@ -477,61 +477,65 @@ class Client(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Nothing is held any more: what came in meanwhile is next."""
-        self._task, self._busy = None, False
+        self._task = None
+        self._enter(OPEN)
         if self._early:
             early, self._early = self._early, b""
             self.data_received(early)
-        if self._has_ended and not self._busy:
+        if self._has_ended and self._phase not in _KEEPING:
             self.eof_received()
         if self._server.draining:
             self.end_at_boundary()
         self._read()
 
-    def _wait(self, data: bytes) -> None:
-        """What came in cannot be looked at now, or never."""
-        if self._finished:
-            return  # nobody is left to answer it
+    def _keep(self, data: bytes) -> None:
+        """What came in cannot go on now, or never."""
         session = self._session
-        if self._busy:
+        if self._phase in _KEEPING:
             self._early += data
             if len(self._early) > LOW:
                 self._server.watch.keeps(self)
             self._read()
-        elif session is not None and session.before_login:
-            self._attend(data)  # Redis alone decides what becomes of that
-        elif session is not None and session.needs_nothing(data):
+        elif self._phase is not OPEN or session is None:
+            return  # nobody is left to answer it
+        elif session.before_login:
+            self._take(data)  # Redis alone decides what becomes of that
+        elif session.needs_nothing(data):
             self._to_redis(data)
         else:
             self._early += data
             self._hold(self._resume(), "wait for the link")
 
-    def _after(self, session: Session) -> None:
-        """Requests have gone to Redis: what follows from that."""
+    def _sent(self, session: Session, step: Step) -> None:
+        """Requests have gone to Redis: what follows from that at once."""
         if session.over:
-            self._finished = True  # what Redis does not read must not be sent: it would be a reset
-        if session.sweep:
-            keys, session.sweep = session.sweep, set()
+            self._enter(FINISHING)  # what Redis does not read must not be sent: a reset would come
+        if step.sweep:
             places = self._registry.places
-            self._server.sweep(place for key in keys for place in places(key))
+            self._server.sweep(place for key in step.sweep for place in places(key))
         if self._server.draining:
             self.end_at_boundary()
 
     def _finish(self, session: Session, backend: Backend) -> None:
         """No more requests: Redis is to answer what it has and then to close."""
-        self._finished = True
+        self._enter(FINISHING)
         if session.silent:
             backend.cut()  # Redis closes after the reply to QUIT, and here that is never sent
         elif request := session.finish():
             backend.finish(request)
 
+    def _enter(self, phase: Phase) -> None:
+        """The one place that changes the phase."""
+        if phase > self._phase or self._phase < FINISHING:
+            self._phase = phase
+
     def _read(self) -> None:
         """Reads, or stops reading, as things stand."""
         if self._transport.is_closing():
             return
-        # The end of a client that waits is to be seen at once.
-        waits = self._waiting is not None or (self._backend is None and self._task is not None)
-        listens = waits and len(self._early) < HIGH
-        if (self._busy and not listens) or self._full:
+        # The end of a client that waits, or has no connection yet, is to be seen at once.
+        listens = self._phase is not HOLDING and len(self._early) < HIGH
+        if (self._phase in _KEEPING and not listens) or self._full:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -545,3 +549,16 @@ class Client(asyncio.Protocol):
             self._close_later()
         else:
             self._transport.close()
+
+
+class TimedClient(Client):
+    """A client that is to be closed once it has done nothing for a while: what moves is noted."""
+
+    def __init__(self, server: Host, source: str, activity: Activity) -> None:
+        super().__init__(server, source)
+        self.activity = activity
+
+    def data_received(self, data: bytes) -> None:
+        assert self.activity is not None
+        self.activity.note(awaits=False)
+        super().data_received(data)

@@ -49,8 +49,13 @@ class Owner:
 
     __slots__ = ("has_settled", "is_swamped", "on_swamped")
 
-    def __init__(self) -> None:
-        self.end()
+    def __init__(
+        self,
+        has_settled: Callable[[], bool] = _at_once,
+        on_swamped: Callable[[], None] = _nothing,
+    ) -> None:
+        self.has_settled = has_settled
+        self.on_swamped = on_swamped
         self.is_swamped = False
 
     def swamp(self) -> None:
@@ -59,8 +64,8 @@ class Owner:
 
     def end(self) -> None:
         """Nothing more will come from it."""
-        self.has_settled: Callable[[], bool] = _at_once
-        self.on_swamped: Callable[[], None] = _nothing
+        self.has_settled = _at_once
+        self.on_swamped = _nothing
 
 
 class _Earliest(ChainMap[bytes, int]):

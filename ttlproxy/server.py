@@ -10,7 +10,7 @@ from contextlib import suppress
 from ttlproxy.addresses import Listen
 from ttlproxy.admission import Gate
 from ttlproxy.backend import Backend
-from ttlproxy.client import Client
+from ttlproxy.client import Client, TimedClient
 from ttlproxy.config import Settings
 from ttlproxy.entrance import Entrance
 from ttlproxy.handover import Taker
@@ -107,4 +107,5 @@ class Server:
         self._gone.set()
 
     def _client(self, source: str) -> Client:
-        return Client(self, source)
+        activity = self.watch.activity()
+        return Client(self, source) if activity is None else TimedClient(self, source, activity)

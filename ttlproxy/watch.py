@@ -32,11 +32,15 @@ class Activity:
         self.moved = False
         self.awaits = False
 
+    def note(self, *, awaits: bool) -> None:
+        """Bytes have moved."""
+        self.moved, self.awaits = True, awaits
+
     def noting(self, take: Take, *, awaits: bool) -> Take:
         """`take`, which carries the bytes of one direction."""
 
         def noted(data: bytes) -> None:
-            self.moved, self.awaits = True, awaits
+            self.note(awaits=awaits)
             take(data)
 
         return noted

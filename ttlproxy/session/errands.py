@@ -8,7 +8,7 @@ from ttlproxy.registry import Owner, Place, Registry
 
 
 class Errands:
-    """Gathered from requests, and taken by those who carry the bytes.
+    """Gathered from the requests of a chunk, and handed over with the bytes as a `Step`.
 
     reap: places whose due elements must be gone before the bytes go on
     reap_in: databases all of whose due elements must be
@@ -28,16 +28,20 @@ class Errands:
         "unswept",
     )
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, owner: Owner) -> None:
         self.registry = registry
-        self.owner = Owner()
+        self.owner = owner
         self.has_pinned = False
+        self.begin_step()
+        # Of the last blocking commands, what they may have popped from when the next request comes.
+        self._blocked: set[bytes] = set()
+
+    def begin_step(self) -> None:
+        """What has been gathered so far is somebody else's now."""
         self.reap: set[Place] = set()
         self.reap_in: set[int] = set()
         self.sweep: set[bytes] = set()
         self.unswept: set[Place] = set()
-        # Of the last blocking commands, what they may have popped from when the next request comes.
-        self._blocked: set[bytes] = set()
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:
         """A request names these keys: what is due there must be gone."""

@@ -10,11 +10,12 @@ from ttlproxy.caller import Caller
 from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Rule, Rules
 from ttlproxy.commands.calls import marked
 from ttlproxy.metrics import Handled
-from ttlproxy.registry import Registry
+from ttlproxy.registry import Owner, Registry
 from ttlproxy.rights import Rights
 from ttlproxy.session.changes import change
 from ttlproxy.session.decisions import decide, refuse
 from ttlproxy.session.state import State, Wait
+from ttlproxy.session.step import Step
 from ttlproxy.wire import PARSER, Located, Requests, encode
 
 QUIT: Final = encode((b"QUIT",))
@@ -29,7 +30,7 @@ _LOGINS: Final = frozenset({"AUTH", "HELLO"})
 
 
 class Session(State):
-    """A client's requests, on their way to Redis; its errands are to be looked at after each."""
+    """A client's requests on their way to Redis: each chunk passes, or becomes a step."""
 
     __slots__ = (
         "_counts",
@@ -43,7 +44,6 @@ class Session(State):
         "_read",
         "_requests",
         "_rules",
-        "withheld",
     )
 
     def __init__(
@@ -55,8 +55,10 @@ class Session(State):
         now_ms: Callable[[], int],
         max_request_bytes: int,
         counts: Handled,
+        has_settled: Callable[[], bool],
     ) -> None:
-        super().__init__(caller, registry, rights)
+        """`has_settled`: of the connection to Redis, as `Owner` asks it."""
+        super().__init__(caller, registry, rights, Owner(has_settled, self._heed))
         self._rules = rules
         self._plain = rules.plain
         self._now_ms = now_ms
@@ -73,9 +75,6 @@ class Session(State):
         self._passing: list[bytes] = []
         # The requests of the chunk that `passes` has just kept back, if they are whole.
         self._read: list[list[bytes]] | None = None
-        self.owner.on_swamped = self._heed
-        # What came behind a request that waits, and is to come again.
-        self.withheld = b""
 
     def passes(self, data: bytes) -> bool:
         """Whether a chunk of the client's goes to Redis as it is, and nothing follows from it.
@@ -103,8 +102,26 @@ class Session(State):
             for args in requests
         )
 
-    def from_client(self, data: bytes) -> bytes:
-        """Takes any chunk of the client's, gives the bytes for Redis."""
+    def from_client(self, data: bytes) -> Step:
+        """Takes any chunk of the client's, gives what is to be done with it."""
+        out = self._out(data)
+        step = Step(
+            out,
+            self.reap,
+            self.reap_in,
+            self.unswept,
+            self.modifies,
+            self.sweep,
+            self.login,
+            self.look,
+            self.wait,
+            self.withheld,
+        )
+        self.begin_step()
+        return step
+
+    def _out(self, data: bytes) -> bytes:
+        """What goes to Redis of a chunk."""
         requests = self._requests
         if self._read is not None:
             commands, self._read = self._read, None
@@ -165,7 +182,6 @@ class Session(State):
     def drop(self) -> None:
         """Nothing will come of what is kept."""
         self._requests.drop()
-        self.withheld = b""
 
     def finish(self) -> bytes:
         """No more requests will come: what lets Redis answer all that is owed, and then close."""
@@ -186,8 +202,6 @@ class Session(State):
             return "in a transaction"
         if self.relays:
             return "relayed unread"
-        if self.wait is not None:
-            return "waiting"
         return "in a request" if self._requests.pending else ""
 
     def _is_heedful(self) -> bool:
@@ -269,7 +283,6 @@ class Session(State):
     def _with_care(self, commands: list[list[bytes]], now_ms: int) -> bytes:
         """The chunk command by command; runs that are not rewritten stay as they were sent."""
         requests = self._requests
-        self.modifies = False
         self.unblock()
         named = self._may_name_hidden(requests.raw, commands)
         instead_of = self._suspect if named else self._decide

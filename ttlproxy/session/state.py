@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ttlproxy.caller import Caller
 from ttlproxy.claims import Claim, Flush, Users
 from ttlproxy.commands import Call
-from ttlproxy.registry import Place, Registry
+from ttlproxy.registry import Owner, Place, Registry
 from ttlproxy.rights import Rights
 from ttlproxy.session.errands import Errands
 from ttlproxy.session.transaction import Transaction
@@ -56,6 +56,7 @@ class State(Errands):
     listens: SUBSCRIBE, its like, or MONITOR has passed: what others do is told to the client
     replicates: PSYNC or SYNC has passed, so that what Redis sends may be no replies
     wait: the last request waits, and nothing behind it has been looked at
+    withheld: the bytes behind it, or behind an AUTH, or what is to be looked at
     """
 
     __slots__ = (
@@ -78,10 +79,11 @@ class State(Errands):
         "transaction",
         "users",
         "wait",
+        "withheld",
     )
 
-    def __init__(self, caller: Caller, registry: Registry, rights: Rights) -> None:
-        super().__init__(registry)
+    def __init__(self, caller: Caller, registry: Registry, rights: Rights, owner: Owner) -> None:
+        super().__init__(registry, owner)
         self.caller = caller
         self.rights = rights
         self.transaction: Transaction | None = None
@@ -94,13 +96,17 @@ class State(Errands):
         self.listens = False
         self.replicates = False
         self.flushed = False
-        self.look = False
         self.may_be_held = False
-        self.modifies = False
-        self.wait: Wait | None = None
         self.stranger = rights.asks_login
-        self.login: int | None = None
         self.replies: int | None = 0
+
+    def begin_step(self) -> None:
+        super().begin_step()
+        self.modifies = False
+        self.login: int | None = None
+        self.wait: Wait | None = None
+        self.look = False
+        self.withheld = b""
 
     @property
     def db(self) -> int:
