@@ -23,7 +23,7 @@ from tests.loops import LOOPS, both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from ttlproxy.admission import Gate
-from ttlproxy.backend import Backend
+from ttlproxy.backend import Backend, Receiver
 from ttlproxy.client import Client
 from ttlproxy.config import Settings
 from ttlproxy.link import Link
@@ -78,7 +78,7 @@ ENDS = (_closes, _resets, _says_the_end)
 
 def _left() -> list[str]:
     """Of all that has come since the collector was switched off."""
-    kinds = (Client, Backend, Session, Tls)
+    kinds = (Client, Backend, Receiver, Session, Tls)
     young = gc.get_objects(generation=0)
     return [type(each).__name__ for each in young if isinstance(each, kinds)]
 

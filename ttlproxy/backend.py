@@ -47,20 +47,44 @@ def half_close(transport: asyncio.Transport) -> bool:
     return True
 
 
-class Backend(asyncio.Protocol):
-    """A client's own connection to Redis: copies what Redis sends.
+Take = Callable[[bytes], None]
 
-    `data_received` is the client's `write` itself.
+
+class Receiver(asyncio.Protocol):
+    """Takes what Redis sends in one way, for as long as it is the transport's protocol.
+
+    `data_received` is that way itself, without a call between: most often the client's `write`.
     """
 
-    data_received: Callable[[bytes], None]  # type: ignore[assignment]
+    __slots__ = ("_backend", "data_received")
+    data_received: Take  # type: ignore[assignment]
+
+    def __init__(self, backend: Backend, take: Take) -> None:
+        self._backend = backend
+        self.data_received = take
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._backend.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._backend.connection_lost(self.data_received, exc)
+
+    def pause_writing(self) -> None:
+        self._backend.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._backend.resume_writing()
+
+
+class Backend:
+    """A client's own connection to Redis: copies what Redis sends."""
 
     def __init__(self, client: Frontend, turn: Turn, tally: Tally, keepalive_s: int) -> None:
         self._client = client
         self._turn = turn
         self._tally = tally
         self._keepalive_s = keepalive_s
-        self._to_client = self.data_received = client.write
+        self._to_client = client.write
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
         self.is_cut = False  # no more is written
         self._marked = Marked()
@@ -70,25 +94,33 @@ class Backend(asyncio.Protocol):
         self._is_paused = False  # the client does not keep up
         self._progress: Progress | None = None  # when it was last looked at
 
+    def protocol(self) -> Receiver:
+        """What takes a new connection to Redis: the client gets all that comes from there."""
+        return Receiver(self, self._to_client)
+
+    # From the event loop.
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH, LOW)
         keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
         self.write = self._turn.writer(self._transport, self._tally)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, take: Take, exc: Exception | None) -> None:
+        """`take`: the way in which what Redis sent was taken last."""
         if exc is not None and (data := undelivered(self._transport)):
-            self.data_received(data)
+            take(data)
         if self._held and self._held != _OK:
             self._to_client(self._held)
         self._client.end()
-        self.data_received = self._to_client  # no method of its own, which would be a circle
 
     def pause_writing(self) -> None:
         self._client.full(True)
 
     def resume_writing(self) -> None:
         self._client.full(False)
+
+    # From the client.
 
     async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
         """Sends the request made for a mark; False where its reply is null, and is kept back."""
@@ -128,9 +160,9 @@ class Backend(asyncio.Protocol):
         if lines.let_in is not None and let_in is not None and not let_in.done():
             let_in.set_result(lines.let_in)
 
-    def _receive(self, receive: Callable[[bytes], None]) -> None:
-        self.data_received = receive
-        self._transport.set_protocol(self)  # uvloop remembers which `data_received` it was
+    def _receive(self, take: Take) -> None:
+        """From now on, what Redis sends is taken in this way."""
+        self._transport.set_protocol(Receiver(self, take))
 
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""

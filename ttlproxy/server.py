@@ -90,13 +90,14 @@ class Server:
         backend = Backend(client, self.turn, self.metrics.to_redis, self.settings.tcp_keepalive)
         async with asyncio.timeout(self.settings.connect_timeout):
             if upstream.path:
-                await loop.create_unix_connection(lambda: backend, upstream.path)
+                await loop.create_unix_connection(backend.protocol, upstream.path)
                 return backend
             host, port = upstream.host, upstream.port
             if self._tls is None:
-                await loop.create_connection(lambda: backend, host, port)
+                await loop.create_connection(backend.protocol, host, port)
             else:
-                await establish(self._tls.current(), backend, host, port, upstream.server_name)
+                context, name = self._tls.current(), upstream.server_name
+                await establish(context, backend.protocol(), host, port, name)
         return backend
 
     def forget(self, client: Client) -> None:
