@@ -95,7 +95,7 @@ def test_an_answer_on_its_way_when_databases_may_be_swapped_is_not_believed() ->
 def test_what_redis_refuses_by_itself_is_no_claim(request_: str) -> None:
     world = World()
     assert world.take(_request(request_))
-    assert not world.session.look
+    assert not world.step.look
     assert world.scripts.loaded
 
 
@@ -103,16 +103,16 @@ def test_what_redis_refuses_by_itself_is_no_claim(request_: str) -> None:
 def test_what_stands_behind_a_claim_waits_for_a_look(request_: str) -> None:
     world, claim, behind = World(), _request(request_), _request("GET k")
     assert world.take(claim + behind) == claim
-    assert world.session.look
-    assert world.session.withheld == behind
+    assert world.step.look
+    assert world.step.withheld == behind
 
 
 def test_a_claim_in_a_transaction_is_made_when_that_is_carried_out() -> None:
     world = World()
     world.take(_request("MULTI") + _request("CONFIG SET notify-keyspace-events KEA"))
-    assert not world.session.look
+    assert not world.step.look
     world.take(_request("EXEC"))
-    assert world.session.look
+    assert world.step.look
     assert world.scripts.traits.events
     world.scripts.suit(Traits())
 
@@ -171,8 +171,7 @@ def test_what_a_transaction_may_change_is_swept_at_once_and_when_it_is_carried_o
     world.registry.announced(0, b"h", NOW_MS + 9)
     for requests in (["MULTI", "APPEND h v"], ["EXEC"]):
         world.say(*requests)
-        assert world.session.sweep == {b"h"}
-        world.session.sweep.clear()
+        assert world.step.sweep == {b"h"}
 
 
 def _request(line: str) -> bytes:

@@ -10,8 +10,8 @@ from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy
+from ttlproxy.agenda import Parked
 from ttlproxy.link import ServerClock
-from ttlproxy.reaper import Parked
 
 HOUR_MS = 3_600_000
 
@@ -102,8 +102,8 @@ def test_a_limiter_limits_no_longer_than_before_when_the_clock_was_set_back(
 
 
 def test_a_clock_that_was_set_is_noticed_and_a_slow_reply_is_none() -> None:
-    clock, jumps = ServerClock(), list[str]()
-    clock.on_jump = lambda: jumps.append("jump")
+    jumps = list[str]()
+    clock = ServerClock(lambda: jumps.append("jump"))
     sent = clock.reading()
     clock.learn(1_000_000, sent)
     assert jumps == ["jump"], "nothing was known before"

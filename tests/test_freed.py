@@ -23,13 +23,13 @@ from tests.loops import LOOPS, both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from ttlproxy.admission import Gate
+from ttlproxy.agenda import Agenda
 from ttlproxy.backend import Backend, Receiver
 from ttlproxy.client import Client
 from ttlproxy.config import Settings
-from ttlproxy.link import Link
+from ttlproxy.link import Link, Shared
 from ttlproxy.metrics import Metrics
-from ttlproxy.reaper import Reaper
-from ttlproxy.server import Server
+from ttlproxy.server import Clients, Server
 from ttlproxy.session import Session
 from ttlproxy.tasks import cancel
 from ttlproxy.tls import Tls
@@ -88,9 +88,8 @@ async def _serving(settings: Settings) -> AsyncIterator[int]:
     """The port of a proxy in this process, without the collector."""
     assert settings.upstream is not None
     metrics = Metrics()
-    link = Link(settings, settings.upstream, metrics)
-    reaper = Reaper(settings, link, metrics)
-    server = Server(settings, link, metrics, reaper.sweep, Gate(settings))
+    link = Link(settings, settings.upstream, metrics, Shared(settings, metrics))
+    server = Server(settings, link, metrics, Clients(), Agenda().sweep, Gate(settings))
     running = [asyncio.create_task(link.run()), asyncio.create_task(server.watch.run())]
     await link.ready.wait()
     address = await server.start()

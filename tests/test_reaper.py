@@ -18,7 +18,7 @@ from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.link import TOGETHER
-from ttlproxy.reaper import adapt, keys_together, plan, rest_ms, sweep_after_ms
+from ttlproxy.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.registry import Place
 from ttlproxy.scripts import Scripts
 

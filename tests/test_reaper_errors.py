@@ -17,9 +17,10 @@ from tests.redis_client import Client
 from tests.servers import Server
 from ttlproxy import reaper as reapers
 from ttlproxy.addresses import Upstream
+from ttlproxy.agenda import Agenda
 from ttlproxy.config import Settings
 from ttlproxy.keys import Keys
-from ttlproxy.link import Link, beats
+from ttlproxy.link import Link, Shared, beats
 from ttlproxy.metrics import Metrics
 from ttlproxy.reaper import Reaper
 from ttlproxy.tasks import cancel
@@ -31,8 +32,10 @@ NEVER_S = 1e6
 async def _reaping(server: Server, **settings: object) -> AsyncIterator[Metrics]:
     chosen = Settings(upstream=server.url, **settings)  # type: ignore[arg-type]
     metrics = Metrics()
-    link = Link(chosen, Upstream.parse(server.url), metrics)
-    reaper = Reaper(chosen, link, metrics)
+    agenda = Agenda()
+    shared = Shared(chosen, metrics, agenda.announced, agenda.look_now)
+    link = Link(chosen, Upstream.parse(server.url), metrics, shared, on_stale=agenda.sweep)
+    reaper = Reaper(chosen, link, agenda, metrics)
     tasks = [asyncio.create_task(link.run()), asyncio.create_task(reaper.run())]
     try:
         await link.ready.wait()

@@ -9,9 +9,9 @@ from tests.conftest import StartProxy, StartServer
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
+from ttlproxy.agenda import Parked
 from ttlproxy.keys import Keys
 from ttlproxy.link import Backoff, passes
-from ttlproxy.reaper import Parked
 
 CLOSED = "closed: Redis refuses"
 KEYS = Keys()

@@ -186,8 +186,7 @@ def test_what_was_read_of_a_pinned_key_counts_for_longer_than_the_pin() -> None:
 
 def test_every_announced_deadline_wakes_the_reaper() -> None:
     woken: list[tuple[int, int]] = []
-    registry = Registry()
-    registry.on_announcement(lambda db, deadline_ms: woken.append((db, deadline_ms)))
+    registry = Registry(lambda db, deadline_ms: woken.append((db, deadline_ms)))
     registry.announced(2, b"k", 100)
     assert woken == [(2, 100)]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ttlproxy import summaries
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admission import Gate
+from ttlproxy.agenda import Agenda
 from ttlproxy.allocator import give_back
 from ttlproxy.config import Settings
 from ttlproxy.crew import EVERY_S, Crew, told
@@ -24,14 +25,14 @@ from ttlproxy.errors import EmbeddedError
 from ttlproxy.figures import Source
 from ttlproxy.handover import Taker
 from ttlproxy.health import Health
-from ttlproxy.link import Link
+from ttlproxy.link import Link, Shared
 from ttlproxy.listening import Listener
 from ttlproxy.metrics import Metrics
 from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
 from ttlproxy.reaper import Reaper
 from ttlproxy.reload import Read, Reload, Values, adopt
-from ttlproxy.server import Server
+from ttlproxy.server import Clients, Server
 from ttlproxy.signals import INTERRUPTED, Signals, on_interrupt
 from ttlproxy.tasks import Task, cancel, run_together, until_first
 from ttlproxy.workers import Workers
@@ -124,9 +125,11 @@ async def _proxy(
     give_back()
     metrics = Metrics()
     pulse = Pulse()
-    link = Link(settings, upstream, metrics)
-    reaper = Reaper(settings, link, metrics)
-    server = Server(settings, link, metrics, reaper.sweep, door)
+    agenda, clients = Agenda(), Clients()
+    shared = Shared(settings, metrics, agenda.announced, agenda.look_now)
+    link = Link(settings, upstream, metrics, shared, clients.leave, agenda.sweep)
+    reaper = Reaper(settings, link, agenda, metrics)
+    server = Server(settings, link, metrics, clients, agenda.sweep, door)
     health = Health(Source(metrics, link, pulse, asyncio.get_running_loop()))
     async with shown(health):
         linking = asyncio.create_task(link.run(), name="link")

@@ -36,14 +36,14 @@ _AGAIN = Backoff(cap=0.2, base=0.01)
 class Host(Protocol):
     """Who has accepted a client.
 
-    sweep: takes places that a request may have left unswept; draining: clients are to end as soon
-    as nothing is half done
+    sweep: takes places that a request may have left unswept, and the server's time
+    draining: clients are to end as soon as nothing is half done
     """
 
     settings: Settings
     link: Link
     metrics: Metrics
-    sweep: Callable[[Iterable[Place]], None]
+    sweep: Callable[[Iterable[Place], int], None]
     turn: Turn
     clients: set[Client]
     watch: Watch
@@ -314,7 +314,7 @@ class Client(asyncio.Protocol):
     # Inside.
 
     async def _connect(self) -> None:
-        link = self._link
+        link, shared = self._link, self._link.shared
         try:
             self._backend, term = await self._found()
         except OSError as trouble:
@@ -327,11 +327,11 @@ class Client(asyncio.Protocol):
             return
         self._to_redis = self._noting(self._backend.write, awaits=True)
         self._session = Session(
-            link.rules,
-            link.caller,
-            link.registry,
-            link.rights,
-            link.clock.now_ms,
+            shared.rules,
+            shared.caller,
+            shared.registry,
+            shared.rights,
+            shared.clock.now_ms,
             self._server.settings.max_request_bytes,
             self._server.metrics.requests,
             self._backend.has_settled,
@@ -512,7 +512,8 @@ class Client(asyncio.Protocol):
             self._enter(FINISHING)  # what Redis does not read must not be sent: a reset would come
         if step.sweep:
             places = self._registry.places
-            self._server.sweep(place for key in step.sweep for place in places(key))
+            now_ms = self._link.clock.now_ms()
+            self._server.sweep((place for key in step.sweep for place in places(key)), now_ms)
         if self._server.draining:
             self.end_at_boundary()
 

@@ -98,8 +98,13 @@ class Registry:
         "names",
     )
 
-    def __init__(self, wake: Callable[[int, int], None] = lambda db, deadline_ms: None) -> None:
-        """`wake(db, deadline_ms)` is called for each announced deadline."""
+    def __init__(
+        self,
+        wake: Callable[[int, int], None] = lambda db, deadline_ms: None,
+        governs: Callable[[bytes], bool] = lambda key: False,
+    ) -> None:
+        """`wake(db, deadline_ms)` is called for each announced deadline; `governs(key)`: whether a
+        rule of ONEXPIRE may say what becomes of a key's elements."""
         self._dbs: dict[int, dict[bytes, int]] = {}
         self._bounds: dict[int, int] = {}  # each by itself: those that keys share
         self._now_ms = NOTHING_DUE  # at the last heartbeat: nothing is far before the first
@@ -112,8 +117,7 @@ class Registry:
         self._reaping: Counter[Place] = Counter()
         self._overtaken: set[Place] = set()
         self._wake = wake
-        self.governs: Callable[[bytes], bool] = lambda key: False
-        """Whether a rule of ONEXPIRE may say what becomes of a key's elements."""
+        self.governs = governs
         self.names: Mapping[bytes, int] = {}
         """key -> bound, the earliest of all databases: what a session asks first."""
         self.expecting = True
@@ -123,10 +127,6 @@ class Registry:
 
     def __len__(self) -> int:
         return sum(map(len, self._dbs.values()))
-
-    def on_announcement(self, wake: Callable[[int, int], None]) -> None:
-        """From now on call `wake(db, deadline_ms)` for each announced deadline."""
-        self._wake = wake
 
     def databases(self) -> list[int]:
         """The logical databases that have managed keys."""

@@ -22,6 +22,15 @@ from ttlproxy.turn import Turn
 from ttlproxy.watch import Watch
 
 
+class Clients(set[Client]):
+    """Those that are connected."""
+
+    def leave(self) -> None:
+        """Their server is not to be served any more: they are to connect anew."""
+        for client in list(self):
+            client.leave()
+
+
 class Server:
     """Accepts clients, and knows those that are there."""
 
@@ -30,7 +39,8 @@ class Server:
         settings: Settings,
         link: Link,
         metrics: Metrics,
-        sweep: Callable[[Iterable[Place]], None],
+        clients: Clients,
+        sweep: Callable[[Iterable[Place], int], None],
         door: Gate | Taker,
     ) -> None:
         """`door`: where clients come from."""
@@ -40,12 +50,11 @@ class Server:
         self.metrics = metrics
         self._tls = for_redis(link.upstream)
         self.turn = Turn()
-        self.clients: set[Client] = set()
+        self.clients: set[Client] = clients
         self.watch = Watch(settings, self.clients)
         self.draining = False
         self._door = door
         self._gone = asyncio.Event()
-        link.on_change = self.leave
         self._entrance = Entrance(settings, metrics, self._client, door.ended)
 
     async def start(self) -> Listen:
@@ -65,11 +74,6 @@ class Server:
     def unfinished(self) -> Counter[str]:
         """What the clients that are there are at, in words for the log."""
         return Counter(client.unfinished for client in self.clients)
-
-    def leave(self) -> None:
-        """The clients' server is not to be served any more: they are to connect anew."""
-        for client in list(self.clients):
-            client.leave()
 
     async def close(self) -> None:
         """Ends what is left, at once."""

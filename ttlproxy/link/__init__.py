@@ -2,7 +2,7 @@
 
 `connections` opens them, `pushes` receives announcements, `reaps` asks for reaps on behalf of
 sessions, `waits` waits for items of lists, `refusals` says what Redis refuses, `link` holds it all
-together and starts anew when any of it is lost.
+together and starts anew when any of it is lost. `shared` is what sessions and the reaper use, too.
 """
 
 from ttlproxy.link.attached import attached
@@ -17,6 +17,7 @@ from ttlproxy.link.reaps import TOGETHER
 from ttlproxy.link.refusals import passes, reason
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.script_calls import answered
+from ttlproxy.link.shared import Shared
 from ttlproxy.link.waits import Waits
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Backoff",
     "Link",
     "ServerClock",
+    "Shared",
     "Waits",
     "announcing",
     "answered",

@@ -12,13 +12,13 @@ _SLACK_MS = 50
 class ServerClock:
     """Estimates the server's clock from its replies; errs to the late side, which costs a reap.
 
-    on_jump: called when it was set, forward or back
+    `on_jump` is called when it was set, forward or back.
     """
 
-    __slots__ = ("_earliest_ms", "_offset_ms", "on_jump")
+    __slots__ = ("_earliest_ms", "_offset_ms", "_on_jump")
 
-    def __init__(self) -> None:
-        self.on_jump: Callable[[], None] = lambda: None
+    def __init__(self, on_jump: Callable[[], None] = lambda: None) -> None:
+        self._on_jump = on_jump
         self._offset_ms = 0.0  # at the most, and at the least
         self._earliest_ms = 0.0
 
@@ -39,4 +39,4 @@ class ServerClock:
         )
         self._offset_ms, self._earliest_ms = latest_ms, earliest_ms
         if jumped:
-            self.on_jump()
+            self._on_jump()

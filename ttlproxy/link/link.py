@@ -26,40 +26,33 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Rules, grants, natives
 from ttlproxy.config import Settings
 from ttlproxy.errors import ReapRefused, ServerChanged, UpstreamError
-from ttlproxy.keys import Keys
 from ttlproxy.link import fitness
 from ttlproxy.link.adoption import Adopt
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.barriers import PATIENCE_S, Barriers
 from ttlproxy.link.beats import Beats
-from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.connections import client
 from ttlproxy.link.identity import INFO, Identity, cached_scripts, fields, is_loading
 from ttlproxy.link.looks import Looks
 from ttlproxy.link.outages import Outages
-from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.pushes import Pushes, announcing
 from ttlproxy.link.reach import accepts, met
 from ttlproxy.link.reaps import Ask, Reap, SessionReaps
 from ttlproxy.link.recheck import Recheck
-from ttlproxy.link.refusals import Refusals
-from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.schedules import Schedules
+from ttlproxy.link.shared import Shared
 from ttlproxy.link.state import State
-from ttlproxy.link.status import section
 from ttlproxy.link.strays import Strays
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.link.waits import Waits
 from ttlproxy.metrics import Metrics
-from ttlproxy.registry import Place, Registry
-from ttlproxy.rights import COUNTING, Rights
-from ttlproxy.scripts import Scripts, Traits
-from ttlproxy.signing import Signer, new_secret
+from ttlproxy.registry import Place
+from ttlproxy.rights import COUNTING
+from ttlproxy.scripts import Traits
 from ttlproxy.tasks import Task, cancel, run_together
 
 log = logging.getLogger(__name__)
@@ -95,44 +88,45 @@ class Link:
     tried: the first attempt to get there is over
     server: the one that the link last spoke to; term: how many servers that were, so that a session
       can tell whether it is with this one
-    rules: of the server that the link last spoke to
-    overdue: what should have been reaped, at the last heartbeat
+    shared: with the reaper and the sessions
     round_trip_ms: how long the last heartbeat's requests took, as the event loop saw it
     """
 
-    def __init__(self, settings: Settings, upstream: Upstream, metrics: Metrics) -> None:
-        prefix = settings.prefix.encode()
-        self.keys = Keys(prefix)
-        self.scripts = Scripts(prefix)
-        key_file = settings.signing_key_file
-        signer = Signer(key_file.at_start.encode() if key_file else new_secret())
-        self.caller = Caller(self.scripts, self.keys, self._section, signer)
-        self.registry = Registry()
-        shows_internal = settings.show_internal_keys == "yes"
-        fixed = self.keys.fixed
-        self.rights = Rights(self.keys.index(b"k"), shows_internal, self.keys.schedule, fixed)
-        self.clock = ServerClock()
+    def __init__(
+        self,
+        settings: Settings,
+        upstream: Upstream,
+        metrics: Metrics,
+        shared: Shared,
+        on_change: Callable[[], None] = lambda: None,
+        on_stale: Callable[[Iterable[Place], int], None] = lambda places, now_ms: None,
+    ) -> None:
+        """`on_change` is called when a life has ended whose sessions are to end with it,
+        `on_stale(places, now_ms)` for keys whose index has entries without an element."""
+        self.shared = shared
+        self.keys = shared.keys
+        self.scripts = shared.scripts
+        self.caller = shared.caller
+        self.registry = shared.registry
+        self.rights = shared.rights
+        self.clock = shared.clock
+        self.overdue = shared.overdue
+        self.refusals = shared.refusals
+        self.rulebook = shared.rulebook
         self.looks = Looks(self.caller.claims)
-        self.rules = Rules()
-        self.overdue = Overdue(self.keys.schedule)
         self.round_trip_ms = 0.0
         self.ready = asyncio.Event()
         self.serving = False
         self.tried = asyncio.Event()
         self.server: Identity | None = None
         self.term = 0
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when a life has ended whose sessions are to end with it."""
         self.upstream = upstream
-        self.refusals = Refusals(metrics)
         self.state = State(
             self.caller,
             self.refusals,
             lambda: self.rights.trusts_schedules,
-            shares_secret=key_file is None,
+            shares_secret=not shared.has_own_secret,
         )
-        self.rulebook = Rulebook(self.keys, signer, self.refusals, self._ruled)
-        self.registry.governs = self.rulebook.governs
         self.schedules = Schedules(self.caller, self.registry, self.rulebook, self.refusals)
         self.reap = Reap(
             self.caller,
@@ -146,10 +140,9 @@ class Link:
         self.adopt = Adopt(self.caller, self.rulebook, self.refusals)
         self.sweep = Sweep(self.caller, self.registry, metrics, self.refusals)
         self.waits = Waits(upstream, lambda: settings.connect_timeout)
-        self.on_ghosts: Callable[[Iterable[Place]], None] = lambda places: None
+        self._on_change = on_change
+        self._on_stale = on_stale
         self._settings = settings
-        self._metrics = metrics
-        self._began = self.clock.reading()
         self._pushes: Pushes | None = None
         self._session_reaps: SessionReaps | None = None
         self._barriers = Barriers(self.caller, self.registry, self._client)
@@ -235,10 +228,6 @@ class Link:
             await _unless(done, barriers.released())
             limit.reschedule((end_s or since_s) + loop.time() - since_s)
 
-    def _section(self) -> bytes:
-        uptime_ms, now_ms = self.clock.reading() - self._began, self.clock.now_ms()
-        return section(uptime_ms, self.registry, self._metrics, self.overdue, now_ms)
-
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
     ) -> tuple[list[Place], dict[int, ResponseError]]:
@@ -318,7 +307,7 @@ class Link:
                 self.clock,
                 reaping,
                 self._settings.reap_batch,
-                lambda places: self.on_ghosts(places),
+                self._on_stale,
             )
             stack.callback(self._session_reaps.stop)
             stack.callback(self._is_serving, False)  # before those who wait are told to ask anew
@@ -355,7 +344,7 @@ class Link:
     def _change(self) -> None:
         """Sessions end: they are with a server that is not to be served any more."""
         self.term += 1
-        self.on_change()
+        self._on_change()
 
     async def _keep_announced(self) -> None:
         """Opens a push connection, and the next when that is lost; serving pauses meanwhile."""
@@ -466,7 +455,7 @@ class Link:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             found = []
         self._hears = bool(found)
-        self.rules = Rules(found, self._heard, fitness.forms(said))
+        self.shared.rules = Rules(found, self._heard, fitness.forms(said))
         counting = [grants(found, name) for name in COUNTING]
         self.rights.suit(grants(found, "ACL", "CAT"), counting)
         (events,) = await run(redis, [(0, _EVENTS)])
@@ -566,9 +555,7 @@ class Link:
     async def _beat(self, redis: Redis) -> None:
         """Looks at Redis once a second, and at once where there is a reason."""
         strays = Strays(self.caller, self.refusals, lambda: self.rights.trusts_schedules)
-        recheck = Recheck(
-            self.registry, self.sweep, self.refusals, lambda places: self.on_ghosts(places)
-        )
+        recheck = Recheck(self.registry, self.sweep, self.refusals, self._found_stale)
         failures = 0
         while True:
             self._beats.begin()
@@ -591,6 +578,9 @@ class Link:
                 self._reload = True
                 self.refusals.note("the heartbeat", refusal)
                 await asyncio.sleep(max(self._beats.left_s, 0))
+
+    def _found_stale(self, places: Iterable[Place]) -> None:
+        self._on_stale(places, self.clock.now_ms())
 
     async def _look(self, redis: Redis) -> None:
         """What a client's request may have changed."""
@@ -749,7 +739,7 @@ class Link:
         (count,) = await run(redis, [(0, (b"COMMAND", b"COUNT"))])
         if count == self._heard_at:
             return
-        names = self.rules.categories
+        names = self.shared.rules.categories
         replies = [count, *await run(redis, [(0, (b"ACL", b"CAT", name)) for name in names])]
         self._hears = not any(isinstance(reply, NoPermissionError) for reply in replies)
         if not any(map(error, replies)):
@@ -792,10 +782,6 @@ class Link:
         self._reload = True
         self.looks.first(self.state.keep)
         self._swaps += 1
-
-    def _ruled(self, ruled: bool, counting: bool) -> None:
-        """Whether what is past its deadline may have to be handed on, and be counted there."""
-        self.scripts.suit(self.scripts.traits._replace(ruled=ruled, counting=counting))
 
     def _flushed(self) -> None:
         """Any key may be gone. What is known too much costs reaps until it is read anew."""

@@ -290,7 +290,7 @@ class SessionReaps:
         clock: ServerClock,
         redis: Redis,
         batch: int,
-        on_ghosts: Callable[[Iterable[Place]], None],
+        on_stale: Callable[[Iterable[Place], int], None],
     ) -> None:
         self._reap = reap
         self._sweep = sweep
@@ -298,7 +298,7 @@ class SessionReaps:
         self._clock = clock
         self._redis = redis
         self._batch = batch
-        self._on_ghosts = on_ghosts
+        self._on_stale = on_stale
         self._new: list[Ask] = []
         self._served: list[Ask] = []
         self._refused: list[Ask] = []
@@ -391,7 +391,7 @@ class SessionReaps:
         refused: dict[Place, ResponseError] = {}
         while places:
             outcome = await self._reap(self._redis, dict.fromkeys(places, self._batch))
-            self._on_ghosts(outcome.ghosts)
+            self._on_stale(outcome.ghosts, self._clock.now_ms())
             refused |= outcome.refused
             places = outcome.more.union(outcome.unreached)
         return refused

@@ -5,12 +5,32 @@ from __future__ import annotations
 import os
 
 from ttlproxy import __version__
+from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Registry
 
 
-def section(
+class Status:
+    """Of a proxy, from when this was made."""
+
+    def __init__(
+        self, clock: ServerClock, registry: Registry, metrics: Metrics, overdue: Overdue
+    ) -> None:
+        self._clock = clock
+        self._registry = registry
+        self._metrics = metrics
+        self._overdue = overdue
+        self._began_ms = clock.reading()
+
+    def section(self) -> bytes:
+        """The section as of now."""
+        uptime_ms = self._clock.reading() - self._began_ms
+        now_ms = self._clock.now_ms()
+        return _section(uptime_ms, self._registry, self._metrics, self._overdue, now_ms)
+
+
+def _section(
     uptime_ms: float, registry: Registry, metrics: Metrics, overdue: Overdue, now_ms: int
 ) -> bytes:
     """The section as INFO gives its own; fields of Redis's are called as there.

@@ -86,6 +86,10 @@ class Scripts(Mapping[str, Script]):
         if traits != self.traits:
             self._suit(traits)
 
+    def ruled(self, ruled: bool, counting: bool) -> None:
+        """Whether what is past its deadline may have to be handed on, and be counted there."""
+        self.suit(self.traits._replace(ruled=ruled, counting=counting))
+
     def _suit(self, traits: Traits) -> None:
         self.traits = traits
         self.loaded = False

@@ -1,0 +1,57 @@
+"""What the link, the reaper and all sessions of one proxy share. Built once, before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ttlproxy.caller import Caller
+from ttlproxy.commands import Rules
+from ttlproxy.config import Settings
+from ttlproxy.keys import Keys
+from ttlproxy.link.clock import ServerClock
+from ttlproxy.link.overdue import Overdue
+from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.rulebook import Rulebook
+from ttlproxy.link.status import Status
+from ttlproxy.metrics import Metrics
+from ttlproxy.registry import Registry
+from ttlproxy.rights import Rights
+from ttlproxy.scripts import Scripts
+from ttlproxy.signing import Signer, new_secret
+
+
+class Shared:
+    """What a proxy knows of Redis and of managed keys.
+
+    keys: names of internal keys; scripts, caller: as Redis gets them
+    registry: managed keys; rulebook: rules of ONEXPIRE; rights: of the clients' users
+    rules: of the server that the link last spoke to, which puts new ones here
+    clock: the server's; overdue: what should have been reaped, at the last heartbeat
+    refusals: what Redis refused, for the log and the metrics
+    has_own_secret: the secret for signing comes from a file, and is not kept in Redis
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        on_deadline: Callable[[int, int], None] = lambda db, deadline_ms: None,
+        on_jump: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_deadline(db, deadline_ms)` is called for each announced deadline, `on_jump` when the
+        server's clock was set."""
+        prefix, key_file = settings.prefix.encode(), settings.signing_key_file
+        self.has_own_secret = key_file is not None
+        signer = Signer(key_file.at_start.encode() if key_file else new_secret())
+        self.keys = keys = Keys(prefix)
+        self.scripts = Scripts(prefix)
+        self.clock = ServerClock(on_jump)
+        self.refusals = Refusals(metrics)
+        self.rulebook = Rulebook(keys, signer, self.refusals, self.scripts.ruled)
+        self.registry = Registry(on_deadline, self.rulebook.governs)
+        self.overdue = Overdue(keys.schedule)
+        status = Status(self.clock, self.registry, metrics, self.overdue)
+        self.caller = Caller(self.scripts, keys, status.section, signer)
+        shows_internal = settings.show_internal_keys == "yes"
+        self.rights = Rights(keys.index(b"k"), shows_internal, keys.schedule, keys.fixed)
+        self.rules = Rules()
