@@ -26,6 +26,30 @@ async def test_a_task_that_lost_its_cancellation_is_cancelled_again() -> None:
     assert task.cancelled()
 
 
+async def test_who_cancels_tasks_and_is_cancelled_meanwhile_leaves_none_behind() -> None:
+    waiting, deaf = asyncio.Event(), list[asyncio.Task[None]]()
+
+    async def deaf_thrice() -> None:
+        for _ in range(3):
+            with suppress(asyncio.CancelledError):
+                waiting.set()
+                await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    async def outer() -> None:
+        deaf.append(asyncio.create_task(deaf_thrice()))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await cancel(*deaf)
+
+    task = asyncio.create_task(outer())
+    await waiting.wait()
+    await cancel(task)
+    assert task.cancelled()
+    assert deaf[0].cancelled()
+
+
 async def test_where_one_of_several_fails_none_is_left() -> None:
     ended = asyncio.Event()
 

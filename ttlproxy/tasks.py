@@ -52,16 +52,24 @@ async def cancel(*tasks: Task) -> None:
     """Ends the tasks, whatever they are at; what they raise then is lost.
 
     One that goes on is told again: CPython 3.11's `wait_for`, by which redis-py writes, loses a
-    cancellation that comes in the moment when the write is done.
+    cancellation that comes in the moment when the write is done. Who is cancelled here meanwhile
+    ends when the tasks have: they would go on without anybody who waits for them.
     """
     left, pause_s = set(tasks), _AGAIN_S
+    interruption: asyncio.CancelledError | None = None
     for task in tasks:
         task.add_done_callback(_drop)
     while left:
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=pause_s)
+        try:
+            await asyncio.wait(left, timeout=pause_s)
+        except asyncio.CancelledError as again:
+            interruption = again
+        left = {task for task in left if not task.done()}
         pause_s = min(pause_s * 2, _LONGEST_S)
+    if interruption is not None:
+        raise interruption
 
 
 def report(task: Task) -> None:

@@ -34,10 +34,11 @@ async def accepts(upstream: Upstream, timeout_s: float) -> bool:
 
 async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
     """The server that a new connection reaches; None where none answers in time."""
-    redis = client(upstream, "ttlproxy:probe", timeout_s)
+    redis = client(upstream, "ttlproxy:probe", timeout_s, patient=True)
     try:
-        (reply,) = await run(redis, [(0, INFO)])
-        return Identity.of(fields(valid(reply)))
+        async with asyncio.timeout(timeout_s):
+            (reply,) = await run(redis, [(0, INFO)])
+            return Identity.of(fields(valid(reply)))
     except (RedisError, OSError):
         return None
     finally:
