@@ -42,6 +42,9 @@ def test_a_pattern_is_read_as_redis_reads_it(pattern: bytes, name: bytes, matche
         (b"\\**", b"*7", (b"7",)),
         (b"a*a", b"a", None),
         (b"A*", b"a", None),
+        (b"[+--]*", b",x", (b"x",)),
+        (b"[a--]*", b"ax", None),
+        (b"[--a]*", b"Ax", (b"x",)),
     ],
 )
 def test_each_star_gives_what_it_matched(

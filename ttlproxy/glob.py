@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 _NOTHING = re.compile(rb"(?!)")
 _WILDCARD = re.compile(rb"\\(.)|\*+|\?|\[\^?[^\]]+\]", re.DOTALL)
+_RANGE = re.compile(rb"(.)-(.)|(.)", re.DOTALL)
+_SPECIAL = re.compile(rb"[\\\[&|~-]")
 _GROUP = re.compile(rb"(\^?)([^\]]+)\]")
 # The beginning and the end of a pattern that has wildcards, as far as they have none.
 _HEAD: Final = re.compile(rb"[^*?\[\\]*")
@@ -111,6 +113,12 @@ def _source(atoms: Sequence[_Atom]) -> bytes:
     return b"".join(atom.source for atom in atoms)
 
 
+def _escaped(inside: re.Match[bytes]) -> bytes:
+    """A byte or a range of a group, without what means more to Python, now or one day."""
+    begin, end, byte = (_SPECIAL.sub(rb"\\\g<0>", each or b"") for each in inside.groups())
+    return byte or b"%s-%s" % (begin, end)
+
+
 def _between_stars(pattern: bytes) -> list[list[_Atom]]:
     """What stands before, between and behind the stars."""
     parts: list[list[_Atom]] = [[]]
@@ -124,7 +132,7 @@ def _between_stars(pattern: bytes) -> list[list[_Atom]]:
         elif head == b"?":
             parts[-1].append(_Atom(b".", b""))
         elif group:
-            inside = re.sub(rb"([\\\[&|~])", rb"\\\1", group[2])
+            inside = _RANGE.sub(_escaped, group[2])
             parts[-1].append(_Atom(b"[%s%s]" % (group[1], inside), b""))
             at = group.end()
         else:
