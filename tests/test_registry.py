@@ -159,6 +159,22 @@ def test_what_is_read_late_does_not_undo_an_announcement() -> None:
     assert registry.due(b"k", 61) == [(0, b"k")]
 
 
+@pytest.mark.parametrize("first_ms", [5000, None])
+def test_a_reap_that_was_out_when_schedules_were_read_undoes_nothing_of_it(
+    first_ms: int | None,
+) -> None:
+    """It may be older than an announcement that was missed, for which they are read."""
+    registry = Registry()
+    registry.announced(0, b"k", 50)
+    registry.reaping((0, b"k"))
+    registry.begin_load()
+    registry.load(0, [(b"k", 60)])
+    registry.end_load()
+    registry.reaped((0, b"k"), first_ms)
+    registry.no_longer_reaping((0, b"k"))
+    assert registry.due(b"k", 61) == [(0, b"k")]
+
+
 def test_a_database_whose_schedule_cannot_be_read_is_known_as_before() -> None:
     registry = Registry()
     registry.announced(0, b"k", 60)

@@ -284,9 +284,13 @@ class Registry:
     # Loading: false positives only cost a reap, so the old entries stay until the new are whole.
 
     def begin_load(self, now_ms: int = NOTHING_DUE) -> None:
-        """The schedules are about to be read; announcements count for both from here on."""
+        """The schedules are about to be read; announcements count for both from here on.
+
+        Some may have been missed before: the answers of reaps that are out may be older than those.
+        """
         self._now_ms = now_ms
         self._staged = {}
+        self._overtaken.update(self._reaping)
 
     def load(self, db: int, bounds: Iterable[tuple[bytes, int]]) -> None:
         """Entries of the schedule of a database: (key, lower bound in ms)."""
