@@ -1,6 +1,7 @@
 """CLIENT PAUSE: as before a Redis alone, what only reads is answered while writes wait, and nobody
 loses a connection, however long it takes."""
 
+import threading
 from collections.abc import Iterator
 from functools import partial
 
@@ -11,6 +12,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.content import LEASE
 from tests.processes import wait_until
 from tests.raw import Connection, command
+from tests.relay import Relay
 from tests.servers import Proxy, Server
 from ttlproxy.keys import Keys
 
@@ -123,6 +125,45 @@ def test_a_read_of_what_is_due_is_answered_and_reaped_after_the_pause(
     wait_until(lambda: app.ask("HLEN", "g") == b":1\r\n", "the other, too")
     assert "away" not in proxy.stderr
     assert "refuses" not in proxy.stderr
+
+
+def test_a_barrier_that_has_not_reached_redis_says_nothing_of_a_pause(
+    server: Server, start_proxy: StartProxy, direct: Connection
+) -> None:
+    """Else a read would pass before the reap that it waits for, and show what is due."""
+    held, go_on = set[bytes](), threading.Event()
+    is_armed, sent = False, 0
+
+    def hold(data: bytes) -> None:
+        """Connections that are opened anew: that of reaps, and one of the two for barriers."""
+        for name in {b"ttlproxy:reaps", b"ttlproxy:barrier"} - held:
+            if name in data and is_armed:
+                held.add(name)
+                go_on.wait()
+
+    with Relay(server.port, 1 << 16, hold) as relay:
+        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}")
+        with Connection(proxy.port) as app:
+            _make_due(app, direct, "h")
+            is_armed = True
+            for line in direct.ask("CLIENT", "LIST").splitlines():
+                if b"name=ttlproxy:reaps" in line or b"name=ttlproxy:barrier" in line:
+                    direct.ask("CLIENT", "KILL", "ID", line.split()[0].partition(b"=")[2])
+
+            def are_held() -> bool:
+                """Asks until the proxy has heard that something is due: by a relay that is late."""
+                nonlocal sent
+                if not held:
+                    app.send(command("HGET", "h", "f"))
+                    sent += 1
+                return len(held) == 2
+
+            try:
+                wait_until(are_held, "both opened anew")
+                _some_beats(server)
+            finally:
+                go_on.set()
+            assert app.read_many(sent)[-1] == b"$-1\r\n"
 
 
 def test_a_write_waits_and_finds_what_is_due_gone(

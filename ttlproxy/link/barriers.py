@@ -1,22 +1,25 @@
 """Barriers: requests that Redis holds back where it holds back the writes of its clients.
 
 One that is answered says that what was sent long before it has been carried out. One that is not,
-while Redis answers reads, says that writes are paused (CLIENT PAUSE ... WRITE).
+while Redis answers reads, says that writes are paused (CLIENT PAUSE ... WRITE). A read goes out in
+front of each barrier, in the same packet: only when that is answered it is known that Redis has the
+barrier, and that its answer would have come with the read's. A connection that is being opened, or
+that delivers nothing for a while, says nothing about a pause.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Final
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import error, run
-from ttlproxy.link.script_calls import answered
 from ttlproxy.registry import Registry
 from ttlproxy.tasks import cancel
 
@@ -24,7 +27,9 @@ from ttlproxy.tasks import cancel
 _EVERY_S: Final = 1.0
 # A server that is not paused, and no busier than usual, has answered by then.
 PATIENCE_S: Final = 0.1
-# Reads that are answered while the barrier is not: it was sent before the first.
+# A request that is answered while writes are paused.
+_READ: Final = (b"TIME",)
+# Such requests on another connection, which are answered while the barrier is not.
 _READS: Final = 2
 
 
@@ -98,31 +103,53 @@ class Barriers:
     async def _pass(self, writes: Redis, reads: Redis) -> bool:
         """Sends one; whether Redis has answered it, and not with an error."""
         self._wanted.clear()
-        call = answered(writes, self._caller, 0, Call("barrier", (), ()))
-        passing = asyncio.create_task(call, name="barrier")
+        received = asyncio.Event()
+        passing = asyncio.create_task(self._answer(writes, received), name="barrier")
         try:
             await asyncio.wait({passing}, timeout=PATIENCE_S)
-            if not passing.done() and await self._is_held(passing, reads):
+            if not passing.done() and await _is_held(passing, received, reads):
                 self._tell(True)
             return not error(await passing)
         finally:
             await cancel(passing)
             self._tell(False)
 
-    async def _is_held(self, passing: asyncio.Task[object], reads: Redis) -> bool:
-        """Whether Redis answers reads before it."""
-        for _ in range(_READS):
-            reading = asyncio.create_task(run(reads, [(0, (b"TIME",))]), name="read")
-            try:
-                await asyncio.wait({passing, reading}, return_when=asyncio.FIRST_COMPLETED)
-                if passing.done():
-                    return False
-                reading.result()
-            finally:
-                await cancel(reading)
-        return not passing.done()
+    async def _answer(self, writes: Redis, received: asyncio.Event) -> object:
+        """What Redis answers to a barrier. `received` is set as soon as Redis must have it."""
+        while True:
+            words = self._caller.words(Call("barrier", (), ()), b"")
+            _, reply = await run(writes, [(0, _READ), (0, words)], received.set)
+            if not isinstance(reply, NoScriptError):
+                return reply
+            received.clear()
+            self._caller.flushed()  # the next goes as text
 
     def _tell(self, holds: bool) -> None:
         self.holds = holds
         change, self._change = self._change, asyncio.Event()
         change.set()
+
+
+async def _is_held(passing: asyncio.Task[object], received: asyncio.Event, reads: Redis) -> bool:
+    """Whether Redis has the barrier, and answers reads before it."""
+    if not await _comes_before(passing, received.wait()):
+        return False
+    for _ in range(_READS):
+        if not await _comes_before(passing, run(reads, [(0, _READ)])):
+            return False
+    return received.is_set()  # else it was answered NOSCRIPT, and goes again
+
+
+async def _comes_before(
+    passing: asyncio.Task[object], other: Coroutine[None, None, object]
+) -> bool:
+    """Whether something else is done before the barrier is answered."""
+    trying = asyncio.create_task(other, name="before a barrier")
+    try:
+        await asyncio.wait({passing, trying}, return_when=asyncio.FIRST_COMPLETED)
+        if passing.done():
+            return False
+        trying.result()
+        return True
+    finally:
+        await cancel(trying)
