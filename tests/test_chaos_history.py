@@ -162,5 +162,16 @@ def test_what_the_clock_showed_is_known_between_any_two_moments() -> None:
     assert clock.first_past(155, 0) == 105
     assert clock.first_past(1000, 0) == 950
     assert clock.first_past(10, 500) == 500
+    assert clock.most_before(90, 1000) == 90
+    assert clock.most_before(155, 1000) == 155
+    clock.jumped(300, 301, 0)
+    assert clock.most_before(310, 20) == 351, "it jumped back just before"
+    assert clock.most_before(330, 20) == 330
     clock.forget_before(111)
     assert clock.least(120, 130) == 170
+
+
+def test_excuses_of_before_are_forgotten_and_those_that_last_are_not() -> None:
+    excuses = Excuses(late=[(0, 100), (50, 300)], lagging=[(0, 200)])
+    excuses.forget_before(150)
+    assert (excuses.late, excuses.lagging) == ([(50, 300)], [(0, 200)])

@@ -95,6 +95,18 @@ class ServersClock:
             if begin <= ended_ms and end >= begun_ms
         )
 
+    def most_before(self, shown_ms: float, within_ms: float) -> float:
+        """The most it can have shown when it showed this, or up to `within_ms` earlier.
+
+        That is more only where it jumped back in between.
+        """
+        moments = [
+            shown_ms - ahead
+            for begin, end, ahead in self._spans
+            if begin <= shown_ms - ahead <= end + 1  # what it showed may be cut to a whole ms
+        ]
+        return max((self.most(at_ms - within_ms, at_ms) for at_ms in moments), default=shown_ms)
+
     def first_past(self, deadline_ms: float, since_ms: float) -> float:
         """The first moment from `since_ms` on when it can have been past the deadline."""
         return min(
@@ -119,6 +131,11 @@ class Excuses:
 
     late: list[Window] = field(default_factory=list)
     lagging: list[Window] = field(default_factory=list)
+
+    def forget_before(self, ms: float) -> None:
+        """Nobody will ask for what was before."""
+        for windows in (self.late, self.lagging):
+            windows[:] = [window for window in windows if window[1] >= ms]
 
 
 def _meets(windows: list[Window], read: Read) -> bool:

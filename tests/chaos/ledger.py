@@ -6,7 +6,7 @@ A request whose connection broke is in doubt: it was carried out or it was not, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -28,7 +28,7 @@ class Tasks:
         for name in ("due_ms", "written", "cancelled", "doubted"):
             getattr(self, name).update(said[name])
 
-    def faults(self, fired_ms: list[tuple[str, int]]) -> Iterator[str]:
+    def faults(self, fired_ms: Sequence[tuple[str, float]]) -> Iterator[str]:
         """Of what was delivered, each with the time at which it was."""
         times = Counter(task for task, _ in fired_ms)
         yield from (f"{task} came {count} times" for task, count in times.items() if count > 1)
@@ -38,7 +38,7 @@ class Tasks:
         yield from (f"{task} was lost" for task in kept - times.keys())
         for task, at_ms in fired_ms:
             if at_ms <= self.due_ms.get(task, 0):
-                yield f"{task} came {self.due_ms[task] - at_ms} ms early"
+                yield f"{task} came {self.due_ms[task] - at_ms:.0f} ms early"
 
 
 @dataclass

@@ -97,9 +97,9 @@ def _add(part: Part, said: dict[str, dict[str, dict[str, int]]]) -> None:
 
 
 def _account(part: Part, direct: Client, twice: set[str]) -> Account:
-    # In an id is the time that Redis had when the script began, up to 1 ms before TIME's in it.
+    # In an id is the time at which XADD was carried out: never before TIME's in the same script.
     deferred = [
-        (words[1].decode(), int(entry.split(b"-")[0]) + 1)
+        (words[1].decode(), int(entry.split(b"-")[0]))
         for entry, words in direct.ask("XRANGE", STREAM, "-", "+")
     ]
     entries = [
