@@ -30,6 +30,7 @@ def test_proxies_killed_at_any_point_lose_nothing_and_deliver_nothing_twice_or_e
     assert all(account.counts[name] for name in ("tasks written", "tasks cancelled", "items done"))
 
 
+@pytest.mark.slow
 def test_pauses_kills_failovers_and_clocks_that_jump_leave_nothing_lost_late_or_immortal(
     binary: Binary, clock_shim: Path
 ) -> None:
