@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
@@ -16,8 +17,10 @@ import pytest
 from tests.asked import calls, connections, info, until_blocked
 from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
+from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
+from tests.relay import Relay
 from tests.servers import Proxy, Server
 
 TOLD = "clients are closed"
@@ -302,3 +305,31 @@ def test_who_reads_slowly_has_all_that_redis_has_sent(pair: Pair) -> None:
         until = calls(pair.replica.port, "time") + 4
         wait_until(lambda: calls(pair.replica.port, "time") >= until, "heartbeats at the new one")
         assert client.read_to_end() == b"$%d\r\n%b\r\n" % (len(value), value) * 16
+
+
+@both_loops
+def test_what_redis_has_sent_comes_before_the_end_however_slowly(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server, master = start_server(), start_server()
+    value = b"x" * (1 << 20)
+    goes_on, over = threading.Event(), threading.Event()
+
+    def pace(data: bytes) -> None:
+        if value.startswith(data):
+            goes_on.wait()
+            over.wait(0.15)  # a slow line: there is no event to wait for
+
+    with Relay(server.port, 1 << 16, on_reply=pace) as relay:
+        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}")
+        with Connection(proxy.port) as client:
+            assert client.ask("SET", "k", value) == b"+OK\r\n"
+            client.send(command("GET", "k"))
+            _until_sent(server, 1)
+            with Connection(server.port) as direct:
+                direct.ask("REPLICAOF", "127.0.0.1", master.port)
+            wait_until(lambda: TOLD in proxy.stderr, "the proxy to notice")
+            goes_on.set()
+            assert client.read_to_end() == b"$%d\r\n%b\r\n" % (len(value), value)
+        over.set()
+        proxy.stop()

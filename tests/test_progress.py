@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.processes import wait_until
-from ttlproxy.progress import progress
+from ttlproxy.progress import progress, received
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
 
@@ -55,6 +55,15 @@ def test_bytes_that_the_other_end_has_no_room_for_are_on_their_way(
         return progress(near) is not None
 
     wait_until(read_all, "nothing on its way")
+
+
+def test_what_has_come_counts_before_it_is_read(pair: tuple[socket.socket, socket.socket]) -> None:
+    near, far = pair
+    assert received(near) == 0
+    far.sendall(b"reply")
+    wait_until(lambda: received(near) == len(b"reply"), "the reply there")
+    assert near.recv(100) == b"reply"
+    assert received(near) == len(b"reply")
 
 
 def test_of_a_unix_socket_what_was_not_read_is_on_its_way() -> None:

@@ -12,7 +12,7 @@ from typing import Final, Protocol, cast
 
 from ttlproxy.keepalive import keep_alive
 from ttlproxy.metrics import Tally
-from ttlproxy.progress import Progress, progress
+from ttlproxy.progress import Progress, progress, received
 from ttlproxy.turn import Turn, Write
 from ttlproxy.undelivered import undelivered
 from ttlproxy.wire import Lines, Marked, encode
@@ -185,6 +185,13 @@ class Backend:
     def unsent(self) -> int:
         """Bytes that Redis has not taken."""
         return self._transport.get_write_buffer_size()
+
+    @property
+    def received(self) -> int:
+        """Bytes that have come from Redis, as far as the system tells: progress.received."""
+        with suppress(OSError):  # it was closed just now
+            return received(self._transport.get_extra_info("socket"))
+        return 0
 
     def has_settled(self) -> bool:
         """Whether Redis has taken all, and said nothing, since this was last asked."""

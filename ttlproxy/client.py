@@ -265,14 +265,20 @@ class Client(asyncio.Protocol):
         self._leave_later()
 
     def _leave_later(self) -> None:
-        """A server that cannot be reached does not close; one whose replies wait here will."""
-        asyncio.get_running_loop().call_later(_GRACE_S, self._left)
+        """A server that cannot be reached does not close; one whose replies come still will."""
+        asyncio.get_running_loop().call_later(_GRACE_S, self._left, self._received)
 
-    def _left(self) -> None:
-        if self.unread and not self._transport.is_closing():
-            self._leave_later()
-        else:
+    def _left(self, received: int) -> None:
+        """`received`: how much had come from Redis a while ago."""
+        if self._transport.is_closing() or not (self.unread or self._received > received):
             self.end()
+        else:
+            self._leave_later()
+
+    @property
+    def _received(self) -> int:
+        """Bytes that have come from Redis, whether read or not."""
+        return self._backend.received if self._backend is not None else 0
 
     # From the watch.
 

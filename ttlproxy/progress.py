@@ -28,14 +28,29 @@ def progress(connection: socket.socket) -> Progress | None:
     """
     if connection.family == socket.AF_UNIX:
         return None if _unread(connection) else (0, 0)
-    if not _LINUX:
-        return 0, 0
-    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-    if len(info) < _LENGTH:
+    info = _info(connection)
+    if info is None:
         return 0, 0
     (unacked,), (not_sent,) = _UNACKED.unpack_from(info), _NOT_SENT.unpack_from(info)
     acked, received = _BYTES.unpack_from(info)
     return None if unacked or not_sent else (acked, received)
+
+
+def received(connection: socket.socket) -> int:
+    """Bytes that have come from the other end, whether read or not; 0 where that is not told.
+
+    That is of a unix socket, and where the system does not tell. Raises OSError.
+    """
+    info = None if connection.family == socket.AF_UNIX else _info(connection)
+    return 0 if info is None else int(_BYTES.unpack_from(info)[1])
+
+
+def _info(connection: socket.socket) -> bytes | None:
+    """What Linux knows of a TCP connection."""
+    if not _LINUX:
+        return None
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    return info if len(info) >= _LENGTH else None
 
 
 def _unread(connection: socket.socket) -> int:
