@@ -110,8 +110,12 @@ def test_without_one_of_these_rights_a_deadline_is_refused_and_nothing_changes(
 
 
 def test_a_user_with_what_the_readme_lists_may_use_every_command(log_in: LogIn) -> None:
-    """Those of the scripts that put the names of commands together among them."""
-    client = log_in("~*", "&*", *(rule for rule in NEEDED if rule[0] == "+"))
+    """Those of the scripts that put the names of commands together among them.
+
+    Where the server has a command itself, it asks for the right to that one as well.
+    """
+    natives = (f"+{name}" for name in VIRTUALS)
+    client = log_in("~*", "&*", *(rule for rule in NEEDED if rule[0] == "+"), *natives)
     for virtual in VIRTUALS.values():
         for line, _ in virtual.example:
             reply = client.ask(*shlex.split(line))
