@@ -304,7 +304,6 @@ def test_who_reads_slowly_has_all_that_redis_has_sent(pair: Pair) -> None:
         wait_until(lambda: TOLD in pair.proxy.stderr, "the proxy to notice")
         until = calls(pair.replica.port, "time") + 4
         wait_until(lambda: calls(pair.replica.port, "time") >= until, "heartbeats at the new one")
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)  # slow, not for ever
         assert client.read_to_end() == b"$%d\r\n%b\r\n" % (len(value), value) * 16
 
 
