@@ -306,12 +306,13 @@ def test_a_proxy_whose_push_connection_is_lost_while_it_reads_schedules_waits_fo
 ) -> None:
     """What it has read is whole only up to the loss: what is announced then, nobody tells it."""
     server = start_server()
-    hello, kept = Gate(b"HELLO"), Gate(b"HMGET", b"ttlproxy-state")
+    hello = Gate(b"HELLO")
+    kept, kept_again = (Gate(b"HMGET", b"ttlproxy-state") for _ in range(2))
     read = Gate(b"in-the-schedule")
 
     def on_request(data: bytes) -> None:
-        hello(data)
-        kept(data)
+        for gate in (hello, kept_again, kept):
+            gate(data)
 
     with (
         Relay(server.port, 1 << 16, on_request, read) as relay,
@@ -319,6 +320,7 @@ def test_a_proxy_whose_push_connection_is_lost_while_it_reads_schedules_waits_fo
         Connection(start_proxy(f"redis://127.0.0.1:{relay.port}").port) as app,
         hello,
         kept,
+        kept_again,
         read,
     ):
         (pushes,) = _push_connections(server.port)
@@ -337,7 +339,10 @@ def test_a_proxy_whose_push_connection_is_lost_while_it_reads_schedules_waits_fo
             kept.arm()
             read.release()
             assert kept.held.wait(60)
+            kept_again.arm()
             kept.release()
+            assert kept_again.held.wait(60)  # another heartbeat
+            kept_again.release()
             hello.release()
             assert app.read() == b":0\r\n"
             assert other.ask("HTTLFIELD", "h", "a") == b":-1\r\n"
