@@ -183,7 +183,6 @@ def test_unknown_keys_count_in_each_chunk_behind_what_makes_requests_late(
 def test_unknown_keys_count_in_a_chunk_that_may_wait_for_a_reap(world: World, before: str) -> None:
     world.registry.announced(0, b"due", NOW_MS - 1)
     assert world.names(before, "HSET h f v")[-1] == b"EVALSHA"
-    world.session.reap.clear()
     assert world.names("PING", "HSET h f v")[-1] == b"HSET"
 
 
@@ -191,7 +190,7 @@ def test_unknown_keys_count_in_a_chunk_that_may_wait_for_a_reap(world: World, be
 def test_what_a_blocking_command_fills_is_swept_before_it(world: World, request_: str) -> None:
     world.registry.announced(0, b"due", NOW_MS + 9)
     world.say(request_)
-    assert world.session.unswept == {(0, b"due")}
+    assert world.step.unswept == {(0, b"due")}
 
 
 def test_deadlines_of_a_client_s_own_keep_its_other_writes_as_they_came(world: World) -> None:
@@ -254,8 +253,8 @@ def test_what_only_reads_need_not_wait_while_writes_are_paused(
 ) -> None:
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say(request_)
-    assert world.session.reap == {(0, b"h")}
-    assert world.session.modifies == modifies
+    assert world.step.reap == {(0, b"h")}
+    assert world.step.modifies == modifies
 
 
 def test_what_redis_answers_in_any_state_needs_nothing(world: World) -> None:
