@@ -233,20 +233,22 @@ def how_fast() -> str:
     """The five lines of the README."""
     plain, piped = _forwarded("GET", "1"), _forwarded("GET", "64")
     added = figure("latency", "GET 64 B, 1 client", "1", "ttlproxy", "added p50, µs")
-    read = figure("managed", "HGET", "16", "far deadlines", RATE)
-    write = figure("managed", "HSET", "1", "far deadlines", RATE)
+    reads, writes = (
+        [figure("managed", name, pipeline, "far deadlines", RATE).ratio for pipeline in ("1", "16")]
+        for name in ("HGET", "HSET")
+    )
     storm = figure("reaping", _tests("reaping")[1], "", "ttlproxy", "elements removed/s")
     lag = figure("reaping", "25,000 due in 5 s, in 1,000 hashes", "", "ttlproxy", "lag p99, ms")
     return "\n".join(
         [
             f"- Plain requests: {plain.of_haproxy} of HAProxy's rate one by one and "
-            f"{piped.of_haproxy} with a pipeline of 64; {added.median} µs added to a request.",
+            f"{piped.of_haproxy} with a pipeline of 64; {added.median} µs added to each (p50).",
             f"- CPU of the proxy: {_cpu('1')} µs a request one by one, {_cpu('16')} µs with a "
             "pipeline of 16.",
-            f"- On keys with deadlines a read keeps {read.ratio} of its rate, a write "
-            f"{write.ratio}, as it becomes a script.",
+            f"- On keys with deadlines a read keeps {reads[0]} of its rate, a write {writes[0]}, as "
+            f"it becomes a script; with a pipeline of 16 {reads[1]} and {writes[1]}.",
             f"- {number(storm.median)} expired elements a second removed from 10,000 hashes; "
-            f"5,000 a second arrive {lag.median} ms late at p99.",
+            f"where 5,000 a second fall due, p99 is {lag.median} ms late.",
             "- Memory in Redis: 32 bytes a deadline while a key has up to 128, then 118 to 126.",
         ]
     )
