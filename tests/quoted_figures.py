@@ -245,8 +245,8 @@ def how_fast() -> str:
             f"{piped.of_haproxy} with a pipeline of 64; {added.median} µs added to each (p50).",
             f"- CPU of the proxy: {_cpu('1')} µs a request one by one, {_cpu('16')} µs with a "
             "pipeline of 16.",
-            f"- On keys with deadlines a read keeps {reads[0]} of its rate, a write {writes[0]}, as "
-            f"it becomes a script; with a pipeline of 16 {reads[1]} and {writes[1]}.",
+            f"- On keys with deadlines a read keeps {reads[0]} of its rate, a write {writes[0]}, "
+            f"as it becomes a script; with a pipeline of 16 {reads[1]} and {writes[1]}.",
             f"- {number(storm.median)} expired elements a second removed from 10,000 hashes; "
             f"where 5,000 a second fall due, p99 is {lag.median} ms late.",
             "- Memory in Redis: 32 bytes a deadline while a key has up to 128, then 118 to 126.",
