@@ -1,6 +1,9 @@
 """TCP keepalive on both sides, as the kernel tells it: Linux only."""
 
+import asyncio
+import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,9 +12,13 @@ from tests.conftest import StartProxy
 from tests.containers import AnyServer
 from tests.processes import wait_until
 from tests.raw import Connection
+from ttlproxy.addresses import Upstream
+from ttlproxy.link.connections import client as to_redis
+from ttlproxy.link.connections import plain_socket
 
 KEEPALIVE = "02"  # the timer of /proc/net/tcp (net/ipv4/tcp_ipv4.c, get_tcp4_sock)
 SECONDS = 1234
+OWN_SECONDS = 15  # of the proxy's own connections, where the setting is no shorter
 TICKS = 100  # a second (USER_HZ)
 
 
@@ -24,10 +31,10 @@ def _timers(port: int, *, remote: bool) -> Iterator[tuple[str, float]]:
             yield kind, int(left, 16) / TICKS
 
 
-def _probed(port: int) -> int:
-    """How many connections to a port, from here, have a timer of that many seconds."""
+def _probed(port: int, seconds: int) -> int:
+    """How many connections to a port, from here, have a timer of about that many seconds."""
     return sum(
-        kind == KEEPALIVE and SECONDS - 100 < left <= SECONDS
+        kind == KEEPALIVE and seconds * 0.9 < left <= seconds
         for kind, left in _timers(port, remote=True)
     )
 
@@ -39,9 +46,29 @@ def test_both_sides_are_probed_as_the_setting_says(
     proxy = start_proxy(server.url, "--tcp-keepalive", str(SECONDS), "--workers", str(workers))
     with Connection(proxy.port) as client:
         assert client.ask("PING") == b"+PONG\r\n"
-        wait_until(lambda: _probed(client.socket.getsockname()[1]) == 1, "the client is")
-        # The link's, the pushes' and the reaper's of each worker.
-        wait_until(lambda: _probed(server.port) == 3 * workers + 1, "all that leads to Redis is")
+        own_port = client.socket.getsockname()[1]
+        wait_until(lambda: _probed(own_port, SECONDS) == 1, "the client is")
+        wait_until(lambda: _probed(server.port, SECONDS) == 1, "its connection to Redis is")
+        ours = [kind for kind, left in _timers(server.port, remote=True) if left <= OWN_SECONDS]
+        assert len(ours) >= 3 * workers  # the link's, the pushes' and the reaper's of each worker
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such option")
+def test_what_is_not_acknowledged_ends_a_connection_of_the_proxys_own(server: AnyServer) -> None:
+    """A network that swallows packets is found out in seconds, not in the system's 15 minutes."""
+
+    async def of_the_link() -> int:
+        redis = to_redis(Upstream.parse(server.url), "test", 5, SECONDS, patient=True)
+        async with redis.client() as connected:
+            assert connected.connection is not None
+            writer = connected.connection._writer
+            assert writer is not None
+            sock = writer.transport.get_extra_info("socket")
+            return int(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+
+    with closing(plain_socket(Upstream.parse(server.url), 5, SECONDS)) as of_pushes:
+        found = of_pushes.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    assert [found, asyncio.run(of_the_link())] == [OWN_SECONDS * 1000] * 2
 
 
 def test_no_keepalive_is_no_timer(start_proxy: StartProxy, server: AnyServer) -> None:

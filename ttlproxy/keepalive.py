@@ -1,4 +1,5 @@
-"""TCP keepalive as Redis sets it (src/anet.c, anetKeepAlive). Knows sockets only."""
+"""TCP keepalive as Redis sets it (src/anet.c, anetKeepAlive), and sooner for the proxy's own
+connections. Knows sockets only."""
 
 from __future__ import annotations
 
@@ -8,6 +9,14 @@ from typing import Final
 
 _PROBES: Final = 3
 _IDLE: Final = "TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE"  # macOS
+# The proxy's own connections are few, and all clients depend on them: a network that swallows what
+# is sent, or has forgotten a connection, is found out within _OWN_S + _OWN_INTERVAL_S seconds.
+_OWN_S: Final = 15
+_OWN_INTERVAL_S: Final = 5
+# A peer that is stopped or busy goes on acknowledging, until its buffers are full: then Linux takes
+# that for silence (since 5.11). The proxy's own connections are opened again and ask again. What
+# clients have sent cannot be sent again, so their connections have no such limit.
+_USER_TIMEOUT: Final[int | None] = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux
 
 
 def options(seconds: int) -> Mapping[int, int]:
@@ -22,13 +31,36 @@ def options(seconds: int) -> Mapping[int, int]:
     }
 
 
+def own_options(seconds: int) -> Mapping[int, int]:
+    """The same for a connection of the proxy's own; none where nobody is to be probed."""
+    if not seconds:
+        return {}
+    found = {
+        getattr(socket, _IDLE): min(seconds, _OWN_S),
+        socket.TCP_KEEPINTVL: _OWN_INTERVAL_S,
+        socket.TCP_KEEPCNT: _PROBES,
+    }
+    if _USER_TIMEOUT is not None:
+        found[_USER_TIMEOUT] = _OWN_S * 1000
+    return found
+
+
 def keep_alive(sock: socket.socket, seconds: int) -> None:
     """Probes the peer of a TCP connection when that has been silent for so long; 0: never.
 
     Connections that a listening socket accepts inherit it.
     """
-    if sock.family == socket.AF_UNIX or not seconds:
+    _probe(sock, options(seconds))
+
+
+def keep_own_alive(sock: socket.socket, seconds: int) -> None:
+    """The same for a connection of the proxy's own."""
+    _probe(sock, own_options(seconds))
+
+
+def _probe(sock: socket.socket, chosen: Mapping[int, int]) -> None:
+    if sock.family == socket.AF_UNIX or not chosen:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in options(seconds).items():
+    for name, value in chosen.items():
         sock.setsockopt(socket.IPPROTO_TCP, name, value)

@@ -20,7 +20,7 @@ from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.keepalive import keep_alive, options
+from ttlproxy.keepalive import keep_own_alive, own_options
 from ttlproxy.tls import of_redis
 
 
@@ -104,7 +104,7 @@ def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
         "host": upstream.host,
         "port": upstream.port,
         "socket_keepalive": bool(keepalive_s),
-        "socket_keepalive_options": options(keepalive_s),
+        "socket_keepalive_options": own_options(keepalive_s),
     }
     if upstream.tls:
         return {**way, "connection_class": _TlsConnection, "upstream": upstream}
@@ -123,7 +123,7 @@ def plain_socket(upstream: Upstream, timeout_s: float, keepalive_s: int = 0) -> 
             raise
         return connection
     connection = socket.create_connection((upstream.host, upstream.port), timeout_s)
-    keep_alive(connection, keepalive_s)
+    keep_own_alive(connection, keepalive_s)
     if not upstream.tls:
         return connection
     return of_redis(upstream).wrap_socket(connection, server_hostname=upstream.server_name)
