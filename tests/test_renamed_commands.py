@@ -50,7 +50,9 @@ def test_another_name_for_evalsha_is_as_none(
 
 @pytest.mark.parametrize("other", ["", "other"])
 @pytest.mark.parametrize(
-    "names", [["EVAL"], ["EVAL", "COMMAND"], ["SCRIPT"], ["TIME"], ["ZADD"], ["INFO"]], ids="-".join
+    "names",
+    [["EVAL"], ["EVAL", "COMMAND"], ["SCRIPT"], ["TIME"], ["ZADD"], ["INFO"], ["CLIENT"]],
+    ids="-".join,
 )
 def test_a_server_without_what_is_needed_is_refused_at_start(
     start_server: StartServer, names: list[str], other: str

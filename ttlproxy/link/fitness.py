@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -32,6 +33,8 @@ _NEEDED = (
     *("ZADD", "ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYRANK", "ZSCAN", "ZSCORE"),
 )
 TRIAL = b"return 1"
+# The error of a server for a command that it does not have, and which that is.
+_UNKNOWN = re.compile(r"unknown command[ '`]+(\w+)", re.IGNORECASE)
 _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     (
         "io-threads",
@@ -62,10 +65,7 @@ async def check_commands(redis: Redis) -> None:
     if isinstance(found, list):  # else COMMAND is not for us, or not there
         missing = [name for name, row in zip(_NEEDED, found, strict=True) if not row]
         if missing:
-            raise UnfitUpstream(
-                f"Redis lacks {', '.join(missing)}, which ttlproxy needs: see rename-command in"
-                " its configuration"
-            )
+            raise _lacking(missing)
 
 
 async def wants_text(redis: Redis) -> bool:
@@ -76,13 +76,26 @@ async def wants_text(redis: Redis) -> bool:
     sha = hashlib.sha1(TRIAL).hexdigest().encode()
     by_text, by_sha = await run(redis, [(0, (b"EVAL", TRIAL, 0)), (0, (b"EVALSHA", sha, 0))])
     if _is_unknown(by_text):
-        raise UnfitUpstream("Redis lacks EVAL, which ttlproxy needs: see rename-command")
+        raise _lacking(["EVAL"])
     return _is_unknown(by_sha)
+
+
+def check_greeting(refusal: ResponseError) -> None:
+    """Raises UnfitUpstream where a command is lacking that begins each connection: CLIENT, AUTH."""
+    if named := _UNKNOWN.search(str(refusal)):
+        raise _lacking([named[1]])
 
 
 def _is_unknown(reply: object) -> bool:
     refusal = error(reply)
-    return refusal is not None and "unknown command" in str(refusal).lower()
+    return refusal is not None and _UNKNOWN.search(str(refusal)) is not None
+
+
+def _lacking(names: Sequence[str]) -> UnfitUpstream:
+    return UnfitUpstream(
+        f"Redis lacks {', '.join(names)}, which ttlproxy needs: see rename-command in its"
+        " configuration"
+    )
 
 
 def check_layout(prefix: bytes, layout: bytes | str | None) -> None:

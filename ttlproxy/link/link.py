@@ -424,7 +424,11 @@ class Link:
         Of a server that is known nothing of that has changed, but for its scripts.
         """
         self._sees_users = True
-        (info,) = await run(redis, [(0, INFO)])
+        try:
+            (info,) = await run(redis, [(0, INFO)])
+        except ResponseError as refusal:  # it did not get so far
+            fitness.check_greeting(refusal)
+            raise
         if error(info):  # renamed, maybe: that does not pass, and is told
             await fitness.check_commands(redis)
         said = fields(valid(info))
@@ -626,9 +630,14 @@ class Link:
         if not (is_calm and all(known)):
             self._loaded = None  # until all are looked for: what is seen next is less than before
         if is_calm and not (scripts.traits == traits == self._loaded):
-            await self._load_scripts(redis)
+            if not await self._would_wait():
+                await self._load_scripts(redis)
         elif is_calm:
             scripts.loaded = not scripts.by_text
+
+    async def _would_wait(self) -> bool:
+        """Whether scripts cannot be loaded before a pause of writes is over. They go as text."""
+        return self._pauses_script and await self._barriers.judged()
 
     async def _refresh(self, redis: Redis) -> None:
         """What may have changed of what no push tells."""
