@@ -260,6 +260,26 @@ def test_the_reaper_goes_on_after_a_pause(
     assert "away" not in proxy.stderr
 
 
+def test_events_that_change_in_a_pause_keep_no_heartbeat_waiting(
+    server: Server, app: Connection, direct: Connection
+) -> None:
+    """Scripts are made anew for them, and Redis 6.2 loads none before the pause is over."""
+    assert direct.ask(*WRITES) == OK
+    assert app.ask("CONFIG", "SET", "notify-keyspace-events", "KEA") == OK
+    until = calls(server.port, "info") + 8  # two for each heartbeat of the link before 7.0
+    wait_until(lambda: calls(server.port, "info") >= until, "some heartbeats")
+    _unpause(direct)
+    assert app.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == b":1\r\n"
+
+
+def test_a_proxy_that_starts_in_a_pause_serves_when_that_is_over(
+    server: Server, start_proxy: StartProxy, direct: Connection
+) -> None:
+    assert direct.ask("CLIENT", "PAUSE", 2000, "WRITE") == OK
+    with Connection(start_proxy(server.url).port) as client:
+        assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == b":1\r\n"
+
+
 def test_a_proxy_ends_in_a_pause(proxy: Proxy, app: Connection, direct: Connection) -> None:
     _make_due(app, direct, "h")
     assert direct.ask(*WRITES) == OK
