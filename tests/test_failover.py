@@ -236,9 +236,11 @@ def test_a_replica_is_served_as_ever_and_looked_at_again_when_it_is_promoted(
         writer.ask("HSETEX", "h", "PX", 1500, "FIELDS", 1, "a", 1)
         writer.ask("HSETEX", "stays", "EX", 100, "FIELDS", 1, "a", 1)
     _replicate(replica, master)
-    with Connection(start_proxy(replica.url).port) as reader:
+    proxy = start_proxy(replica.url)
+    with Connection(proxy.port) as reader:
         assert reader.ask("HGET", "stays", "a") == b"$1\r\n1\r\n"
         assert reader.ask("SET", "k", "v").startswith(b"-READONLY")
+        assert "is a master now" not in proxy.stderr
         master.kill()
         _promote(replica)
         wait_until(lambda: reader.ask("EXISTS", "h") == b":0\r\n", "the field gone")

@@ -89,8 +89,11 @@ def test_a_file_has_the_key_instead_and_without_it_nothing_is_carried_out(
         with closing(Client(proxy.port)) as app:
             app.ask("ONEXPIRE", "s", "RPUSH", "late")
             app.ask("DEFER", "EX", 1000, "ID", "a", "LPUSH", "q", "x")
+            app.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, "m")
+            wait_until(lambda: direct.ask("RPOP", "late") == b"m", "it handed on")
         assert direct.ask("HKEYS", STATE) == [b"layout"]
         proxy.stop()
+        assert "not signed" not in proxy.stderr
         later = KEYS.later(b"q")
         for name in (KEYS.index(later), KEYS.schedule):
             direct.ask("ZADD", name, 1, "a" if name != KEYS.schedule else later)
