@@ -21,9 +21,9 @@ run: .venv/run.stamp
 test: lint
 	$(BIN)/pytest --progress $(if $(TTLPROXY_REQUIRE),,--quick) $(PYTEST)
 
-# What needs no Redis.
+# What needs no Redis, and therefore waits for little.
 check: lint
-	$(BIN)/pytest --progress --quick -m 'not redis' $(PYTEST)
+	$(BIN)/pytest --progress --quick -m 'not redis' $(PYTEST) --numprocesses auto --maxprocesses 4
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.require import absent, find_program, servers_here
+from tests.require import BINARIES, absent, find_program, servers_here, servers_of_a_run
 
 ROOT = Path(__file__).parents[1]
 ON_A_SERVER = "tests/test_histogram.py", "tests/test_maxlen.py"
@@ -35,19 +35,32 @@ def _servers(*words: str, **env: str) -> set[str]:
     return set(re.findall(r"\[redis-((?:valkey-)?[\d.]+)", chosen.stdout))
 
 
-def test_tests_are_chosen_for_the_servers_that_are_here() -> None:
-    assert _servers() == set(servers_here())
+def test_tests_are_chosen_for_the_servers_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TTLPROXY_REQUIRE", raising=False)
+    assert servers_of_a_run(must_be_killable=False) == servers_here()
+
+
+def test_tests_are_chosen_for_the_servers_that_are_required(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in servers_here():
+        monkeypatch.setenv("TTLPROXY_REQUIRE", f"chromium, {name}")
+        assert servers_of_a_run(must_be_killable=False) == [name]
+
+
+def test_a_test_that_kills_its_server_has_one_where_a_container_is_required(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TTLPROXY_REQUIRE", "valkey-9")
+    killable = [name for name in servers_here() if name in BINARIES]
+    assert servers_of_a_run(must_be_killable=True) == killable[-1:]
 
 
 def test_a_quick_run_is_on_the_newest_server_alone() -> None:
     assert _servers("--quick") == set(servers_here()[-1:])
 
 
-def test_tests_are_chosen_for_the_servers_that_are_required() -> None:
-    first = servers_here()[:1]
-    assert _servers(TTLPROXY_REQUIRE=",".join(first)) == set(first)
-
-
+@pytest.mark.slow
 def test_without_redis_none_of_the_tests_needs_a_server() -> None:
     assert _servers("-m", "not redis") == set()
 
