@@ -41,11 +41,12 @@ SCRIPTS, KEYS, RULES = Scripts(b"__ttl:"), Keys(), Rules(NATIVES)
 class World:
     """A session and what it shares with others."""
 
-    def __init__(self, max_request_bytes: int = 1 << 30) -> None:
+    def __init__(self, max_request_bytes: int = 1 << 30, *, asks_login: bool = False) -> None:
         self.scripts = SCRIPTS
         self.scripts.loaded = True
         self.registry = Registry()
         self.rights = Rights()
+        self.rights.asks_login = asks_login
         caller = Caller(self.scripts, KEYS, bytes)
         self.session = Session(
             RULES,
@@ -57,7 +58,6 @@ class World:
             Handled(),
             lambda: True,
         )
-
         self.step = self.session.from_client(b"")
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
@@ -255,6 +255,16 @@ def test_what_only_reads_need_not_wait_while_writes_are_paused(
     world.say(request_)
     assert world.step.reap == {(0, b"h")}
     assert world.step.modifies == modifies
+
+
+def test_a_login_waits_until_what_is_owed_before_it_has_come() -> None:
+    world = World(asks_login=True)
+    ping, login = encode((b"PING",)), encode((b"AUTH", b"word"))
+    assert world.take(ping + ping + login + ping) == ping + ping
+    assert (world.step.owed, world.step.login, world.step.withheld) == (2, None, login + ping)
+    world.session.has_replies(2)
+    assert world.take(world.step.withheld) == login
+    assert (world.step.owed, world.step.login, world.step.withheld) == (None, 2, ping)
 
 
 def test_what_redis_answers_in_any_state_needs_nothing(world: World) -> None:

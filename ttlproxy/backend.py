@@ -91,6 +91,8 @@ class Backend:
         self._answered: asyncio.Future[bool] | None = None
         self._lines = Lines()
         self._let_in: asyncio.Future[bool] | None = None
+        self._owed = 0  # replies that somebody waits for, and has in the end
+        self._paid: asyncio.Future[None] | None = None
         self._is_paused = False  # the client does not keep up
         self._progress: Progress | None = None  # when it was last looked at
 
@@ -145,6 +147,12 @@ class Backend:
         """From now on, before anything is asked: what is owed is owed to a stranger."""
         self._receive(self._count)
 
+    async def has_replied(self, count: int) -> None:
+        """Ends when so many replies have come since `count_lines`."""
+        if self._lines.ended < count:
+            self._owed, self._paid = count, asyncio.get_running_loop().create_future()
+            await self._paid
+
     def lets_in(self, number: int) -> asyncio.Future[bool]:
         """Whether the reply lets the client in before which so many others come."""
         self._let_in = asyncio.get_running_loop().create_future()
@@ -155,6 +163,8 @@ class Backend:
         lines, let_in = self._lines, self._let_in
         lines.take(data)
         self._to_client(data)
+        if self._paid is not None and lines.ended >= self._owed and not self._paid.done():
+            self._paid.set_result(None)
         if lines.let_in:
             self._receive(self._to_client)
         if lines.let_in is not None and let_in is not None and not let_in.done():

@@ -427,6 +427,9 @@ class Client(asyncio.Protocol):
         session, backend = self._session, self._backend
         assert session is not None
         assert backend is not None
+        if step.owed is not None:
+            await backend.has_replied(step.owed)
+            session.has_replies(step.owed)
         if let_in is not None and await let_in:
             session.logged_in()
         if step.look:

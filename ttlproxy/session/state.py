@@ -53,6 +53,8 @@ class State(Errands):
     login: how many replies come before that to the last request, an AUTH or HELLO of a stranger;
     nothing behind it has been looked at
     replies: those owed to a stranger so far, all of one line; None after a RESET
+    answered: those of them that are known to have come
+    owed: what is withheld is an AUTH or HELLO, which waits until so many replies have come
     listens: SUBSCRIBE, its like, or MONITOR has passed: what others do is told to the client
     replicates: PSYNC or SYNC has passed, so that what Redis sends may be no replies
     wait: the last request waits, and nothing behind it has been looked at
@@ -60,6 +62,7 @@ class State(Errands):
     """
 
     __slots__ = (
+        "answered",
         "behind_blocking",
         "caller",
         "database",
@@ -69,6 +72,7 @@ class State(Errands):
         "look",
         "may_be_held",
         "modifies",
+        "owed",
         "quit",
         "replicates",
         "replies",
@@ -99,10 +103,12 @@ class State(Errands):
         self.may_be_held = False
         self.stranger = rights.asks_login
         self.replies: int | None = 0
+        self.answered = 0
 
     def begin_step(self) -> None:
         super().begin_step()
         self.modifies = False
+        self.owed: int | None = None
         self.login: int | None = None
         self.wait: Wait | None = None
         self.look = False

@@ -18,11 +18,12 @@ class Step(NamedTuple):
     modifies: whether a request may write when it is carried out
     to_redis: the bytes
     sweep: keys to sweep afterwards: a request may have changed them without their index
+    owed: how many replies must have come before what is withheld, an AUTH or HELLO, is sent
     login: how many replies come before that to an AUTH or HELLO, which says who the client is
     look: the link has to look at what the last request did
     wait: the last request waits for an item
-    withheld: what came behind the request that `login`, `look` or `wait` is about; it is to come
-      again when that is over
+    withheld: what waits for `owed`, or came behind the request that `login`, `look` or `wait` is
+      about; it is to come again when that is over
     """
 
     to_redis: bytes
@@ -31,6 +32,7 @@ class Step(NamedTuple):
     unswept: Set[Place]
     modifies: bool
     sweep: Set[bytes]
+    owed: int | None
     login: int | None
     look: bool
     wait: Wait | None
@@ -44,4 +46,5 @@ class Step(NamedTuple):
     @property
     def pauses(self) -> bool:
         """Whether nothing behind the last request has been looked at."""
-        return self.login is not None or self.look or self.wait is not None
+        kept = self.owed is not None or self.login is not None
+        return kept or self.look or self.wait is not None

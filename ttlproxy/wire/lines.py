@@ -10,12 +10,12 @@ _ERROR = ord("-")
 
 
 class Lines:
-    """Counts the lines as they come, in pieces of any size."""
+    """Counts the lines as they come, in pieces of any size. ended: those whose end has come"""
 
-    __slots__ = ("_ended", "_is_begun", "_number", "let_in")
+    __slots__ = ("_is_begun", "_number", "ended", "let_in")
 
     def __init__(self) -> None:
-        self._ended = 0  # lines whose end has come
+        self.ended = 0
         self._is_begun = False  # the next has come in part
         self._number: int | None = None
         self.let_in: bool | None = None
@@ -28,7 +28,7 @@ class Lines:
         """Takes what Redis has sent."""
         at = 0
         while at < len(data):
-            if not self._is_begun and self._ended == self._number:
+            if not self._is_begun and self.ended == self._number:
                 self.let_in = data[at] != _ERROR
                 if self.let_in:
                     return  # it may have more lines than one
@@ -36,5 +36,5 @@ class Lines:
             self._is_begun = end < 0
             if self._is_begun:
                 return
-            self._ended += 1
+            self.ended += 1
             at = end + 1
