@@ -69,6 +69,14 @@ def test_an_element_is_there_until_its_deadline_and_no_longer(
     assert _found([_write(0, _dated())], reads) == expected
 
 
+def test_a_deadline_that_is_past_when_it_comes_counts_from_then() -> None:
+    writes = [_write(900, _dated(), ended_ms=1400)]
+    assert _found(writes, [_look(1350, "v", took_ms=100)]) == []
+    assert _found(writes, [_look(1350, None)]) == []
+    assert _found(writes, [_look(1402, "v")]) == ["shown to a client 2 ms after its deadline"]
+    assert _found([_write(900, _dated())], [_look(1402, "v")]) != []
+
+
 def test_one_that_is_written_anew_without_a_deadline_stays() -> None:
     writes = [_write(0, _dated()), _write(500, State("w"))]
     assert _found(writes, [_look(400, "v"), _look(505, "v"), _look(5000, "w")]) == []

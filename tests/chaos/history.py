@@ -213,22 +213,44 @@ class _Line(NamedTuple):
     what: str
 
 
-def _counting(writes: Sequence[Write], read: Read) -> list[tuple[float, State]]:
-    """What a read may have met: states, each with the time since when it can have been there."""
-    met: list[tuple[float, State]] = [(-math.inf, GONE)]
+class _Met(NamedTuple):
+    """What a read may have met: a state, and the write that left it, or None before the first."""
+
+    state: State
+    write: Write | None
+
+    @property
+    def since_ms(self) -> float:
+        """Since when it can have been there."""
+        return -math.inf if self.write is None else self.write.begun_ms
+
+    def due_ms(self, clock: ServersClock) -> float:
+        """When it is due at the latest.
+
+        A deadline that is past when the write is carried out counts from then: where there are
+        rules, elements stay until they are reaped. Who asks after the reply does not see them.
+        """
+        if self.write is None or self.write.in_doubt:
+            return self.state.most_ms
+        return max(self.state.most_ms, clock.most(self.write.begun_ms, self.write.ended_ms))
+
+
+def _counting(writes: Sequence[Write], read: Read) -> list[_Met]:
+    """All that a read may have met."""
+    met = [_Met(GONE, None)]
     for write in writes:
         if write.begun_ms > read.ended_ms:
             break
         if write.ended_ms < read.begun_ms:
-            met = [(write.begun_ms, write.states[-1])]
+            met = [_Met(write.states[-1], write)]
         else:
-            met += [(write.begun_ms, state) for state in write.states]
+            met += [_Met(state, write) for state in write.states]
     return met
 
 
 def _wrong(
     value: str | None,
-    met: Sequence[tuple[float, State]],
+    met: Sequence[_Met],
     read: Read,
     clock: ServersClock,
     *,
@@ -236,15 +258,16 @@ def _wrong(
 ) -> str | None:
     """What is wrong with what was shown of an element; None if it can have been."""
     if value is None:
-        for since_ms, state in met:
-            if state.value is None or clock.first_past(state.least_ms, since_ms) <= read.ended_ms:
+        for each in met:
+            past_ms = clock.first_past(each.state.least_ms, each.since_ms)
+            if each.state.value is None or past_ms <= read.ended_ms:
                 return None
         return f"not shown to {read.by}"
-    alike = [state for _, state in met if state.value == value]
+    alike = [each for each in met if each.state.value == value]
     if not alike:
         return f"{value!r} shown to {read.by}"
     shown_ms = math.floor(clock.least(read.begun_ms, read.ended_ms))
-    left_ms = max(state.most_ms for state in alike) - shown_ms
+    left_ms = max(each.due_ms(clock) for each in alike) - shown_ms
     if left_ms >= 0 or late:
         return None
     return f"shown to {read.by} {-left_ms:.0f} ms after its deadline"
