@@ -64,7 +64,9 @@ def test_what_is_not_acknowledged_ends_a_connection_of_the_proxys_own(server: An
             writer = connected.connection._writer
             assert writer is not None
             sock = writer.transport.get_extra_info("socket")
-            return int(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+            found = int(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+        await redis.aclose(close_connection_pool=True)
+        return found
 
     with closing(plain_socket(Upstream.parse(server.url), 5, SECONDS)) as of_pushes:
         found = of_pushes.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
