@@ -12,7 +12,6 @@ import pytest
 from tests.asked import calls
 from tests.conftest import StartProxy, StartServer
 from tests.containers import AnyServer
-from tests.content import LEASE
 from tests.conversation import WAYS, Talk, let_pass, said_in
 from tests.processes import wait_until
 from tests.raw import Connection
@@ -77,21 +76,6 @@ def test_a_destination_that_is_the_key_itself_or_internal_loses_nothing(talk: Ta
         DBSIZE                                      -> 2
         DEL la my__ttl:lost                         -> 2
     """)
-
-
-def test_a_value_that_left_its_list_behind_the_proxys_back_is_not_handed_on(
-    alone: tuple[str, Client], start_proxy: StartProxy
-) -> None:
-    url, direct = alone
-    with closing(Client(start_proxy(url).port)) as app:
-        app.ask("ONEXPIRE", "jobs", "RPUSH", "late")
-        direct.ask("SET", LEASE, "somebody else", "PX", 60_000)
-        app.ask("RPUSHEX", "jobs", "PX", 1, "ELEMENTS", 2, "gone", "there")
-        app.ask("RPUSH", "jobs", "stays")
-        direct.ask("LREM", "jobs", 0, "gone")
-        direct.ask("DEL", LEASE)
-        wait_until(lambda: app.ask("LRANGE", "jobs", 0, -1) == [b"stays"], "it handed on")
-        assert direct.ask("LRANGE", "late", 0, -1) == [b"there"]
 
 
 @pytest.mark.parametrize("payload", ["VALUE", "EVENT"])
