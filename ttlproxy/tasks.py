@@ -56,7 +56,7 @@ async def cancel(*tasks: Task) -> None:
     ends when the tasks have: they would go on without anybody who waits for them.
     """
     left, pause_s = set(tasks), _AGAIN_S
-    interruption: asyncio.CancelledError | None = None
+    interrupted = False  # no exception is kept: its traceback would keep this frame, in a circle
     for task in tasks:
         task.add_done_callback(_drop)
     while left:
@@ -64,12 +64,12 @@ async def cancel(*tasks: Task) -> None:
             task.cancel()
         try:
             await asyncio.wait(left, timeout=pause_s)
-        except asyncio.CancelledError as again:
-            interruption = again
+        except asyncio.CancelledError:
+            interrupted = True
         left = {task for task in left if not task.done()}
         pause_s = min(pause_s * 2, _LONGEST_S)
-    if interruption is not None:
-        raise interruption
+    if interrupted:
+        raise asyncio.CancelledError
 
 
 def report(task: Task) -> None:
