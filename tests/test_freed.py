@@ -186,6 +186,18 @@ def test_memory_is_back_after_a_storm_of_clients(
         wait_until(lambda: proxy.rss_bytes() < before * 1.1, "the memory is free")
 
 
+@both_loops
+def test_what_many_clients_have_sent_is_back_when_they_close(
+    server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """Their chunks are smaller than what the allocator gives back by itself."""
+    proxy = start_proxy(server.url)
+    _storm(proxy.port, LARGE[:200_000], 20)
+    before = proxy.rss_bytes()
+    _storm(proxy.port, LARGE[:200_000], 400)
+    wait_until(lambda: proxy.rss_bytes() - before < 16 * MIB, "the memory is free")
+
+
 def _storm(port: int, said: bytes, count: int) -> None:
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Connection(port)) for _ in range(count)]

@@ -9,12 +9,18 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
+from ttlproxy.allocator import trim
 from ttlproxy.config import Settings
 from ttlproxy.journal import Journal
 
 _LOOK_S: Final = 1.0
 # So often is looked for idle clients while one of them is about to become too old.
 _LOOKS: Final = 20
+
+# Bytes that are kept no more, for which it is worth while to look for memory to give back, and the
+# looks between two times, as it takes some 0.1 ms for each MB that the process has.
+_WORTH: Final = 8 << 20
+_LOOKS_BETWEEN: Final = 10
 
 Take = Callable[[bytes], None]
 
@@ -93,6 +99,7 @@ class Watch:
         self._clients = clients
         self._laden: dict[Watched, _Load] = {}
         self._kept = 0  # for those together, as they were last counted
+        self._most_kept = 0  # since memory was last given back
 
     def activity(self) -> Activity | None:
         """Of a new client; None where it does not matter."""
@@ -119,6 +126,8 @@ class Watch:
         while True:
             await asyncio.sleep(_LOOK_S)
             self._end_stalled()
+            if looks % _LOOKS_BETWEEN == 0:
+                self._give_back()
             looks += 1
             if self._settings.timeout and looks % every == 0:
                 self._end_idle()
@@ -144,10 +153,16 @@ class Watch:
                 client.journal.often(logging.WARNING, words, f", and {unread} bytes wait")
                 client.abort("stalled")
 
+    def _give_back(self) -> None:
+        if self._most_kept - self._kept > _WORTH:
+            trim()
+        self._most_kept = self._kept
+
     def _count(self, client: Watched, since_s: float) -> None:
         self.forget(client)
         load = self._laden[client] = _Load(client.buffered, client.unread, since_s)
         self._kept += load.kept
+        self._most_kept = max(self._most_kept, self._kept)
 
     def _relieve(self, limit: int) -> None:
         """Ends those who have most, until the others together have no more than the limit."""
