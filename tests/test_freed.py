@@ -27,7 +27,7 @@ from ttlproxy.agenda import Agenda
 from ttlproxy.backend import Backend, Receiver
 from ttlproxy.client import Client
 from ttlproxy.config import Settings
-from ttlproxy.link import Link, Shared
+from ttlproxy.link import Context, Link
 from ttlproxy.metrics import Metrics
 from ttlproxy.server import Clients, Server
 from ttlproxy.session import Session
@@ -88,7 +88,7 @@ async def _serving(settings: Settings) -> AsyncIterator[int]:
     """The port of a proxy in this process, without the collector."""
     assert settings.upstream is not None
     metrics = Metrics()
-    link = Link(settings, settings.upstream, metrics, Shared(settings, metrics))
+    link = Link(settings, settings.upstream, metrics, Context(settings, metrics))
     server = Server(settings, link, metrics, Clients(), Agenda().sweep, Gate(settings))
     running = [asyncio.create_task(link.run()), asyncio.create_task(server.watch.run())]
     await link.ready.wait()

@@ -20,7 +20,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.agenda import Agenda
 from ttlproxy.config import Settings
 from ttlproxy.keys import Keys
-from ttlproxy.link import Link, Shared, beats
+from ttlproxy.link import Context, Link, beats
 from ttlproxy.metrics import Metrics
 from ttlproxy.reaper import Reaper
 from ttlproxy.tasks import cancel
@@ -33,8 +33,8 @@ async def _reaping(server: Server, **settings: object) -> AsyncIterator[Metrics]
     chosen = Settings(upstream=server.url, **settings)  # type: ignore[arg-type]
     metrics = Metrics()
     agenda = Agenda()
-    shared = Shared(chosen, metrics, agenda.announced, agenda.look_now)
-    link = Link(chosen, Upstream.parse(server.url), metrics, shared, on_stale=agenda.sweep)
+    context = Context(chosen, metrics, agenda.announced, agenda.look_now)
+    link = Link(chosen, Upstream.parse(server.url), metrics, context, on_stale=agenda.sweep)
     reaper = Reaper(chosen, link, agenda, metrics)
     tasks = [asyncio.create_task(link.run()), asyncio.create_task(reaper.run())]
     try:

@@ -25,7 +25,7 @@ from ttlproxy.errors import EmbeddedError
 from ttlproxy.figures import Source
 from ttlproxy.handover import Taker
 from ttlproxy.health import Health
-from ttlproxy.link import Link, Shared
+from ttlproxy.link import Context, Link
 from ttlproxy.listening import Listener
 from ttlproxy.metrics import Metrics
 from ttlproxy.pulse import Pulse
@@ -126,8 +126,8 @@ async def _proxy(
     metrics = Metrics()
     pulse = Pulse()
     agenda, clients = Agenda(), Clients()
-    shared = Shared(settings, metrics, agenda.announced, agenda.look_now)
-    link = Link(settings, upstream, metrics, shared, clients.leave, agenda.sweep)
+    context = Context(settings, metrics, agenda.announced, agenda.look_now)
+    link = Link(settings, upstream, metrics, context, clients.leave, agenda.sweep)
     reaper = Reaper(settings, link, agenda, metrics)
     server = Server(settings, link, metrics, clients, agenda.sweep, door)
     health = Health(Source(metrics, link, pulse, asyncio.get_running_loop()))

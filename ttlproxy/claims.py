@@ -63,7 +63,7 @@ class Swap(NamedTuple):
 
 
 class Claims:
-    """Shared by all sessions and the link.
+    """Context by all sessions and the link.
 
     believed: whether no claim of late was wrong
     """

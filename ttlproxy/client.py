@@ -320,7 +320,7 @@ class Client(asyncio.Protocol):
     # Inside.
 
     async def _connect(self) -> None:
-        link, shared = self._link, self._link.shared
+        link, context = self._link, self._link.context
         try:
             self._backend, term = await self._found()
         except OSError as trouble:
@@ -333,11 +333,11 @@ class Client(asyncio.Protocol):
             return
         self._to_redis = self._noting(self._backend.write, awaits=True)
         self._session = Session(
-            shared.rules,
-            shared.caller,
-            shared.registry,
-            shared.rights,
-            shared.clock.now_ms,
+            context.rules,
+            context.caller,
+            context.registry,
+            context.rights,
+            context.clock.now_ms,
             self._server.settings.max_request_bytes,
             self._server.metrics.requests,
             self._backend.has_settled,

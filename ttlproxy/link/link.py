@@ -35,6 +35,7 @@ from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.barriers import PATIENCE_S, Barriers
 from ttlproxy.link.beats import Beats
 from ttlproxy.link.connections import client
+from ttlproxy.link.context import Context
 from ttlproxy.link.identity import INFO, Identity, cached_scripts, fields, is_loading
 from ttlproxy.link.looks import Looks
 from ttlproxy.link.outages import Outages
@@ -44,7 +45,6 @@ from ttlproxy.link.reach import accepts, met
 from ttlproxy.link.reaps import Ask, Reap, SessionReaps
 from ttlproxy.link.recheck import Recheck
 from ttlproxy.link.schedules import Schedules
-from ttlproxy.link.shared import Shared
 from ttlproxy.link.state import State
 from ttlproxy.link.strays import Strays
 from ttlproxy.link.sweeps import Sweep
@@ -88,7 +88,7 @@ class Link:
     tried: the first attempt to get there is over
     server: the one that the link last spoke to; term: how many servers that were, so that a session
       can tell whether it is with this one
-    shared: with the reaper and the sessions
+    context: what the reaper and the sessions use, too
     round_trip_ms: how long the last heartbeat's requests took, as the event loop saw it
     """
 
@@ -97,22 +97,22 @@ class Link:
         settings: Settings,
         upstream: Upstream,
         metrics: Metrics,
-        shared: Shared,
+        context: Context,
         on_change: Callable[[], None] = lambda: None,
         on_stale: Callable[[Iterable[Place], int], None] = lambda places, now_ms: None,
     ) -> None:
         """`on_change` is called when a life has ended whose sessions are to end with it,
         `on_stale(places, now_ms)` for keys whose index has entries without an element."""
-        self.shared = shared
-        self.keys = shared.keys
-        self.scripts = shared.scripts
-        self.caller = shared.caller
-        self.registry = shared.registry
-        self.rights = shared.rights
-        self.clock = shared.clock
-        self.overdue = shared.overdue
-        self.refusals = shared.refusals
-        self.rulebook = shared.rulebook
+        self.context = context
+        self.keys = context.keys
+        self.scripts = context.scripts
+        self.caller = context.caller
+        self.registry = context.registry
+        self.rights = context.rights
+        self.clock = context.clock
+        self.overdue = context.overdue
+        self.refusals = context.refusals
+        self.rulebook = context.rulebook
         self.looks = Looks(self.caller.claims)
         self.round_trip_ms = 0.0
         self.ready = asyncio.Event()
@@ -125,7 +125,7 @@ class Link:
             self.caller,
             self.refusals,
             lambda: self.rights.trusts_schedules,
-            shares_secret=not shared.has_own_secret,
+            shares_secret=not context.has_own_secret,
         )
         self.schedules = Schedules(self.caller, self.registry, self.rulebook, self.refusals)
         self.reap = Reap(
@@ -459,7 +459,7 @@ class Link:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             found = []
         self._hears = bool(found)
-        self.shared.rules = Rules(found, self._heard, fitness.forms(said))
+        self.context.rules = Rules(found, self._heard, fitness.forms(said))
         counting = [grants(found, name) for name in COUNTING]
         self.rights.suit(grants(found, "ACL", "CAT"), counting)
         (events,) = await run(redis, [(0, _EVENTS)])
@@ -748,7 +748,7 @@ class Link:
         (count,) = await run(redis, [(0, (b"COMMAND", b"COUNT"))])
         if count == self._heard_at:
             return
-        names = self.shared.rules.categories
+        names = self.context.rules.categories
         replies = [count, *await run(redis, [(0, (b"ACL", b"CAT", name)) for name in names])]
         self._hears = not any(isinstance(reply, NoPermissionError) for reply in replies)
         if not any(map(error, replies)):

@@ -20,7 +20,7 @@ from ttlproxy.scripts import Scripts
 from ttlproxy.signing import Signer, new_secret
 
 
-class Shared:
+class Context:
     """What a proxy knows of Redis and of managed keys.
 
     keys: names of internal keys; scripts, caller: as Redis gets them
