@@ -32,7 +32,7 @@ from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
 from ttlproxy.reaper import Reaper
 from ttlproxy.reload import Read, Reload, Values, adopt
-from ttlproxy.server import Clients, Server
+from ttlproxy.server import Clients, ClientSource, Server
 from ttlproxy.signals import INTERRUPTED, Signals, on_interrupt
 from ttlproxy.tasks import Task, cancel, run_together, until_first
 from ttlproxy.workers import Workers
@@ -116,7 +116,7 @@ async def work(settings: Settings, taker: Taker) -> int:
 async def _proxy(
     settings: Settings,
     upstream: Upstream,
-    door: Gate | Taker,
+    source: ClientSource,
     others: Sequence[Task],
     say: Callable[[Listen], None],
     signals: Signals,
@@ -129,7 +129,7 @@ async def _proxy(
     context = Context(settings, metrics, agenda.announced, agenda.look_now)
     link = Link(settings, upstream, metrics, context, clients.leave, agenda.sweep)
     reaper = Reaper(settings, link, agenda, metrics)
-    server = Server(settings, link, metrics, clients, agenda.sweep, door)
+    server = Server(settings, link, metrics, clients, agenda.sweep, source)
     health = Health(Source(metrics, link, pulse, asyncio.get_running_loop()))
     async with shown(health):
         linking = asyncio.create_task(link.run(), name="link")

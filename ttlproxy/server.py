@@ -6,14 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Protocol
 
 from ttlproxy.addresses import Listen
-from ttlproxy.admission import Gate
 from ttlproxy.backend import Backend
 from ttlproxy.client import Client, TimedClient
 from ttlproxy.config import Settings
-from ttlproxy.entrance import Entrance
-from ttlproxy.handover import Taker
+from ttlproxy.entrance import ClientProtocol, Entrance
 from ttlproxy.link import Link
 from ttlproxy.metrics import Metrics
 from ttlproxy.registry import Place
@@ -31,6 +30,22 @@ class Clients(set[Client]):
             client.leave()
 
 
+class ClientSource(Protocol):
+    """Where clients come from: a listening socket, or a process that passes connections on."""
+
+    async def start(self, protocol: ClientProtocol, /) -> Listen:
+        """Each connection from now on gets its protocol; returns the address that clients use.
+
+        Raises OSError.
+        """
+
+    def stop(self) -> None:
+        """Accepts no more connections."""
+
+    def ended(self) -> None:
+        """A connection that it accepted has ended."""
+
+
 class Server:
     """Accepts clients, and knows those that are there."""
 
@@ -41,9 +56,8 @@ class Server:
         metrics: Metrics,
         clients: Clients,
         sweep: Callable[[Iterable[Place], int], None],
-        door: Gate | Taker,
+        source: ClientSource,
     ) -> None:
-        """`door`: where clients come from."""
         self.settings = settings
         self.link = link
         self.sweep = sweep
@@ -53,17 +67,17 @@ class Server:
         self.clients: set[Client] = clients
         self.watch = Watch(settings, self.clients)
         self.draining = False
-        self._door = door
+        self._source = source
         self._gone = asyncio.Event()
-        self._entrance = Entrance(settings, metrics, self._client, door.ended)
+        self._entrance = Entrance(settings, metrics, self._client, source.ended)
 
     async def start(self) -> Listen:
         """Lets clients come; gives the address to which. Raises OSError."""
-        return await self._door.start(self._entrance.protocol)
+        return await self._source.start(self._entrance.protocol)
 
     async def drain(self, limit_s: float) -> None:
         """Accepts nobody, and lets what is in flight finish, up to the limit."""
-        self._door.stop()
+        self._source.stop()
         self.draining = True  # also for who was accepted and has no connection yet
         for client in list(self.clients):
             client.end_at_boundary()
@@ -77,7 +91,7 @@ class Server:
 
     async def close(self) -> None:
         """Ends what is left, at once."""
-        self._door.stop()
+        self._source.stop()
         for client in list(self.clients):
             client.abort("cut_off")
         await self._all_gone()
@@ -108,7 +122,7 @@ class Server:
         self.clients.discard(client)
         self.watch.forget(client)
         self.metrics.clients = len(self.clients)
-        self._door.ended()
+        self._source.ended()
         self._gone.set()
 
     def _client(self, source: str) -> Client:
