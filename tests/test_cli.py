@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.require import absent
-from ttlproxy import __version__, app, cli
+from ttlproxy import __version__, app, cli, runner
 from ttlproxy.config import Settings
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis, TtlproxyError
@@ -105,7 +105,7 @@ def test_without_uvloop_auto_is_asyncio_and_uvloop_a_problem(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert cli.loop_factory("auto") is None
+    assert runner.loop_factory("auto") is None
     assert cli.main(["--event-loop", "uvloop"]) == 2
     assert "--event-loop: uvloop is not installed" in capsys.readouterr().err
 

@@ -21,7 +21,8 @@ from tests.raw import Connection, command
 from tests.servers import Proxy
 from tests.tracing import READS, WAITS, WRITES, Call, traced
 from ttlproxy import app
-from ttlproxy.cli import load, loop_factory
+from ttlproxy.cli import load
+from ttlproxy.runner import loop_factory
 
 pytestmark = pytest.mark.any_server
 

@@ -4,13 +4,11 @@ What can be set is not said here: flags, variables and keys follow from the fiel
 """
 
 import argparse
-import asyncio
-import importlib.util
 import logging
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -19,13 +17,13 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 
-from ttlproxy import __version__, app, logs
+from ttlproxy import __version__, app
 from ttlproxy.addresses import Listen
 from ttlproxy.chores import CHORES, say
 from ttlproxy.config import Settings
 from ttlproxy.embedded import Embedded
-from ttlproxy.errors import SettingsError, TtlproxyError
-from ttlproxy.signals import INTERRUPTED
+from ttlproxy.errors import SettingsError
+from ttlproxy.runner import failed, run
 
 log = logging.getLogger(__name__)
 
@@ -49,38 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         own, rest = chore.flagged(words)
         settings = load(rest)
     except SettingsError as error:
-        return _failed(error)
+        return failed(error)
     return run(settings, chore.run(settings, own))
-
-
-def run(settings: Settings, main: Coroutine[None, None, int], process: str = "") -> int:
-    """Runs one of `app`'s, with a log and an event loop as they are set; gives the exit code.
-
-    `process`: which of several this is, for its log lines.
-    """
-    logs.set_up(settings.log_level, settings.log_format, process)
-    try:
-        with asyncio.Runner(loop_factory=loop_factory(settings.event_loop)) as runner:
-            return runner.run(main)
-    except (TtlproxyError, OSError) as error:  # OSError: the address is in use, or not ours
-        if settings.log_format == "text":
-            return _failed(error)
-        log.critical("%s", error)
-        return _exit_code(error)
-    except KeyboardInterrupt:  # where nobody has said what SIGINT does, as `__main__` does
-        return INTERRUPTED
-    except Exception:
-        log.critical("ended, by a fault of ttlproxy", exc_info=True)
-        return 1
-
-
-def _failed(error: Exception) -> int:
-    print(f"ttlproxy: {error}", file=sys.stderr)
-    return _exit_code(error)
-
-
-def _exit_code(error: Exception) -> int:
-    return error.exit_code if isinstance(error, TtlproxyError) else 1
 
 
 def load(argv: Sequence[str]) -> Settings:
@@ -161,15 +129,6 @@ def _file(path: str, problems: list[str]) -> dict[str, Any]:
     unknown = content.keys() - Settings.model_fields.keys()
     problems += [f"{name} in {path}: there is no such setting" for name in sorted(unknown)]
     return {name: value for name, value in content.items() if name not in unknown}
-
-
-def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's loop if it is installed and not declined, else None for asyncio's own."""
-    if choice == "asyncio" or not importlib.util.find_spec("uvloop"):
-        return None
-    import uvloop
-
-    return uvloop.new_event_loop
 
 
 def started(listen: str, upstream: str, embedded: Embedded | None) -> None:

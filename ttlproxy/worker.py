@@ -14,14 +14,15 @@ _MOST_SETTINGS = 1 << 16
 def main() -> int:
     """Serves until the handover ends; its socket is the descriptor that the first word names."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to be ended with care
-    from ttlproxy import app, cli
+    from ttlproxy import app
     from ttlproxy.config import Settings
     from ttlproxy.handover import Taker
+    from ttlproxy.runner import run
 
     end = socket.socket(fileno=int(sys.argv[1]))
     settings: Settings = pickle.loads(end.recv(_MOST_SETTINGS))
     main = app.work(settings, Taker(end, settings))
-    return cli.run(settings, main, f"worker {os.getpid()}")
+    return run(settings, main, f"worker {os.getpid()}")
 
 
 if __name__ == "__main__":

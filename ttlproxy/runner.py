@@ -1,0 +1,54 @@
+"""Runs one coroutine as the whole of a process: its log, its event loop, and its exit code."""
+
+import asyncio
+import importlib.util
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+
+from ttlproxy import logs
+from ttlproxy.config import Settings
+from ttlproxy.errors import TtlproxyError
+from ttlproxy.signals import INTERRUPTED
+
+log = logging.getLogger(__name__)
+
+
+def run(settings: Settings, main: Coroutine[None, None, int], process: str = "") -> int:
+    """Runs one of `app`'s, with a log and an event loop as they are set; gives the exit code.
+
+    `process`: which of several this is, for its log lines.
+    """
+    logs.set_up(settings.log_level, settings.log_format, process)
+    try:
+        with asyncio.Runner(loop_factory=loop_factory(settings.event_loop)) as runner:
+            return runner.run(main)
+    except (TtlproxyError, OSError) as error:  # OSError: the address is in use, or not ours
+        if settings.log_format == "text":
+            return failed(error)
+        log.critical("%s", error)
+        return _exit_code(error)
+    except KeyboardInterrupt:  # where nobody has said what SIGINT does, as `__main__` does
+        return INTERRUPTED
+    except Exception:
+        log.critical("ended, by a fault of ttlproxy", exc_info=True)
+        return 1
+
+
+def failed(error: Exception) -> int:
+    """Says on standard error why the process ends; returns its exit code."""
+    print(f"ttlproxy: {error}", file=sys.stderr)
+    return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
+    return error.exit_code if isinstance(error, TtlproxyError) else 1
+
+
+def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's loop if it is installed and not declined, else None for asyncio's own."""
+    if choice == "asyncio" or not importlib.util.find_spec("uvloop"):
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
