@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttlproxy.actions import Action, Actions, filled, written
-from ttlproxy.glob import matching
+from ttlproxy.core.expiry_actions import Action, Actions, filled, written
+from ttlproxy.core.glob import matching
 
 PATTERNS = st.lists(st.text("ab:[-]?*\\", max_size=6).map(str.encode), max_size=12, unique=True)
 KEYS = st.lists(st.text("ab:*[\\", max_size=6).map(str.encode), min_size=1, max_size=6)

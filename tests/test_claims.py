@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 
 from tests.test_session import KEYS, NOW_MS, World
 from ttlproxy.claims import Claims, Events, Flush, Swap
+from ttlproxy.core.registry import Registry
 from ttlproxy.link.looks import Looks
-from ttlproxy.registry import Registry
 from ttlproxy.scripts import Scripts, Traits
 
 # A connection that is handed on and never used.

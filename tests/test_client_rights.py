@@ -21,8 +21,8 @@ from ttlproxy.client_rights import UnfitPatternError, as_typed, rules
 from ttlproxy.commands.deferred import command_at
 from ttlproxy.commands.rules import LONGER, VIRTUALS
 from ttlproxy.commands.spec import Virtual
-from ttlproxy.glob import matching
-from ttlproxy.keys import Keys
+from ttlproxy.core.glob import matching
+from ttlproxy.core.keys import Keys
 
 KEYS = Keys()
 ALICE = [b"on", b"nopass", *rules(KEYS, [b"alice:*"])]

@@ -20,7 +20,7 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import Client
 from tests.servers import Proxy
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 every = said_to_all(WAYS)
 talk = said_in(WAYS)

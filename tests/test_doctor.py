@@ -18,9 +18,9 @@ from tests.processes import START_TIMEOUT_S, attempts, free_port, wait_until
 from tests.redis_client import Client
 from tests.servers import Server
 from ttlproxy import scripts
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.signing import Signer
 from ttlproxy.doctor import CHECKS
-from ttlproxy.keys import Keys
-from ttlproxy.signing import Signer
 
 
 class Ill(NamedTuple):

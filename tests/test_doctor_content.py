@@ -13,7 +13,7 @@ from tests.content import SCHEDULE, until_swept
 from tests.doctor import above_info, examine, of
 from tests.redis_client import Client
 from tests.servers import Server
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 FUTURE_MS = 4102444800000
 INDEX = Keys().index(b"k")

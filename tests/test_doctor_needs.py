@@ -13,8 +13,8 @@ import ttlproxy
 from tests.containers import AnyServer
 from tests.redis_client import Client
 from tests.servers import release
+from ttlproxy.core.keys import Keys
 from ttlproxy.doctor.needs import CONTAINERS, OPTIONS, SCRIPTS, SINCE, all_scripted, asked, rules
-from ttlproxy.keys import Keys
 from ttlproxy.scripts import Scripts
 
 HOME = Path(ttlproxy.__file__).parent

@@ -17,8 +17,8 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import Client
 from tests.servers import Proxy, Server, release
+from ttlproxy.core.keys import Keys
 from ttlproxy.doctor.needs import rules
-from ttlproxy.keys import Keys
 
 
 def _line(server: Server) -> list[str]:

@@ -27,8 +27,8 @@ from ttlproxy.agenda import Agenda
 from ttlproxy.backend import Backend, Receiver
 from ttlproxy.client import Client
 from ttlproxy.config import Settings
+from ttlproxy.core.counters import Metrics
 from ttlproxy.link import Context, Link
-from ttlproxy.metrics import Metrics
 from ttlproxy.server import Clients, Server
 from ttlproxy.session import Session
 from ttlproxy.tasks import cancel

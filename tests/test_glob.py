@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.containers import AnyServer
 from tests.redis_client import Client
-from ttlproxy.glob import Glob, matching, stars
+from ttlproxy.core.glob import Glob, matching, stars
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy
 from ttlproxy import __version__
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 talk = said_in(WAYS)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import StartServer, in_cluster_mode
 from tests.raw import Connection
-from ttlproxy.keys import Keys, slot
+from ttlproxy.core.keys import Keys, slot
 
 NAMES = st.text("a{}:t_", max_size=8).map(str.encode) | st.binary(max_size=12)
 ODD = [b"", b"a{b}c", b"{}x", b"a}b", b"}{", b"{a", b"{{a}}", b"{a}{b}", b"t:{a}", b"\xff\0\r\n"]

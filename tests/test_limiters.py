@@ -16,7 +16,7 @@ from ttlproxy.caller import Caller
 from ttlproxy.commands import Native, Rules
 from ttlproxy.commands.limiters import VIRTUALS
 from ttlproxy.commands.positions import FIRST
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 from ttlproxy.scripts import Scripts
 
 talk = said_in(ALL_WAYS)

@@ -20,7 +20,7 @@ from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 FORMS = {
     "hash": ("HSETEX", "FIELDS", "{} 1"),

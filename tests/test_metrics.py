@@ -14,8 +14,8 @@ from tests.conftest import StartProxy, StartServer
 from tests.content import LEASE
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
+from ttlproxy.core.keys import Keys
 from ttlproxy.figures import FIGURES
-from ttlproxy.keys import Keys
 
 pytestmark = pytest.mark.any_server
 

@@ -12,7 +12,7 @@ from tests.content import STATE
 from tests.processes import wait_until
 from tests.redis_client import Client
 from tests.servers import Server
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 KEYS = Keys()
 # Rows and names as that version wrote them.

@@ -16,7 +16,7 @@ from tests.conversation import WAYS, Talk, let_pass, said_in
 from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 talk = said_in(WAYS)
 

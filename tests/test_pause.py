@@ -14,7 +14,7 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.relay import Relay
 from tests.servers import Proxy, Server
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 OK = b"+OK\r\n"
 WRITES = ("CLIENT", "PAUSE", 100_000, "WRITE")

@@ -16,10 +16,10 @@ from tests.redis_client import Client
 from tests.servers import Proxy
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
-from ttlproxy.keys import DEFAULT_PREFIX, Keys
+from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
+from ttlproxy.core.registry import Place
 from ttlproxy.link import TOGETHER
 from ttlproxy.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
-from ttlproxy.registry import Place
 from ttlproxy.scripts import Scripts
 
 

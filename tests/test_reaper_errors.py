@@ -19,9 +19,9 @@ from ttlproxy import reaper as reapers
 from ttlproxy.addresses import Upstream
 from ttlproxy.agenda import Agenda
 from ttlproxy.config import Settings
-from ttlproxy.keys import Keys
+from ttlproxy.core.counters import Metrics
+from ttlproxy.core.keys import Keys
 from ttlproxy.link import Context, Link, beats
-from ttlproxy.metrics import Metrics
 from ttlproxy.reaper import Reaper
 from ttlproxy.tasks import cancel
 

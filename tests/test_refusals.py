@@ -10,7 +10,7 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
 from ttlproxy.agenda import Parked
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 from ttlproxy.link import Backoff, passes
 
 CLOSED = "closed: Redis refuses"

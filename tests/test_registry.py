@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttlproxy.registry import MOST_KEPT, PIN_BARRIERS, Owner, Place, Registry
+from ttlproxy.core.registry import MOST_KEPT, PIN_BARRIERS, Owner, Place, Registry
 
 
 def _past_all_pins(registry: Registry) -> None:

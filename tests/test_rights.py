@@ -6,7 +6,7 @@ from tests.asked import calls
 from tests.conftest import StartProxy, StartServer
 from tests.processes import wait_until
 from tests.redis_client import Client
-from ttlproxy.rights import Rights
+from ttlproxy.core.permissions import Rights
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from tests.streams import names
 from tests.told import KEYS, requests
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call, KeySpec, Native, Rules, natives, rules
-from ttlproxy.keys import Keys
-from ttlproxy.metrics import Handled
-from ttlproxy.registry import Registry
-from ttlproxy.rights import Rights
+from ttlproxy.core.counters import Handled
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.permissions import Rights
+from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
 from ttlproxy.session import Session
 from ttlproxy.wire import Requests, encode

@@ -8,7 +8,7 @@ from tests.containers import AnyServer
 from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 ODD = ["1.5", "4102444800000.5", "1e300", "inf", "-inf"]
 

@@ -10,7 +10,7 @@ from tests.asked import calls
 from tests.containers import AnyServer
 from tests.raw import Connection
 from tests.redis_client import Client
-from ttlproxy.keys import DEFAULT_PREFIX
+from ttlproxy.core.keys import DEFAULT_PREFIX
 from ttlproxy.scripts import Scripts, Traits
 
 SCRIPTS = Scripts(DEFAULT_PREFIX)

@@ -17,7 +17,7 @@ from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, let_pass, said_in
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import Client
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)

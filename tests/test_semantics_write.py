@@ -7,7 +7,7 @@ import pytest
 from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
 from tests.raw import Connection
 from tests.redis_client import Client
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 in_redis_8s_words = pytest.mark.usefixtures("redis_8s_words")
 talk = said_in(WAYS)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from ttlproxy.caller import Caller
 from ttlproxy.commands import KeySpec, Native, Rules
 from ttlproxy.commands.positions import KNOWN
-from ttlproxy.keys import Keys
-from ttlproxy.metrics import Handled
-from ttlproxy.registry import Registry
-from ttlproxy.rights import Rights
+from ttlproxy.core.counters import Handled
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.permissions import Rights
+from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
 from ttlproxy.session import QUIT, Session
 from ttlproxy.wire import Requests, encode

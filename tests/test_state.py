@@ -13,10 +13,10 @@ from tests.doctor import examine, of
 from tests.processes import wait_until
 from tests.redis_client import Client
 from ttlproxy.cli import load
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.signing import Signer
 from ttlproxy.errors import SettingsError
-from ttlproxy.keys import Keys
 from ttlproxy.scripts import Scripts
-from ttlproxy.signing import Signer
 
 KEYS = Keys()
 

@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from tests.loops import LOOPS
-from ttlproxy.metrics import Tally
+from ttlproxy.core.counters import Tally
 from ttlproxy.turn import Turn
 
 FACTORIES = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}

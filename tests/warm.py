@@ -3,7 +3,7 @@ here. What only some import is here too, but for a test that sees that others do
 
 import ttlproxy.admin
 import ttlproxy.cli
-from ttlproxy.keys import DEFAULT_PREFIX, Keys
+from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Scripts
 
 __all__ = ["ttlproxy"]

@@ -9,8 +9,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 
+from ttlproxy.core.registry import Place
 from ttlproxy.link.backoff import Backoff
-from ttlproxy.registry import Place
 
 NEVER = 1 << 62
 # A key, or a schedule, that Redis refuses is tried again until somebody has mended it.

@@ -17,6 +17,7 @@ from ttlproxy.admission import Gate
 from ttlproxy.agenda import Agenda
 from ttlproxy.allocator import give_back
 from ttlproxy.config import Settings
+from ttlproxy.core.counters import Metrics
 from ttlproxy.crew import EVERY_S, Crew, told
 from ttlproxy.descriptors import make_room
 from ttlproxy.doctor import Finding, examined
@@ -27,7 +28,6 @@ from ttlproxy.handover import Taker
 from ttlproxy.health import Health
 from ttlproxy.link import Context, Link
 from ttlproxy.listening import Listener
-from ttlproxy.metrics import Metrics
 from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
 from ttlproxy.reaper import Reaper

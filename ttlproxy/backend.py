@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
+from ttlproxy.core.counters import Tally
 from ttlproxy.keepalive import keep_alive
-from ttlproxy.metrics import Tally
 from ttlproxy.progress import Progress, progress, received
 from ttlproxy.turn import Turn, Write
 from ttlproxy.undelivered import undelivered

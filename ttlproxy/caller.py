@@ -7,9 +7,9 @@ from typing import Final, TypeAlias
 
 from ttlproxy.claims import Claims
 from ttlproxy.commands import Call
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.signing import Signer
 from ttlproxy.scripts import Scripts
-from ttlproxy.signing import Signer
 
 Section: TypeAlias = Callable[[], bytes]
 """INFO's section about the proxy, as of now."""

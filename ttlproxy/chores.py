@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from ttlproxy import app
 from ttlproxy.client_rights import UnfitPatternError, as_typed
 from ttlproxy.config import Settings
+from ttlproxy.core.keys import Keys
 from ttlproxy.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.errors import SettingsError
 from ttlproxy.healthcheck import check
-from ttlproxy.keys import Keys
 
 
 def _positive(text: str) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-from ttlproxy.registry import Registry
+from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
 
 # Reads of all schedules after a swap: it may have been carried out behind the first.

@@ -15,11 +15,11 @@ from typing import Final, Protocol, cast
 
 from ttlproxy.backend import HIGH, LOW, Backend, half_close
 from ttlproxy.config import Settings
+from ttlproxy.core.counters import Metrics
+from ttlproxy.core.registry import Place
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.journal import Journal
 from ttlproxy.link import Backoff, Link
-from ttlproxy.metrics import Metrics
-from ttlproxy.registry import Place
 from ttlproxy.session import Session, Step, Wait
 from ttlproxy.turn import Turn
 from ttlproxy.waiting import Waiting

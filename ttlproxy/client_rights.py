@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from ttlproxy.keys import Keys, escaped
+from ttlproxy.core.keys import Keys, escaped
 
 # All commands on data. Dangerous ones, and those about scripts, are left out, but for how a proxy
 # calls its scripts, and for what those ask of the server.

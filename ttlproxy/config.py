@@ -31,7 +31,7 @@ from pydantic_settings import (
 )
 
 from ttlproxy.addresses import Listen, SecretFile, Upstream, line_of
-from ttlproxy.keys import state_name
+from ttlproxy.core.keys import state_name
 
 # Lua's unpack fails at 8,000 values ("too many results to unpack": LUAI_MAXCSTACK in luaconf.h).
 UNPACK_MAX = 7000

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Final, cast
 
 from ttlproxy.config import Settings
+from ttlproxy.core.counters import Metrics
 from ttlproxy.errors import MAX_CLIENTS
 from ttlproxy.journal import peer_shown
-from ttlproxy.metrics import Metrics
 from ttlproxy.summaries import Summaries
 from ttlproxy.tls import Tls, for_clients
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from ttlproxy import __version__
-from ttlproxy.histogram import Histogram
+from ttlproxy.core.counters import ACTIONS, GONE, KINDS, PARKED, SIGNED, Handled, Metrics
+from ttlproxy.core.histogram import Histogram
 from ttlproxy.link import Link
-from ttlproxy.metrics import ACTIONS, GONE, KINDS, PARKED, SIGNED, Handled, Metrics
 from ttlproxy.pulse import Pulse
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Final
 
-from ttlproxy.histogram import Histogram
+from ttlproxy.core.histogram import Histogram
 
 _EVERY_S: Final = 0.25
 _LAGS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)

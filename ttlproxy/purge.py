@@ -10,8 +10,8 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
+from ttlproxy.core.keys import Keys
 from ttlproxy.errors import PurgeError
-from ttlproxy.keys import Keys
 from ttlproxy.link import attached, client, run, valid
 
 _PAGE = 1000

@@ -19,6 +19,8 @@ from redis.exceptions import RedisError, ResponseError
 from ttlproxy.agenda import NEVER, Agenda
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
+from ttlproxy.core.counters import Metrics
+from ttlproxy.core.registry import Place
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import (
     DUE,
@@ -34,9 +36,7 @@ from ttlproxy.link import (
     valid,
     whole_ms,
 )
-from ttlproxy.metrics import Metrics
 from ttlproxy.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
-from ttlproxy.registry import Place
 from ttlproxy.tasks import run_all
 
 log = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from ttlproxy.addresses import Listen
 from ttlproxy.backend import Backend
 from ttlproxy.client import Client, TimedClient
 from ttlproxy.config import Settings
+from ttlproxy.core.counters import Metrics
+from ttlproxy.core.registry import Place
 from ttlproxy.entrance import ClientProtocol, Entrance
 from ttlproxy.link import Link
-from ttlproxy.metrics import Metrics
-from ttlproxy.registry import Place
 from ttlproxy.tls import establish, for_redis
 from ttlproxy.turn import Turn
 from ttlproxy.watch import Watch

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from ttlproxy.metrics import Tally
+from ttlproxy.core.counters import Tally
 
 log = logging.getLogger(__name__)
 

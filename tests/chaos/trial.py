@@ -20,7 +20,7 @@ from tests.chaos.writers import Round
 from tests.doctor import examine
 from tests.processes import attempts
 from tests.redis_client import Client, Word
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
 
 ROUND_S = 20.0
 # The bound: after the last trouble all that is due is gone, and delivered, within this time.

@@ -18,8 +18,8 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
+from ttlproxy.core.keys import Keys
 from ttlproxy.errors import Unanswered
-from ttlproxy.keys import Keys
 from ttlproxy.link import client, run, valid
 from ttlproxy.link.pipeline import Words
 from ttlproxy.scripts import Scripts

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from ttlproxy.commands.descriptions import acl_categories, docs, reads, row
 from ttlproxy.commands.spec import Call, Survey, Virtual
-from ttlproxy.glob import matching
+from ttlproxy.core.glob import matching
 
 Args = Sequence[bytes]
 Words: TypeAlias = tuple[bytes, ...]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ttlproxy import errors, glob
-from ttlproxy.actions import Action, filled, marks, written
+from ttlproxy import errors
 from ttlproxy.commands import calls, grammar
 from ttlproxy.commands.grammar import Refused
 from ttlproxy.commands.spec import Call, Virtual
+from ttlproxy.core import glob
+from ttlproxy.core.expiry_actions import Action, filled, marks, written
 
 Args = Sequence[bytes]
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
+from ttlproxy.core.registry import Place
 from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
 from ttlproxy.doctor.patient import Patient
 from ttlproxy.link import run, valid
-from ttlproxy.registry import Place
 from ttlproxy.scripts import Scripts
 
 _PAGE = 1000

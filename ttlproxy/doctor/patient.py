@@ -11,10 +11,10 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Native, natives
 from ttlproxy.config import Settings
-from ttlproxy.keys import Keys
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.signing import Signer
 from ttlproxy.link import attached, run, valid
 from ttlproxy.scripts import Traits
-from ttlproxy.signing import Signer
 
 _SUBKEY_EVENTS = (8, 8)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ttlproxy.actions import VERBS, Action, Actions, listed, verified
+from ttlproxy.core.expiry_actions import VERBS, Action, Actions, listed, verified
 from ttlproxy.doctor.finding import ERROR, OK, Finding
 from ttlproxy.doctor.patient import Patient
 

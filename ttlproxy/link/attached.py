@@ -7,7 +7,7 @@ import re
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from ttlproxy.keys import DEFAULT_PREFIX
+from ttlproxy.core.keys import DEFAULT_PREFIX
 from ttlproxy.link.identity import INFO, Identity, fields
 from ttlproxy.link.pipeline import run, valid
 

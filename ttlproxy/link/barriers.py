@@ -19,8 +19,8 @@ from redis.exceptions import NoScriptError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
+from ttlproxy.core.registry import Registry
 from ttlproxy.link.pipeline import error, run
-from ttlproxy.registry import Registry
 from ttlproxy.tasks import cancel
 
 # The registry is told no more often.

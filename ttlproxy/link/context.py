@@ -7,17 +7,17 @@ from collections.abc import Callable
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Rules
 from ttlproxy.config import Settings
-from ttlproxy.keys import Keys
+from ttlproxy.core.counters import Metrics
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.permissions import Rights
+from ttlproxy.core.registry import Registry
+from ttlproxy.core.signing import Signer, new_secret
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.status import Status
-from ttlproxy.metrics import Metrics
-from ttlproxy.registry import Registry
-from ttlproxy.rights import Rights
 from ttlproxy.scripts import Scripts
-from ttlproxy.signing import Signer, new_secret
 
 
 class Context:

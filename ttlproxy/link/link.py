@@ -28,6 +28,9 @@ from redis.exceptions import NoPermissionError, RedisError, ResponseError
 from ttlproxy.addresses import Upstream
 from ttlproxy.commands import Rules, grants, natives
 from ttlproxy.config import Settings
+from ttlproxy.core.counters import Metrics
+from ttlproxy.core.permissions import COUNTING
+from ttlproxy.core.registry import Place
 from ttlproxy.errors import ReapRefused, ServerChanged, UpstreamError
 from ttlproxy.link import fitness
 from ttlproxy.link.adoption import Adopt
@@ -49,9 +52,6 @@ from ttlproxy.link.state import State
 from ttlproxy.link.strays import Strays
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.link.waits import Waits
-from ttlproxy.metrics import Metrics
-from ttlproxy.registry import Place
-from ttlproxy.rights import COUNTING
 from ttlproxy.scripts import Traits
 from ttlproxy.tasks import Task, cancel, run_together
 

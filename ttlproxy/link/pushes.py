@@ -21,8 +21,8 @@ from collections.abc import Callable
 import hiredis
 
 from ttlproxy.addresses import Upstream
+from ttlproxy.core.keys import Keys
 from ttlproxy.errors import UpstreamError
-from ttlproxy.keys import Keys
 from ttlproxy.link.attached import push_name
 from ttlproxy.link.connections import plain_socket
 from ttlproxy.wire import encode

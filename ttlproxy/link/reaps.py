@@ -15,9 +15,11 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 
-from ttlproxy.actions import Action
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
+from ttlproxy.core.counters import Metrics
+from ttlproxy.core.expiry_actions import Action
+from ttlproxy.core.registry import Place, Registry
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.clock import ServerClock
@@ -25,8 +27,6 @@ from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.sweeps import Sweep
-from ttlproxy.metrics import Metrics
-from ttlproxy.registry import Place, Registry
 
 # Keys of one call of the script. Each costs 15 us where few elements are due, a call alone 400 us.
 TOGETHER = 128

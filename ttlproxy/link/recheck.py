@@ -14,9 +14,9 @@ from typing import Final
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
+from ttlproxy.core.registry import Place, Registry
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.sweeps import Sweep
-from ttlproxy.registry import Place, Registry
 
 # Keys of one call.
 _TOGETHER: Final = 128

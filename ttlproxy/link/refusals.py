@@ -7,8 +7,8 @@ import re
 
 from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
+from ttlproxy.core.counters import Metrics
 from ttlproxy.link.clock import ServerClock
-from ttlproxy.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from ttlproxy.actions import Actions, listed, verified
-from ttlproxy.keys import Keys
+from ttlproxy.core.expiry_actions import Actions, listed, verified
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.signing import Signer
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals, is_wrong_type
-from ttlproxy.signing import Signer
 
 _NONE = Actions({})
 # Who changes rules, or only their version, without a pause, does not keep others from reaping.

@@ -16,12 +16,12 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
+from ttlproxy.core.registry import UNKNOWN, Registry
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals, is_wrong_type
 from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.script_calls import answered
-from ttlproxy.registry import UNKNOWN, Registry
 
 log = logging.getLogger(__name__)
 

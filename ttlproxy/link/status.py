@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from ttlproxy import __version__
+from ttlproxy.core.counters import Metrics
+from ttlproxy.core.registry import Registry
 from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.overdue import Overdue
-from ttlproxy.metrics import Metrics
-from ttlproxy.registry import Registry
 
 
 class Status:

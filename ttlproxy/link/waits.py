@@ -15,10 +15,10 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
+from ttlproxy.core.registry import Place
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.connections import client
 from ttlproxy.link.pipeline import error, run
-from ttlproxy.registry import Place
 from ttlproxy.tasks import cancel
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ttlproxy.registry import Owner, Place, Registry
+from ttlproxy.core.registry import Owner, Place, Registry
 
 
 class Errands:

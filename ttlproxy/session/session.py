@@ -9,9 +9,9 @@ from ttlproxy import errors
 from ttlproxy.caller import Caller
 from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Rule, Rules
 from ttlproxy.commands.calls import marked
-from ttlproxy.metrics import Handled
-from ttlproxy.registry import Owner, Registry
-from ttlproxy.rights import Rights
+from ttlproxy.core.counters import Handled
+from ttlproxy.core.permissions import Rights
+from ttlproxy.core.registry import Owner, Registry
 from ttlproxy.session.changes import change
 from ttlproxy.session.decisions import decide, refuse
 from ttlproxy.session.state import State, Wait

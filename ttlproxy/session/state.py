@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ttlproxy.caller import Caller
 from ttlproxy.claims import Claim, Flush, Users
 from ttlproxy.commands import Call
-from ttlproxy.registry import Owner, Place, Registry
-from ttlproxy.rights import Rights
+from ttlproxy.core.permissions import Rights
+from ttlproxy.core.registry import Owner, Place, Registry
 from ttlproxy.session.errands import Errands
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode

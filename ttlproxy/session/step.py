@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import NamedTuple
 
-from ttlproxy.registry import Place
+from ttlproxy.core.registry import Place
 from ttlproxy.session.state import Wait
 
 

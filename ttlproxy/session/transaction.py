@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttlproxy.claims import Claim
-from ttlproxy.registry import Place
+from ttlproxy.core.registry import Place
 from ttlproxy.session.errands import Errands
 
 

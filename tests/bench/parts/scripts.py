@@ -16,7 +16,7 @@ from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
 from ttlproxy.caller import Caller
 from ttlproxy.commands.rules import VIRTUALS
-from ttlproxy.keys import DEFAULT_PREFIX, Keys
+from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Scripts
 
 PIPELINES = {1: 10_000, 16: 50_000}

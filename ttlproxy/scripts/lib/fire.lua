@@ -1,4 +1,4 @@
--- Hands elements on that are past their deadline, as a rule says (actions.py), before they are
+-- Hands elements on that are past their deadline, as a rule says (core/expiry_actions.py), before they are
 -- removed: an element is in its key or at its destination, for everybody and at any time.
 -- include counts
 -- include event

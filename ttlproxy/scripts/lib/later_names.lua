@@ -1,4 +1,4 @@
--- What the name of a hash of deferred commands says (keys.py).
+-- What the name of a hash of deferred commands says (core/keys.py).
 local LATER = prefix .. 'later:'
 
 local function is_later(key)

@@ -1,4 +1,4 @@
--- The rules of a database (actions.py), and how all proxies are told that they change. Each stands in a key
+-- The rules of a database (core/expiry_actions.py), and how all proxies are told that they change. Each stands in a key
 -- of its own; `rules` lists them, and says in which version they are. Every client that sets rules may
 -- write there, and may have put anything in its place.
 local function rules_changed(counts)

@@ -1,4 +1,4 @@
--- Whether a proxy has signed what a client has written down: HMAC-SHA1 (signing.py), of which `inner` and
+-- Whether a proxy has signed what a client has written down: HMAC-SHA1 (core/signing.py), of which `inner` and
 -- `outer` are the keys.
 local function raw(digest)
   local sub = string.sub

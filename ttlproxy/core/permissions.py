@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from ttlproxy.glob import matching
+from ttlproxy.core.glob import matching
 
 # How a rule may call EVAL and EVALSHA: by their categories too.
 _SCRIPTING = frozenset({b"@all", b"@scripting", b"@slow"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ttlproxy.histogram import Histogram
+from ttlproxy.core.histogram import Histogram
 
 # In ms. What a session asks for is no later than its request; a storm may be late by minutes.
 _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ttlproxy.glob import Glob
-from ttlproxy.signing import SIGNATURE_LENGTH, Signer
+from ttlproxy.core.glob import Glob
+from ttlproxy.core.signing import SIGNATURE_LENGTH, Signer
 
 _MARK = re.compile(rb"%([K1-9])")
 _VERSION = b"version"
