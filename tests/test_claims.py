@@ -8,10 +8,10 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.test_session import KEYS, NOW_MS, World
-from ttlproxy.claims import Claims, Events, Flush, Swap
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.looks import Looks
 from ttlproxy.scripts import Scripts, Traits
+from ttlproxy.scripts.unconfirmed import Claims, Events, Flush, Swap
 
 # A connection that is handed on and never used.
 NOBODY = Redis()

@@ -13,12 +13,12 @@ from tests.asked import received, until_called_by_digest
 from tests.containers import AnyServer
 from tests.raw import Connection
 from tests.shown import shown
-from ttlproxy.caller import _ROLES
 from ttlproxy.commands import Native, Rules
 from ttlproxy.commands.positions import FIRST
 from ttlproxy.commands.rules import BLOCKING, LONGER, OVERRIDES, STATEFUL, VIRTUALS
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import _ROLES
 from ttlproxy.session.changes import CHANGES
 
 SCRIPTS = Scripts(b"__ttl:")

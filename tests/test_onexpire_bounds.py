@@ -9,11 +9,11 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.processes import wait_until
 from tests.redis_client import Client
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import Caller
 
 pytestmark = pytest.mark.usefixtures("no_reaper")
 

@@ -14,13 +14,13 @@ from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.core.registry import Place
 from ttlproxy.link import TOGETHER
 from ttlproxy.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import Caller
 
 
 @given(st.integers(1, 500), st.integers(1, 7000), st.integers(1, TOGETHER))

@@ -16,13 +16,13 @@ from tests.redis_client import Client
 from tests.servers import Proxy
 from tests.streams import names
 from tests.told import KEYS, requests
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call, KeySpec, Native, Rules, natives, rules
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import Caller
 from ttlproxy.session import Session
 from ttlproxy.wire import Requests, encode
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import KeySpec, Native, Rules
 from ttlproxy.commands.positions import KNOWN
 from ttlproxy.core.counters import Handled
@@ -16,6 +15,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import Caller
 from ttlproxy.session import QUIT, Session
 from ttlproxy.wire import Requests, encode
 

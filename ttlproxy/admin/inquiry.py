@@ -15,7 +15,6 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
@@ -23,6 +22,7 @@ from ttlproxy.errors import Unanswered
 from ttlproxy.link import client, run, valid
 from ttlproxy.link.pipeline import Words
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import Caller
 from ttlproxy.tasks import report
 
 # An answer that takes longer is of no use to a page.

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import Place
 from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
 from ttlproxy.doctor.patient import Patient
 from ttlproxy.link import run, valid
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = 1000
 _PAGES_FOR_ONE = 0.1  # of SCAN, for each that is to be looked at

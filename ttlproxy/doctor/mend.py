@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import Place
 from ttlproxy.doctor.content import caller_of, indexed, looked_at
 from ttlproxy.doctor.patient import Patient
 from ttlproxy.link import announcing, run, valid
+from ttlproxy.scripts.script_calls import Caller
 
 _TOGETHER = 50
 _PAGE = b"500"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.script_calls import answered
+from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = b"1000"
 # Of a database, at a time: the heartbeat has other things to do.

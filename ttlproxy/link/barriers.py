@@ -17,10 +17,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.pipeline import error, run
+from ttlproxy.scripts.script_calls import Caller
 from ttlproxy.tasks import cancel
 
 # The registry is told no more often.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Rules
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
@@ -18,6 +17,7 @@ from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.status import Status
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import Caller
 
 
 class Context:

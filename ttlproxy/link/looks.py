@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from redis.asyncio import Redis
 
-from ttlproxy.claims import Claims
+from ttlproxy.scripts.unconfirmed import Claims
 
 # Before each look, until one finds something changed: the request may be carried out behind it.
 _PAUSES_S: Final = (0.0, 0.002, 0.004, 0.008, 0.016)

@@ -13,12 +13,12 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.core.expiry_actions import listed
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import is_wrong_type
 from ttlproxy.link.script_calls import answered
+from ttlproxy.scripts.script_calls import Caller
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.expiry_actions import Action
@@ -27,6 +26,7 @@ from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.sweeps import Sweep
+from ttlproxy.scripts.script_calls import Caller
 
 # Keys of one call of the script. Each costs 15 us where few elements are due, a call alone 400 us.
 TOGETHER = 128

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import UNKNOWN, Registry
 from ttlproxy.link.pipeline import error, run, valid
@@ -22,6 +21,7 @@ from ttlproxy.link.refusals import Refusals, is_wrong_type
 from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.script_calls import answered
+from ttlproxy.scripts.script_calls import Caller
 
 log = logging.getLogger(__name__)
 

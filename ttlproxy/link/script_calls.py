@@ -5,9 +5,9 @@ from __future__ import annotations
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import run
+from ttlproxy.scripts.script_calls import Caller
 
 
 async def answered(

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from redis.asyncio import Redis
 from redis.exceptions import ReadOnlyError, ResponseError
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.link.fitness import LAYOUT, check_layout
 from ttlproxy.link.identity import Identity, fields
@@ -19,6 +18,7 @@ from ttlproxy.link.migration import Migration
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.script_calls import answered
+from ttlproxy.scripts.script_calls import Caller
 
 _LAYOUT = b"%d" % LAYOUT
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.script_calls import answered
+from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = 500
 _REST = 10

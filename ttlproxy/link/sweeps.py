@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from ttlproxy.caller import Caller
 from ttlproxy.commands import Call
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.link.pipeline import valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.script_calls import answered
+from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = b"500"
 # Keys that are looked at in one call, each for 2 us.

@@ -2,7 +2,8 @@
 
 It notes in the state what the request may change, and gives what goes to Redis in its place, or
 None where the request goes on its way as any other. Redis may refuse any of them: what a refused
-one leaves here costs its own client some speed, and others nothing that lasts (ttlproxy.claims).
+one leaves here costs its own client some speed, and others nothing that lasts
+(ttlproxy.scripts.unconfirmed).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from ttlproxy.claims import Events, Flush, Swap, Users
 from ttlproxy.commands import Call, Rule
+from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
 from ttlproxy.session.state import State
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode

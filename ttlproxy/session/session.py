@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.caller import Caller
 from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Rule, Rules
 from ttlproxy.commands.calls import marked
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Registry
+from ttlproxy.scripts.script_calls import Caller
 from ttlproxy.session.changes import change
 from ttlproxy.session.decisions import decide, refuse
 from ttlproxy.session.state import State, Wait

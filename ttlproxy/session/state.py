@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from ttlproxy.caller import Caller
-from ttlproxy.claims import Claim, Flush, Users
 from ttlproxy.commands import Call
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
+from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.unconfirmed import Claim, Flush, Users
 from ttlproxy.session.errands import Errands
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ttlproxy.claims import Claim
 from ttlproxy.core.registry import Place
+from ttlproxy.scripts.unconfirmed import Claim
 from ttlproxy.session.errands import Errands
 
 

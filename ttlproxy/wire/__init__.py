@@ -1,6 +1,6 @@
 """RESP as bytes. Knows framing; knows no command, no clock and no socket."""
 
-from ttlproxy.wire.lines import Lines
+from ttlproxy.wire.line_replies import Lines
 from ttlproxy.wire.marked import Marked
 from ttlproxy.wire.requests import Located, Requests, encode
 from ttlproxy.wire.whole import PARSER

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import hiredis
 
 from ttlproxy.wire.inline import UNBALANCED, split
-from ttlproxy.wire.passage import Passage
+from ttlproxy.wire.streaming import Passage
 from ttlproxy.wire.whole import PARSER
 
 # Redis: PROTO_INLINE_MAX_SIZE, for a line without its end.

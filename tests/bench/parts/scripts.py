@@ -14,10 +14,10 @@ from tests.bench.loads import Replay, Words, fill
 from tests.bench.measures import PROXY_CPU, RATE, REDIS_CPU
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
-from ttlproxy.caller import Caller
 from ttlproxy.commands.rules import VIRTUALS
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import Caller
 
 PIPELINES = {1: 10_000, 16: 50_000}
 _KEYS = 1600

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from ttlproxy.claims import Claims
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.unconfirmed import Claims
 
 Section: TypeAlias = Callable[[], bytes]
 """INFO's section about the proxy, as of now."""
