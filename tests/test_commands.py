@@ -19,7 +19,7 @@ from ttlproxy.commands.rules import BLOCKING, LONGER, OVERRIDES, STATEFUL, VIRTU
 from ttlproxy.commands.spec import Virtual
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import _ROLES
-from ttlproxy.session.changes import CHANGES
+from ttlproxy.session.connection_commands import CHANGES
 
 SCRIPTS = Scripts(b"__ttl:")
 ROWS = (*VIRTUALS.values(), *LONGER.values())

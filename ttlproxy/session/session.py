@@ -12,8 +12,8 @@ from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Registry
 from ttlproxy.scripts.script_calls import Caller
-from ttlproxy.session.changes import change
-from ttlproxy.session.decisions import decide, refuse
+from ttlproxy.session.connection_commands import change
+from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
 from ttlproxy.wire import PARSER, Located, Requests, encode

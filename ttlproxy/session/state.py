@@ -13,7 +13,7 @@ from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
 from ttlproxy.scripts.script_calls import Caller
 from ttlproxy.scripts.unconfirmed import Claim, Flush, Users
-from ttlproxy.session.errands import Errands
+from ttlproxy.session.effects import Errands
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ttlproxy.core.registry import Place
 from ttlproxy.scripts.unconfirmed import Claim
-from ttlproxy.session.errands import Errands
+from ttlproxy.session.effects import Errands
 
 
 class Transaction:

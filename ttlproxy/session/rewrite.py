@@ -6,7 +6,7 @@ from ttlproxy import errors
 from ttlproxy.commands import NO_KEY, Call, Override, Rule, Survey, Virtual
 from ttlproxy.commands.calls import refusal
 from ttlproxy.commands.spec import MOST_WORDS
-from ttlproxy.session.changes import change
+from ttlproxy.session.connection_commands import change
 from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import encode
 
