@@ -14,9 +14,9 @@ from typing import Final
 from tests import quoted_figures
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.cli import _flag, _metavar
-from ttlproxy.commands import leaderboards
-from ttlproxy.commands.rules import LONGER, VIRTUALS
-from ttlproxy.commands.spec import Virtual
+from ttlproxy.commands.features import leaderboards
+from ttlproxy.commands.model.spec import Virtual
+from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.config import Settings
 from ttlproxy.doctor.needs import FIELD_TTLS, SINCE, all_scripted, rules
 from ttlproxy.figures import FIGURES

@@ -15,7 +15,7 @@ from tests.generated import script_commands
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
-from ttlproxy.commands.rules import VIRTUALS
+from ttlproxy.commands.router import VIRTUALS
 
 OK = b"+OK\r\n"
 # What docs/security.md says that a user needs.

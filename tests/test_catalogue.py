@@ -24,9 +24,9 @@ from tests.raw import Connection
 from tests.redis_client import Client
 from tests.require import absent
 from tests.servers import Proxy
-from ttlproxy.commands.arguments import Argument, arguments
-from ttlproxy.commands.rules import LONGER, VIRTUALS
-from ttlproxy.commands.spec import Virtual
+from ttlproxy.commands.docs.arguments import Argument, arguments
+from ttlproxy.commands.model.spec import Virtual
+from ttlproxy.commands.router import LONGER, VIRTUALS
 
 talk = said_in(WAYS)
 

@@ -14,9 +14,9 @@ from tests.containers import AnyServer
 from tests.raw import Connection
 from tests.shown import shown
 from ttlproxy.commands import Native, Rules
-from ttlproxy.commands.positions import FIRST
-from ttlproxy.commands.rules import BLOCKING, LONGER, OVERRIDES, STATEFUL, VIRTUALS
-from ttlproxy.commands.spec import Virtual
+from ttlproxy.commands.model.key_positions import FIRST
+from ttlproxy.commands.model.spec import Virtual
+from ttlproxy.commands.router import BLOCKING, LONGER, OVERRIDES, STATEFUL, VIRTUALS
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import _ROLES
 from ttlproxy.session.connection_commands import CHANGES

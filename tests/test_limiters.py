@@ -13,8 +13,8 @@ from tests.conversation import ALL_WAYS, OUTSIDE_MULTI, Talk, said_in
 from tests.raw import Connection
 from tests.redis_client import Client
 from ttlproxy.commands import Native, Rules
-from ttlproxy.commands.limiters import VIRTUALS
-from ttlproxy.commands.positions import FIRST
+from ttlproxy.commands.features.limiters import VIRTUALS
+from ttlproxy.commands.model.key_positions import FIRST
 from ttlproxy.core.keys import Keys
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from tests.servers import ROOT
-from ttlproxy.commands.rules import LONGER, OVERRIDES, VIRTUALS
+from ttlproxy.commands.router import LONGER, OVERRIDES, VIRTUALS
 
 PAGES: Final = sorted(
     chain(ROOT.glob("*.md"), *(ROOT.glob(f"{folder}/**/*.md") for folder in ("docs", "deploy")))

@@ -9,7 +9,7 @@ import pytest
 from tests.containers import AnyServer
 from tests.redis_client import Client
 from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Rules, natives
-from ttlproxy.commands.positions import KNOWN
+from ttlproxy.commands.model.key_positions import KNOWN
 
 # A request, and its keys; those after a stroke may be written.
 REQUESTS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.generated import PAGES, SECTIONS, generated, pattern
-from ttlproxy.commands.rules import LONGER, VIRTUALS
+from ttlproxy.commands.router import LONGER, VIRTUALS
 
 _TEXTS = {page.name: page.read_text("utf-8") for page in PAGES}
 

@@ -9,20 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttlproxy.commands import grammar, hash_forms, repeats, sets, writes
-from ttlproxy.commands.elements import family
-from ttlproxy.commands.hashes import HSETEX, planning_setex
-from ttlproxy.commands.repeats import repeating
-from ttlproxy.commands.spec import Call, Plan
+from ttlproxy.commands.families import timed_writes
+from ttlproxy.commands.families.elements import family
+from ttlproxy.commands.grammar import parsing
+from ttlproxy.commands.model import repeats
+from ttlproxy.commands.model.repeats import repeating
+from ttlproxy.commands.model.spec import Call, Plan
+from ttlproxy.commands.types import hash_forms, sets
+from ttlproxy.commands.types.hashes import HSETEX, planning_setex
 
 Args = Sequence[bytes]
 
 
 PLANNINGS: list[Callable[[], Plan]] = [
     partial(planning_setex, HSETEX),
-    partial(writes.planning, sets.SADDEX, "set_addex"),
+    partial(timed_writes.planning, sets.SADDEX, "set_addex"),
     lambda: family(sets.NOUN, fill="")[1].plan,
-    lambda: hash_forms.LONG.setter("PEXPIRE", grammar.MILLISECONDS).plan,
+    lambda: hash_forms.LONG.setter("PEXPIRE", parsing.MILLISECONDS).plan,
 ]
 OPTIONS = ["", "5", "EX 5", "PXAT 9", "KEEPTTL", "KEEPTTL 5", "FNX", "MAXLEN 2", "MAXLEN 2 EVICT"]
 WORDS = b"FIELDS fields MEMBERS members EX KEEPTTL FXX EVICT 0 1 2 3 007 70368744177664 a".split()

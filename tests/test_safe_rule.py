@@ -16,7 +16,7 @@ from tests.redis_client import Client
 from tests.servers import Proxy
 from tests.streams import names
 from tests.told import KEYS, requests
-from ttlproxy.commands import Call, KeySpec, Native, Rules, natives, rules
+from ttlproxy.commands import Call, KeySpec, Native, Rules, natives, router
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
@@ -61,7 +61,7 @@ def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callabl
     """The rules of a proxy whose tables lack this row."""
 
     def made(name: str) -> Rules:
-        monkeypatch.delitem(rules.OVERRIDES, name)
+        monkeypatch.delitem(router.OVERRIDES, name)
         return Rules(described)
 
     return made
@@ -189,7 +189,7 @@ def _is_known(words: list[bytes]) -> bool:
     """Whether the differential test says it, or the tables."""
     name, full = words[0].decode(), b"|".join(words[:2]).decode()
     return not {name, full}.isdisjoint(
-        names() | REASONS.keys() | rules.OVERRIDES.keys() | rules.VIRTUALS.keys()
+        names() | REASONS.keys() | router.OVERRIDES.keys() | router.VIRTUALS.keys()
     )
 
 

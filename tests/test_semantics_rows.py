@@ -12,7 +12,7 @@ from tests.nouns import said_of
 from tests.redis_client import Client
 from tests.semantics_rows import NEWER, SINCE, TYPES
 from tests.servers import release
-from ttlproxy.commands.rules import OVERRIDES, VIRTUALS
+from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 
 talk = said_in([pipelined, resp3, in_multi, resp3_in_multi])
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttlproxy.commands import KeySpec, Native, Rules
-from ttlproxy.commands.positions import KNOWN
+from ttlproxy.commands.model.key_positions import KNOWN
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights

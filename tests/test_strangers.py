@@ -13,7 +13,7 @@ from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
-from ttlproxy.commands.rules import VIRTUALS
+from ttlproxy.commands.router import VIRTUALS
 
 PASSWORD = ("--requirepass", "secret")
 NOAUTH = b"-NOAUTH Authentication required.\r\n"

@@ -21,7 +21,7 @@ from tests.model_virtual import VIRTUAL
 from tests.processes import attempts
 from tests.redis_client import Client
 from tests.worlds import DisagreementError, TooManyError, Worlds, same
-from ttlproxy.commands import hash_forms
+from ttlproxy.commands.types import hash_forms
 
 SWEEP_TIMEOUT_S = 10.0
 LAST_WORDS = 30

@@ -1,19 +1,17 @@
-"""The commands, a table for each data type.
+"""The commands: what the proxy answers itself, what it rewrites, and what it passes on.
 
-`spec` says what a row is. `long_forms` and `elements` make the nine commands that every type has,
-`writes` those that set deadlines while they write; `grammar`, `hash_grammar` and `options` read
-their words, `repeats` knows them again, and `calls` makes the script calls. `limiters` has what
-counts in plain strings, `dialects` the commands of other servers. `native` reads the server's own
-table, `positions` says where keys stand; `rules` puts our tables over the server's and makes a
-`rule` for each command.
-Knows no Redis and no clock.
+`router` puts our tables over the server's own and makes a route for each command. `model` says what
+a command is, `grammar` reads its words, `families` makes the nine commands that every type has.
+The tables are in `types`, `features` and `dialects`; `docs` has what COMMAND, ACL CAT and INFO say.
+
+Knows what a request means. Knows no client, no socket, no clock and no Redis connection.
 """
 
-from ttlproxy.commands.native import Native, grants, natives
-from ttlproxy.commands.positions import KeySpec
-from ttlproxy.commands.rule import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Rule
-from ttlproxy.commands.rules import Rules
-from ttlproxy.commands.spec import Call, Override, Survey, Virtual
+from ttlproxy.commands.model.command_reply import Native, grants, natives
+from ttlproxy.commands.model.key_positions import KeySpec
+from ttlproxy.commands.model.route import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Rule
+from ttlproxy.commands.model.spec import Call, Override, Survey, Virtual
+from ttlproxy.commands.router import Rules
 
 __all__ = [
     "ANY_KEY",

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands.dialects import valkey
-from ttlproxy.commands.spec import Plan
+from ttlproxy.commands.model.spec import Plan
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.pipeline import error, run
 

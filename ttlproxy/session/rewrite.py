@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ttlproxy import errors
 from ttlproxy.commands import NO_KEY, Call, Override, Rule, Survey, Virtual
-from ttlproxy.commands.calls import refusal
-from ttlproxy.commands.spec import MOST_WORDS
+from ttlproxy.commands.model.calls import refusal
+from ttlproxy.commands.model.spec import MOST_WORDS
 from ttlproxy.session.connection_commands import change
 from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import encode

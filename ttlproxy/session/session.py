@@ -7,7 +7,7 @@ from typing import Final
 
 from ttlproxy import errors
 from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Rule, Rules
-from ttlproxy.commands.calls import marked
+from ttlproxy.commands.model.calls import marked
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Registry

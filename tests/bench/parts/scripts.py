@@ -14,7 +14,7 @@ from tests.bench.loads import Replay, Words, fill
 from tests.bench.measures import PROXY_CPU, RATE, REDIS_CPU
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
-from ttlproxy.commands.rules import VIRTUALS
+from ttlproxy.commands.router import VIRTUALS
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttlproxy import errors
-from ttlproxy.commands import calls, grammar
-from ttlproxy.commands.grammar import Refused
-from ttlproxy.commands.positions import FIRST_READ
-from ttlproxy.commands.spec import Call, Virtual
+from ttlproxy.commands.grammar import parsing
+from ttlproxy.commands.grammar.parsing import Refused
+from ttlproxy.commands.model import calls
+from ttlproxy.commands.model.key_positions import FIRST_READ
+from ttlproxy.commands.model.spec import Call, Virtual
 
 _SERVER = "Dragonfly"
 _FILL = ("SADD s a b", "(integer) 2")
@@ -16,9 +17,9 @@ _FILL = ("SADD s a b", "(integer) 2")
 
 def _plan_set(args: Sequence[bytes]) -> Call:
     try:
-        if not grammar.is_integer(args[2]) or int(args[2]) < 0:
+        if not parsing.is_integer(args[2]) or int(args[2]) < 0:
             raise Refused(errors.NOT_AN_INTEGER)
-        time = grammar.time(args[2], grammar.SECONDS, "FIELDEXPIRE")
+        time = parsing.time(args[2], parsing.SECONDS, "FIELDEXPIRE")
     except Refused as refused:
         return calls.refusal("FIELDEXPIRE", refused.text)
     return calls.set_deadlines("dragonfly_expire", "FIELDEXPIRE", args[1], time, args[3:])

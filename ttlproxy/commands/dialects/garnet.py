@@ -6,11 +6,11 @@ Garnet looks at all words before it looks at the key, and at the time only to re
 from __future__ import annotations
 
 from ttlproxy import errors
-from ttlproxy.commands import calls
-from ttlproxy.commands.grammar import Counted, Time
-from ttlproxy.commands.long_forms import LongForms
-from ttlproxy.commands.sorted_sets import NOUN
-from ttlproxy.commands.spec import Call
+from ttlproxy.commands.families.long_forms import LongForms
+from ttlproxy.commands.grammar.parsing import Counted, Time
+from ttlproxy.commands.model import calls
+from ttlproxy.commands.model.spec import Call
+from ttlproxy.commands.types.sorted_sets import NOUN
 
 
 def _refuse(name: str, key: bytes, text: bytes, time: Time) -> Call:

@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from functools import partial
 
 from ttlproxy import errors
-from ttlproxy.commands import calls, grammar
-from ttlproxy.commands.grammar import MAX_DEADLINE_MS, Refused, Time, Unit
-from ttlproxy.commands.long_forms import example_time
-from ttlproxy.commands.spec import Call, Virtual
+from ttlproxy.commands.families.long_forms import example_time
+from ttlproxy.commands.grammar import parsing
+from ttlproxy.commands.grammar.parsing import MAX_DEADLINE_MS, Refused, Time, Unit
+from ttlproxy.commands.model import calls
+from ttlproxy.commands.model.spec import Call, Virtual
 
 Args = Sequence[bytes]
 
 _SERVER = "KeyDB"
-_UNITS = {b"S": grammar.SECONDS, b"MS": grammar.MILLISECONDS}
+_UNITS = {b"S": parsing.SECONDS, b"MS": parsing.MILLISECONDS}
 
 
 def _any_time(word: bytes, unit: Unit, command: str) -> Time:
     """A time that may be negative, which is in the past."""
-    if not grammar.is_integer(word):
+    if not parsing.is_integer(word):
         raise Refused(errors.NOT_AN_INTEGER)
     number = int(word)
     if number > MAX_DEADLINE_MS // unit.ms:
@@ -29,7 +30,7 @@ def _any_time(word: bytes, unit: Unit, command: str) -> Time:
 
 def _plan_set(name: str, unit: Unit, args: Args) -> Call:
     try:
-        _any_time(args[3], grammar.MILLISECONDS, name)  # the number before the word for its unit
+        _any_time(args[3], parsing.MILLISECONDS, name)  # the number before the word for its unit
         given = _UNITS.get(args[4].upper()) if len(args) > 4 else unit
         if given is None:
             raise Refused(errors.INVALID_UNIT)
@@ -56,7 +57,7 @@ VIRTUALS = (
         reply="1 set, 0 no such key or member",
         complexity="O(log(M)), M members with a deadline",
         since="0.1.0",
-        plan=partial(_plan_set, "EXPIREMEMBER", grammar.SECONDS),
+        plan=partial(_plan_set, "EXPIREMEMBER", parsing.SECONDS),
         example=(
             _FILL,
             _SET,
@@ -80,8 +81,8 @@ VIRTUALS = (
             sets_deadlines=True,
         )
         for name, unit in (
-            ("EXPIREMEMBERAT", grammar.UNIX_SECONDS),
-            ("PEXPIREMEMBERAT", grammar.UNIX_MILLISECONDS),
+            ("EXPIREMEMBERAT", parsing.UNIX_SECONDS),
+            ("PEXPIREMEMBERAT", parsing.UNIX_MILLISECONDS),
         )
     ),
 )
@@ -106,7 +107,7 @@ LONGER = (
                 (f"{name} none b", "(integer) -2"),
             ),
         )
-        for name, unit in (("TTL", grammar.SECONDS), ("PTTL", grammar.MILLISECONDS))
+        for name, unit in (("TTL", parsing.SECONDS), ("PTTL", parsing.MILLISECONDS))
     ),
     Virtual(
         name="PERSIST",

@@ -12,10 +12,11 @@ from functools import partial
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.commands import hash_forms, hash_grammar, hashes
-from ttlproxy.commands.long_forms import GETTERS, SETTERS
-from ttlproxy.commands.options import Conditions
-from ttlproxy.commands.spec import Plan
+from ttlproxy.commands.families.long_forms import GETTERS, SETTERS
+from ttlproxy.commands.grammar import hash_options
+from ttlproxy.commands.grammar.options import Conditions
+from ttlproxy.commands.model.spec import Plan
+from ttlproxy.commands.types import hash_forms, hashes
 
 _TOGETHER = (frozenset({b"XX", b"GT"}), frozenset({b"XX", b"LT"}))
 _EXCLUSIVE = (frozenset({b"FNX", b"FXX"}), frozenset({b"NX", b"XX"}))
@@ -31,7 +32,7 @@ _HSETEX = hashes.HSETEX._replace(
 )
 _LONG = replace(
     hash_forms.LONG,
-    condition_and_elements=partial(hash_grammar.condition_and_fields, together=_TOGETHER),
+    condition_and_elements=partial(hash_options.condition_and_fields, together=_TOGETHER),
 )
 
 

@@ -1,0 +1,93 @@
+"""What COMMAND tells of one virtual command: its row, its documentation, its categories.
+
+It is put into Redis's reply by a script, and goes to it as JSON: there `{"ok": ...}` is a status,
+and `{"set": [...]}` and `{"map": [[key, value], ...]}` are arrays under RESP2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ttlproxy.commands.docs.arguments import Argument, arguments
+from ttlproxy.commands.model.key_positions import FILLED, READ, KeySpec
+from ttlproxy.commands.model.spec import Virtual
+
+_CATEGORIES = {"sorted-set": "sortedset", "generic": "keyspace", "server": "connection"}
+
+
+def reads(virtual: Virtual) -> bool:
+    """Whether it writes nothing."""
+    return bool(virtual.positions) and all(spec.access == READ for spec in virtual.positions)
+
+
+def acl_categories(virtual: Virtual) -> list[str]:
+    """Those that ACL CAT and COMMAND name."""
+    kind = _CATEGORIES.get(virtual.group, virtual.group)
+    return ["@read" if reads(virtual) else "@write", f"@{kind}", "@slow"]
+
+
+def _statuses(words: Iterable[str]) -> dict[str, Any]:
+    return {"set": [{"ok": word} for word in words]}
+
+
+def _map(**entries: Any) -> dict[str, Any]:
+    return {"map": list(entries.items())}
+
+
+def row(virtual: Virtual) -> list[Any]:
+    """Its row as Redis 7 has it; where the server is a 6.2, the script takes the first seven."""
+    flags = ["readonly"] if reads(virtual) else ["write"]
+    specs = virtual.positions
+    if virtual.sets_deadlines or FILLED in {spec.access for spec in specs[:1]}:
+        flags.append("denyoom")
+    if any(spec.keyword for spec in specs):
+        flags.append("movablekeys")
+    exact = len(virtual.forms) == 1 and "[" not in virtual.forms[0]
+    places = [0 if spec.keyword else spec.index for spec in specs] or [0]
+    return [
+        virtual.name.lower(),
+        virtual.min_words if exact else -virtual.min_words,
+        _statuses(flags),
+        *(places[0], max(places), int(places[0] > 0)),
+        _statuses(acl_categories(virtual)),
+        {"set": []},
+        {"set": [_key_spec(spec) for spec in specs]},
+        {"set": []},
+    ]
+
+
+def _key_spec(spec: KeySpec) -> dict[str, Any]:
+    if spec.keyword:
+        begin = _map(type="keyword", spec=_map(keyword=spec.keyword.decode(), startfrom=spec.index))
+    else:
+        begin = _map(type="index", spec=_map(index=spec.index))
+    return _map(
+        flags=_statuses(("RO", "access") if spec.access == READ else ("RW", "update")),
+        begin_search=begin,
+        find_keys=_map(type="range", spec=_map(lastkey=0, keystep=1, limit=0)),
+    )
+
+
+def docs(virtual: Virtual) -> dict[str, Any]:
+    """Its entry of COMMAND DOCS."""
+    return _map(
+        summary=virtual.summary,
+        since=virtual.since,
+        group=virtual.group,
+        complexity=virtual.complexity,
+        arguments=[_argument(argument) for argument in arguments(virtual.forms, virtual.integers)],
+    )
+
+
+def _argument(argument: Argument) -> dict[str, Any]:
+    entries: dict[str, Any] = {"name": argument.name, "type": argument.type}
+    if argument.type == "key":
+        entries["key_spec_index"] = int(argument.name == "destination")
+    if argument.token:
+        entries["token"] = argument.token
+    if argument.flags:
+        entries["flags"] = _statuses(argument.flags)
+    if argument.arguments:
+        entries["arguments"] = [_argument(each) for each in argument.arguments]
+    return _map(**entries)

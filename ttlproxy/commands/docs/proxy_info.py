@@ -1,0 +1,89 @@
+"""What the proxy says of itself, in-band: TTLPROXY, and INFO's section."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttlproxy import errors
+from ttlproxy.commands.model import calls
+from ttlproxy.commands.model.key_positions import READ, KeySpec
+from ttlproxy.commands.model.spec import Call, Survey, Virtual
+
+Args = Sequence[bytes]
+
+_HELP = (
+    b"TTLPROXY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"INFO",
+    b"    Return what the proxy is and does: the section that INFO ttlproxy gives.",
+    b"KEY <key> [LIMIT <offset> <count>]",
+    b"    Return the elements of a key that have a deadline, each with it in Unix time in",
+    b"    milliseconds, the soonest first. A negative count means all from the offset on.",
+    b"HELP",
+    b"    Print this help.",
+)
+_INFO = Call("proxy_info", (), (b"ttlproxy",))
+
+
+def _plan(args: Args) -> Call:
+    word = args[1].upper()
+    plan = _SUBCOMMANDS.get(word)
+    if plan is None:
+        return calls.refusal("TTLPROXY", errors.unknown_subcommand(args[1], "TTLPROXY"))
+    name = f"TTLPROXY|{word.decode()}"
+    return plan(args) or calls.refusal(name, errors.wrong_arity(name))
+
+
+def _plan_help(args: Args) -> Call | None:
+    return Call("proxy_help", (), _HELP) if len(args) == 2 else None
+
+
+def _plan_info(args: Args) -> Call | None:
+    return _INFO if len(args) == 2 else None
+
+
+def _plan_key(args: Args) -> Call | None:
+    if len(args) < 3:
+        return None
+    if len(args) == 3:
+        return Call("key_deadlines", args[2:3], (b"0", b"-1"))
+    if len(args) != 6 or args[3].upper() != b"LIMIT":
+        return calls.refusal("TTLPROXY|KEY", errors.SYNTAX)
+    return Call("key_deadlines", args[2:3], args[4:6])
+
+
+_SUBCOMMANDS = {b"HELP": _plan_help, b"INFO": _plan_info, b"KEY": _plan_key}
+
+VIRTUALS = (
+    Virtual(
+        name="TTLPROXY",
+        summary="Tells what the proxy does, and the deadlines of one key.",
+        group="server",
+        forms=("HELP", "INFO", "KEY key [LIMIT offset count]"),
+        positions=(KeySpec(READ, 1, keyword=b"KEY"),),
+        reply="lines of help; a section as of `INFO`; or, the soonest first, each element that has"
+        " a deadline and its deadline in Unix time in milliseconds",
+        complexity="O(log(M)+N), M elements with a deadline, N of them returned",
+        since="0.1.0",
+        plan=_plan,
+        example=(
+            ("HSET h a 1 b 2 c 3", "(integer) 3"),
+            ("HEXPIREATFIELD h b 4102444800", "(integer) 1"),
+            ("HEXPIREATFIELD h a 4102444801", "(integer) 1"),
+            (
+                "TTLPROXY KEY h",
+                '1) 1) "b"\n   2) (integer) 4102444800000\n'
+                '2) 1) "a"\n   2) (integer) 4102444801000',
+            ),
+            ("TTLPROXY KEY h LIMIT 1 10", '1) 1) "a"\n   2) (integer) 4102444801000'),
+        ),
+    ),
+)
+
+
+def _plan_section(args: Args) -> Call | None:
+    """INFO goes on as it came unless it asks for our section: scripts do not run in every state."""
+    asks = {b"TTLPROXY", b"ALL", b"EVERYTHING"}.intersection(word.upper() for word in args[1:])
+    return Call("proxy_info", (), args[1:]) if asks else None
+
+
+SURVEYS = (Survey(name="INFO", plan=_plan_section),)

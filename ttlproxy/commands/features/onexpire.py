@@ -1,0 +1,205 @@
+"""What becomes of elements at their deadline: ONEXPIRE sets it, TAKE fetches what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ttlproxy import errors
+from ttlproxy.commands.grammar import parsing
+from ttlproxy.commands.grammar.parsing import Refused
+from ttlproxy.commands.model import calls
+from ttlproxy.commands.model.spec import Call, Virtual
+from ttlproxy.core import glob
+from ttlproxy.core.expiry_actions import Action, filled, marks, written
+
+Args = Sequence[bytes]
+
+_PAYLOADS = frozenset({b"ELEMENT", b"VALUE", b"EVENT"})
+# What scripts/lib/counts.lua counts up to.
+_MOST = 2**20 - 1
+_LONGEST_PATTERN = 1024
+# What a key may have in place of a wildcard, in a name that nobody has a pattern of an ACL for.
+_FILLERS = (b"", b"\x01 any \xff name \x7f")
+
+
+class _Asked(NamedTuple):
+    """An action as a client asks for it, with its words as they will be shown."""
+
+    action: Action
+    words: Args
+
+
+def _plan(args: Args) -> Call:
+    if len(args) < 3:
+        return Call("rule_list", (), args[1:])
+    try:
+        return _set(args)
+    except Refused as refused:
+        return calls.refusal("ONEXPIRE", refused.text)
+
+
+def _set(args: Args) -> Call:
+    pattern, verb = args[1:3]
+    if len(pattern) > _LONGEST_PATTERN:
+        raise Refused(errors.PATTERN_TOO_LONG)
+    if verb.upper() == b"DEL":
+        if len(args) > 3:
+            raise Refused(errors.SYNTAX)
+        return Call("rule_drop", (pattern, *_samples(pattern, ())), (pattern,))
+    action, words = _read(args)
+    _check(pattern, action)
+    dests = () if action.verb == b"KEEP" else (action.dest, action.rest)[: 1 + action.counts]
+    argv = (pattern, written(action, words), b"%d" % action.counts, action.verb, *dests)
+    return Call("rule_set", (pattern, *_samples(pattern, action.keys)), argv)
+
+
+def _samples(pattern: bytes, dests: Sequence[bytes]) -> list[bytes]:
+    """Keys that match, and destinations they may have, for Redis to ask the client's rights."""
+    names = [glob.sample(pattern, filler) for filler in _FILLERS]
+    names += [filled(dest, filler, [filler] * 9) for dest in dests for filler in _FILLERS]
+    return list(dict.fromkeys(names))
+
+
+def _check(pattern: bytes, action: Action) -> None:
+    """Raises Refused for a destination that some key could not have."""
+    stars = {b"%d" % number for number in range(1, glob.stars(pattern) + 1)}
+    for dest in (action.dest, action.rest):
+        for mark in sorted(marks(dest) - stars - {b"K"}):
+            raise Refused(errors.no_such_star(mark))
+    if {pattern, b"%K"}.intersection(action.keys):
+        raise Refused(errors.SELF_DESTINATION)
+
+
+def _read(args: Args) -> _Asked:
+    """`verb [destination [options]]`, from args[2] on."""
+    verb, rest = args[2].upper(), list(args[3:])
+    if verb not in _OPTIONS:
+        raise Refused(errors.SYNTAX)
+    if verb == b"KEEP":
+        if rest:
+            raise Refused(errors.SYNTAX)
+        return _Asked(Action(b"KEEP - 0", b"", b""), (b"KEEP",))
+    if not rest:
+        raise Refused(errors.wrong_arity("ONEXPIRE"))
+    dest = rest.pop(0)
+    payload, trim = _OPTIONS[verb](rest)
+    most, spent = _limit(rest)
+    if rest:
+        raise Refused(errors.SYNTAX)
+    how = b" ".join((verb, *(payload or (b"-",)), most or b"0", *trim))
+    limit = (b"MAX", most, b"ELSE", spent) if most else ()
+    return _Asked(Action(how, dest, spent), (verb, dest, *payload, *trim, *limit))
+
+
+def _payload(rest: list[bytes]) -> tuple[Args, Args]:
+    """`[ELEMENT|VALUE|EVENT]`."""
+    given = [rest.pop(0).upper()] if rest and rest[0].upper() in _PAYLOADS else []
+    return given, ()
+
+
+def _trimming(rest: list[bytes]) -> tuple[Args, Args]:
+    """`[MAXLEN [=|~] n]`, refused in the words of XADD."""
+    if not rest or rest[0].upper() != b"MAXLEN":
+        return (), ()
+    words = [rest.pop(0).upper()]
+    if rest and rest[0] in (b"=", b"~"):
+        words.append(rest.pop(0))
+    if not rest:
+        raise Refused(errors.SYNTAX)
+    words.append(rest.pop(0))
+    if not parsing.is_integer(words[-1]):
+        raise Refused(errors.NOT_AN_INTEGER)
+    if int(words[-1]) < 0:
+        raise Refused(errors.NEGATIVE_MAXLEN)
+    return (), words
+
+
+def _limit(rest: list[bytes]) -> tuple[bytes, bytes]:
+    """`[MAX n ELSE destination]`."""
+    if not rest:
+        return b"", b""
+    if len(rest) < 4 or (rest[0].upper(), rest[2].upper()) != (b"MAX", b"ELSE"):
+        raise Refused(errors.SYNTAX)
+    _, most, _, spent = rest[:4]
+    del rest[:4]
+    if not parsing.is_integer(most) or int(most) > _MOST:
+        raise Refused(errors.NOT_AN_INTEGER)
+    if int(most) < 1:
+        raise Refused(errors.NOT_POSITIVE)
+    return most, spent
+
+
+_OPTIONS = {
+    b"LPUSH": _payload,
+    b"RPUSH": _payload,
+    b"XADD": _trimming,
+    b"PUBLISH": _payload,
+    b"SPUBLISH": _payload,
+    b"KEEP": _payload,
+}
+
+
+def _plan_take(args: Args) -> Call:
+    try:
+        return Call("key_take", args[1:2], (parsing.count_option(args, b"0"),))
+    except Refused as refused:
+        return calls.refusal("TAKE", refused.text)
+
+
+_LIMIT = "[MAX count ELSE other]"
+_PAYLOAD = f"[ELEMENT|VALUE|EVENT] {_LIMIT}"
+
+VIRTUALS = (
+    Virtual(
+        name="ONEXPIRE",
+        summary="Says what becomes of elements at their deadline, in keys that match a pattern.",
+        group="generic",
+        forms=(
+            "[pattern]",
+            f"pattern LPUSH list {_PAYLOAD}",
+            f"pattern RPUSH list {_PAYLOAD}",
+            f"pattern XADD stream [MAXLEN [=|~] threshold] {_LIMIT}",
+            f"pattern PUBLISH channel {_PAYLOAD}",
+            f"pattern SPUBLISH shardchannel {_PAYLOAD}",
+            "pattern KEEP",
+            "pattern DEL",
+        ),
+        reply="OK once it holds for every client of every proxy; without an action the rule of the"
+        " pattern, or nil; without a pattern all rules, the longest pattern first",
+        complexity="O(N), N rules",
+        since="0.1.0",
+        plan=_plan,
+        example=(
+            ("ONEXPIRE unpaid:* RPUSH late:%1", '"OK"'),
+            ("ONEXPIRE unpaid:vip XADD late MAXLEN ~ 1000", '"OK"'),
+            (
+                "ONEXPIRE unpaid:vip",
+                '1) "unpaid:vip"\n2) "XADD"\n3) "late"\n4) "MAXLEN"\n5) "~"\n6) "1000"',
+            ),
+            ("ONEXPIRE unpaid:vip DEL", '"OK"'),
+            ("ONEXPIRE", '1) 1) "unpaid:*"\n   2) "RPUSH"\n   3) "late:%1"'),
+        ),
+        positions=(),
+        open_ended=True,
+        tells_all=True,
+    ),
+    Virtual(
+        name="TAKE",
+        summary="Takes the elements that a rule has kept at their deadline; nobody else gets them.",
+        group="generic",
+        forms=("key [COUNT count]",),
+        reply="the earliest first, for each the element, its value, which of members and list"
+        " elements is their score or empty, and its deadline in Unix time in milliseconds",
+        complexity="O(N), N elements taken",
+        since="0.1.0",
+        plan=_plan_take,
+        example=(
+            ("ONEXPIRE recent KEEP", '"OK"'),
+            ("SADDEX recent MAXLEN 1 EVICT EX 100 MEMBERS 1 old", "(integer) 1"),
+            ("SADDEX recent MAXLEN 1 EVICT EX 100 MEMBERS 1 new", "(integer) 1"),
+            ("TAKE recent", '1) 1) "old"\n   2) ""\n   3) (integer) 1767225600000'),
+        ),
+        open_ended=True,
+    ),
+)

@@ -1,0 +1,69 @@
+"""The words of Redis 8's hash-field commands, read as Redis 8.10 reads them: in any order.
+
+Which mistake is found first, and what it is called, is from src/t_hash.c there
+(parseHashCommandArgs, parseHashFieldExpireArgs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ttlproxy import errors
+from ttlproxy.commands.grammar import parsing
+from ttlproxy.commands.grammar.options import Form, Options, read_options
+from ttlproxy.commands.grammar.parsing import Noun, Refused
+
+Args = Sequence[bytes]
+
+NOUN = Noun(type="hash", prefix="H", one="field", many="fields")
+
+
+def condition_and_fields(
+    args: Args, together: Collection[frozenset[bytes]] = ()
+) -> tuple[bytes, Args]:
+    """`[NX|XX|GT|LT]`, or those that go `together`, and `FIELDS n field ...`, from args[3] on."""
+    conditions: set[bytes] = set()
+    found: Args = ()
+    at = 3
+    while at < len(args):
+        word = args[at].upper()
+        if word == b"FIELDS":
+            if found:
+                raise Refused(errors.twice(b"FIELDS"))
+            if at >= len(args) - 2:
+                raise Refused(errors.FIELDS_CUT)
+            found = _fields(args, at, 1, errors.parameter_too_small(NOUN.many))
+            at += 1 + len(found)
+        elif word in parsing.CONDITIONS:
+            conditions.add(word)
+        else:
+            raise Refused(errors.unknown_argument(args[at]))
+        at += 1
+    if not found:
+        raise Refused(errors.MISSING_FIELDS)
+    if len(conditions) > 1 and conditions not in together:
+        raise Refused(errors.CONDITIONS)
+    return b"".join(sorted(conditions)), found
+
+
+def options(form: Form, args: Args) -> Options:
+    """The options and `FIELDS n field ...`, in any order, from args[2] on."""
+    return read_options(form, args, _fields_at, errors.MISSING_FIELDS)
+
+
+def _fields_at(form: Form, args: Args, at: int) -> Args:
+    """The fields of the `FIELDS` at `at`."""
+    if at + 1 >= len(args):
+        raise Refused(errors.wrong_arity(form.command))
+    return _fields(args, at, form.width, errors.invalid_count(NOUN.many))
+
+
+def _fields(args: Args, at: int, width: int, bad_count: bytes) -> Args:
+    """The fields of the `FIELDS` at `at`, n of `width` words each; more words may follow."""
+    count = args[at + 1]
+    if not parsing.is_integer(count) or not 1 <= int(count) < 2**31:
+        raise Refused(bad_count)
+    end = at + 2 + int(count) * width
+    if end > len(args):
+        raise Refused(errors.WRONG_NUMBER)
+    return args[at + 2 : end]

@@ -1,0 +1,98 @@
+"""What the proxy knows of one command, to be asked when a request of it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ttlproxy.commands.model.key_positions import FILLED, FIRST, READ, WRITTEN, Positions
+from ttlproxy.commands.model.spec import Override, Survey, Virtual
+
+# Where a command's keys stand.
+NO_KEY: Final = 0
+ONE_KEY: Final = 1  # its first argument
+ANY_KEY: Final = 2  # anywhere: each argument may be one
+READ_KEY: Final = 3  # its first argument, and all it wants is that nothing is due there
+_FIRST_ALONE: Final = (ONE_KEY, READ_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """All there is to know of a command when a request of it comes.
+
+    positions: of its keys, `subcommands` those of its subcommands; sweeps: where it goes on as it
+    came, it may leave index entries whose element is gone; override: also the virtual command's
+    call where the server has a command of that name itself; survey: of a server's command only;
+    longer: the virtual command that it is with more words than the server takes; key_kind: how
+    closely a request has to be looked at for its keys: one of the four above.
+    """
+
+    name: str
+    positions: Positions = None
+    subcommands: Mapping[bytes, Positions] = field(default_factory=dict)
+    arity: int = -1
+    sweeps: bool = True
+    blocks: bool = False
+    stateful: bool = False
+    virtual: Virtual | None = None
+    override: Override | None = None
+    survey: Survey | None = None
+    longer: Virtual | None = None
+    key_kind: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key_kind", self._key_kind())
+
+    def fits(self, words: int) -> bool:
+        """Whether Redis takes so many words, the name counted."""
+        return words == self.arity if self.arity >= 0 else words >= -self.arity
+
+    @property
+    def is_indifferent(self) -> bool:
+        """Whether a request has nothing to do with keys, nor changes what later ones mean."""
+        looks = self.survey is not None and self.survey.of_keys
+        acts = self.virtual or self.override or self.longer or self.stateful or self.blocks
+        return self.key_kind == NO_KEY and not (looks or acts)
+
+    def _key_kind(self) -> int:
+        positions = self.positions
+        if positions is None or any(each != () for each in self.subcommands.values()):
+            return ANY_KEY
+        if not positions:
+            return NO_KEY
+        is_first = len(positions) == 1 and replace(positions[0], access=FIRST.access) == FIRST
+        if not is_first:
+            return ANY_KEY
+        return READ_KEY if positions[0].access == READ and not self.override else ONE_KEY
+
+    def keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The words of a request that are keys; all that may be, where it cannot be told."""
+        return args[1:] if self._positions(args) is None else self.certain_keys(args)
+
+    def certain_keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The words of a request that are keys; none, where it cannot be told."""
+        if self.key_kind in _FIRST_ALONE:
+            return args[1:2]
+        return [key for spec in self._positions(args) or () for key in spec.words(args)]
+
+    def written(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """Those of its keys that it may change in a way that no script of ours follows."""
+        positions = self._positions(args) if self.sweeps else ()
+        if positions is None:
+            return args[1:]
+        return [key for spec in positions if spec.access in WRITTEN for key in spec.words(args)]
+
+    def filled(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """Those of its keys that it may put elements into."""
+        positions = self._positions(args) or ()
+        return [key for spec in positions if spec.access == FILLED for key in spec.words(args)]
+
+    def _positions(self, args: Sequence[bytes]) -> Positions:
+        if self.subcommands and len(args) > 1:
+            return self.subcommands.get(args[1].upper(), self.positions)
+        return self.positions
+
+
+# What a command is that neither the tables nor the server know, such as one of a module.
+UNKNOWN: Final = Rule(name="")

@@ -1,0 +1,187 @@
+"""What to do with each command: our tables over those of the server behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from ttlproxy.commands import dialects
+from ttlproxy.commands.docs import proxy_info
+from ttlproxy.commands.docs.catalogue import Catalogue
+from ttlproxy.commands.features import defer, leaderboards, leases, limiters, onexpire
+from ttlproxy.commands.model.command_reply import Native
+from ttlproxy.commands.model.key_positions import REPLACED
+from ttlproxy.commands.model.overrides import replacing
+from ttlproxy.commands.model.route import UNKNOWN, Rule
+from ttlproxy.commands.model.spec import Override, Plan, Survey, Virtual
+from ttlproxy.commands.types import hashes, key_scans, keyspace, lists, sets, sorted_sets
+
+_TABLES: Final = (hashes, sets, sorted_sets, lists)
+VIRTUALS: Final = {
+    row.name: row
+    for table in (
+        *_TABLES,
+        onexpire,
+        leases,
+        defer,
+        leaderboards,
+        limiters,
+        proxy_info,
+        dialects,
+    )
+    for row in table.VIRTUALS
+}
+LONGER: Final = {row.name: row for row in dialects.LONGER}
+OVERRIDES: Final = {row.name: row for table in (*_TABLES, keyspace) for row in table.OVERRIDES}
+SURVEYS: Final = {row.name: row for row in (*key_scans.SURVEYS, *proxy_info.SURVEYS)}
+
+HARMLESS: Final = frozenset(hashes.HARMLESS)
+
+# Commands that change what later requests mean: see session/connection_commands.
+# With their arity, as Redis counts it, for servers that do not tell.
+STATEFUL: Final = {
+    "ACL": -2,
+    "MULTI": 1,
+    "EXEC": 1,
+    "DISCARD": 1,
+    "SELECT": 2,
+    "SWAPDB": 3,
+    "WATCH": -2,
+    "RESET": 1,
+    "CLIENT": -2,
+    "CONFIG": -2,
+    "SCRIPT": -2,
+    "QUIT": -1,
+    "SUBSCRIBE": -2,
+    "PSUBSCRIBE": -2,
+    "SSUBSCRIBE": -2,
+    "MONITOR": 1,
+    "PSYNC": -3,
+    "SYNC": 1,
+    "AUTH": -2,
+    "HELLO": -1,
+}
+# Redis tells since 7.0 which commands block. WAIT and WAITAOF hold up what stands behind as well.
+BLOCKING: Final = frozenset(
+    [
+        "BLPOP",
+        "BRPOP",
+        "BRPOPLPUSH",
+        "BLMOVE",
+        "BLMPOP",
+        "BZPOPMIN",
+        "BZPOPMAX",
+        "BZMPOP",
+        "XREAD",
+        "XREADGROUP",
+        "WAIT",
+        "WAITAOF",
+    ]
+)
+
+
+class Rules:
+    """The rules for the commands of one server.
+
+    plain: for the commands that need nothing but a look at their keys, the kind of those; names in
+    upper and in lower case, which is how clients send them.
+    categories: those of ACLs that our commands are in; `heard` gets what the server's ACL CAT says
+    of them. `forms`: how the server takes those of our commands that it has itself, where that is
+    not Redis 8's way.
+    """
+
+    __slots__ = ("_rules", "categories", "plain")
+
+    def __init__(
+        self,
+        natives: Iterable[Native] = (),
+        heard: Mapping[bytes, Sequence[bytes]] = MappingProxyType({}),
+        forms: Mapping[str, Plan] = MappingProxyType({}),
+    ) -> None:
+        self._rules: dict[bytes, Rule] = {}
+        self.plain: dict[bytes, int] = {}
+        table = {native.name: native for native in natives}
+        ours = [row for name, row in VIRTUALS.items() if name not in table]
+        longer = [row for name, row in LONGER.items() if name in table and table[name].arity > 0]
+        catalogue = Catalogue(ours, longer, heard)
+        self.categories = catalogue.categories
+        all_surveys = {**SURVEYS, **{survey.name: survey for survey in catalogue.surveys}}
+        for native in table.values():
+            self._add(_over(native, all_surveys.get(native.name), forms.get(native.name)))
+        # Scripts cannot do what the server lacks; where it tells of nothing, it may have all.
+        overrides = () if table else OVERRIDES
+        for name in {*VIRTUALS, *LONGER, *overrides, *STATEFUL, *BLOCKING} - table.keys():
+            self._add(_ours(name))
+
+    def find(self, word: bytes) -> Rule:
+        """The rule for a command's name, in any case."""
+        return self._rules.get(word) or self._rules.get(word.upper(), UNKNOWN)
+
+    def _add(self, rule: Rule) -> None:
+        for name in (rule.name.encode(), rule.name.lower().encode()):
+            self._rules[name] = rule
+            override = rule.override
+            heeded = override is not None and (override.always is not None or override.governed)
+            ours = rule.virtual or rule.longer or heeded
+            if not (ours or rule.stateful or rule.blocks or rule.survey):
+                self.plain[name] = rule.key_kind
+
+
+def _ours(name: str) -> Rule:
+    """Of a command of which the server told nothing."""
+    virtual = VIRTUALS.get(name)
+    return Rule(
+        name,
+        positions=virtual.positions if virtual else None,
+        arity=STATEFUL.get(name, -1),
+        stateful=name in STATEFUL,
+        blocks=name in BLOCKING,
+        virtual=virtual,
+        override=OVERRIDES.get(name),
+        longer=LONGER.get(name),
+    )
+
+
+def _over(native: Native, survey: Survey | None, form: Plan | None) -> Rule:
+    """Of a command of the server's."""
+    name = native.name
+    virtual = VIRTUALS.get(name)
+    override = _overriding(virtual, form or virtual.plan) if virtual else OVERRIDES.get(name)
+    return Rule(
+        name,
+        positions=native.positions,
+        subcommands={word: each.positions for word, each in native.subcommands.items()},
+        arity=native.arity,
+        sweeps=name not in HARMLESS and "readonly" not in native.flags,
+        blocks=name in BLOCKING or "blocking" in native.flags,
+        stateful=name in STATEFUL,
+        override=override or _replacing(native),
+        survey=survey,
+        longer=LONGER.get(name) if native.arity > 0 else None,
+    )
+
+
+def _replacing(native: Native) -> Override | None:
+    """The safe rule for what the tables do not know: keys it may replace lose their index then."""
+    positions = native.positions or ()
+    if "noscript" not in native.flags and any(spec.access == REPLACED for spec in positions):
+        return replacing(native.name, positions)
+    return None
+
+
+def _overriding(virtual: Virtual, plan: Plan) -> Override:
+    """On managed keys alone, and what is only ours, where the server has the command itself."""
+
+    def first(args: Sequence[bytes]) -> Sequence[bytes]:
+        return args[1:2]
+
+    targets = first if virtual.sets_deadlines else lambda args: ()
+    return Override(
+        name=virtual.name,
+        plan=plan,
+        keys=first,
+        targets=targets,
+        always=virtual.only_ours,
+        governed=virtual.sets_deadlines,
+    )

@@ -1,0 +1,74 @@
+"""Hash fields: the commands that Redis lacks, and those of Redis that have to do more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttlproxy.commands.families import timed_writes
+from ttlproxy.commands.families.elements import family
+from ttlproxy.commands.grammar import hash_options
+from ttlproxy.commands.grammar.hash_options import NOUN
+from ttlproxy.commands.grammar.options import Form, one_of
+from ttlproxy.commands.grammar.parsing import Refused
+from ttlproxy.commands.model.overrides import on_key, rest, with_name
+from ttlproxy.commands.model.repeats import repeating
+from ttlproxy.commands.model.spec import Call, Plan, Virtual
+from ttlproxy.commands.types import hash_forms
+
+HSETEX = Form("HSETEX", NOUN, width=2, conditions=one_of(b"FNX", b"FXX"), capped=True)
+
+
+def planning_setex(form: Form) -> Plan:
+    """The plan of HSETEX in this form."""
+
+    def read(args: Sequence[bytes]) -> Call:
+        return timed_writes.call(form, "hash_setex", args[1], hash_options.options(form, args))
+
+    return timed_writes.refusing(form, repeating(read, NOUN.elements_at))
+
+
+def _has_cap(args: Sequence[bytes]) -> bool:
+    """Whether MAXLEN stands among the options, not among the fields."""
+    try:
+        return bool(hash_options.options(HSETEX, args).cap)
+    except Refused:
+        return b"MAXLEN" in map(bytes.upper, args[2:])
+
+
+VIRTUALS = (
+    *hash_forms.VIRTUALS,
+    *family(NOUN, fill="HSET h a 1 b 2"),
+    Virtual(
+        name="HSETEX",
+        summary="Sets hash fields and their time to live in one step.",
+        group="hash",
+        forms=(
+            f"key [FNX|FXX] {timed_writes.OPTIONS} FIELDS numfields field value [field value ...]",
+        ),
+        reply="1 the fields were written, 0 condition not met or too many fields",
+        complexity="O(N*log(M)), N fields named, M with a deadline",
+        since="0.1.0",
+        plan=planning_setex(HSETEX),
+        example=(
+            ("HSETEX h FNX EX 100 FIELDS 2 a 1 b 2", "(integer) 1"),
+            ("HSETEX h FNX EX 100 FIELDS 1 a 3", "(integer) 0"),
+            ("HSETEX h KEEPTTL FIELDS 1 a 4", "(integer) 1"),
+            ("HTTLFIELD h a", "(integer) 100"),
+            ("HSETEX h MAXLEN 2 EX 100 FIELDS 1 c 5", "(integer) 0"),
+        ),
+        sets_deadlines=True,
+        only_ours=_has_cap,
+    ),
+)
+
+OVERRIDES = (
+    on_key("HSET", "hash_set", with_name),
+    on_key("HMSET", "hash_set", with_name),
+    on_key("HSETNX", "hash_keep", with_name),
+    on_key("HINCRBYFLOAT", "hash_keep", with_name),
+    on_key("HDEL", "hash_del", rest),
+)
+
+# Writes that leave an index as true as it was. HINCRBY has no script because Lua would round its
+# reply beyond 2^53; its field keeps its deadline, and one that had expired has been reaped before.
+HARMLESS = ("HINCRBY",)

@@ -1,0 +1,119 @@
+"""Whole keys: the commands of Redis that take an index along with its data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ttlproxy.commands.grammar import parsing
+from ttlproxy.commands.model.key_positions import KNOWN, READ, REPLACED, KeySpec
+from ttlproxy.commands.model.overrides import on_all_keys, on_key, on_two_keys, replacing, with_name
+from ttlproxy.commands.model.spec import Call, Override
+
+Args = Sequence[bytes]
+
+_FIRST = (KeySpec(REPLACED),)
+_FROM_SECOND = (KeySpec(REPLACED), KeySpec(READ, 2))
+_FROM_ALL = (KeySpec(REPLACED), KeySpec(READ, 2, last=-1))
+
+
+def _name(args: Args) -> Args:
+    return (args[0].upper(),)
+
+
+# Redis takes an int there; any other word is refused before anything is done.
+_MOST_DB = 2**31
+
+
+def _db(word: bytes) -> int | None:
+    found = int(word) if parsing.is_integer(word) else -1
+    return found if 0 <= found < _MOST_DB else None
+
+
+def _copy_options(args: Args) -> tuple[int | None, bool] | None:
+    """(database, or None for the client's own; REPLACE) of a COPY; None where it is malformed."""
+    db, replace, at = None, False, 3
+    while at < len(args):
+        word = args[at].upper()
+        if word == b"DB" and at + 1 < len(args):
+            at += 1
+            db = _db(args[at])
+            if db is None:
+                return None
+        elif word == b"REPLACE":
+            replace = True
+        else:
+            return None
+        at += 1
+    return db, replace
+
+
+def _plan_copy(args: Args) -> Call:
+    db, replace = _copy_options(args) or (None, False)
+    there = b"" if db is None else b"%d" % db
+    return Call("key_copy", args[1:3], (there, b"1" if replace else b"0", *args[3:]))
+
+
+_COPY = Override(
+    name="COPY",
+    plan=_plan_copy,
+    keys=lambda args: args[1:3],
+    targets=lambda args: args[2:3],
+    target_db=lambda args: (_copy_options(args) or (None,))[0],
+    takes=lambda args: _copy_options(args) is not None,
+    swept=lambda args: args[2:3],
+)
+_MOVE = Override(
+    name="MOVE",
+    plan=lambda args: Call("key_move", args[1:2], args[2:]),
+    keys=lambda args: args[1:2],
+    targets=lambda args: args[1:2],
+    target_db=lambda args: _db(args[2]),
+    takes=lambda args: len(args) == 3 and _db(args[2]) is not None,
+    swept=lambda args: args[1:2],
+)
+
+# What these write is a string: on a key that becomes managed behind their back, in a transaction,
+# they leave deadlines whose elements are gone, and a sweep finds them.
+_STRINGS = {
+    "SET": _FIRST,
+    "SETEX": _FIRST,
+    "PSETEX": _FIRST,
+    "MSET": (KeySpec(REPLACED, last=-1, step=2),),
+    "MSETEX": (KeySpec(REPLACED, count_at=0, first=1, step=2),),
+    "BITOP": (KeySpec(REPLACED, 2), KeySpec(READ, 3, last=-1)),
+}
+# GETSET, MSETNX, SETNX and PFMERGE never replace a collection.
+_COLLECTIONS = {
+    "RESTORE": _FIRST,
+    "RESTORE-ASKING": _FIRST,
+    "SINTERSTORE": _FROM_ALL,
+    "SUNIONSTORE": _FROM_ALL,
+    "SDIFFSTORE": _FROM_ALL,
+    "ZUNIONSTORE": KNOWN["ZUNIONSTORE"],
+    "ZINTERSTORE": KNOWN["ZINTERSTORE"],
+    "ZDIFFSTORE": KNOWN["ZDIFFSTORE"],
+    "ZRANGESTORE": _FROM_SECOND,
+    "GEOSEARCHSTORE": _FROM_SECOND,
+    "GEORADIUS": KNOWN["GEORADIUS"],
+    "GEORADIUSBYMEMBER": KNOWN["GEORADIUSBYMEMBER"],
+    "SORT": KNOWN["SORT"],
+}
+
+OVERRIDES = (
+    *(replacing(name, positions, late=False) for name, positions in _STRINGS.items()),
+    *(replacing(name, positions) for name, positions in _COLLECTIONS.items()),
+    on_all_keys("DEL", "key_delete"),
+    on_all_keys("UNLINK", "key_delete"),
+    # With more words it deletes strings only.
+    replace(on_all_keys("DELEX", "key_delete"), takes=lambda args: len(args) == 2),
+    on_key("EXPIRE", "key_expire", with_name),
+    on_key("PEXPIRE", "key_expire", with_name),
+    on_key("EXPIREAT", "key_expire", with_name),
+    on_key("PEXPIREAT", "key_expire", with_name),
+    on_key("PERSIST", "key_persist", lambda args: ()),
+    _COPY,
+    _MOVE,
+    replace(on_two_keys("RENAME", "key_rename", _name), swept=lambda args: args[1:3]),
+    replace(on_two_keys("RENAMENX", "key_rename", _name), swept=lambda args: args[1:3]),
+)

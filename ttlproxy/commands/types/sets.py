@@ -1,0 +1,49 @@
+"""Set members: the commands that Redis lacks, and those of Redis that have to do more."""
+
+from __future__ import annotations
+
+from ttlproxy.commands.families import timed_writes
+from ttlproxy.commands.families.elements import family
+from ttlproxy.commands.grammar.options import Form, one_of
+from ttlproxy.commands.grammar.parsing import Noun
+from ttlproxy.commands.model.overrides import on_key, on_two_keys, rest
+from ttlproxy.commands.model.spec import Virtual
+
+NOUN = Noun(type="set", prefix="S", one="member", many="members")
+
+
+SADDEX = Form("SADDEX", NOUN, conditions=one_of(b"NX", b"XX"), capped=True)
+
+VIRTUALS = (
+    *family(NOUN, fill="SADD s a b"),
+    Virtual(
+        name="SADDEX",
+        summary="Adds members to a set and sets their time to live in one step.",
+        group="set",
+        forms=(
+            "key [KEEPTTL] seconds member [member ...]",
+            f"key [NX|XX] {timed_writes.OPTIONS} MEMBERS nummembers member [member ...]",
+        ),
+        reply="how many members are new, -1 too many members",
+        complexity="O(N*log(M)), N members named, M with a deadline",
+        since="0.1.0",
+        plan=timed_writes.planning(SADDEX, "set_addex"),
+        example=(
+            ("SADDEX s 100 a b", "(integer) 2"),
+            ("SADDEX s XX EX 200 MEMBERS 2 a c", "(integer) 0"),
+            ("STTLMEMBER s MEMBERS 2 a b", "1) (integer) 200\n2) (integer) 100"),
+            ("SADDEX s KEEPTTL 300 a c", "(integer) 1"),
+            ("STTLMEMBER s MEMBERS 2 a c", "1) (integer) 200\n2) (integer) 300"),
+            ("SADDEX s MAXLEN 3 EX 100 MEMBERS 1 d", "(integer) -1"),
+            ("SADDEX s MAXLEN 3 EVICT EX 100 MEMBERS 1 d", "(integer) 1"),
+        ),
+        sets_deadlines=True,
+    ),
+)
+
+OVERRIDES = (
+    on_key("SADD", "set_add", rest),
+    on_key("SREM", "set_rem", rest),
+    on_key("SPOP", "set_pop", rest),
+    on_two_keys("SMOVE", "set_move", lambda args: args[3:4]),
+)

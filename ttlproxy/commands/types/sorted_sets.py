@@ -1,0 +1,113 @@
+"""Sorted-set members: the commands that Redis lacks, and those of Redis that have to do more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from ttlproxy import errors
+from ttlproxy.commands.families import timed_writes
+from ttlproxy.commands.families.elements import family
+from ttlproxy.commands.grammar.options import Conditions, Form
+from ttlproxy.commands.grammar.parsing import Noun
+from ttlproxy.commands.model.overrides import on_key, rest, with_name
+from ttlproxy.commands.model.spec import Call, Override, Virtual
+
+Args = Sequence[bytes]
+
+NOUN = Noun(type="zset", prefix="Z", one="member", many="members")
+
+# The options of the two that add, and the words that each member takes (src/t_zset.c, src/geo.c).
+_OPTIONS = {
+    "ZADD": frozenset({b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"}),
+    "GEOADD": frozenset({b"NX", b"XX", b"CH"}),
+}
+_WIDTHS = {"ZADD": 2, "GEOADD": 3}
+# What ZADD does not take together, in the order that it looks.
+_AT_ODDS = (
+    ({b"NX", b"XX"}, errors.NX_AND_XX),
+    ({b"NX", b"GT"}, errors.NX_GT_LT),
+    ({b"NX", b"LT"}, errors.NX_GT_LT),
+    ({b"GT", b"LT"}, errors.NX_GT_LT),
+)
+
+
+def _refusal(options: Sequence[bytes]) -> bytes | None:
+    """ZADD's error where it does not take these options together."""
+    return next((text for pair, text in _AT_ODDS if pair.issubset(options)), None)
+
+
+_ZADDEX = Form(
+    "ZADDEX",
+    NOUN,
+    width=2,
+    conditions=Conditions((b"NX", b"XX", b"GT", b"LT", b"CH"), _refusal),
+    capped=True,
+)
+
+
+def _parted(name: str, args: Args) -> tuple[Args, Args]:
+    """The options, in upper case, and the words that follow them."""
+    options = list(takewhile(_OPTIONS[name].__contains__, map(bytes.upper, args[2:])))
+    return options, args[2 + len(options) :]
+
+
+def _adding(name: str) -> Override:
+    """ZADD or GEOADD; what is malformed goes to Redis as it came, which writes nothing of it."""
+
+    def takes(args: Args) -> bool:
+        options, tuples = _parted(name, args)
+        members, left = divmod(len(tuples), _WIDTHS[name])
+        most = 1 if b"INCR" in options else len(tuples)
+        return left == 0 and 0 < members <= most and not _refusal(options)
+
+    def plan(args: Args) -> Call:
+        options, tuples = _parted(name, args)
+        script = "zset_keep" if b"INCR" in options else "zset_add"
+        return Call(script, (args[1],), (b" ".join((name.encode(), *options)), *tuples))
+
+    return Override(name=name, plan=plan, keys=lambda args: args[1:2], takes=takes)
+
+
+def _popping(name: str) -> Override:
+    """Of one member. A script would lose the shape of the reply that several have."""
+    return on_key(name, "zset_pop", with_name, takes=lambda args: len(args) == 2)
+
+
+VIRTUALS = (
+    *family(NOUN, fill="ZADD z 1 a 2 b"),
+    Virtual(
+        name="ZADDEX",
+        summary="Adds members to a sorted set and sets their time to live in one step.",
+        group="sorted-set",
+        forms=(
+            "key [KEEPTTL] seconds score member [score member ...]",
+            f"key [NX|XX] [GT|LT] [CH] {timed_writes.OPTIONS}"
+            " MEMBERS nummembers score member [score member ...]",
+        ),
+        reply="how many members are new, with CH how many are new or changed, -1 too many members",
+        complexity="O(N*log(M)), N members named, M in the set",
+        since="0.1.0",
+        plan=timed_writes.planning(_ZADDEX, "zset_addex"),
+        example=(
+            ("ZADDEX z 100 1 a 2 b", "(integer) 2"),
+            ("ZADDEX z GT CH EX 200 MEMBERS 2 1 a 3 b", "(integer) 1"),
+            ("ZTTLMEMBER z MEMBERS 2 a b", "1) (integer) 100\n2) (integer) 200"),
+            ("ZADDEX z MAXLEN 2 EX 300 MEMBERS 1 4 c", "(integer) -1"),
+            ("ZADDEX z MAXLEN 2 EVICT EX 300 MEMBERS 1 4 c", "(integer) 1"),
+        ),
+        sets_deadlines=True,
+    ),
+)
+
+OVERRIDES = (
+    _adding("ZADD"),
+    _adding("GEOADD"),
+    on_key("ZINCRBY", "zset_keep", with_name),
+    on_key("ZREM", "zset_rem", rest),
+    on_key("ZREMRANGEBYRANK", "zset_cut", with_name),
+    on_key("ZREMRANGEBYSCORE", "zset_cut", with_name),
+    on_key("ZREMRANGEBYLEX", "zset_cut", with_name),
+    _popping("ZPOPMIN"),
+    _popping("ZPOPMAX"),
+)
