@@ -29,10 +29,10 @@ from ttlproxy.client import Client
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.link import Context, Link
+from ttlproxy.net.tasks import cancel
+from ttlproxy.net.tls import Tls
 from ttlproxy.server import Clients, Server
 from ttlproxy.session import Session
-from ttlproxy.tasks import cancel
-from ttlproxy.tls import Tls
 
 pytestmark = pytest.mark.any_server
 

@@ -22,8 +22,8 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import Context, Link, beats
+from ttlproxy.net.tasks import cancel
 from ttlproxy.reaper import Reaper
-from ttlproxy.tasks import cancel
 
 NEVER_S = 1e6
 

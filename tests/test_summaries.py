@@ -15,8 +15,8 @@ from tests.conftest import StartProxy, StartServer
 from tests.processes import free_port, wait_until
 from tests.raw import Connection
 from tests.servers import Proxy
-from ttlproxy import summaries
-from ttlproxy.summaries import Summaries, Tally
+from ttlproxy.net import log_summaries
+from ttlproxy.net.log_summaries import Summaries, Tally
 
 log = logging.getLogger("a log")
 MORE = re.compile(r"(\d+) more in a second: ")
@@ -64,8 +64,8 @@ async def test_a_summary_says_how_many_and_from_where(caplog: pytest.LogCaptureF
     many.note(logging.DEBUG, "refused", "10.0.0.9:1")
     many.note(logging.WARNING, "not accepted")
     many.note(logging.WARNING, "not accepted")
-    summaries.flush_all()
-    summaries.flush_all()
+    log_summaries.flush_all()
+    log_summaries.flush_all()
     first, _, summary, other = caplog.records
     assert first.getMessage() == "refused, from 10.0.0.1:0"
     assert first.__dict__["client"] == 0

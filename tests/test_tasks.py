@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from ttlproxy.tasks import cancel, report, run_all
+from ttlproxy.net.tasks import cancel, report, run_all
 
 
 async def test_a_task_that_lost_its_cancellation_is_cancelled_again() -> None:

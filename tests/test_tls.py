@@ -19,7 +19,7 @@ from tests.require import absent
 from tests.servers import Proxy, Server
 from ttlproxy.cli import load
 from ttlproxy.errors import CertificateError, SettingsError
-from ttlproxy.tls import for_clients
+from ttlproxy.net.tls import for_clients
 
 pytestmark = pytest.mark.any_server
 

@@ -16,9 +16,9 @@ from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
 from ttlproxy.entrance import ClientProtocol, Limit
 from ttlproxy.journal import peer_shown
-from ttlproxy.listening import Listener
-from ttlproxy.summaries import Summaries
-from ttlproxy.tasks import report
+from ttlproxy.net.listener import Listener
+from ttlproxy.net.log_summaries import Summaries
+from ttlproxy.net.tasks import report
 from ttlproxy.wire.proxy_protocol import Malformed, parse
 
 log = logging.getLogger(__name__)

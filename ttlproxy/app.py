@@ -11,11 +11,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ttlproxy import summaries
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admission import Gate
 from ttlproxy.agenda import Agenda
-from ttlproxy.allocator import give_back
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.crew import EVERY_S, Crew, told
@@ -27,14 +25,16 @@ from ttlproxy.figures import Source
 from ttlproxy.handover import Taker
 from ttlproxy.health import Health
 from ttlproxy.link import Context, Link
-from ttlproxy.listening import Listener
+from ttlproxy.net import log_summaries
+from ttlproxy.net.allocator import give_back
+from ttlproxy.net.listener import Listener
+from ttlproxy.net.tasks import Task, cancel, run_together, until_first
 from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
 from ttlproxy.reaper import Reaper
 from ttlproxy.reload import Read, Reload, Values, adopt
 from ttlproxy.server import Clients, ClientSource, Server
 from ttlproxy.signals import INTERRUPTED, Signals, on_interrupt
-from ttlproxy.tasks import Task, cancel, run_together, until_first
 from ttlproxy.workers import Workers
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ async def _proxy(
             await reaper.drop_lease()
             await cancel(linking)
             await server.close()
-            summaries.flush_all()
+            log_summaries.flush_all()
         await link.waits.close()
 
 

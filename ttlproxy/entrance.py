@@ -12,8 +12,8 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.errors import MAX_CLIENTS
 from ttlproxy.journal import peer_shown
-from ttlproxy.summaries import Summaries
-from ttlproxy.tls import Tls, for_clients
+from ttlproxy.net.log_summaries import Summaries
+from ttlproxy.net.tls import Tls, for_clients
 
 log = logging.getLogger(__name__)
 _summaries = Summaries(log)

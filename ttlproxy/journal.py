@@ -7,7 +7,7 @@ import logging
 
 from ttlproxy.addresses import Listen
 from ttlproxy.errors import ReapRefused
-from ttlproxy.summaries import Summaries
+from ttlproxy.net.log_summaries import Summaries
 
 log = logging.getLogger(__name__)
 _summaries = Summaries(log)

@@ -36,8 +36,8 @@ from ttlproxy.link import (
     valid,
     whole_ms,
 )
+from ttlproxy.net.tasks import run_all
 from ttlproxy.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
-from ttlproxy.tasks import run_all
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from ttlproxy.core.counters import Metrics
 from ttlproxy.core.registry import Place
 from ttlproxy.entrance import ClientProtocol, Entrance
 from ttlproxy.link import Link
-from ttlproxy.tls import establish, for_redis
+from ttlproxy.net.tls import establish, for_redis
 from ttlproxy.turn import Turn
 from ttlproxy.watch import Watch
 

@@ -23,9 +23,9 @@ from ttlproxy.crew import Crew
 from ttlproxy.entrance import Limit, refusal
 from ttlproxy.errors import WorkerError
 from ttlproxy.handover import Giver, channel
-from ttlproxy.listening import Listener
+from ttlproxy.net.listener import Listener
+from ttlproxy.net.tasks import cancel, run_together
 from ttlproxy.reload import Values, adopt
-from ttlproxy.tasks import cancel, run_together
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.errors import Unanswered
 from ttlproxy.link import client, run, valid
 from ttlproxy.link.pipeline import Words
+from ttlproxy.net.tasks import report
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller
-from ttlproxy.tasks import report
 
 # An answer that takes longer is of no use to a page.
 _LONGEST_S: Final = 2.0

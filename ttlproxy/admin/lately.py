@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from redis.exceptions import NoPermissionError
 
 from ttlproxy.errors import Unanswered
-from ttlproxy.tasks import report
+from ttlproxy.net.tasks import report
 
 Answer: TypeAlias = Mapping[str, Any]
 """As JSON has it; where Redis gave none, why not, as `error`."""

@@ -26,7 +26,7 @@ from ttlproxy.admin.survey import survey
 from ttlproxy.admin.text import typed
 from ttlproxy.config import Settings
 from ttlproxy.errors import Unanswered
-from ttlproxy.tasks import report
+from ttlproxy.net.tasks import report
 
 _EVERY_S: Final = 1.0
 _LATELY_S: Final = 5.0

@@ -17,7 +17,7 @@ from ttlproxy.admin.routes import application
 from ttlproxy.admin.status import Watch
 from ttlproxy.admin.subject import Stop, Subject
 from ttlproxy.config import Settings
-from ttlproxy.listening import Listener
+from ttlproxy.net.listener import Listener
 
 _KEEPALIVE_S: Final = 15.0
 # Nothing here takes long: who has no answer by then has stopped to read.

@@ -20,8 +20,8 @@ from redis.exceptions import NoScriptError
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.pipeline import error, run
+from ttlproxy.net.tasks import cancel
 from ttlproxy.scripts.script_calls import Caller
-from ttlproxy.tasks import cancel
 
 # The registry is told no more often.
 _EVERY_S: Final = 1.0

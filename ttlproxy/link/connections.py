@@ -20,8 +20,8 @@ from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.keepalive import keep_own_alive, own_options
-from ttlproxy.tls import of_redis
+from ttlproxy.net.keepalive import keep_own_alive, own_options
+from ttlproxy.net.tls import of_redis
 
 
 class _Credentials(CredentialProvider):

@@ -52,8 +52,8 @@ from ttlproxy.link.state import State
 from ttlproxy.link.strays import Strays
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.link.waits import Waits
+from ttlproxy.net.tasks import Task, cancel, run_together
 from ttlproxy.scripts import Traits
-from ttlproxy.tasks import Task, cancel, run_together
 
 log = logging.getLogger(__name__)
 

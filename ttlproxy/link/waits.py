@@ -19,7 +19,7 @@ from ttlproxy.core.registry import Place
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.connections import client
 from ttlproxy.link.pipeline import error, run
-from ttlproxy.tasks import cancel
+from ttlproxy.net.tasks import cancel
 
 log = logging.getLogger(__name__)
 

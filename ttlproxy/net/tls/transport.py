@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, cast
 
-from ttlproxy.undelivered import undelivered
+from ttlproxy.net.undelivered import undelivered
 
 # How long a handshake may take.
 _HANDSHAKE_S: Final = 10.0

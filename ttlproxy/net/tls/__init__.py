@@ -1,7 +1,7 @@
 """TLS, to clients and to Redis: `contexts` are made of files, `transport` carries the bytes."""
 
-from ttlproxy.tls.contexts import Contexts, for_clients, for_redis, of_clients, of_redis
-from ttlproxy.tls.transport import Tls, establish
+from ttlproxy.net.tls.contexts import Contexts, for_clients, for_redis, of_clients, of_redis
+from ttlproxy.net.tls.transport import Tls, establish
 
 __all__ = [
     "Contexts",

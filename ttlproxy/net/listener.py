@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from ttlproxy.addresses import Listen
-from ttlproxy.keepalive import keep_alive
-from ttlproxy.summaries import Summaries
+from ttlproxy.net.keepalive import keep_alive
+from ttlproxy.net.log_summaries import Summaries
 
 log = logging.getLogger(__name__)
 _summaries = Summaries(log)
