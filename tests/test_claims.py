@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from tests.test_session import KEYS, NOW_MS, World
 from ttlproxy.core.registry import Registry
-from ttlproxy.link.looks import Looks
+from ttlproxy.link.confirmations import Looks
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.unconfirmed import Claims, Events, Flush, Swap
 

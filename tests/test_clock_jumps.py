@@ -10,8 +10,8 @@ from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy
-from ttlproxy.agenda import Parked
 from ttlproxy.link import ServerClock
+from ttlproxy.link.agenda import Parked
 
 HOUR_MS = 3_600_000
 

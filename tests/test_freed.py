@@ -23,12 +23,12 @@ from tests.loops import LOOPS, both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from ttlproxy.admission import Gate
-from ttlproxy.agenda import Agenda
 from ttlproxy.backend import Backend, Receiver
 from ttlproxy.client import Client
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.link import Context, Link
+from ttlproxy.link.agenda import Agenda
 from ttlproxy.net.tasks import cancel
 from ttlproxy.net.tls import Tls
 from ttlproxy.server import Clients, Server

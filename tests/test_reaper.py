@@ -18,7 +18,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.core.registry import Place
 from ttlproxy.link import TOGETHER
-from ttlproxy.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
+from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller
 

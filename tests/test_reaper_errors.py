@@ -15,15 +15,15 @@ from tests.content import LEASE
 from tests.processes import POLL_S, START_TIMEOUT_S
 from tests.redis_client import Client
 from tests.servers import Server
-from ttlproxy import reaper as reapers
 from ttlproxy.addresses import Upstream
-from ttlproxy.agenda import Agenda
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.keys import Keys
-from ttlproxy.link import Context, Link, beats
+from ttlproxy.link import Context, Link, heartbeat
+from ttlproxy.link import reaper as reapers
+from ttlproxy.link.agenda import Agenda
+from ttlproxy.link.reaper import Reaper
 from ttlproxy.net.tasks import cancel
-from ttlproxy.reaper import Reaper
 
 NEVER_S = 1e6
 
@@ -52,7 +52,7 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beats, "EVERY_S", NEVER_S)
+    monkeypatch.setattr(heartbeat, "EVERY_S", NEVER_S)
     monkeypatch.setattr(reapers, "_LONGEST_SLEEP_MS", NEVER_S)
 
 

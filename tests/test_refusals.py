@@ -9,9 +9,9 @@ from tests.conftest import StartProxy, StartServer
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
-from ttlproxy.agenda import Parked
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import Backoff, passes
+from ttlproxy.link.agenda import Parked
 
 CLOSED = "closed: Redis refuses"
 KEYS = Keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ttlproxy.link.waits import Waiter
+from ttlproxy.link.list_waiters import Waiter
 
 
 async def test_one_that_is_over_is_tried_no_more_and_lets_others_go_on() -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.admission import Gate
-from ttlproxy.agenda import Agenda
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.crew import EVERY_S, Crew, told
@@ -25,13 +24,14 @@ from ttlproxy.figures import Source
 from ttlproxy.handover import Taker
 from ttlproxy.health import Health
 from ttlproxy.link import Context, Link
+from ttlproxy.link.agenda import Agenda
+from ttlproxy.link.reaper import Reaper
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import Task, cancel, run_together, until_first
 from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
-from ttlproxy.reaper import Reaper
 from ttlproxy.reload import Read, Reload, Values, adopt
 from ttlproxy.server import Clients, ClientSource, Server
 from ttlproxy.signals import INTERRUPTED, Signals, on_interrupt

@@ -1,24 +1,27 @@
-"""The proxy's own connections to Redis: load scripts, run one, receive pushes, reconnect.
+"""The proxy's own connections to Redis: load scripts, run one, receive pushes, reap, reconnect.
 
-`connections` opens them, `pushes` receives announcements, `reaps` asks for reaps on behalf of
-sessions, `waits` waits for items of lists, `refusals` says what Redis refuses, `link` holds it all
-together and starts anew when any of it is lost. `context` is what sessions and the reaper use, too.
+`link` holds it all together and `connections` opens them. `heartbeat` says when Redis is looked at,
+`pushes` receives announcements, `session_reaps` asks for reaps on behalf of sessions, and `reaper`
+removes what is due, when its `agenda` says so. `list_waiters` waits for items of lists, `refusals`
+counts what Redis refuses. `context` is what the reaper and all sessions use, too.
+
+Knows the proxy's own scripts and the registry. Knows no client's connection.
 """
 
-from ttlproxy.link.attached import attached
 from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.clock import ServerClock
+from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
-from ttlproxy.link.fitness import LAYOUT, OLDEST, TRIAL
 from ttlproxy.link.link import DUE, Link
+from ttlproxy.link.list_waiters import Waits
 from ttlproxy.link.pipeline import everywhere, run, valid
+from ttlproxy.link.proxy_count import attached
 from ttlproxy.link.pushes import announcing
-from ttlproxy.link.reaps import TOGETHER
 from ttlproxy.link.refusals import passes, reason
 from ttlproxy.link.scores import whole_ms
-from ttlproxy.link.script_calls import answered
-from ttlproxy.link.waits import Waits
+from ttlproxy.link.server_clock import ServerClock
+from ttlproxy.link.session_reaps import TOGETHER
+from ttlproxy.link.single_calls import answered
 
 __all__ = [
     "DUE",

@@ -11,11 +11,11 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Registry
 from ttlproxy.core.signing import Signer, new_secret
-from ttlproxy.link.clock import ServerClock
+from ttlproxy.link.action_cache import Rulebook
+from ttlproxy.link.info_section import Status
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.refusals import Refusals
-from ttlproxy.link.rulebook import Rulebook
-from ttlproxy.link.status import Status
+from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller
 

@@ -32,26 +32,26 @@ from ttlproxy.core.counters import Metrics
 from ttlproxy.core.permissions import COUNTING
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import ReapRefused, ServerChanged, UpstreamError
-from ttlproxy.link import fitness
-from ttlproxy.link.adoption import Adopt
+from ttlproxy.link import compatibility
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.barriers import PATIENCE_S, Barriers
-from ttlproxy.link.beats import Beats
+from ttlproxy.link.confirmations import Looks
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
-from ttlproxy.link.identity import INFO, Identity, cached_scripts, fields, is_loading
-from ttlproxy.link.looks import Looks
-from ttlproxy.link.outages import Outages
+from ttlproxy.link.heartbeat import Beats
+from ttlproxy.link.list_waiters import Waits
+from ttlproxy.link.native_deadlines import Adopt
+from ttlproxy.link.orphans import Strays
+from ttlproxy.link.outage_log import Outages
 from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.pushes import Pushes, announcing
-from ttlproxy.link.reach import accepts, met
-from ttlproxy.link.reaps import Ask, Reap, SessionReaps
+from ttlproxy.link.reachability import accepts, met
 from ttlproxy.link.recheck import Recheck
 from ttlproxy.link.schedules import Schedules
-from ttlproxy.link.state import State
-from ttlproxy.link.strays import Strays
+from ttlproxy.link.server_identity import INFO, Identity, cached_scripts, fields, is_loading
+from ttlproxy.link.session_reaps import Ask, Reap, SessionReaps
+from ttlproxy.link.shared_state import State
 from ttlproxy.link.sweeps import Sweep
-from ttlproxy.link.waits import Waits
 from ttlproxy.net.tasks import Task, cancel, run_together
 from ttlproxy.scripts import Traits
 
@@ -427,12 +427,12 @@ class Link:
         try:
             (info,) = await run(redis, [(0, INFO)])
         except ResponseError as refusal:  # it did not get so far
-            fitness.check_greeting(refusal)
+            compatibility.check_greeting(refusal)
             raise
         if error(info):  # renamed, maybe: that does not pass, and is told
-            await fitness.check_commands(redis)
+            await compatibility.check_commands(redis)
         said = fields(valid(info))
-        fitness.check_server(said)
+        compatibility.check_server(said)
         known, found = self.server, Identity.of(said)
         if known is None or not known.run_id or known.run_id != found.run_id:
             await self._meet(redis, said)
@@ -449,9 +449,9 @@ class Link:
         """A server that is not known yet; `said`: in INFO."""
         self._heard_at = None
         self.scripts.loaded = False
-        self._pauses_script = fitness.pauses_script(said)
-        await fitness.check_commands(redis)
-        await fitness.warn(redis)
+        self._pauses_script = compatibility.pauses_script(said)
+        await compatibility.check_commands(redis)
+        await compatibility.warn(redis)
         try:
             (commands,) = await run(redis, [(0, (b"COMMAND",))])
             found = list(natives(valid(commands)))
@@ -459,21 +459,21 @@ class Link:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             found = []
         self._hears = bool(found)
-        self.context.rules = Rules(found, self._heard, fitness.forms(said))
+        self.context.rules = Rules(found, self._heard, compatibility.forms(said))
         counting = [grants(found, name) for name in COUNTING]
         self.rights.suit(grants(found, "ACL", "CAT"), counting)
         (events,) = await run(redis, [(0, _EVENTS)])
         names = {native.name for native in found}
         traits = Traits(
             names >= _HASH_DEADLINES,
-            fitness.has_subkey_events(said),
+            compatibility.has_subkey_events(said),
             counting=self.scripts.traits.counting,
             ruled=self.scripts.traits.ruled,
             flags="EVAL_RO" in names,
         )
         self._notifies = _setting(events)
         self.scripts.suit(traits.notifying(self._notifies))
-        self.scripts.by_text = await fitness.wants_text(redis)
+        self.scripts.by_text = await compatibility.wants_text(redis)
         await self._learn_users(redis)
         await self.state.claim(redis)
 

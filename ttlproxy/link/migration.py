@@ -17,7 +17,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.expiry_actions import listed
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import is_wrong_type
-from ttlproxy.link.script_calls import answered
+from ttlproxy.link.single_calls import answered
 from ttlproxy.scripts.script_calls import Caller
 
 log = logging.getLogger(__name__)

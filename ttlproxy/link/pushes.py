@@ -23,8 +23,8 @@ import hiredis
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.attached import push_name
 from ttlproxy.link.connections import plain_socket
+from ttlproxy.link.proxy_count import push_name
 from ttlproxy.wire import encode
 
 _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError)

@@ -8,7 +8,7 @@ import re
 from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
 from ttlproxy.core.counters import Metrics
-from ttlproxy.link.clock import ServerClock
+from ttlproxy.link.server_clock import ServerClock
 
 log = logging.getLogger(__name__)
 

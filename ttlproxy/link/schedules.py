@@ -16,11 +16,11 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import UNKNOWN, Registry
+from ttlproxy.link.action_cache import Rulebook
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals, is_wrong_type
-from ttlproxy.link.rulebook import Rulebook
 from ttlproxy.link.scores import whole_ms
-from ttlproxy.link.script_calls import answered
+from ttlproxy.link.single_calls import answered
 from ttlproxy.scripts.script_calls import Caller
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from ttlproxy.core.counters import Metrics
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.link.pipeline import valid
 from ttlproxy.link.refusals import Refusals
-from ttlproxy.link.script_calls import answered
+from ttlproxy.link.single_calls import answered
 from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = b"500"

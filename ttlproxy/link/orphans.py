@@ -14,7 +14,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals
-from ttlproxy.link.script_calls import answered
+from ttlproxy.link.single_calls import answered
 from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = 500

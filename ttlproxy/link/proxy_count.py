@@ -8,8 +8,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.core.keys import DEFAULT_PREFIX
-from ttlproxy.link.identity import INFO, Identity, fields
 from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.server_identity import INFO, Identity, fields
 
 _NO_NAME = re.compile(rb"[^!-~]")
 

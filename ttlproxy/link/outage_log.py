@@ -9,7 +9,7 @@ from typing import Final
 from redis.exceptions import NoPermissionError, RedisError
 
 from ttlproxy.errors import ServerChanged, UpstreamError
-from ttlproxy.link.clock import ServerClock
+from ttlproxy.link.server_clock import ServerClock
 
 log = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from redis.asyncio import Redis
 from redis.exceptions import ReadOnlyError, ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.link.fitness import LAYOUT, check_layout
-from ttlproxy.link.identity import Identity, fields
+from ttlproxy.link.compatibility import LAYOUT, check_layout
 from ttlproxy.link.migration import Migration
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals
-from ttlproxy.link.script_calls import answered
+from ttlproxy.link.server_identity import Identity, fields
+from ttlproxy.link.single_calls import answered
 from ttlproxy.scripts.script_calls import Caller
 
 _LAYOUT = b"%d" % LAYOUT

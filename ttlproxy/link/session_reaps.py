@@ -20,11 +20,11 @@ from ttlproxy.core.counters import Metrics
 from ttlproxy.core.expiry_actions import Action
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.errors import UpstreamError
+from ttlproxy.link.action_cache import Rulebook
 from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals
-from ttlproxy.link.rulebook import Rulebook
+from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.scripts.script_calls import Caller
 

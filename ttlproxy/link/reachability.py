@@ -9,8 +9,8 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.link.connections import client
-from ttlproxy.link.identity import INFO, Identity, fields
 from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.server_identity import INFO, Identity, fields
 
 
 async def accepts(upstream: Upstream, timeout_s: float) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from ttlproxy.agenda import SWEEP_AFTER_MS
 from ttlproxy.core.registry import Place
 from ttlproxy.link import TOGETHER
+from ttlproxy.link.agenda import SWEEP_AFTER_MS
 
 # The smallest batch.
 _LEAST = 10

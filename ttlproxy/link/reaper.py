@@ -16,7 +16,6 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
 
-from ttlproxy.agenda import NEVER, Agenda
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
@@ -36,8 +35,9 @@ from ttlproxy.link import (
     valid,
     whole_ms,
 )
+from ttlproxy.link.agenda import NEVER, Agenda
+from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.net.tasks import run_all
-from ttlproxy.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ import os
 from ttlproxy import __version__
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.registry import Registry
-from ttlproxy.link.clock import ServerClock
 from ttlproxy.link.overdue import Overdue
+from ttlproxy.link.server_clock import ServerClock
 
 
 class Status:

@@ -10,10 +10,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.link.action_cache import Rulebook
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals
-from ttlproxy.link.rulebook import Rulebook
-from ttlproxy.link.script_calls import answered
+from ttlproxy.link.single_calls import answered
 from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = b"1000"
