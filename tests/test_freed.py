@@ -22,16 +22,16 @@ from tests.containers import AnyServer
 from tests.loops import LOOPS, both_loops
 from tests.processes import wait_until
 from tests.raw import Connection, command
-from ttlproxy.admission import Gate
-from ttlproxy.backend import Backend, Receiver
-from ttlproxy.client import Client
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.link import Context, Link
 from ttlproxy.link.agenda import Agenda
 from ttlproxy.net.tasks import cancel
 from ttlproxy.net.tls import Tls
-from ttlproxy.server import Clients, Server
+from ttlproxy.proxy.accept import Gate
+from ttlproxy.proxy.client import Client
+from ttlproxy.proxy.redis_connection import Backend, Receiver
+from ttlproxy.proxy.server import Clients, Server
 from ttlproxy.session import Session
 
 pytestmark = pytest.mark.any_server

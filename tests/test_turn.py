@@ -10,7 +10,7 @@ import uvloop
 
 from tests.loops import LOOPS
 from ttlproxy.core.counters import Tally
-from ttlproxy.turn import Turn
+from ttlproxy.proxy.write_batch import Turn
 
 FACTORIES = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 

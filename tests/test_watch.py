@@ -15,8 +15,8 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
 from ttlproxy.config import Settings
-from ttlproxy.journal import Journal
-from ttlproxy.watch import Activity, Watch, Watched
+from ttlproxy.proxy.client_log import Journal
+from ttlproxy.proxy.slow_clients import Activity, Watch, Watched
 
 pytestmark = pytest.mark.any_server
 

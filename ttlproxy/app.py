@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ttlproxy.addresses import Listen, Upstream
-from ttlproxy.admission import Gate
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.crew import EVERY_S, Crew, told
@@ -30,10 +29,11 @@ from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import Task, cancel, run_together, until_first
+from ttlproxy.proxy.accept import Gate
+from ttlproxy.proxy.server import Clients, ClientSource, Server
 from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
 from ttlproxy.reload import Read, Reload, Values, adopt
-from ttlproxy.server import Clients, ClientSource, Server
 from ttlproxy.signals import INTERRUPTED, Signals, on_interrupt
 from ttlproxy.workers import Workers
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Final
 
 from ttlproxy.addresses import Listen
-from ttlproxy.admission import Admission
 from ttlproxy.config import Settings
-from ttlproxy.entrance import ClientProtocol
+from ttlproxy.proxy.accept import Admission
+from ttlproxy.proxy.client_limit import ClientProtocol
 
 _CLIENT: Final = b"client"
 _SETTINGS: Final = b"settings "

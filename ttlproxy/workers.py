@@ -20,11 +20,11 @@ from typing import Final
 
 from ttlproxy.config import Settings
 from ttlproxy.crew import Crew
-from ttlproxy.entrance import Limit, refusal
 from ttlproxy.errors import WorkerError
 from ttlproxy.handover import Giver, channel
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import cancel, run_together
+from ttlproxy.proxy.client_limit import Limit, refusal
 from ttlproxy.reload import Values, adopt
 
 log = logging.getLogger(__name__)

@@ -9,16 +9,16 @@ from contextlib import suppress
 from typing import Protocol
 
 from ttlproxy.addresses import Listen
-from ttlproxy.backend import Backend
-from ttlproxy.client import Client, TimedClient
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.registry import Place
-from ttlproxy.entrance import ClientProtocol, Entrance
 from ttlproxy.link import Link
 from ttlproxy.net.tls import establish, for_redis
-from ttlproxy.turn import Turn
-from ttlproxy.watch import Watch
+from ttlproxy.proxy.client import Client, TimedClient
+from ttlproxy.proxy.client_limit import ClientProtocol, Entrance
+from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.slow_clients import Watch
+from ttlproxy.proxy.write_batch import Turn
 
 
 class Clients(set[Client]):

@@ -11,9 +11,9 @@ from typing import Final, cast
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.errors import MAX_CLIENTS
-from ttlproxy.journal import peer_shown
 from ttlproxy.net.log_summaries import Summaries
 from ttlproxy.net.tls import Tls, for_clients
+from ttlproxy.proxy.client_log import peer_shown
 
 log = logging.getLogger(__name__)
 _summaries = Summaries(log)

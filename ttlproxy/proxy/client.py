@@ -13,17 +13,17 @@ from collections.abc import Callable, Coroutine, Iterable
 from enum import IntEnum
 from typing import Final, Protocol, cast
 
-from ttlproxy.backend import HIGH, LOW, Backend, half_close
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import REFUSED, ReapRefused
-from ttlproxy.journal import Journal
 from ttlproxy.link import Backoff, Link
+from ttlproxy.proxy.blocking_lease import Waiting
+from ttlproxy.proxy.client_log import Journal
+from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
+from ttlproxy.proxy.slow_clients import Activity, Watch
+from ttlproxy.proxy.write_batch import Turn
 from ttlproxy.session import Session, Step, Wait
-from ttlproxy.turn import Turn
-from ttlproxy.waiting import Waiting
-from ttlproxy.watch import Activity, Watch
 
 # How long replies may take to a client that has ended in the middle of a large request.
 _GRACE_S = 1.0

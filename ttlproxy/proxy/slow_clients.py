@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
 from ttlproxy.config import Settings
-from ttlproxy.journal import Journal
 from ttlproxy.net.allocator import trim
+from ttlproxy.proxy.client_log import Journal
 
 _LOOK_S: Final = 1.0
 # So often is looked for idle clients while one of them is about to become too old.

@@ -14,11 +14,11 @@ from typing import Final
 
 from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
-from ttlproxy.entrance import ClientProtocol, Limit
-from ttlproxy.journal import peer_shown
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.log_summaries import Summaries
 from ttlproxy.net.tasks import report
+from ttlproxy.proxy.client_limit import ClientProtocol, Limit
+from ttlproxy.proxy.client_log import peer_shown
 from ttlproxy.wire.proxy_protocol import Malformed, parse
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from ttlproxy.core.counters import Tally
 from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.tcp_progress import Progress, progress, received
 from ttlproxy.net.undelivered import undelivered
-from ttlproxy.turn import Turn, Write
+from ttlproxy.proxy.write_batch import Turn, Write
 from ttlproxy.wire import Lines, Marked, encode
 
 # Bytes that wait for a side that does not read: stop reading the other side above the first, go on
