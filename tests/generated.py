@@ -19,8 +19,8 @@ from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.config import Settings
 from ttlproxy.doctor.needs import FIELD_TTLS, SINCE, all_scripted, rules
-from ttlproxy.figures import FIGURES
 from ttlproxy.reload import AT_ONCE
+from ttlproxy.telemetry.metrics_catalogue import FIGURES
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

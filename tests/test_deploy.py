@@ -18,7 +18,7 @@ from tests.require import absent
 from tests.servers import ROOT
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.config import Settings
-from ttlproxy.figures import FIGURES
+from ttlproxy.telemetry.metrics_catalogue import FIGURES
 
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"

@@ -1,7 +1,7 @@
 """Series made of the metrics: rates, quantiles, and what came since one has looked."""
 
 from ttlproxy.admin.history import LENGTH, History, gauge, quantile, rate, up
-from ttlproxy.figures import Report
+from ttlproxy.telemetry.metrics_catalogue import Report
 
 BOUNDS = [0.001, 0.01, 0.1]
 

@@ -15,7 +15,7 @@ from tests.content import LEASE
 from tests.raw import Connection, command
 from tests.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
-from ttlproxy.figures import FIGURES
+from ttlproxy.telemetry.metrics_catalogue import FIGURES
 
 pytestmark = pytest.mark.any_server
 

@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
-from ttlproxy.crew import EVERY_S, Crew, told
 from ttlproxy.descriptors import make_room
 from ttlproxy.doctor import Finding, examined
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError
-from ttlproxy.figures import Source
 from ttlproxy.handover import Taker
-from ttlproxy.health import Health
 from ttlproxy.link import Context, Link
 from ttlproxy.link.agenda import Agenda
 from ttlproxy.link.reaper import Reaper
@@ -31,10 +28,13 @@ from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import Task, cancel, run_together, until_first
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.server import Clients, ClientSource, Server
-from ttlproxy.pulse import Pulse
 from ttlproxy.purge import purged
 from ttlproxy.reload import Read, Reload, Values, adopt
 from ttlproxy.signals import INTERRUPTED, Signals, on_interrupt
+from ttlproxy.telemetry.health import Health
+from ttlproxy.telemetry.loop_heartbeat import Pulse
+from ttlproxy.telemetry.metrics_catalogue import Source
+from ttlproxy.telemetry.worker_totals import EVERY_S, Crew, told
 from ttlproxy.workers import Workers
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from ttlproxy import logs
 from ttlproxy.addresses import SecretFile, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
+from ttlproxy.telemetry import logs
 
 log = logging.getLogger(__name__)
 

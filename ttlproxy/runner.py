@@ -6,10 +6,10 @@ import logging
 import sys
 from collections.abc import Callable, Coroutine
 
-from ttlproxy import logs
 from ttlproxy.config import Settings
 from ttlproxy.errors import TtlproxyError
 from ttlproxy.signals import INTERRUPTED
+from ttlproxy.telemetry import logs
 
 log = logging.getLogger(__name__)
 

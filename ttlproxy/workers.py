@@ -19,13 +19,13 @@ from random import uniform
 from typing import Final
 
 from ttlproxy.config import Settings
-from ttlproxy.crew import Crew
 from ttlproxy.errors import WorkerError
 from ttlproxy.handover import Giver, channel
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import cancel, run_together
 from ttlproxy.proxy.client_limit import Limit, refusal
 from ttlproxy.reload import Values, adopt
+from ttlproxy.telemetry.worker_totals import Crew
 
 log = logging.getLogger(__name__)
 

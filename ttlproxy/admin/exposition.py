@@ -19,7 +19,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ttlproxy.admin.subject import Subject
-from ttlproxy.figures import FIGURES, Buckets, Figure, Value
+from ttlproxy.telemetry.metrics_catalogue import FIGURES, Buckets, Figure, Value
 
 
 async def metrics(request: web.Request) -> web.Response:

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
-from ttlproxy.figures import Report
-from ttlproxy.health import Worker
+from ttlproxy.telemetry.health import Worker
+from ttlproxy.telemetry.metrics_catalogue import Report
 
 
 class Subject(Protocol):

@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ttlproxy.figures import Report, lasting, total
-from ttlproxy.health import STUCK_S, Health, Worker
-from ttlproxy.pulse import Pulse
+from ttlproxy.telemetry.health import STUCK_S, Health, Worker
+from ttlproxy.telemetry.loop_heartbeat import Pulse
+from ttlproxy.telemetry.metrics_catalogue import Report, lasting, total
 
 # How often each tells.
 EVERY_S: Final = 0.5

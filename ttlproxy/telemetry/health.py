@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ttlproxy.figures import Report, Source, report
+from ttlproxy.telemetry.metrics_catalogue import Report, Source, report
 
 # An event loop that has not turned for so long is taken to be stuck. The longest that it may take
 # for one thing is to parse a request of max_request_bytes.

@@ -16,7 +16,7 @@ from ttlproxy import __version__
 from ttlproxy.core.counters import ACTIONS, GONE, KINDS, PARKED, SIGNED, Handled, Metrics
 from ttlproxy.core.histogram import Histogram
 from ttlproxy.link import Link
-from ttlproxy.pulse import Pulse
+from ttlproxy.telemetry.loop_heartbeat import Pulse
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]
 """Upper bounds; how many observations are in each, and beyond all; their total."""
