@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ttlproxy.config import Settings
-from ttlproxy.doctor import Finding, examined
+from ttlproxy.operations.doctor import Finding, examined
 
 
 def examine(

@@ -17,12 +17,12 @@ from tests.processes import wait_until
 from tests.raw import Connection
 from tests.redis_client import Client
 from tests.servers import Proxy, Server
-from ttlproxy.client_rights import UnfitPatternError, as_typed, rules
 from ttlproxy.commands.features.defer_syntax import command_at
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.core.glob import matching
 from ttlproxy.core.keys import Keys
+from ttlproxy.operations.client_rights import UnfitPatternError, as_typed, rules
 
 KEYS = Keys()
 ALICE = [b"on", b"nopass", *rules(KEYS, [b"alice:*"])]

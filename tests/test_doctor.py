@@ -20,7 +20,7 @@ from tests.servers import Server
 from ttlproxy import scripts
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
-from ttlproxy.doctor import CHECKS
+from ttlproxy.operations.doctor import CHECKS
 
 
 class Ill(NamedTuple):

@@ -16,7 +16,7 @@ from tests.content import STATE
 from tests.processes import free_port
 from tests.redis_client import Client
 from tests.servers import ROOT
-from ttlproxy.doctor import CHECKS
+from ttlproxy.operations.doctor import CHECKS
 
 pytestmark = pytest.mark.any_server
 

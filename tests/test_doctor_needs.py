@@ -14,7 +14,15 @@ from tests.containers import AnyServer
 from tests.redis_client import Client
 from tests.servers import release
 from ttlproxy.core.keys import Keys
-from ttlproxy.doctor.needs import CONTAINERS, OPTIONS, SCRIPTS, SINCE, all_scripted, asked, rules
+from ttlproxy.operations.doctor.required_rights import (
+    CONTAINERS,
+    OPTIONS,
+    SCRIPTS,
+    SINCE,
+    all_scripted,
+    asked,
+    rules,
+)
 from ttlproxy.scripts import Scripts
 
 HOME = Path(ttlproxy.__file__).parent

@@ -18,7 +18,7 @@ from tests.raw import Connection, command
 from tests.redis_client import Client
 from tests.servers import Proxy, Server, release
 from ttlproxy.core.keys import Keys
-from ttlproxy.doctor.needs import rules
+from ttlproxy.operations.doctor.required_rights import rules
 
 
 def _line(server: Server) -> list[str]:

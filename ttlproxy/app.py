@@ -15,7 +15,6 @@ from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.descriptors import make_room
-from ttlproxy.doctor import Finding, examined
 from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError
 from ttlproxy.handover import Taker
@@ -26,9 +25,10 @@ from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import Task, cancel, run_together, until_first
+from ttlproxy.operations.doctor import Finding, examined
+from ttlproxy.operations.purge import purged
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.server import Clients, ClientSource, Server
-from ttlproxy.purge import purged
 from ttlproxy.reload import Read, Reload, Values, adopt
 from ttlproxy.signals import INTERRUPTED, Signals, on_interrupt
 from ttlproxy.telemetry.health import Health

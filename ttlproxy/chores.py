@@ -12,12 +12,12 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from ttlproxy import app
-from ttlproxy.client_rights import UnfitPatternError, as_typed
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
-from ttlproxy.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.errors import SettingsError
-from ttlproxy.healthcheck import check
+from ttlproxy.operations.client_rights import UnfitPatternError, as_typed
+from ttlproxy.operations.doctor import SAMPLE, as_json, as_text, exit_code
+from ttlproxy.operations.healthcheck import check
 
 
 def _positive(text: str) -> int:

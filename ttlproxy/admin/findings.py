@@ -7,7 +7,7 @@ from typing import Final
 from ttlproxy.addresses import Upstream
 from ttlproxy.admin.lately import Answer
 from ttlproxy.config import Settings
-from ttlproxy.doctor import Severity, examined
+from ttlproxy.operations.doctor import Severity, examined
 
 # As it is done again and again, fewer deadlines are looked at than by `ttlproxy doctor`.
 _SAMPLE: Final = 50

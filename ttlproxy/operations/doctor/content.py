@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import Place
-from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
-from ttlproxy.doctor.patient import Patient
 from ttlproxy.link import run, valid
+from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
+from ttlproxy.operations.doctor.target import Patient
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
-from ttlproxy.doctor.patient import Patient
 from ttlproxy.link import LAYOUT, OLDEST
+from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.operations.doctor.target import Patient
 
 _FIELD_TTLS = "HPEXPIRE"
 _CROWDED = 0.9

@@ -6,10 +6,10 @@ from hashlib import sha1
 
 from redis.exceptions import ResponseError
 
-from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
-from ttlproxy.doctor.patient import Patient
-from ttlproxy.doctor.scripting import COMPILE, PROBE
 from ttlproxy.link import TRIAL, whole_ms
+from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.operations.doctor.scripting import COMPILE, PROBE
+from ttlproxy.operations.doctor.target import Patient
 from ttlproxy.scripts import Scripts
 
 _LATE_MS = 5000

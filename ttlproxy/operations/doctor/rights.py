@@ -1,4 +1,4 @@
-"""The rights of the proxy's own user: what is missing of those in `needs`.
+"""The rights of the proxy's own user: what is missing of those in `required_rights`.
 
 Nothing of it is carried out: inside MULTI Redis looks at each right, and DISCARD forgets the rest.
 """
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ttlproxy.doctor.finding import INFO, OK, Finding, Severity
-from ttlproxy.doctor.needs import FIELD_TTLS, SINCE, Right, asked, scripted
-from ttlproxy.doctor.patient import Patient
 from ttlproxy.link import run
+from ttlproxy.operations.doctor.finding import INFO, OK, Finding, Severity
+from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right, asked, scripted
+from ttlproxy.operations.doctor.target import Patient
 
 _KEYS = re.compile(r"\bkeys?\b")
 _OF_CHANNELS = (b"PUBLISH", b"SPUBLISH")  # asked of a channel

@@ -9,19 +9,19 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.config import Settings
-from ttlproxy.doctor import (
-    company,
+from ttlproxy.operations.doctor import (
+    client_users,
     content,
     deferred,
     durability,
+    expiry_actions,
+    neighbours,
     rights,
-    rules,
     scripting,
     server,
-    users,
 )
-from ttlproxy.doctor.finding import INFO, WARNING, Finding
-from ttlproxy.doctor.patient import Patient, meet
+from ttlproxy.operations.doctor.finding import INFO, WARNING, Finding
+from ttlproxy.operations.doctor.target import Patient, meet
 
 Check: TypeAlias = Callable[[Patient], Awaitable[list[Finding]]]
 
@@ -32,7 +32,7 @@ CHECKS: Mapping[str, Check] = {
     "role": durability.role,
     "loading": server.loading,
     "rights": rights.rights,
-    "users": users.users,
+    "users": client_users.users,
     "scripting": scripting.scripting,
     "tracking": server.tracking,
     "layout": server.layout,
@@ -46,11 +46,11 @@ CHECKS: Mapping[str, Check] = {
     "persistence": durability.persistence,
     "replicas": durability.replicas,
     "clock": durability.clock,
-    "proxies": company.proxies,
-    "lease": company.lease,
-    "overdue": company.overdue,
-    "scripts": company.scripts,
-    "rules": rules.rules,
+    "proxies": neighbours.proxies,
+    "lease": neighbours.lease,
+    "overdue": neighbours.overdue,
+    "scripts": neighbours.scripts,
+    "rules": expiry_actions.rules,
     "deferred": deferred.deferred,
     "content": content.content,
 }

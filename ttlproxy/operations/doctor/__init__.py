@@ -1,8 +1,9 @@
 """`ttlproxy doctor`: what is wrong with an upstream, why it matters, and the command that mends it.
 
-`examination` has the table of checks; each is a small function in `server`, `rights`, `durability`,
-`company`, `rules` or `content` that looks at a `patient` and gives a `finding` or more. `mend` puts
-right what can be put right from here, `report` shows findings. `findings` is what other parts call.
+`checks` has the table of checks; each is a small function in `server`, `rights`, `durability`,
+`neighbours`, `expiry_actions` or `content` (and their like) that looks at a `target` and gives a
+`finding` or more. `mend` puts right what can be put right from here, `report` shows findings.
+`findings` is what other parts call.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
-from ttlproxy.doctor.examination import CHECKS, SAMPLE, findings
-from ttlproxy.doctor.finding import ERROR, Finding, Severity
-from ttlproxy.doctor.mend import mended
-from ttlproxy.doctor.mismatch import mismatch
-from ttlproxy.doctor.patient import meet
-from ttlproxy.doctor.report import as_json, as_text, exit_code
 from ttlproxy.link import client
+from ttlproxy.operations.doctor.checks import CHECKS, SAMPLE, findings
+from ttlproxy.operations.doctor.finding import ERROR, Finding, Severity
+from ttlproxy.operations.doctor.mend import mended
+from ttlproxy.operations.doctor.report import as_json, as_text, exit_code
+from ttlproxy.operations.doctor.target import meet
+from ttlproxy.operations.doctor.tls_mismatch import mismatch
 
 __all__ = [
     "CHECKS",

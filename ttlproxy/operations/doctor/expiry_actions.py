@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from ttlproxy.core.expiry_actions import VERBS, Action, Actions, listed, verified
-from ttlproxy.doctor.finding import ERROR, OK, Finding
-from ttlproxy.doctor.patient import Patient
+from ttlproxy.operations.doctor.finding import ERROR, OK, Finding
+from ttlproxy.operations.doctor.target import Patient
 
 _SHOWN = 3
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
-from ttlproxy.doctor.patient import Patient
+from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.operations.doctor.target import Patient
 
 _LAG_S = 10
 _DRIFT_MS = 1000

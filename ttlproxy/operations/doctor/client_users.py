@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ttlproxy.core.permissions import reaches_narrowly
-from ttlproxy.doctor.finding import OK, WARNING, Finding
-from ttlproxy.doctor.patient import Patient
+from ttlproxy.operations.doctor.finding import OK, WARNING, Finding
+from ttlproxy.operations.doctor.target import Patient
 
 # Who reaches what belongs to these two has a pattern for all, or nearly.
 _KEYS = (b"\x01 a key of nobody \x7f", b"{\xfe}another of nobody")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ttlproxy.commands import Call
-from ttlproxy.doctor.content import caller_of
-from ttlproxy.doctor.finding import ERROR, OK, Finding
-from ttlproxy.doctor.patient import Patient
+from ttlproxy.operations.doctor.content import caller_of
+from ttlproxy.operations.doctor.finding import ERROR, OK, Finding
+from ttlproxy.operations.doctor.target import Patient
 
 _SHOWN = 3
 _EACH = b"100"

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import Place
-from ttlproxy.doctor.content import caller_of, indexed, looked_at
-from ttlproxy.doctor.patient import Patient
 from ttlproxy.link import announcing, run, valid
+from ttlproxy.operations.doctor.content import caller_of, indexed, looked_at
+from ttlproxy.operations.doctor.target import Patient
 from ttlproxy.scripts.script_calls import Caller
 
 _TOGETHER = 50

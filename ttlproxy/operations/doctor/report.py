@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from ttlproxy import __version__
-from ttlproxy.doctor.finding import ERROR, INFO, OK, WARNING, Finding
+from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 
 EXIT_CODES = {OK: 0, INFO: 0, WARNING: 3, ERROR: 4}
 _COLOURS = {OK: "32", INFO: "36", WARNING: "33", ERROR: "31;1"}

@@ -9,12 +9,12 @@ from typing import Final
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.doctor.content import caller_of
-from ttlproxy.doctor.finding import ERROR, OK, WARNING, Finding
-from ttlproxy.doctor.needs import SINCE, all_scripted
-from ttlproxy.doctor.patient import Patient
-from ttlproxy.doctor.server import permit
 from ttlproxy.link import run
+from ttlproxy.operations.doctor.content import caller_of
+from ttlproxy.operations.doctor.finding import ERROR, OK, WARNING, Finding
+from ttlproxy.operations.doctor.required_rights import SINCE, all_scripted
+from ttlproxy.operations.doctor.server import permit
+from ttlproxy.operations.doctor.target import Patient
 from ttlproxy.scripts import Scripts
 
 PROBE: Final = b"return redis.call('TIME')"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ttlproxy.core.keys import Keys
-from ttlproxy.doctor.finding import ERROR, INFO, WARNING, Severity
+from ttlproxy.operations.doctor.finding import ERROR, INFO, WARNING, Severity
 from ttlproxy.scripts import Scripts
 
 # Stand for keys and channels that clients choose.
