@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttlproxy.admin.inquiry import Inquiry
+from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
 
 PAGE: Final = 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from ttlproxy.admin.subject import SUBJECT
+from ttlproxy.admin.process_state import SUBJECT
 
 
 async def startup(request: web.Request) -> web.Response:

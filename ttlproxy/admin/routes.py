@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from aiohttp import web
 
 from ttlproxy.addresses import Listen
-from ttlproxy.admin import exposition, probes, status
-from ttlproxy.admin.end import END, End, quitquitquit
-from ttlproxy.admin.guard import guard
-from ttlproxy.admin.subject import SUBJECT, Subject
+from ttlproxy.admin import probes, prometheus, status
+from ttlproxy.admin.host_check import guard
+from ttlproxy.admin.process_state import SUBJECT, Subject
+from ttlproxy.admin.quit import END, End, quitquitquit
 
 
 class Route(NamedTuple):
@@ -40,7 +40,7 @@ ROUTES: Final = (
         probes.readyz,
         "200 while clients are served: started, Redis there, scripts loaded, not draining",
     ),
-    Route("GET", "/metrics", exposition.metrics, "the metrics below, for Prometheus"),
+    Route("GET", "/metrics", prometheus.metrics, "the metrics below, for Prometheus"),
     Route(
         "POST",
         "/quitquitquit",
@@ -57,7 +57,7 @@ def application(listen: Listen, subject: Subject, end: End, watch: status.Watch)
     app[status.WATCH] = watch
     app.cleanup_ctx.append(status.watching)
     app[END] = end
-    app[exposition.COLLECTED] = exposition.collected(subject)
+    app[prometheus.COLLECTED] = prometheus.collected(subject)
     for route in ROUTES:
         if route.method == "GET":
             app.router.add_get(route.path, route.page)

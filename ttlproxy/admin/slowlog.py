@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ttlproxy.admin.inquiry import Inquiry
-from ttlproxy.admin.lately import Answer
+from ttlproxy.admin.cached_answers import Answer
+from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.errors import Unanswered
 
 _ENTRIES: Final = 128

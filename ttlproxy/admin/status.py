@@ -13,16 +13,16 @@ from aiohttp import web
 from ttlproxy import __version__
 from ttlproxy.addresses import Upstream
 from ttlproxy.admin import inspector
-from ttlproxy.admin.findings import findings
-from ttlproxy.admin.guard import is_loopback
+from ttlproxy.admin.cached_answers import Lately
+from ttlproxy.admin.doctor_findings import findings
+from ttlproxy.admin.due_survey import survey
+from ttlproxy.admin.expiry_actions import rules
 from ttlproxy.admin.history import History
-from ttlproxy.admin.inquiry import Inquiry
-from ttlproxy.admin.lately import Lately
+from ttlproxy.admin.host_check import is_loopback
 from ttlproxy.admin.page import HEADERS, document
-from ttlproxy.admin.rules import rules
+from ttlproxy.admin.process_state import Subject
+from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.slowlog import slowest
-from ttlproxy.admin.subject import Subject
-from ttlproxy.admin.survey import survey
 from ttlproxy.admin.text import typed
 from ttlproxy.config import Settings
 from ttlproxy.errors import Unanswered

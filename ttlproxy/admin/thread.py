@@ -12,10 +12,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from ttlproxy.addresses import Listen, Upstream
-from ttlproxy.admin.end import End
+from ttlproxy.admin.process_state import Stop, Subject
+from ttlproxy.admin.quit import End
 from ttlproxy.admin.routes import application
 from ttlproxy.admin.status import Watch
-from ttlproxy.admin.subject import Stop, Subject
 from ttlproxy.config import Settings
 from ttlproxy.net.listener import Listener
 

@@ -18,7 +18,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from ttlproxy.admin.subject import Subject
+from ttlproxy.admin.process_state import Subject
 from ttlproxy.telemetry.metrics_catalogue import FIGURES, Buckets, Figure, Value
 
 

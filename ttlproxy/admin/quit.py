@@ -14,7 +14,7 @@ from typing import Final
 from aiohttp import web
 
 from ttlproxy.addresses import SecretFile
-from ttlproxy.admin.subject import Stop
+from ttlproxy.admin.process_state import Stop
 
 _HOW: Final = (
     "POST /quitquitquit is off: set quit_token_file and send what that file says as"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.admin.lately import Answer
+from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.config import Settings
 from ttlproxy.operations.doctor import Severity, examined
 

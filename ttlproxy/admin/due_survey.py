@@ -13,8 +13,8 @@ from itertools import pairwise
 from math import ceil
 from typing import Final, NamedTuple
 
-from ttlproxy.admin.inquiry import Inquiry
-from ttlproxy.admin.lately import Answer
+from ttlproxy.admin.cached_answers import Answer
+from ttlproxy.admin.redis_queries import Inquiry
 
 # Redis 7.0: 6 ms for 64 keys of 20 to 100 elements, in calls of 0.4 ms each.
 SAMPLE: Final = 64

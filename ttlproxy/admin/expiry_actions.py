@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ttlproxy.admin.inquiry import Inquiry
-from ttlproxy.admin.lately import Answer
+from ttlproxy.admin.cached_answers import Answer
+from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
 
 _MOST = 100
