@@ -19,7 +19,7 @@ from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.config import Settings
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, all_scripted, rules
-from ttlproxy.reload import AT_ONCE
+from ttlproxy.process.reload import AT_ONCE
 from ttlproxy.telemetry.metrics_catalogue import FIGURES
 
 ROOT: Final = Path(__file__).parents[1]

@@ -16,9 +16,9 @@ from tests.conftest import StartProxy, StartServer
 from tests.loops import both_loops
 from tests.raw import Connection, command
 from tests.servers import Proxy
-from ttlproxy import app
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.cli import load
+from ttlproxy.process import app
 
 pytestmark = pytest.mark.any_server
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.require import absent
-from ttlproxy import __version__, app, cli, runner
+from ttlproxy import __version__, cli
 from ttlproxy.config import Settings
-from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis, TtlproxyError
+from ttlproxy.process import app, runner
+from ttlproxy.process.embedded import Embedded
 
 
 def ttlproxy(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -139,7 +140,7 @@ def test_the_greeting_calls_redis_cli_at_the_right_address(listen: str, client: 
 
 
 def test_the_greeting_says_what_runs_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ttlproxy.embedded.find_server", lambda: Path("/opt/redis-server"))
+    monkeypatch.setattr("ttlproxy.process.embedded.find_server", lambda: Path("/opt/redis-server"))
     server = Embedded(tmp_path)
     server.version, server.pid = "7.0.15", 42
     text = cli.greeting("127.0.0.1:1", "unix:///x", server)

@@ -20,9 +20,9 @@ from tests.loops import both_loops
 from tests.raw import Connection, command
 from tests.servers import Proxy
 from tests.tracing import READS, WAITS, WRITES, Call, traced
-from ttlproxy import app
 from ttlproxy.cli import load
-from ttlproxy.runner import loop_factory
+from ttlproxy.process import app
+from ttlproxy.process.runner import loop_factory
 
 pytestmark = pytest.mark.any_server
 

@@ -17,15 +17,15 @@ import pytest
 
 from tests.require import absent
 from tests.servers import Binary
-from ttlproxy import embedded
 from ttlproxy.addresses import Upstream
-from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis
+from ttlproxy.process import embedded
+from ttlproxy.process.embedded import Embedded
 
 PROXY_THAT_IS_KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from ttlproxy.embedded import Embedded
+from ttlproxy.process.embedded import Embedded
 
 async def main():
     server = Embedded(Path(sys.argv[1]))

@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 from ttlproxy.cli import load
-from ttlproxy.handover import Giver, Taker, channel
+from ttlproxy.process.fd_channel import Giver, Taker, channel
 
 
 def _full(giver: Giver) -> int:

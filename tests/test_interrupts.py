@@ -18,8 +18,9 @@ from tests.conftest import StartServer
 from tests.processes import free_port, wait_until
 from tests.redis_client import Client
 from tests.servers import ROOT, Server
-from ttlproxy import __main__, signals
-from ttlproxy.app import until_interrupted
+from ttlproxy import __main__
+from ttlproxy.process import signals
+from ttlproxy.process.app import until_interrupted
 
 pytestmark = pytest.mark.any_server
 

@@ -17,7 +17,8 @@ from tests.content import STATE
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
-from ttlproxy import app, cli
+from ttlproxy import cli
+from ttlproxy.process import app
 from ttlproxy.telemetry import logs
 
 pytestmark = pytest.mark.any_server

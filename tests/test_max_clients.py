@@ -14,7 +14,7 @@ from tests.containers import AnyServer
 from tests.loops import both_loops
 from tests.processes import wait_until
 from tests.raw import Connection
-from ttlproxy.descriptors import RESERVED, make_room, room
+from ttlproxy.process.open_files import RESERVED, make_room, room
 
 pytestmark = pytest.mark.any_server
 

@@ -22,7 +22,7 @@ from tests.raw import Connection, command
 from tests.redis_client import Client
 from tests.servers import Proxy
 from ttlproxy.cli import load
-from ttlproxy.workers import Workers
+from ttlproxy.process.workers import Workers
 
 pytestmark = pytest.mark.any_server
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from ttlproxy import app
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import SettingsError
 from ttlproxy.operations.client_rights import UnfitPatternError, as_typed
 from ttlproxy.operations.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.operations.healthcheck import check
+from ttlproxy.process import app
 
 
 def _positive(text: str) -> int:

@@ -17,13 +17,14 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 
-from ttlproxy import __version__, app
+from ttlproxy import __version__
 from ttlproxy.addresses import Listen
 from ttlproxy.chores import CHORES, say
 from ttlproxy.config import Settings
-from ttlproxy.embedded import Embedded
 from ttlproxy.errors import SettingsError
-from ttlproxy.runner import failed, run
+from ttlproxy.process import app
+from ttlproxy.process.embedded import Embedded
+from ttlproxy.process.runner import failed, run
 
 log = logging.getLogger(__name__)
 

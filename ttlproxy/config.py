@@ -125,7 +125,8 @@ _Secret = Annotated[InstanceOf[SecretFile], NoDecode, BeforeValidator(_secret_fi
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-# May change while the proxy runs, for it is looked at whenever it is needed: `ttlproxy.reload`.
+# May change while the proxy runs, for it is looked at whenever it is needed:
+# `ttlproxy.process.reload`.
 _AT_ONCE: dict[str, JsonValue] = {"reload": True}
 
 

@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
-from ttlproxy.descriptors import make_room
-from ttlproxy.embedded import Embedded
 from ttlproxy.errors import EmbeddedError
-from ttlproxy.handover import Taker
 from ttlproxy.link import Context, Link
 from ttlproxy.link.agenda import Agenda
 from ttlproxy.link.reaper import Reaper
@@ -27,15 +24,18 @@ from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import Task, cancel, run_together, until_first
 from ttlproxy.operations.doctor import Finding, examined
 from ttlproxy.operations.purge import purged
+from ttlproxy.process.embedded import Embedded
+from ttlproxy.process.fd_channel import Taker
+from ttlproxy.process.open_files import make_room
+from ttlproxy.process.reload import Read, Reload, Values, adopt
+from ttlproxy.process.signals import INTERRUPTED, Signals, on_interrupt
+from ttlproxy.process.workers import Workers
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.server import Clients, ClientSource, Server
-from ttlproxy.reload import Read, Reload, Values, adopt
-from ttlproxy.signals import INTERRUPTED, Signals, on_interrupt
 from ttlproxy.telemetry.health import Health
 from ttlproxy.telemetry.loop_heartbeat import Pulse
 from ttlproxy.telemetry.metrics_catalogue import Source
 from ttlproxy.telemetry.worker_totals import EVERY_S, Crew, told
-from ttlproxy.workers import Workers
 
 if TYPE_CHECKING:
     from ttlproxy.admin import Subject

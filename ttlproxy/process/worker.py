@@ -1,4 +1,4 @@
-"""`python -m ttlproxy.worker`, as `workers` calls it: one process of several that serve."""
+"""`python -m ttlproxy.process.worker`, as `workers` calls it: one process of several that serve."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MOST_SETTINGS = 1 << 16
 def main() -> int:
     """Serves until the handover ends; its socket is the descriptor that the first word names."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to be ended with care
-    from ttlproxy import app
     from ttlproxy.config import Settings
-    from ttlproxy.handover import Taker
-    from ttlproxy.runner import run
+    from ttlproxy.process import app
+    from ttlproxy.process.fd_channel import Taker
+    from ttlproxy.process.runner import run
 
     end = socket.socket(fileno=int(sys.argv[1]))
     settings: Settings = pickle.loads(end.recv(_MOST_SETTINGS))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 
 from ttlproxy.config import Settings
 from ttlproxy.errors import TtlproxyError
-from ttlproxy.signals import INTERRUPTED
+from ttlproxy.process.signals import INTERRUPTED
 from ttlproxy.telemetry import logs
 
 log = logging.getLogger(__name__)

@@ -20,11 +20,11 @@ from typing import Final
 
 from ttlproxy.config import Settings
 from ttlproxy.errors import WorkerError
-from ttlproxy.handover import Giver, channel
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import cancel, run_together
+from ttlproxy.process.fd_channel import Giver, channel
+from ttlproxy.process.reload import Values, adopt
 from ttlproxy.proxy.client_limit import Limit, refusal
-from ttlproxy.reload import Values, adopt
 from ttlproxy.telemetry.worker_totals import Crew
 
 log = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ class Workers:
             ours.send(pickle.dumps(self._settings))  # not as words, which all users can read
             number = theirs.fileno()
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "ttlproxy.worker", str(number)),
+                *(sys.executable, "-P", "-m", "ttlproxy.process.worker", str(number)),
                 pass_fds=[number],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # where we are from
                 stdin=asyncio.subprocess.DEVNULL,
