@@ -18,7 +18,7 @@ _context.set_forkserver_preload(["tests.warm", "uvloop"])
 
 def _run(words: Sequence[str], env: Mapping[str, str], stdout: Connection, log: str) -> int:
     """In the new process: what `env python -P -m ttlproxy words >stdout 2>log` does."""
-    from ttlproxy.cli import main
+    from ttlproxy.cli.main import main
 
     os.dup2(stdout.fileno(), sys.stdout.fileno())
     stdout.close()

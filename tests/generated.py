@@ -13,7 +13,7 @@ from typing import Final
 
 from tests import quoted_figures
 from ttlproxy.admin.routes import ROUTES
-from ttlproxy.cli import _flag, _metavar
+from ttlproxy.cli.main import _flag, _metavar
 from ttlproxy.commands.features import leaderboards
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS

@@ -17,7 +17,7 @@ from tests.loops import both_loops
 from tests.raw import Connection, command
 from tests.servers import Proxy
 from ttlproxy.admin.routes import ROUTES
-from ttlproxy.cli import load
+from ttlproxy.cli.main import load
 from ttlproxy.process import app
 
 pytestmark = pytest.mark.any_server

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.require import absent
-from ttlproxy import __version__, cli
+from ttlproxy import __version__
+from ttlproxy.cli import main as cli
 from ttlproxy.config import Settings
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis, TtlproxyError
 from ttlproxy.process import app, runner

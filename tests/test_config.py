@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ttlproxy.addresses import Listen, Upstream
-from ttlproxy.cli import load
+from ttlproxy.cli.main import load
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 

@@ -20,7 +20,7 @@ from tests.loops import both_loops
 from tests.raw import Connection, command
 from tests.servers import Proxy
 from tests.tracing import READS, WAITS, WRITES, Call, traced
-from ttlproxy.cli import load
+from ttlproxy.cli.main import load
 from ttlproxy.process import app
 from ttlproxy.process.runner import loop_factory
 

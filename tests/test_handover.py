@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from ttlproxy.cli import load
+from ttlproxy.cli.main import load
 from ttlproxy.process.fd_channel import Giver, Taker, channel
 
 

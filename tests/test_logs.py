@@ -17,7 +17,7 @@ from tests.content import STATE
 from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.servers import Proxy
-from ttlproxy import cli
+from ttlproxy.cli import main as cli
 from ttlproxy.process import app
 from ttlproxy.telemetry import logs
 

@@ -12,7 +12,7 @@ from tests.content import STATE
 from tests.doctor import examine, of
 from tests.processes import wait_until
 from tests.redis_client import Client
-from ttlproxy.cli import load
+from ttlproxy.cli.main import load
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.errors import SettingsError

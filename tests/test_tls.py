@@ -17,7 +17,7 @@ from tests.processes import free_port, wait_until
 from tests.raw import Connection, command
 from tests.require import absent
 from tests.servers import Proxy, Server
-from ttlproxy.cli import load
+from ttlproxy.cli.main import load
 from ttlproxy.errors import CertificateError, SettingsError
 from ttlproxy.net.tls import for_clients
 

@@ -21,7 +21,7 @@ from tests.processes import wait_until
 from tests.raw import Connection, command
 from tests.redis_client import Client
 from tests.servers import Proxy
-from ttlproxy.cli import load
+from ttlproxy.cli.main import load
 from ttlproxy.process.workers import Workers
 
 pytestmark = pytest.mark.any_server

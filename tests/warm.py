@@ -2,7 +2,7 @@
 here. What only some import is here too, but for a test that sees that others do without."""
 
 import ttlproxy.admin
-import ttlproxy.cli
+import ttlproxy.cli.main
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Scripts
 

@@ -14,7 +14,7 @@ def main() -> int:
     """Runs ttlproxy, as `cli.main` does. Until that says what SIGINT is to do, nothing has begun
     that would have to be ended with care."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-    from ttlproxy.cli import main
+    from ttlproxy.cli.main import main
 
     return main()
 

@@ -1,8 +1,8 @@
 """The settings, each declared once. Knows what a value may be; reads no flag and no environment.
 
 A field here is a flag (`--reap-batch`), an environment variable (`TTLPROXY_REAP_BATCH`), a key of
-the settings file (`reap_batch`) and a line of --help, which shows its description. `ttlproxy.cli`
-reads those. No message of this module repeats what may hold a password.
+the settings file (`reap_batch`) and a line of --help, which shows its description.
+`ttlproxy.cli.main` reads those. No message of this module repeats what may hold a password.
 """
 
 import importlib.util
@@ -353,5 +353,6 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The arguments alone: `ttlproxy.cli` puts file, environment and flags in their order."""
+        """The arguments alone: `ttlproxy.cli.main` puts file, environment and flags in their
+        order."""
         return (init_settings,)

@@ -19,7 +19,7 @@ from pydantic_settings import EnvSettingsSource
 
 from ttlproxy import __version__
 from ttlproxy.addresses import Listen
-from ttlproxy.chores import CHORES, say
+from ttlproxy.cli.subcommands import CHORES, say
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.process import app

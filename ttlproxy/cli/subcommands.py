@@ -1,6 +1,6 @@
 """What `ttlproxy` does beside running a proxy: a word behind it, with flags of its own.
 
-Settings are left to `ttlproxy.cli`.
+Settings are left to `ttlproxy.cli.main`.
 """
 
 import argparse
