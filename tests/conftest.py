@@ -16,14 +16,14 @@ import pytest
 import redis
 from hypothesis import settings
 
-from tests.admin_pages import FLAGS
-from tests.clock_shim import Clock, NoShimError, built
-from tests.containers import IMAGES, AnyServer, Container
-from tests.content import LEASE
-from tests.node import NoPackagesError, install
-from tests.raw import Connection
-from tests.redis_client import Client
-from tests.require import (
+from tests.support.admin_pages import FLAGS
+from tests.support.clock_shim import Clock, NoShimError, built
+from tests.support.containers import IMAGES, AnyServer, Container
+from tests.support.npm import NoPackagesError, install
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.redis_content import LEASE
+from tests.support.requirements import (
     BINARIES,
     absent,
     missing,
@@ -31,8 +31,8 @@ from tests.require import (
     servers_not_here,
     servers_of_a_run,
 )
-from tests.run_report import Progress, not_run
-from tests.servers import Binary, Proxy, Server
+from tests.support.run_report import Progress, not_run
+from tests.support.servers import Binary, Proxy, Server
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("ttlproxy", deadline=None)
@@ -131,7 +131,8 @@ def shared_plain(version: str) -> Iterator[AnyServer]:
 
 @pytest.fixture(scope="session")
 def loop_name(request: pytest.FixtureRequest) -> str:
-    """uvloop where it is installed; `both_loops` of tests.loops asks for the two by name."""
+    """uvloop where it is installed; `both_loops` of tests.support.event_loops asks for the two by
+    name."""
     has_uvloop = importlib.util.find_spec("uvloop") is not None
     wanted: str = getattr(request, "param", "uvloop" if has_uvloop else "asyncio")
     if wanted == "uvloop" and not has_uvloop:
@@ -270,7 +271,7 @@ def start_server(binary: Binary) -> Iterator[StartServer]:
 
 @pytest.fixture(scope="session")
 def clock_shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library of tests.clock_shim."""
+    """The library of tests.support.clock_shim."""
     try:
         return built(tmp_path_factory.mktemp("clock_shim"))
     except NoShimError as reason:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.node import CLIENTS
-from tests.require import absent, find_program
+from tests.support.npm import CLIENTS
+from tests.support.requirements import absent, find_program
 
 # In seconds. The first run compiles the client, or fetches it and what its build needs.
 SLOW: Final = 900

@@ -7,14 +7,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.asked import until_called_by_digest
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.content import SHARED
 from tests.generated import script_commands
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_content import SHARED
+from tests.support.server_queries import until_called_by_digest
+from tests.support.servers import Proxy
 from ttlproxy.commands.router import VIRTUALS
 
 OK = b"+OK\r\n"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin_pages import FLAGS, QUIT, TOKEN, Pages, pages, with_token
-from tests.asked import until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.loops import both_loops
-from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.support.admin_pages import FLAGS, QUIT, TOKEN, Pages, pages, with_token
+from tests.support.event_loops import both_loops
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import until_blocked
+from tests.support.servers import Proxy
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.cli.main import load
 from ttlproxy.process import app

@@ -20,7 +20,7 @@ from tests.bench.report import table
 from tests.bench.scenarios import Case, Measure, Result, Row, Scenario, measured, one_round
 from tests.bench.targets import Stage, find_program
 from tests.bench.usage import NONE
-from tests.require import absent
+from tests.support.requirements import absent
 
 pytestmark = pytest.mark.redis
 

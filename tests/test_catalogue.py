@@ -15,15 +15,15 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.asked import calls
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.conversation import WAYS, Talk, said_in
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.redis_client import Client
-from tests.require import absent
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.requirements import absent
+from tests.support.server_queries import calls
+from tests.support.servers import Proxy
 from ttlproxy.commands.docs.arguments import Argument, arguments
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS

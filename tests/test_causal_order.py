@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.raw import Connection, command
+from tests.support.raw_client import Connection, command
 
 pytestmark = pytest.mark.slow
 

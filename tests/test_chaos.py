@@ -13,7 +13,7 @@ from tests.chaos.run import PROXIES, run
 from tests.chaos.system import Log, System
 from tests.chaos.trial import trial
 from tests.conftest import StartProxy, StartServer
-from tests.servers import Binary
+from tests.support.servers import Binary
 
 SECONDS = 6.0
 ALL_SECONDS = 20.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.require import absent
+from tests.support.requirements import absent
 from ttlproxy import __version__
 from ttlproxy.cli import main as cli
 from ttlproxy.config import Settings

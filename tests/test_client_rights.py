@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import StartProxy, StartServer
-from tests.content import STATE
 from tests.generated import script_commands
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.redis_client import Client
-from tests.servers import Proxy, Server
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.redis_content import STATE
+from tests.support.servers import Proxy, Server
 from ttlproxy.commands.features.defer_syntax import command_at
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS

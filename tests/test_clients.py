@@ -11,11 +11,11 @@ import pytest
 import redis
 import redis.asyncio
 
-from tests.containers import AnyServer
-from tests.content import SHARED
-from tests.processes import wait_until
-from tests.require import absent
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
+from tests.support.redis_content import SHARED
+from tests.support.requirements import absent
+from tests.support.servers import Proxy
 
 
 def test_redis_py_in_its_ordinary_use(redis_py: redis.Redis) -> None:

@@ -4,12 +4,12 @@ from contextlib import closing
 
 import pytest
 
-from tests.clock_shim import Clock
 from tests.conftest import StartProxy, StartServer
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.clock_shim import Clock
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
 from ttlproxy.link import ServerClock
 from ttlproxy.link.agenda import Parked
 

@@ -9,10 +9,10 @@ import shlex
 import hiredis
 import pytest
 
-from tests.asked import received, until_called_by_digest
-from tests.containers import AnyServer
-from tests.raw import Connection
-from tests.shown import shown
+from tests.support.containers import AnyServer
+from tests.support.raw_client import Connection
+from tests.support.redis_cli_format import shown
+from tests.support.server_queries import received, until_called_by_digest
 from ttlproxy.commands import Native, Rules
 from ttlproxy.commands.model.key_positions import FIRST
 from ttlproxy.commands.model.spec import Virtual

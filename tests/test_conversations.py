@@ -1,11 +1,11 @@
 """What makes a connection more than requests and replies: transactions, subscriptions, waiting,
 protocol versions, users. Each test would read the same without the proxy."""
 
-from tests.asked import until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.loops import both_loops
-from tests.raw import Connection, command
+from tests.support.containers import AnyServer
+from tests.support.event_loops import both_loops
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import until_blocked
 
 OK = b"+OK\r\n"
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.asked import calls
-from tests.containers import AnyServer
-from tests.loops import both_loops
-from tests.raw import Connection, command
-from tests.servers import Proxy
-from tests.tracing import READS, WAITS, WRITES, Call, traced
+from tests.support.containers import AnyServer
+from tests.support.event_loops import both_loops
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import calls
+from tests.support.servers import Proxy
+from tests.support.strace import READS, WAITS, WRITES, Call, traced
 from ttlproxy.cli.main import load
 from ttlproxy.process import app
 from ttlproxy.process.runner import loop_factory

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin_pages import FLAGS, pages
 from tests.conftest import StartProxy, StartServer
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy, Server
+from tests.support.admin_pages import FLAGS, pages
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.servers import Proxy, Server
 
 pytestmark = pytest.mark.any_server
 

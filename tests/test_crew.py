@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin_pages import FLAGS, TOKEN, Pages, becomes, figure, pages, with_token
 from tests.conftest import StartProxy, StartServer
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy, Server
+from tests.support.admin_pages import FLAGS, TOKEN, Pages, becomes, figure, pages, with_token
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.servers import Proxy, Server
 
 pytestmark = pytest.mark.any_server
 

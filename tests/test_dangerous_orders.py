@@ -11,15 +11,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.asked import until_blocked
-from tests.containers import AnyServer
-from tests.content import read, until_swept
-from tests.conversation import WAYS, Talk, hold, let_pass, said_in
-from tests.nouns import every_type, said_of, said_to_all
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, hold, let_pass, said_in
+from tests.support.per_type import every_type, said_of, said_to_all
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.redis_content import read, until_swept
+from tests.support.server_queries import until_blocked
+from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 
 every = said_to_all(WAYS)

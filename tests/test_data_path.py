@@ -6,15 +6,15 @@ import struct
 
 import pytest
 
-from tests.asked import clients, largest_query, until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
-from tests.relay import Relay
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.relay import Relay
+from tests.support.server_queries import clients, largest_query, until_blocked
+from tests.support.servers import Proxy
 
 MIB = 1 << 20
 PIPELINE_TIMEOUT_S = 100.0

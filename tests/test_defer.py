@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.containers import AnyServer
-from tests.content import SHARED
-from tests.conversation import WAYS, Talk, said_in
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.redis_content import SHARED
+from tests.support.servers import Proxy
 from tests.test_lease import REFUSED
 
 talk = said_in(WAYS)

@@ -14,8 +14,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.require import absent
-from tests.servers import ROOT
+from tests.support.requirements import absent
+from tests.support.servers import ROOT
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.config import Settings
 from ttlproxy.telemetry.metrics_catalogue import FIGURES

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.asked import received
-from tests.containers import AnyServer
-from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
-from tests.raw import Connection
+from tests.support.containers import AnyServer
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.support.raw_client import Connection
+from tests.support.server_queries import received
 
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)

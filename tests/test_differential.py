@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.containers import AnyServer
-from tests.native_rows import KEYS, POOLS
-from tests.raw import Connection, Framer, command
-from tests.servers import Proxy
-from tests.streams import QUIT, SEEDS, pieces, pipeline
+from tests.support.containers import AnyServer
+from tests.support.native_commands import KEYS, POOLS
+from tests.support.raw_client import Connection, Framer, command
+from tests.support.request_streams import QUIT, SEEDS, pieces, pipeline
+from tests.support.servers import Proxy
 
 EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
 CUTS = st.lists(st.floats(0, 1), max_size=12)

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import pytest
 from redis.exceptions import ConnectionError
 
-from tests.asked import info
-from tests.certificates import Authority
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
-from tests.doctor import above_info, examine, of
-from tests.processes import START_TIMEOUT_S, attempts, free_port, wait_until
-from tests.redis_client import Client
-from tests.servers import Server
+from tests.support.certificates import Authority
+from tests.support.doctor import above_info, examine, of
+from tests.support.processes import START_TIMEOUT_S, attempts, free_port, wait_until
+from tests.support.redis_client import Client
+from tests.support.server_queries import info
+from tests.support.servers import Server
 from ttlproxy import scripts
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer

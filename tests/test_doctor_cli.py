@@ -12,10 +12,10 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartServer
-from tests.content import STATE
-from tests.processes import free_port
-from tests.redis_client import Client
-from tests.servers import ROOT
+from tests.support.processes import free_port
+from tests.support.redis_client import Client
+from tests.support.redis_content import STATE
+from tests.support.servers import ROOT
 from ttlproxy.operations.doctor import CHECKS
 
 pytestmark = pytest.mark.any_server

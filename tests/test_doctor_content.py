@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.content import SCHEDULE, until_swept
-from tests.doctor import above_info, examine, of
-from tests.redis_client import Client
-from tests.servers import Server
+from tests.support.doctor import above_info, examine, of
+from tests.support.redis_client import Client
+from tests.support.redis_content import SCHEDULE, until_swept
+from tests.support.servers import Server
 from ttlproxy.core.keys import Keys
 
 FUTURE_MS = 4102444800000

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import ttlproxy
-from tests.containers import AnyServer
-from tests.redis_client import Client
-from tests.servers import release
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from tests.support.servers import release
 from ttlproxy.core.keys import Keys
 from ttlproxy.operations.doctor.required_rights import (
     CONTAINERS,

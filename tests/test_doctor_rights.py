@@ -10,13 +10,13 @@ from contextlib import closing
 
 import pytest
 
-from tests.admin_pages import FLAGS, figure, pages
 from tests.conftest import StartProxy, StartServer
-from tests.doctor import above_info, examine, of
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
-from tests.servers import Proxy, Server, release
+from tests.support.admin_pages import FLAGS, figure, pages
+from tests.support.doctor import above_info, examine, of
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy, Server, release
 from ttlproxy.core.keys import Keys
 from ttlproxy.operations.doctor.required_rights import rules
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conversation import WAYS, Talk, said_in
-from tests.nouns import said_of
-from tests.redis_client import Client
+from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.per_type import said_of
+from tests.support.redis_client import Client
 
 talk = said_in(WAYS)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.require import absent
-from tests.servers import Binary
+from tests.support.requirements import absent
+from tests.support.servers import Binary
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis
 from ttlproxy.process import embedded

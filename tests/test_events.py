@@ -8,12 +8,12 @@ import hiredis
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.conversation import let_pass
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.conversation import let_pass
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
 
 SETTING = "notify-keyspace-events"
 

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.asked import calls, connections, info, until_blocked
 from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.relay import Relay
-from tests.servers import Proxy, Server
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.relay import Relay
+from tests.support.server_queries import calls, connections, info, until_blocked
+from tests.support.servers import Proxy, Server
 
 TOLD = "clients are closed"
 

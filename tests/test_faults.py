@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from tests.asked import unnamed
 from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
-from tests.content import SHARED, STATE
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy, Server
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_content import SHARED, STATE
+from tests.support.server_queries import unnamed
+from tests.support.servers import Proxy, Server
 
 AWAY = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 

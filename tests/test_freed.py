@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from tests.certificates import Authority
 from tests.conftest import StartProxy
-from tests.containers import AnyServer
-from tests.loops import LOOPS, both_loops
-from tests.processes import wait_until
-from tests.raw import Connection, command
+from tests.support.certificates import Authority
+from tests.support.containers import AnyServer
+from tests.support.event_loops import LOOPS, both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.link import Context, Link

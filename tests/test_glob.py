@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.containers import AnyServer
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
 from ttlproxy.core.glob import Glob, matching, stars
 
 

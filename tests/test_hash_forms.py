@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import redis
 
-from tests.containers import AnyServer
-from tests.content import SHARED
-from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
-from tests.raw import Connection
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.redis_content import SHARED
 
 in_redis_8s_words = pytest.mark.usefixtures("redis_8s_words")
 talk = said_in(WAYS)

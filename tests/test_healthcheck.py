@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.processes import free_port, wait_until
-from tests.servers import ROOT
+from tests.support.processes import free_port, wait_until
+from tests.support.servers import ROOT
 
 pytestmark = pytest.mark.any_server
 

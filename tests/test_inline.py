@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.containers import AnyServer
-from tests.raw import Connection
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.raw_client import Connection
+from tests.support.servers import Proxy
 from ttlproxy.wire.inline import split
 
 UNBALANCED = b"-ERR Protocol error: unbalanced quotes in request\r\n"

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartServer
-from tests.processes import free_port, wait_until
-from tests.redis_client import Client
-from tests.servers import ROOT, Server
+from tests.support.processes import free_port, wait_until
+from tests.support.redis_client import Client
+from tests.support.servers import ROOT, Server
 from ttlproxy import __main__
 from ttlproxy.process import signals
 from ttlproxy.process.app import until_interrupted

@@ -7,12 +7,12 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.content import LEASE
-from tests.conversation import WAYS, Talk, let_pass, said_in
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.conversation import WAYS, Talk, let_pass, said_in
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.redis_content import LEASE
+from tests.support.servers import Proxy
 
 talk = said_in(WAYS)
 

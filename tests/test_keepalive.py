@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartProxy
-from tests.containers import AnyServer
-from tests.processes import wait_until
-from tests.raw import Connection
+from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
 from ttlproxy.addresses import Upstream
 from ttlproxy.link.connections import client as to_redis
 from ttlproxy.link.connections import plain_socket

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import StartServer, in_cluster_mode
-from tests.raw import Connection
+from tests.support.raw_client import Connection
 from ttlproxy.core.keys import Keys, slot
 
 NAMES = st.text("a{}:t_", max_size=8).map(str.encode) | st.binary(max_size=12)

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.containers import AnyServer
-from tests.loops import both_loops
-from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.event_loops import both_loops
+from tests.support.raw_client import Connection, command
+from tests.support.servers import Proxy
 
 PINGS = 50
 MORE = command("SET", "after", "v" * 1000) * 1000

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.containers import AnyServer
-from tests.conversation import WAYS, Talk, hold, said_in
-from tests.raw import Connection
-from tests.redis_client import Client, Word
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, hold, said_in
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client, Word
+from tests.support.servers import Proxy
 
 talk = said_in(WAYS)
 

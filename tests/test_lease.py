@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.containers import AnyServer
-from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
-from tests.raw import Connection
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
 
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)

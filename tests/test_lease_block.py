@@ -7,14 +7,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.asked import calls, connections, info, until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, in_multi, said_in
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, in_multi, said_in
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.server_queries import calls, connections, info, until_blocked
+from tests.support.servers import Proxy
 
 talk = said_in(WAYS)
 talk_in_multi = said_in([in_multi])

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import pytest
 
-from tests.conversation import ALL_WAYS, OUTSIDE_MULTI, Talk, said_in
-from tests.raw import Connection
-from tests.redis_client import Client
+from tests.support.conversation import ALL_WAYS, OUTSIDE_MULTI, Talk, said_in
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
 from ttlproxy.commands import Native, Rules
 from ttlproxy.commands.features.limiters import VIRTUALS
 from ttlproxy.commands.model.key_positions import FIRST

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.servers import ROOT
+from tests.support.servers import ROOT
 from ttlproxy.commands.router import LONGER, OVERRIDES, VIRTUALS
 
 PAGES: Final = sorted(

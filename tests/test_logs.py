@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import StartServer
-from tests.content import STATE
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_content import STATE
+from tests.support.servers import Proxy
 from ttlproxy.cli import main as cli
 from ttlproxy.process import app
 from ttlproxy.telemetry import logs

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.conftest import StartProxy
-from tests.containers import AnyServer
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
 
 
 def _managed(client: Connection) -> int:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.certificates import Authority
 from tests.conftest import StartProxy
-from tests.containers import AnyServer
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import Connection
+from tests.support.certificates import Authority
+from tests.support.containers import AnyServer
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
 from ttlproxy.process.open_files import RESERVED, make_room, room
 
 pytestmark = pytest.mark.any_server

@@ -13,13 +13,13 @@ from itertools import product
 
 import pytest
 
-from tests.containers import AnyServer
-from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, Way, talking
-from tests.nouns import said_of
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, Way, talking
+from tests.support.per_type import said_of
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
 
 FORMS = {

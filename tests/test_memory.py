@@ -10,13 +10,13 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.asked import calls, info
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import RECEIVE_BYTES, Connection, command
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import RECEIVE_BYTES, Connection, command
+from tests.support.server_queries import calls, info
+from tests.support.servers import Proxy
 
 pytestmark = [pytest.mark.any_server, pytest.mark.slow]
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.admin_pages import FLAGS, Pages, becomes, families, figure, pages
 from tests.conftest import StartProxy, StartServer
-from tests.content import LEASE
-from tests.raw import Connection, command
-from tests.servers import Proxy, Server
+from tests.support.admin_pages import FLAGS, Pages, becomes, families, figure, pages
+from tests.support.raw_client import Connection, command
+from tests.support.redis_content import LEASE
+from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
 from ttlproxy.telemetry.metrics_catalogue import FIGURES
 

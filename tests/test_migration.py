@@ -8,10 +8,10 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.content import STATE
-from tests.processes import wait_until
-from tests.redis_client import Client
-from tests.servers import Server
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
+from tests.support.redis_content import STATE
+from tests.support.servers import Server
 from ttlproxy.core.keys import Keys
 
 KEYS = Keys()

@@ -39,8 +39,8 @@ from tests.command_strategies import (
     stock,
 )
 from tests.conftest import StartProxy
-from tests.containers import IMAGES, Container, why_no_engine
-from tests.servers import Proxy, Server, find_binaries
+from tests.support.containers import IMAGES, Container, why_no_engine
+from tests.support.servers import Proxy, Server, find_binaries
 from tests.trial import DATABASES, Site, Trial
 
 DEEP = os.environ.get("TTLPROXY_HYPOTHESIS") == "deep"

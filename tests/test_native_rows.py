@@ -3,11 +3,11 @@
 import hiredis
 import pytest
 
-from tests.containers import AnyServer
-from tests.native_rows import REASONS
-from tests.raw import Connection
-from tests.servers import release
-from tests.streams import names
+from tests.support.containers import AnyServer
+from tests.support.native_commands import REASONS
+from tests.support.raw_client import Connection
+from tests.support.request_streams import names
+from tests.support.servers import release
 
 
 def _of(server: AnyServer) -> set[str]:

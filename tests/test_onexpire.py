@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conversation import WAYS, Talk, one_by_one, said_in
+from tests.support.conversation import WAYS, Talk, one_by_one, said_in
 
 talk = said_in(WAYS)
 talk_one_by_one = said_in([one_by_one])

@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.processes import wait_until
-from tests.redis_client import Client
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.core.signing import Signer

@@ -8,10 +8,10 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
 
 KILLS = 4
 

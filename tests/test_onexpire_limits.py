@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.asked import info
-from tests.containers import AnyServer
-from tests.conversation import WAYS, Talk, said_in
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import info
+from tests.support.servers import Proxy
 
 talk = said_in(WAYS)
 

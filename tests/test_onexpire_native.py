@@ -9,12 +9,12 @@ import itertools
 
 import pytest
 
-from tests.asked import received
-from tests.containers import AnyServer
-from tests.conversation import WAYS, Talk, said_in
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.server_queries import received
 
 talk = said_in(WAYS)
 

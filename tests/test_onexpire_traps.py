@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.asked import calls
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.conversation import WAYS, Talk, let_pass, said_in
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, let_pass, said_in
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.server_queries import calls
 from ttlproxy.core.keys import Keys
 
 talk = said_in(WAYS)

@@ -9,14 +9,14 @@ from contextlib import closing, contextmanager
 import pytest
 from playwright.sync_api import Browser
 
-from tests.admin_pages import FLAGS, pages
-from tests.browser import DESK, PHONE, Visit, launched, visit
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.processes import free_port
-from tests.raw import Connection
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.admin_pages import FLAGS, pages
+from tests.support.browser import DESK, PHONE, Visit, launched, visit
+from tests.support.containers import AnyServer
+from tests.support.processes import free_port
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
 
 pytestmark = pytest.mark.any_server
 

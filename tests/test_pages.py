@@ -14,10 +14,10 @@ import pytest
 
 from tests.generated import PAGES
 from tests.programs import SLOW, run, run_go, run_java, run_node
-from tests.redis_client import Client
-from tests.require import absent
-from tests.servers import Proxy
-from tests.shown import shown
+from tests.support.redis_cli_format import shown
+from tests.support.redis_client import Client
+from tests.support.requirements import absent
+from tests.support.servers import Proxy
 
 _SECTION: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -7,13 +7,13 @@ from functools import partial
 
 import pytest
 
-from tests.asked import calls, connections
 from tests.conftest import StartProxy, StartServer
-from tests.content import LEASE
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.relay import Relay
-from tests.servers import Proxy, Server
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_content import LEASE
+from tests.support.relay import Relay
+from tests.support.server_queries import calls, connections
+from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
 
 OK = b"+OK\r\n"

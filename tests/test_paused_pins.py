@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.processes import START_TIMEOUT_S, wait_until
-from tests.raw import Connection, command
-from tests.relay import Relay
-from tests.servers import Server
+from tests.support.processes import START_TIMEOUT_S, wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.relay import Relay
+from tests.support.server_queries import calls, until_blocked
+from tests.support.servers import Server
 
 OK = b"+OK\r\n"
 PAUSE = ("CLIENT", "PAUSE", 100_000, "WRITE")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.containers import AnyServer
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
 from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Rules, natives
 from ttlproxy.commands.model.key_positions import KNOWN
 

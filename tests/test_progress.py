@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.processes import wait_until
+from tests.support.processes import wait_until
 from ttlproxy.net.tcp_progress import progress, received
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.containers import AnyServer
-from tests.raw import Connection, command
-from tests.servers import Proxy, release
+from tests.support.containers import AnyServer
+from tests.support.raw_client import Connection, command
+from tests.support.servers import Proxy, release
 
 INLINE_LIMIT = 64 * 1024
 PING = command("PING", "before")

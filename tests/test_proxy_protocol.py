@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.loops import both_loops
-from tests.processes import free_port, wait_until
-from tests.raw import Connection, command
-from tests.require import absent
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.event_loops import both_loops
+from tests.support.processes import free_port, wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.requirements import absent
+from tests.support.servers import Proxy
 from ttlproxy.wire.proxy_protocol import LONGEST_LINE, Header, Malformed, parse
 
 pytestmark = pytest.mark.any_server

@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 from tests.conftest import StartProxy, StartServer
-from tests.processes import free_port, wait_until
-from tests.redis_client import Client
-from tests.servers import ROOT
+from tests.support.processes import free_port, wait_until
+from tests.support.redis_client import Client
+from tests.support.servers import ROOT
 
 
 def _purge(*flags: str) -> subprocess.CompletedProcess[str]:

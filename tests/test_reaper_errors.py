@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager, closing
 import pytest
 
 from tests.conftest import StartServer
-from tests.content import LEASE
-from tests.processes import POLL_S, START_TIMEOUT_S
-from tests.redis_client import Client
-from tests.servers import Server
+from tests.support.processes import POLL_S, START_TIMEOUT_S
+from tests.support.redis_client import Client
+from tests.support.redis_content import LEASE
+from tests.support.servers import Server
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics

@@ -12,15 +12,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.admin_pages import FLAGS, becomes, figure, pages
-from tests.asked import connections, info, unnamed
 from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.relay import Gate, Relay
-from tests.servers import Server
+from tests.support.admin_pages import FLAGS, becomes, figure, pages
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.relay import Gate, Relay
+from tests.support.server_queries import connections, info, unnamed
+from tests.support.servers import Server
 
 AWAY = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 NAMES = ("link", "pushes", "reaps", "reaper")

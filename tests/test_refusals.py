@@ -4,11 +4,11 @@ are closed in the end; nobody else notices, and the log says why."""
 import pytest
 from redis.exceptions import ResponseError
 
-from tests.asked import calls
 from tests.conftest import StartProxy, StartServer
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy, Server
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import calls
+from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import Backoff, passes
 from ttlproxy.link.agenda import Parked

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import StartProxy, StartServer
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy, Server
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.servers import Proxy, Server
 
 OK = b"+OK\r\n"
 SETTING = "notify-keyspace-events"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.asked import until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy, Server
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import until_blocked
+from tests.support.servers import Proxy, Server
 
 
 @pytest.fixture

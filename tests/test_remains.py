@@ -5,9 +5,9 @@ Whatever comes before the sweep is not misled by the remains.
 
 import pytest
 
-from tests.containers import AnyServer
-from tests.content import until_swept
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from tests.support.redis_content import until_swept
 
 FAR_MS = "100000"
 RUN = "return redis.call(unpack(ARGV))"

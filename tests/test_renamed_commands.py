@@ -6,9 +6,9 @@ from itertools import chain
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.processes import wait_until
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
 
 COMMON = ["KEYS", "CONFIG", "FLUSHALL", "FLUSHDB", "DEBUG", "SHUTDOWN", "SAVE", "BGREWRITEAOF"]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.asked import calls
 from tests.conftest import StartProxy, StartServer
-from tests.processes import wait_until
-from tests.redis_client import Client
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
+from tests.support.server_queries import calls
 from ttlproxy.core.permissions import Rights
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.containers import AnyServer
-from tests.content import read
-from tests.native_rows import REASONS
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
-from tests.servers import Proxy
-from tests.streams import names
-from tests.told import KEYS, requests
+from tests.support.command_docs import KEYS, requests
+from tests.support.containers import AnyServer
+from tests.support.native_commands import REASONS
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.redis_content import read
+from tests.support.request_streams import names
+from tests.support.servers import Proxy
 from ttlproxy.commands import Call, KeySpec, Native, Rules, natives, router
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.keys import Keys

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.asked import calls
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.server_queries import calls
 from ttlproxy.core.keys import Keys
 
 ODD = ["1.5", "4102444800000.5", "1e300", "inf", "-inf"]

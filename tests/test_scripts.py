@@ -6,10 +6,10 @@ from itertools import islice
 
 import pytest
 
-from tests.asked import calls
-from tests.containers import AnyServer
-from tests.raw import Connection
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.server_queries import calls
 from ttlproxy.core.keys import DEFAULT_PREFIX
 from ttlproxy.scripts import Scripts, Traits
 

@@ -10,14 +10,14 @@ import re
 
 import pytest
 
-from tests.containers import Container
-from tests.content import read
-from tests.conversation import ALL_WAYS, Talk, hold, let_pass, said_in
-from tests.nouns import every_type, said_of, said_to_all
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
-from tests.servers import Proxy, Server
+from tests.support.containers import Container
+from tests.support.conversation import ALL_WAYS, Talk, hold, let_pass, said_in
+from tests.support.per_type import every_type, said_of, said_to_all
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.redis_content import read
+from tests.support.servers import Proxy, Server
 
 talk = said_in(ALL_WAYS)
 every = said_to_all(ALL_WAYS)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.asked import until_blocked
-from tests.containers import AnyServer
-from tests.content import read, until_swept
-from tests.conversation import WAYS, Talk, hold, said_in
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, hold, said_in
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.redis_content import read, until_swept
+from tests.support.server_queries import until_blocked
 
 talk = said_in(WAYS)
 

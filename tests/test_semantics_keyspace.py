@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.asked import calls
-from tests.containers import AnyServer
-from tests.content import until_swept
-from tests.conversation import WAYS, Talk, hold, let_pass, said_in
-from tests.nouns import every_type, said_of, said_to_all
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, hold, let_pass, said_in
+from tests.support.per_type import every_type, said_of, said_to_all
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.redis_content import until_swept
+from tests.support.server_queries import calls
 
 talk = said_in(WAYS)
 every = said_to_all(WAYS)

@@ -10,13 +10,13 @@ import re
 
 import pytest
 
-from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, let_pass, said_in
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
+from tests.support.containers import AnyServer
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, let_pass, said_in
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.server_queries import calls, until_blocked
 from ttlproxy.core.keys import Keys
 
 talk = said_in(WAYS)

@@ -6,12 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.containers import AnyServer
-from tests.conversation import WORD, Talk, in_multi, pipelined, resp3, resp3_in_multi, said_in
-from tests.nouns import said_of
-from tests.redis_client import Client
 from tests.semantics_rows import NEWER, SINCE, TYPES
-from tests.servers import release
+from tests.support.containers import AnyServer
+from tests.support.conversation import (
+    WORD,
+    Talk,
+    in_multi,
+    pipelined,
+    resp3,
+    resp3_in_multi,
+    said_in,
+)
+from tests.support.per_type import said_of
+from tests.support.redis_client import Client
+from tests.support.servers import release
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 
 talk = said_in([pipelined, resp3, in_multi, resp3_in_multi])

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conversation import OUTSIDE_MULTI, WAYS, Talk
-from tests.nouns import said_to_all
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk
+from tests.support.per_type import said_to_all
 
 every = said_to_all(WAYS)
 every_outside_multi = said_to_all(OUTSIDE_MULTI)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
-from tests.raw import Connection
-from tests.redis_client import Client
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
 from ttlproxy.core.keys import Keys
 
 in_redis_8s_words = pytest.mark.usefixtures("redis_8s_words")

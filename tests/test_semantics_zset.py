@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.containers import AnyServer
-from tests.conversation import WAYS, Talk, said_in
-from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.raw_client import Connection, command
+from tests.support.servers import Proxy
 
 talk = said_in(WAYS)
 

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.asked import calls, connections
 from tests.conftest import StartProxy, StartServer
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import milliseconds
-from tests.relay import Gate, Relay
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import milliseconds
+from tests.support.relay import Gate, Relay
+from tests.support.server_queries import calls, connections
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from typing import Final
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.content import SCHEDULE
 from tests.generated import PAGES
-from tests.redis_client import Client
-from tests.servers import ROOT
+from tests.support.redis_client import Client
+from tests.support.redis_content import SCHEDULE
+from tests.support.servers import ROOT
 
 pytestmark = pytest.mark.any_server
 

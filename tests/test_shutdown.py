@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.admin_pages import TOKEN, pages, with_token
-from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.loops import both_loops
-from tests.processes import free_port, wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.support.admin_pages import TOKEN, pages, with_token
+from tests.support.event_loops import both_loops
+from tests.support.processes import free_port, wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import calls, until_blocked
+from tests.support.servers import Proxy
 
 pytestmark = pytest.mark.any_server
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.servers import ROOT
+from tests.support.servers import ROOT
 
 # What a browser fetches by itself when it shows a page.
 _FETCHED: Final = re.compile(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.content import STATE
-from tests.doctor import examine, of
-from tests.processes import wait_until
-from tests.redis_client import Client
+from tests.support.doctor import examine, of
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
+from tests.support.redis_content import STATE
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer

@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.admin_pages import FLAGS, Pages, pages
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.processes import wait_until
-from tests.raw import Connection
-from tests.servers import Proxy
+from tests.support.admin_pages import FLAGS, Pages, pages
+from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.servers import Proxy
 from ttlproxy.admin.page import document
 
 pytestmark = pytest.mark.any_server

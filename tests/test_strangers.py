@@ -9,10 +9,10 @@ from contextlib import ExitStack
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy, Server
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.servers import Proxy, Server
 from ttlproxy.commands.router import VIRTUALS
 
 PASSWORD = ("--requirepass", "secret")

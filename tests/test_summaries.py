@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.certificates import Authority
 from tests.conftest import StartProxy, StartServer
-from tests.processes import free_port, wait_until
-from tests.raw import Connection
-from tests.servers import Proxy
+from tests.support.certificates import Authority
+from tests.support.processes import free_port, wait_until
+from tests.support.raw_client import Connection
+from tests.support.servers import Proxy
 from ttlproxy.net import log_summaries
 from ttlproxy.net.log_summaries import Summaries, Tally
 

@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.require import BINARIES, absent, find_program, servers_here, servers_of_a_run
+from tests.support.requirements import (
+    BINARIES,
+    absent,
+    find_program,
+    servers_here,
+    servers_of_a_run,
+)
 
 ROOT = Path(__file__).parents[1]
 ON_A_SERVER = "tests/test_histogram.py", "tests/test_maxlen.py"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.asked import calls
-from tests.certificates import Authority, TlsSocket
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.loops import both_loops
-from tests.processes import free_port, wait_until
-from tests.raw import Connection, command
-from tests.require import absent
-from tests.servers import Proxy, Server
+from tests.support.certificates import Authority, TlsSocket
+from tests.support.containers import AnyServer
+from tests.support.event_loops import both_loops
+from tests.support.processes import free_port, wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.requirements import absent
+from tests.support.server_queries import calls
+from tests.support.servers import Proxy, Server
 from ttlproxy.cli.main import load
 from ttlproxy.errors import CertificateError, SettingsError
 from ttlproxy.net.tls import for_clients

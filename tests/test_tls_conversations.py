@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 
 from tests import test_conversations
-from tests.certificates import Authority, TlsSocket
-from tests.containers import AnyServer
-from tests.raw import Connection
-from tests.servers import Proxy
-from tests.streams import SEEDS, pieces, pipeline
+from tests.support.certificates import Authority, TlsSocket
+from tests.support.containers import AnyServer
+from tests.support.raw_client import Connection
+from tests.support.request_streams import SEEDS, pieces, pipeline
+from tests.support.servers import Proxy
 from tests.test_differential import CUTS, alike, both_protocols, empty, generated
 
 pytestmark = pytest.mark.any_server

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 import uvloop
 
-from tests.loops import LOOPS
+from tests.support.event_loops import LOOPS
 from ttlproxy.core.counters import Tally
 from ttlproxy.proxy.write_batch import Turn
 

@@ -8,10 +8,10 @@ import redis
 import trustme
 
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.processes import free_port, wait_until
-from tests.raw import Connection
-from tests.require import absent
+from tests.support.containers import AnyServer
+from tests.support.processes import free_port, wait_until
+from tests.support.raw_client import Connection
+from tests.support.requirements import absent
 
 
 def _works(port: int, *auth: str) -> None:

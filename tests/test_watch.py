@@ -7,13 +7,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import calls, until_blocked
+from tests.support.servers import Proxy
 from ttlproxy.config import Settings
 from ttlproxy.proxy.client_log import Journal
 from ttlproxy.proxy.slow_clients import Activity, Watch, Watched

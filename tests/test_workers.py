@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.asked import calls, until_blocked
 from tests.conftest import StartProxy, StartServer
-from tests.containers import AnyServer
-from tests.content import STATE
-from tests.loops import both_loops
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.redis_client import Client
-from tests.servers import Proxy
+from tests.support.containers import AnyServer
+from tests.support.event_loops import both_loops
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.redis_content import STATE
+from tests.support.server_queries import calls, until_blocked
+from tests.support.servers import Proxy
 from ttlproxy.cli.main import load
 from ttlproxy.process.workers import Workers
 

@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 import hiredis
 
 from tests.bench.targets import Target
-from tests.raw import TIMEOUT_S, Connection
+from tests.support.raw_client import TIMEOUT_S, Connection
 
 Words: TypeAlias = tuple[bytes | str | int, ...]
 

@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.processes import START_TIMEOUT_S, Process, attempts, free_port
-from tests.servers import Binary, Proxy, Server, find_binaries, release
+from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_port
+from tests.support.servers import Binary, Proxy, Server, find_binaries, release
 
 DIRECT, HAPROXY, TWEMPROXY, TTLPROXY = "direct", "haproxy", "twemproxy", "ttlproxy"
 # The first versions that have HPEXPIRE and HSETEX, by the brand.

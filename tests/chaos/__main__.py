@@ -17,9 +17,9 @@ from tests.chaos.run import PROXIES, Account, run
 from tests.chaos.system import Log, System
 from tests.chaos.trial import trial
 from tests.chaos.troubles import names
-from tests.clock_shim import built
-from tests.node import install
-from tests.servers import Binary, Proxy, Server, find_binaries
+from tests.support.clock_shim import built
+from tests.support.npm import install
+from tests.support.servers import Binary, Proxy, Server, find_binaries
 
 
 def main() -> int:

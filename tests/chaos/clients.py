@@ -11,7 +11,7 @@ from typing import Any
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 from tests.chaos.ledger import Items, Tasks
-from tests.redis_client import Client, Word
+from tests.support.redis_client import Client, Word
 
 HASHES = 20
 STREAM, FIRED = "delivered", "fired"

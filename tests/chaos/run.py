@@ -12,9 +12,9 @@ from pathlib import Path
 from random import Random
 
 from tests.chaos.clients import BUSY, FIRED, STREAM, WORK, Part
-from tests.processes import wait_until
-from tests.redis_client import Client
-from tests.servers import Proxy, Server
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy, Server
 
 PROXIES = 4
 _NODE = "chaos.mjs"
@@ -30,7 +30,7 @@ class Account:
 
 
 def run(server: Server, proxies: Sequence[Proxy], seconds: float, seed: int, node: Path) -> Account:
-    """`node` is a folder with tests/clients and what it imports."""
+    """`node` is a folder with tests/support/clients and what it imports."""
     direct = Client(server.port)
     ports = [proxy.port for proxy in proxies]
     clock = Client(server.port)

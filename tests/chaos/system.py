@@ -14,10 +14,10 @@ from typing import Any, TextIO
 
 from tests.chaos.history import Excuses, ServersClock
 from tests.chaos.switch import Switch
-from tests.clock_shim import Clock
-from tests.processes import attempts
-from tests.redis_client import Client, Word
-from tests.servers import Binary, Proxy, Server
+from tests.support.clock_shim import Clock
+from tests.support.processes import attempts
+from tests.support.redis_client import Client, Word
+from tests.support.servers import Binary, Proxy, Server
 
 PROXIES = 2
 # What the server is told at its start. What is written before a reply is not lost with the process.
@@ -56,7 +56,7 @@ class System:
     """
 
     def __init__(self, binary: Binary, shim: Path, log: Log, *, forked: bool) -> None:
-        """`shim`: the library of tests.clock_shim."""
+        """`shim`: the library of tests.support.clock_shim."""
         self._stack = ExitStack()
         self._shim_clock = Clock(shim)
         self._stack.callback(self._shim_clock.close)

@@ -17,9 +17,9 @@ from tests.chaos.run import Account
 from tests.chaos.system import System, machine_ms
 from tests.chaos.troubles import SEEN_MS, Troubles
 from tests.chaos.writers import Round
-from tests.doctor import examine
-from tests.processes import attempts
-from tests.redis_client import Client, Word
+from tests.support.doctor import examine
+from tests.support.processes import attempts
+from tests.support.redis_client import Client, Word
 from ttlproxy.core.keys import Keys
 
 ROUND_S = 20.0

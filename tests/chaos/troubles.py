@@ -17,8 +17,8 @@ from typing import Final
 from redis.exceptions import RedisError
 
 from tests.chaos.system import System, machine_ms
-from tests.processes import attempts
-from tests.servers import Proxy, Server
+from tests.support.processes import attempts
+from tests.support.servers import Proxy, Server
 
 # How long a proxy may take to see that the server's clock has jumped forward, or that its server is
 # the master no more: a heartbeat or two, where the machine is busy.

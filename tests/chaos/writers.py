@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 from tests.chaos.history import GONE, Key, Read, State, Write
 from tests.chaos.ledger import Tasks
 from tests.chaos.system import System, machine_ms
-from tests.redis_client import Client, Word
+from tests.support.redis_client import Client, Word
 
 _PAUSE_S = 0.004
 _NEAR_MS, _FAR_MS = (20, 3000), 3_600_000

@@ -15,7 +15,7 @@ from tests.bench.loads import FAR_MS, Replay, Run, Words
 from tests.bench.measures import RATE, REDIS_CPU
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
-from tests.processes import Process, attempts
+from tests.support.processes import Process, attempts
 
 ATTACHED = (1, 10, 50)
 _REQUESTS = 5000

@@ -15,7 +15,7 @@ from tests.bench.loads import FAR_MS, Run, Words, fill
 from tests.bench.measures import found
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
-from tests.redis_client import Client
+from tests.support.redis_client import Client
 
 RATE, REDIS, PROXY = "elements fired/s", "Redis, µs of CPU each", "proxy, µs of CPU each"
 _MEASURES = [found(name) for name in (RATE, REDIS, PROXY)]

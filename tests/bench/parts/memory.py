@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from tests.asked import info
 from tests.bench import usage
 from tests.bench.loads import Load, Run, Words, fill, receive
 from tests.bench.measures import found
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import TTLPROXY, Stage, Target
-from tests.processes import wait_until
-from tests.raw import Connection, command
-from tests.servers import Proxy
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.server_queries import info
+from tests.support.servers import Proxy
 
 MIB = 1 << 20
 MANAGED = (10_000, 1_000_000)

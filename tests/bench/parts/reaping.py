@@ -18,8 +18,8 @@ from tests.bench.loads import Run, Words, fill
 from tests.bench.measures import found
 from tests.bench.scenarios import Case, Measure, Scenario
 from tests.bench.targets import Stage, Target
-from tests.raw import Connection, command
-from tests.redis_client import Client
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
 
 RATE, LAG, LATE = "elements removed/s", "lag p50, ms", "lag p99, ms"
 PING, SCRIPT = "PING p99 meanwhile, ms", "longest script call, ms"

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.asked import clients, info
 from tests.bench.loads import FAR_MS, Run, Words, fill
 from tests.bench.measures import found
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
-from tests.processes import wait_until
-from tests.raw import Connection
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.server_queries import clients, info
 
 _VALUE = b"v" * 32
 # Elements of one request, which share a deadline.

@@ -14,7 +14,7 @@ from tests.bench.loads import Run
 from tests.bench.measures import percentile
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
-from tests.node import NoPackagesError, install
+from tests.support.npm import NoPackagesError, install
 
 _TASKS, _PER_SECOND = 5000, 500
 _MEASURES = [percentile(percent) for percent in (50, 99)]

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 
-from tests.processes import wait_until
-from tests.require import PROGRAMS, absent, find_program
+from tests.support.processes import wait_until
+from tests.support.requirements import PROGRAMS, absent, find_program
 
 PHONE = (360, 740)
 DESK = (1280, 900)

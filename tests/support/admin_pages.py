@@ -11,8 +11,8 @@ from typing import NamedTuple
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.processes import wait_until
-from tests.servers import Proxy
+from tests.support.processes import wait_until
+from tests.support.servers import Proxy
 
 FLAGS = ("--admin", "127.0.0.1:0")
 TOKEN = "a token"

@@ -14,10 +14,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.forked import Forked
-from tests.processes import START_TIMEOUT_S, Process, attempts, free_port
+from tests.support.forkserver import Forked
+from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_port
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FIRST_LINE = re.compile(r"ttlproxy \S+ listens on (?:127\.0\.0\.1:(\d+)|unix://\S+)\n")
 VERSION_LINE = re.compile(r"(Redis|Valkey) server v=(\d+\.\d+)")
 PORT_TAKEN = re.compile(r"[Aa]ddress already in use")
@@ -164,7 +164,8 @@ class Proxy(Process):
         env: dict[str, str] | None = None,
         forked: bool = False,
     ) -> None:
-        """`forked`: it may come from a process that has the imports behind it (tests.forked)."""
+        """`forked`: it may come from a process that has the imports behind it
+        (tests.support.forkserver)."""
         super().__init__()
         self.upstream = upstream
         self.event_loop = event_loop

@@ -11,9 +11,9 @@ from itertools import product
 
 import pytest
 
-from tests.containers import Container
-from tests.conversation import WORD, Talk, Way, talking
-from tests.servers import Proxy, Server
+from tests.support.containers import Container
+from tests.support.conversation import WORD, Talk, Way, talking
+from tests.support.servers import Proxy, Server
 
 
 @dataclass(frozen=True)

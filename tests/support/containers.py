@@ -6,7 +6,7 @@ import warnings
 from functools import cache
 from typing import Any
 
-from tests.servers import Server
+from tests.support.servers import Server
 
 IMAGES = {"8": "redis:8", "valkey-9": "valkey/valkey:9"}
 

@@ -2,8 +2,8 @@
 
 import re
 
-from tests.processes import wait_until
-from tests.raw import Connection
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
 
 
 def info(port: int, section: str) -> dict[str, str]:

@@ -20,11 +20,11 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.containers import Container
-from tests.content import until_swept
-from tests.raw import Connection, command
-from tests.redis_client import Client
-from tests.servers import Proxy, Server
+from tests.support.containers import Container
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.redis_content import until_swept
+from tests.support.servers import Proxy, Server
 
 WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
 _TIME = re.compile(r"@([+-]\d+)(ms|s)\b")

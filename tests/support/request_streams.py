@@ -7,9 +7,17 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from tests.native_rows import BEFORE_REDIS_8, EXACT, KEYS, NEVER_FLAWED, POOLS, ROWS, SUBSCRIBED
-from tests.raw import command
-from tests.servers import release
+from tests.support.native_commands import (
+    BEFORE_REDIS_8,
+    EXACT,
+    KEYS,
+    NEVER_FLAWED,
+    POOLS,
+    ROWS,
+    SUBSCRIBED,
+)
+from tests.support.raw_client import command
+from tests.support.servers import release
 
 SEEDS = st.lists(st.integers(0, (1 << 32) - 1), min_size=20, max_size=90)
 QUIT = command("QUIT")

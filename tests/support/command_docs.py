@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.redis_client import Client
+from tests.support.redis_client import Client
 
 KEYS = [b"k1", b"k2", b"k3", b"k4"]
 ELEMENT = b"x"

@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 
-from tests.forked import Forked
+from tests.support.forkserver import Forked
 
 # Only what hangs takes so long, also where twenty others want each core: a start costs a second of
 # CPU time, and a stop may take as long as the proxy's drain_max, which is 30 s.

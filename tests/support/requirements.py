@@ -9,8 +9,8 @@ from typing import NoReturn
 
 import pytest
 
-from tests.containers import IMAGES, why_no_engine
-from tests.servers import find_binaries, release
+from tests.support.containers import IMAGES, why_no_engine
+from tests.support.servers import find_binaries, release
 
 BINARIES = find_binaries()
 NOT_HERE = "not here: "

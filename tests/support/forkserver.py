@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import IO
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.warm", "uvloop"])
+_context.set_forkserver_preload(["tests.support.preload", "uvloop"])
 
 
 def _run(words: Sequence[str], env: Mapping[str, str], stdout: Connection, log: str) -> int:

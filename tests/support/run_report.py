@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.require import NOT_HERE
+from tests.support.requirements import NOT_HERE
 
 _LINES: Final = 20  # of progress, where one line cannot be written over
 

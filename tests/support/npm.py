@@ -14,7 +14,7 @@ class NoPackagesError(Exception):
 
 
 def install(folder: Path) -> None:
-    """Puts tests/clients and what it imports into a folder. Raises NoPackagesError."""
+    """Puts tests/support/clients and what it imports into a folder. Raises NoPackagesError."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise NoPackagesError("no node and npm here")

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from tests.model import Model
 from tests.model_data import Value, score_text
-from tests.processes import wait_until
-from tests.redis_client import Client, milliseconds
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client, milliseconds
 
 PREFIX = b"__ttl:"
 LATER = PREFIX + b"later:"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.require import absent
+from tests.support.requirements import absent
 
 READS = ("read", "recvfrom", "readv", "recvmsg")
 WRITES = ("write", "sendto", "writev", "sendmsg")

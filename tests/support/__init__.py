@@ -1,0 +1,1 @@
+"""What the tests share: servers and proxies as processes, clients, and what reads Redis itself."""
