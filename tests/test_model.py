@@ -22,7 +22,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.command_strategies import (
+from tests.conftest import StartProxy
+from tests.oracle.example import DATABASES, Site, Trial
+from tests.oracle.strategies import (
     ELEMENTS,
     KEYS,
     PLACES,
@@ -38,10 +40,8 @@ from tests.command_strategies import (
     fleeting,
     stock,
 )
-from tests.conftest import StartProxy
 from tests.support.containers import IMAGES, Container, why_no_engine
 from tests.support.servers import Proxy, Server, find_binaries
-from tests.trial import DATABASES, Site, Trial
 
 DEEP = os.environ.get("TTLPROXY_HYPOTHESIS") == "deep"
 EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from tests.model import Model
-from tests.model_data import Value, score_text
+from tests.oracle.data import Value, score_text
+from tests.oracle.model import Model
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client, milliseconds
 

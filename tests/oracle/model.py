@@ -10,10 +10,10 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import NamedTuple
 
-from tests.model_data import OK, Call, Database, Error, Reply, Row, integer, wrong_number
-from tests.model_dialects import DIALECTS
-from tests.model_native import NATIVE
-from tests.model_virtual import VIRTUAL
+from tests.oracle.data import OK, Call, Database, Error, Reply, Row, integer, wrong_number
+from tests.oracle.dialects import DIALECTS
+from tests.oracle.native import NATIVE
+from tests.oracle.virtual import VIRTUAL
 
 
 def _eval(call: Call) -> Reply:

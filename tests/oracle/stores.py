@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
-from tests.model_data import WRONGTYPE, Call, Error, Reply, Row, Value, integer, score_text
-from tests.model_zsets import Pairs, flat, ordered
+from tests.oracle.data import WRONGTYPE, Call, Error, Reply, Row, Value, integer, score_text
+from tests.oracle.sorted_sets import Pairs, flat, ordered
 
 _Combined: TypeAlias = "Callable[[set[bytes], set[bytes]], set[bytes]]"
 

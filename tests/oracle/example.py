@@ -12,15 +12,15 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from tests.command_rows import SINCE
-from tests.command_strategies import FAR_MS, Element, Key, Time, Word, Words
-from tests.model import Model, Plan, Session, Step
-from tests.model_data import INT64, OK, Error, Reply, Value, score_text
-from tests.model_virtual import VIRTUAL
+from tests.oracle.command_rows import SINCE
+from tests.oracle.data import INT64, OK, Error, Reply, Value, score_text
+from tests.oracle.model import Model, Plan, Session, Step
+from tests.oracle.possible_states import DisagreementError, TooManyError, Worlds, same
+from tests.oracle.strategies import FAR_MS, Element, Key, Time, Word, Words
+from tests.oracle.virtual import VIRTUAL
 from tests.support.processes import attempts
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE, Content, read
-from tests.worlds import DisagreementError, TooManyError, Worlds, same
 from ttlproxy.commands.types import hash_forms
 
 SWEEP_TIMEOUT_S = 10.0

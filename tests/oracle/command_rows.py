@@ -1,5 +1,5 @@
 """The commands that the oracle's test sends: rows of a weight and words; braces stand for what is
-drawn (command_strategies.py). Knows no strategy, no model and no proxy.
+drawn (strategies.py). Knows no strategy, no model and no proxy.
 """
 
 from __future__ import annotations

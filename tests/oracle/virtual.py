@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.model_data import Call, Error, Reply, Row, Value, integer
-from tests.model_timed import (
+from tests.oracle.data import Call, Error, Reply, Row, Value, integer
+from tests.oracle.timed_writes import (
     ELEMENT,
     FIELD,
     MEMBER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise, zip_longest
 
-from tests.model_data import (
+from tests.oracle.data import (
     NO_SUCH_KEY,
     NOT_AN_INTEGER,
     OK,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from tests.model_data import (
+from tests.oracle.data import (
     NOT_A_FLOAT,
     SYNTAX,
     Call,

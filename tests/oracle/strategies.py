@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from tests.command_rows import BLOCKING, EVICTING, TYPES_NOT_YET, rows, rows_of
+from tests.oracle.command_rows import BLOCKING, EVICTING, TYPES_NOT_YET, rows, rows_of
 
 # Names that a careless index key, parser or script would stumble over.
 KEYS = [b"k", b"h{1}", b"a{b}c", b"{}x", b"a}b", b"}{", b"\x00\r\n\xff", b"a}:b", b""]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from tests.model import Model, Step
-from tests.model_data import Error, Reply, Value
+from tests.oracle.data import Error, Reply, Value
+from tests.oracle.model import Model, Step
 
 MAX_RUNS = 5000  # of the model for one write; some 0.2 s
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, localcontext
 
-from tests.model_data import (
+from tests.oracle.data import (
     INT64,
     NOT_AN_INTEGER,
     OK,
@@ -21,10 +21,10 @@ from tests.model_data import (
     integer,
     wrong_number,
 )
-from tests.model_keys import KEYS
-from tests.model_lists import LISTS
-from tests.model_stores import STORES
-from tests.model_zsets import ZSETS
+from tests.oracle.keys import KEYS
+from tests.oracle.lists import LISTS
+from tests.oracle.sorted_sets import ZSETS
+from tests.oracle.stores import STORES
 
 _FLOAT = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 

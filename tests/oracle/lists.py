@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.model_data import (
+from tests.oracle.data import (
     NO_SUCH_KEY,
     OK,
     SYNTAX,

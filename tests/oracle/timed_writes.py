@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.model_data import (
+from tests.oracle.data import (
     MAX_DEADLINE_MS,
     NOT_A_FLOAT,
     NOT_AN_INTEGER,
@@ -19,8 +19,8 @@ from tests.model_data import (
     score_text,
     wrong_number,
 )
-from tests.model_lists import push
-from tests.model_zsets import Flags, score_in, scores_of
+from tests.oracle.lists import push
+from tests.oracle.sorted_sets import Flags, score_in, scores_of
 
 _UNITS_MS = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
 _NEGATIVE = Error("ERR invalid expire time, must be >= 0")

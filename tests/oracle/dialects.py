@@ -3,7 +3,7 @@ what those answer. Garnet's are the nine of sorted sets under other names."""
 
 from __future__ import annotations
 
-from tests.model_data import (
+from tests.oracle.data import (
     WRONGTYPE,
     Call,
     Command,
@@ -14,7 +14,7 @@ from tests.model_data import (
     integer,
     wrong_number,
 )
-from tests.model_keys import KEYS
+from tests.oracle.keys import KEYS
 
 _KEYDB_TYPES = {"hash", "set", "zset"}
 _DRAGONFLY_TYPES = {"hash", "set"}
