@@ -20,7 +20,7 @@ from tests.support.requirements import (
 )
 
 ROOT = Path(__file__).parents[1]
-ON_A_SERVER = "tests/test_histogram.py", "tests/test_maxlen.py"
+ON_A_SERVER = "tests/core/test_histogram.py", "tests/test_maxlen.py"
 
 
 def _pytest(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -79,7 +79,7 @@ def test_what_is_required_and_absent_is_one_failure() -> None:
 
 
 def test_progress_is_told_in_lines_where_nothing_can_be_written_over() -> None:
-    told = _pytest("--progress", "tests/test_histogram.py").stdout
+    told = _pytest("--progress", "tests/core/test_histogram.py").stdout
     found = re.findall(r"^(\d+) of (\d+) tests, 0 failed, \S+ gone, about \S+ left$", told, re.M)
     total = int(found[0][1])
     assert found == [(str(done), str(total)) for done in range(1, total + 1)]

@@ -1,0 +1,1 @@
+"""Single parts: the core, the framing, sessions without sockets."""
