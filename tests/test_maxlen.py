@@ -27,7 +27,7 @@ FORMS = {
     "set": ("SADDEX", "MEMBERS", "{}"),
     "zset": ("ZADDEX", "MEMBERS", "0 {}"),
 }
-# Lists answer their length: their conversations stand in test_semantics_lists.py.
+# Lists answer their length: their conversations stand in test_lists.py.
 _LISTS = ("RPUSHEX", "ELEMENTS", "{}")
 
 _PUT = re.compile(r"\s*PUT (\S+) \[(.*)\](.*)->(.*)")

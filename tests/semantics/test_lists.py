@@ -1,7 +1,7 @@
 """What each native command does to the deadlines of list elements: docs/semantics.md, "Lists".
 
 Equal values in one list share one deadline and go together. What lists have in common with the
-other types stands in test_semantics.py.
+other types stands in test_native.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What each native command does to deadlines: the tables of docs/semantics.md, and R1 to R6.
 
 Hashes, sets, whole keys, and what all types have in common. What the virtual commands say stands in
-test_semantics_virtual.py and test_semantics_write.py.
+test_virtual.py and test_timed_writes.py.
 """
 
 from __future__ import annotations

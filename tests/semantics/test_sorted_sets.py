@@ -1,7 +1,7 @@
 """What each native command on sorted sets does to deadlines, and that its replies are Redis's own.
 
-What sorted sets have in common with other types stands in test_semantics.py and
-test_semantics_virtual.py.
+What sorted sets have in common with other types stands in test_native.py and
+test_virtual.py.
 """
 
 from __future__ import annotations

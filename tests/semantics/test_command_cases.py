@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.semantics_rows import NEWER, SINCE, TYPES
+from tests.semantics.command_cases import NEWER, SINCE, TYPES
 from tests.support.containers import AnyServer
 from tests.support.conversation import (
     WORD,
