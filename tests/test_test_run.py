@@ -20,7 +20,7 @@ from tests.support.requirements import (
 )
 
 ROOT = Path(__file__).parents[1]
-ON_A_SERVER = "tests/core/test_histogram.py", "tests/test_maxlen.py"
+ON_A_SERVER = "tests/core/test_histogram.py", "tests/features/test_maxlen.py"
 
 
 def _pytest(*words: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.features.test_lease import REFUSED
 from tests.support.containers import AnyServer
 from tests.support.conversation import WAYS, Talk, said_in
 from tests.support.processes import wait_until
@@ -14,7 +15,6 @@ from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED
 from tests.support.servers import Proxy
-from tests.test_lease import REFUSED
 
 talk = said_in(WAYS)
 

@@ -1,0 +1,1 @@
+"""The commands of Redis 8, Valkey, KeyDB, Dragonfly and Garnet."""

@@ -1,0 +1,1 @@
+"""ONEXPIRE, DEFER, LEASE, leaderboards, limiters, MAXLEN, and COMMAND."""
