@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.data_path.test_differential import both_protocols, generated
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection, command
 from tests.support.requirements import absent
 from tests.support.servers import Proxy, Server, find_binaries
-from tests.test_differential import both_protocols, generated
 
 SINCE = (8, 4)  # options may stand on either side of the fields
 # Times that depend on when the command ran.

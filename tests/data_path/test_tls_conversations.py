@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 
-from tests import test_conversations
+from tests.data_path import test_conversations
+from tests.data_path.test_differential import CUTS, alike, both_protocols, empty, generated
 from tests.support.certificates import Authority, TlsSocket
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection
 from tests.support.request_streams import SEEDS, pieces, pipeline
 from tests.support.servers import Proxy
-from tests.test_differential import CUTS, alike, both_protocols, empty, generated
 
 pytestmark = pytest.mark.any_server
 

@@ -1,0 +1,1 @@
+"""Bytes between clients and Redis: whole, in order, within limits, over TLS."""
