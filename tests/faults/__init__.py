@@ -1,0 +1,1 @@
+"""Kills, lost connections, failovers, jumping clocks, and what Redis refuses."""
