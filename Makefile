@@ -1,5 +1,5 @@
 # Needs Python 3.11 or later and make. PYTHON names another interpreter: make test PYTHON=python3.12
-# PYTEST holds other arguments of the tests: make test PYTEST=tests/test_cli.py
+# PYTEST holds other arguments of the tests: make test PYTEST=tests/process/test_cli.py
 # BENCH holds arguments of the benchmark: make bench BENCH='--only all --json figures.json'
 
 PYTHON ?= python3

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import quoted_figures
 from tests.bench.__main__ import main, run
 from tests.bench.loads import OneByOne, Run
 from tests.bench.measures import RATE, percentile
@@ -20,6 +19,7 @@ from tests.bench.report import table
 from tests.bench.scenarios import Case, Measure, Result, Row, Scenario, measured, one_round
 from tests.bench.targets import Stage, find_program
 from tests.bench.usage import NONE
+from tests.docs import quoted_figures
 from tests.support.requirements import absent
 
 pytestmark = pytest.mark.redis

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.generated import script_commands
+from tests.docs.generated import script_commands
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command

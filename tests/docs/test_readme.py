@@ -1,10 +1,11 @@
-"""The pages say what tables, settings and figures say; `python -m tests.generated` writes them."""
+"""The pages say what tables, settings and figures say; `python -m tests.docs.generated` writes
+them."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.generated import PAGES, SECTIONS, generated, pattern
+from tests.docs.generated import PAGES, SECTIONS, generated, pattern
 from ttlproxy.commands.router import LONGER, VIRTUALS
 
 _TEXTS = {page.name: page.read_text("utf-8") for page in PAGES}
@@ -13,7 +14,7 @@ _TEXTS = {page.name: page.read_text("utf-8") for page in PAGES}
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_page_says_what_the_tables_say(name: str) -> None:
     (found,) = (match[0] for text in _TEXTS.values() for match in pattern(name).finditer(text))
-    assert found == generated(name), "python -m tests.generated writes it anew"
+    assert found == generated(name), "python -m tests.docs.generated writes it anew"
 
 
 def test_every_command_is_on_a_page() -> None:

@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from tests.generated import PAGES
-from tests.programs import SLOW, run, run_go, run_java, run_node
+from tests.docs.generated import PAGES
+from tests.docs.programs import SLOW, run, run_go, run_java, run_node
 from tests.support.redis_cli_format import shown
 from tests.support.redis_client import Client
 from tests.support.requirements import absent
@@ -100,7 +100,7 @@ _RUNNERS: Final[dict[str, tuple[Callable[[str, Proxy, Path], None], ...]]] = {
     "go": (_in_go,),
     "java": (_in_java,),
     "mermaid": (),
-    "console": (),  # tests/test_shell_blocks.py
+    "console": (),  # tests/docs/test_shell_blocks.py
 }
 _COMPILED: Final = (pytest.mark.any_server, pytest.mark.slow, pytest.mark.timeout(SLOW))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-FILE: Final = Path(__file__).parents[1] / "docs" / "figures.csv"
+FILE: Final = Path(__file__).parents[2] / "docs" / "figures.csv"
 RATE: Final = "requests/s"
 PROXY_CPU: Final = "proxy, µs of CPU a request"
 REDIS_CPU: Final = "Redis, µs of CPU a request"

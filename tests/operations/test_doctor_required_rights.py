@@ -26,13 +26,13 @@ from ttlproxy.operations.doctor.required_rights import (
 from ttlproxy.scripts import Scripts
 
 HOME = Path(ttlproxy.__file__).parent
+TABLE = HOME / "operations/doctor/required_rights.py"
 # Who speaks to Redis as the proxy's own user; the doctor's table itself is no speaker.
 SPEAKERS = [
     *sorted((HOME / "link").glob("*.py")),
     *sorted((HOME / "admin").glob("*.py")),
-    *sorted(set((HOME / "doctor").glob("*.py")) - {HOME / "doctor/needs.py"}),
-    HOME / "reaper.py",
-    HOME / "purge.py",
+    *sorted(set((HOME / "operations/doctor").glob("*.py")) - {TABLE}),
+    HOME / "operations/purge.py",
 ]
 # Words of that kind that ask for nothing by themselves, and what needs no right.
 NO_COMMANDS = {"BCAST", "AUTH", "HELLO", "MULTI", "DISCARD", "PUBLISH", "SPUBLISH"}

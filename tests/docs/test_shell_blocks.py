@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.generated import PAGES
+from tests.docs.generated import PAGES
 from tests.support.redis_client import Client
 from tests.support.redis_content import SCHEDULE
 from tests.support.servers import ROOT

@@ -19,7 +19,7 @@ from tests.support.requirements import (
     servers_of_a_run,
 )
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ON_A_SERVER = "tests/core/test_histogram.py", "tests/features/test_maxlen.py"
 
 

@@ -1,4 +1,5 @@
-"""The parts of pages that are made of tables and settings; `python -m tests.generated` writes them.
+"""The parts of pages that are made of tables and settings; `python -m tests.docs.generated` writes
+them.
 
 A part stands between two comments that name it. Each part stands on one page, once.
 """
@@ -11,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests import quoted_figures
+from tests.docs import quoted_figures
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.cli.main import _flag, _metavar
 from ttlproxy.commands.features import leaderboards
@@ -22,7 +23,7 @@ from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, all_sc
 from ttlproxy.process.reload import AT_ONCE
 from ttlproxy.telemetry.metrics_catalogue import FIGURES
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _SECTION: Final = "<!-- {0}: generated -->\n{1}\n<!-- end of {0} -->"
 # The nine commands of a type are named alike: a letter, one of these, and a noun.

@@ -1,0 +1,1 @@
+"""README, docs/ and deploy/ say what is so, and their examples run."""

@@ -1,0 +1,1 @@
+"""What operators use: doctor, pages, metrics, purge, users and rights."""

@@ -1,0 +1,1 @@
+"""Settings, the command line, signals, workers, logs and the embedded Redis."""
