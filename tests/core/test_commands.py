@@ -137,7 +137,7 @@ def test_hsetex_with_a_cap_is_ours_though_the_server_has_hsetex(line: str, is_ou
     assert override
     assert override.always
     assert override.always(line.encode().split()) is is_ours
-    assert b"HSETEX" not in rules.plain
+    assert b"HSETEX" not in rules.passthrough
 
 
 def test_names_of_commands_are_found_in_any_case() -> None:

@@ -136,4 +136,4 @@ def test_a_number_of_keys_that_redis_refuses_reaches_no_further_than_the_request
 def test_the_common_commands_need_one_look_at_most(rules: Rules) -> None:
     for name, kind in {"get": READ_KEY, "SET": ONE_KEY, "HGETALL": READ_KEY, "ping": NO_KEY,
                        "TIME": NO_KEY, "mget": ANY_KEY, "OBJECT": ANY_KEY}.items():  # fmt: skip
-        assert rules.plain[name.encode()] == kind, name
+        assert rules.passthrough[name.encode()] == kind, name

@@ -84,14 +84,14 @@ BLOCKING: Final = frozenset(
 class Rules:
     """The rules for the commands of one server.
 
-    plain: for the commands that need nothing but a look at their keys, the kind of those; names in
-    upper and in lower case, which is how clients send them.
+    passthrough: for the commands that need nothing but a look at their keys, the kind of those;
+    names in upper and in lower case, which is how clients send them.
     categories: those of ACLs that our commands are in; `heard` gets what the server's ACL CAT says
     of them. `forms`: how the server takes those of our commands that it has itself, where that is
     not Redis 8's way.
     """
 
-    __slots__ = ("_rules", "categories", "plain")
+    __slots__ = ("_rules", "categories", "passthrough")
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Rules:
         forms: Mapping[str, Plan] = MappingProxyType({}),
     ) -> None:
         self._rules: dict[bytes, Rule] = {}
-        self.plain: dict[bytes, int] = {}
+        self.passthrough: dict[bytes, int] = {}
         table = {native.name: native for native in natives}
         ours = [row for name, row in VIRTUALS.items() if name not in table]
         longer = [row for name, row in LONGER.items() if name in table and table[name].arity > 0]
@@ -125,7 +125,7 @@ class Rules:
             heeded = override is not None and (override.always is not None or override.governed)
             ours = rule.virtual or rule.longer or heeded
             if not (ours or rule.stateful or rule.blocks or rule.survey):
-                self.plain[name] = rule.key_kind
+                self.passthrough[name] = rule.key_kind
 
 
 def _ours(name: str) -> Rule:

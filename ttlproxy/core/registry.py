@@ -94,17 +94,17 @@ class Registry:
         "_swamped",
         "_wake",
         "expecting",
-        "governs",
+        "has_action",
         "names",
     )
 
     def __init__(
         self,
         wake: Callable[[int, int], None] = lambda db, deadline_ms: None,
-        governs: Callable[[bytes], bool] = lambda key: False,
+        has_action: Callable[[bytes], bool] = lambda key: False,
     ) -> None:
-        """`wake(db, deadline_ms)` is called for each announced deadline; `governs(key)`: whether a
-        rule of ONEXPIRE may say what becomes of a key's elements."""
+        """`wake(db, deadline_ms)` is called for each announced deadline; `has_action(key)`:
+        whether a rule of ONEXPIRE may say what becomes of a key's elements."""
         self._dbs: dict[int, dict[bytes, int]] = {}
         self._bounds: dict[int, int] = {}  # each by itself: those that keys share
         self._now_ms = NOTHING_DUE  # at the last heartbeat: nothing is far before the first
@@ -117,7 +117,7 @@ class Registry:
         self._reaping: Counter[Place] = Counter()
         self._overtaken: set[Place] = set()
         self._wake = wake
-        self.governs = governs
+        self.has_action = has_action
         self.names: Mapping[bytes, int] = {}
         """key -> bound, the earliest of all databases: what a session asks first."""
         self.expecting = True

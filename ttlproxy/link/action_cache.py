@@ -79,7 +79,7 @@ class Rulebook:
         """Databases whose rules have changed since they were read."""
         return sorted(self._changed)
 
-    def governs(self, key: bytes) -> bool:
+    def has_action(self, key: bytes) -> bool:
         """Whether a rule may say what becomes of a key's elements, in any database."""
         return bool(self._changed) or any(rules.of(key) for rules in self._known.values() if rules)
 

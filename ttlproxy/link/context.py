@@ -48,7 +48,7 @@ class Context:
         self.clock = ServerClock(on_jump)
         self.refusals = Refusals(metrics)
         self.rulebook = Rulebook(keys, signer, self.refusals, self.scripts.ruled)
-        self.registry = Registry(on_deadline, self.rulebook.governs)
+        self.registry = Registry(on_deadline, self.rulebook.has_action)
         self.overdue = Overdue(keys.schedule)
         status = Status(self.clock, self.registry, metrics, self.overdue)
         self.caller = Caller(self.scripts, keys, status.section, signer)

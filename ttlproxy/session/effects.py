@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from ttlproxy.core.registry import Owner, Place, Registry
 
 
-class Errands:
+class Effects:
     """Gathered from the requests of a chunk, and handed over with the bytes as a `Step`.
 
     reap: places whose due elements must be gone before the bytes go on
@@ -78,4 +78,4 @@ class Errands:
         """A client that sends more has its element, as a rule: what blocked it may be swept."""
         if self._blocked:
             blocked, self._blocked = self._blocked, set()
-            Errands.writes(self, blocked)  # not again at EXEC
+            Effects.writes(self, blocked)  # not again at EXEC

@@ -64,9 +64,9 @@ def _override(
 ) -> bytes | None:
     names = state.registry.names
     keys = override.keys(args)
-    late = _may_be_late(state, override)
+    late = _matters_later(state, override)
     managed = keys and ((late and (names or state.has_pinned)) or any(key in names for key in keys))
-    if managed and state.is_barred() and not state.is_late:
+    if managed and state.is_barred() and not state.takes_effect_later:
         # The script would be refused: not for what others may have asked for, without a reply yet.
         managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
     if not (managed or _is_ours(state, override, args)):
@@ -84,18 +84,18 @@ def _override(
 
 def _is_ours(state: State, override: Override, args: list[bytes]) -> bool:
     """Whether a script carries out a request though no key of it is managed."""
-    if override.governed and any(map(state.registry.governs, override.keys(args))):
+    if override.governed and any(map(state.registry.has_action, override.keys(args))):
         return True
     return override.always is not None and override.always(args)
 
 
-def _may_be_late(state: State, override: Override) -> bool:
+def _matters_later(state: State, override: Override) -> bool:
     """Whether a key may become managed before a request is carried out, and that matters.
 
     A client that may not touch indexes is left alone on keys that are not known as managed.
     """
-    may_meet = state.is_late or state.may_be_held
-    return override.late and may_meet and state.may_script() and state.may_watch()
+    may_meet = state.takes_effect_later or state.may_be_held
+    return override.needed_later and may_meet and state.may_script() and state.may_watch()
 
 
 def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:

@@ -34,13 +34,13 @@ class Session(State):
 
     __slots__ = (
         "_counts",
-        "_heedful",
         "_hidden",
         "_hidden_begin",
         "_limit",
+        "_must_parse",
         "_now_ms",
         "_passing",
-        "_plain",
+        "_passthrough",
         "_read",
         "_requests",
         "_rules",
@@ -60,7 +60,7 @@ class Session(State):
         """`has_settled`: of the connection to Redis, as `Owner` asks it."""
         super().__init__(caller, registry, rights, Owner(has_settled, self._heed))
         self._rules = rules
-        self._plain = rules.plain
+        self._passthrough = rules.passthrough
         self._now_ms = now_ms
         self._requests = Requests(max_request_bytes)
         self._limit = max_request_bytes
@@ -70,7 +70,7 @@ class Session(State):
         self._hidden = caller.keys.prefix
         self._hidden_begin = self._hidden[0]
         # In the middle of something, so that the next chunk is not a common one.
-        self._heedful = self.stranger
+        self._must_parse = self.stranger
         # The key of a request that passes, as far as it has come.
         self._passing: list[bytes] = []
         # The requests of the chunk that `passes` has just kept back, if they are whole.
@@ -82,10 +82,10 @@ class Session(State):
         The common case, and all that is done for it. If the answer is no, `from_client` takes the
         chunk.
         """
-        if self._heedful or (requests := PARSER.whole(data)) is None:
+        if self._must_parse or (requests := PARSER.whole(data)) is None:
             return False
         named = self._hidden_begin in data and self._may_name_hidden(data, requests)
-        if named or not self._are_plain(requests):
+        if named or not self._pass_through(requests):
             self._read = requests
             return False
         self._counts.forwarded += len(requests)
@@ -96,7 +96,7 @@ class Session(State):
 
         Such as INFO and PING, which Redis answers in every state that it can be in.
         """
-        requests = None if self._heedful else PARSER.whole(data)
+        requests = None if self._must_parse else PARSER.whole(data)
         return requests is not None and all(
             args[0].__class__ is bytes and self._rules.find(args[0]).is_indifferent
             for args in requests
@@ -128,28 +128,30 @@ class Session(State):
             commands, self._read = self._read, None
             requests.take(data)
             out = self._with_care(commands, self._now_ms())
-            self._heedful = self._is_heedful()
+            self._must_parse = self._must_be_parsed()
             requests.let_go()
             return out
         commands = requests.feed(data)
         if self._passing and not requests.streams:
             self._passed()
-        heedful = self._is_heedful()
+        must_parse = self._must_be_parsed()
         raw = requests.raw
-        if not (heedful or self._may_name_hidden(raw, commands)) and self._are_plain(commands):
+        if not (must_parse or self._may_name_hidden(raw, commands)) and self._pass_through(
+            commands
+        ):
             out = raw
             self._counts.forwarded += len(commands)
         else:
             out = self._with_care(commands, self._now_ms())
-            heedful = self._is_heedful()
+            must_parse = self._must_be_parsed()
         if not self._is_held:
             out += self._begun()
-        self._heedful = heedful or requests.pending
+        self._must_parse = must_parse or requests.pending
         requests.let_go()
         return out
 
     def _heed(self) -> None:
-        self._heedful = True
+        self._must_parse = True
 
     @property
     def before_login(self) -> bool:
@@ -209,9 +211,9 @@ class Session(State):
             return "relayed unread"
         return "in a request" if self._requests.pending else ""
 
-    def _is_heedful(self) -> bool:
+    def _must_be_parsed(self) -> bool:
         """Whether the next chunk is not a common one, wherever this one ends."""
-        return self.is_late or self.stranger or self._requests.relay
+        return self.takes_effect_later or self.stranger or self._requests.relay
 
     @property
     def _is_held(self) -> bool:
@@ -219,15 +221,15 @@ class Session(State):
         kept = self.owed is not None or self.login is not None
         return kept or self.look or self.wait is not None
 
-    def _are_plain(self, requests: Iterable[list[bytes]]) -> bool:
+    def _pass_through(self, requests: Iterable[list[bytes]]) -> bool:
         """Whether these need no more than their names, and names of no managed key among them.
 
         A key may be managed where it is only read, and nothing is due there.
         """
-        plain, names, now_ms = self._plain, self.registry.names, 0
+        passthrough, names, now_ms = self._passthrough, self.registry.names, 0
         try:
             for args in requests:
-                kind = plain[args[0]]
+                kind = passthrough[args[0]]
                 if names and kind != NO_KEY:
                     if kind == ANY_KEY:
                         if not names.keys().isdisjoint(args):
@@ -237,7 +239,7 @@ class Session(State):
                         if kind != READ_KEY or bound_ms < now_ms:
                             return False
         except (KeyError, IndexError, TypeError):
-            return False  # not plain, without its key, or no bulk string, which hiredis lets pass
+            return False  # not in it, without its key, or no bulk string, which hiredis lets pass
         return True
 
     def _begun(self) -> bytes:
@@ -275,11 +277,17 @@ class Session(State):
         Not where it writes elements: they might have deadlines by the time when it is complete.
         """
         kind = rule.key_kind
-        if self.is_late or kind == ANY_KEY or (rule.override and rule.override.late):
+        if (
+            self.takes_effect_later
+            or kind == ANY_KEY
+            or (rule.override and rule.override.needed_later)
+        ):
             return False
         if kind != NO_KEY and (len(words) < 2 or self.caller.keys.is_internal(words[1])):
             return False
-        return self._are_plain((words,)) and (kind == NO_KEY or words[1] not in self.registry.names)
+        return self._pass_through((words,)) and (
+            kind == NO_KEY or words[1] not in self.registry.names
+        )
 
     def _passed(self) -> None:
         """A request is complete whose key may have got deadlines while it came."""
@@ -388,8 +396,8 @@ class Session(State):
 
     def _decide(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request; None for the request as it came."""
-        may_meet_deadlines = self.is_late or self.may_be_held
-        if args[0] in self._plain and not may_meet_deadlines and self._are_plain((args,)):
+        may_meet_deadlines = self.takes_effect_later or self.may_be_held
+        if args[0] in self._passthrough and not may_meet_deadlines and self._pass_through((args,)):
             return None
         rule = self._rules.find(args[0])
         return self._counted(rule, decide(self, rule, args, now_ms))

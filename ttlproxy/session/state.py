@@ -13,7 +13,7 @@ from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
 from ttlproxy.scripts.script_calls import Caller
 from ttlproxy.scripts.unconfirmed import Claim, Flush, Users
-from ttlproxy.session.effects import Errands
+from ttlproxy.session.effects import Effects
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
@@ -34,8 +34,8 @@ class Wait(NamedTuple):
     limit_ms: int
 
 
-class State(Errands):
-    """What is known of a client; and its errands, which inside MULTI are noted for EXEC.
+class State(Effects):
+    """What is known of a client; and its effects, which inside MULTI are noted for EXEC.
 
     transaction: since MULTI; None outside
     database: as a script gets it; "?n" once a SELECT has passed, which may have failed
@@ -120,7 +120,7 @@ class State(Errands):
         return int(self.database.lstrip(b"?"))
 
     @property
-    def is_late(self) -> bool:
+    def takes_effect_later(self) -> bool:
         """Whether a request may meet deadlines that nothing is known of when it is looked at.
 
         Of a silent client nobody can tell when its requests have been carried out.
@@ -180,7 +180,7 @@ class State(Errands):
         self.names(places, now_ms)
         self.manages((self.db, place) for place in places)
 
-    # Errands: of a request that Redis queues they are done again when EXEC comes; and at once, too,
+    # Effects: of a request that Redis queues they are done again when EXEC comes; and at once, too,
     # for it may have refused MULTI.
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:

@@ -1,10 +1,10 @@
-"""What MULTI holds back: the errands of requests that Redis queues until EXEC."""
+"""What MULTI holds back: the effects of requests that Redis queues until EXEC."""
 
 from __future__ import annotations
 
 from ttlproxy.core.registry import Place
 from ttlproxy.scripts.unconfirmed import Claim
-from ttlproxy.session.effects import Errands
+from ttlproxy.session.effects import Effects
 
 
 class Transaction:
@@ -32,10 +32,10 @@ class Transaction:
         self.filled: set[bytes] = set()
         self.claims: list[Claim] = []
 
-    def carry_out(self, errands: Errands, now_ms: int) -> None:
+    def carry_out(self, effects: Effects, now_ms: int) -> None:
         """EXEC is on its way: what was noted is now asked for."""
-        errands.manages(self.managed)
-        errands.names(self.named, now_ms)
-        errands.sees(self.seen)
-        errands.writes(self.written)
-        errands.fills(self.filled)
+        effects.manages(self.managed)
+        effects.names(self.named, now_ms)
+        effects.sees(self.seen)
+        effects.writes(self.written)
+        effects.fills(self.filled)

@@ -59,7 +59,7 @@ def on_all_keys(name: str, script: str) -> Override:
     )
 
 
-def replacing(name: str, positions: Sequence[KeySpec], *, late: bool = True) -> Override:
+def replacing(name: str, positions: Sequence[KeySpec], *, needed_later: bool = True) -> Override:
     """A command that replaces the keys that `positions` call REPLACED, and reads the others.
 
     One that is too long for Lua goes on as it came, and is swept.
@@ -84,5 +84,5 @@ def replacing(name: str, positions: Sequence[KeySpec], *, late: bool = True) -> 
         keys=replaced,
         takes=lambda args: len(args) <= MOST_WORDS,
         swept=replaced,
-        late=late,
+        needed_later=needed_later,
     )

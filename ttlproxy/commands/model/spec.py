@@ -93,11 +93,11 @@ class Override:
     plan: makes the call, of a request whose arity is right; keys: the data keys that call for it if
     one of them is managed, none where it is to go on as it came; targets: keys that may become
     managed by it, in `target_db`, or the client's own where that is None; takes: whether a script
-    can carry the request: another is reaped, goes on as it came, and is swept; late: it is also
-    needed where a key may become managed before the request is carried out; always: whether the
-    request is ours though no key of it is managed; governed: it is also where ONEXPIRE has a rule
-    for such a key; swept: keys that are swept afterwards, for they may have no index any more, or
-    take one over as it is, with what nobody has swept from it yet.
+    can carry the request: another is reaped, goes on as it came, and is swept; needed_later: it is
+    also needed where a key may become managed before the request is carried out; always: whether
+    the request is ours though no key of it is managed; governed: it is also where ONEXPIRE has a
+    rule for such a key; swept: keys that are swept afterwards, for they may have no index any
+    more, or take one over as it is, with what nobody has swept from it yet.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Override:
     targets: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
     target_db: Callable[[Sequence[bytes]], int | None] = lambda args: None
     takes: Callable[[Sequence[bytes]], bool] = lambda args: True
-    late: bool = True
+    needed_later: bool = True
     always: Callable[[Sequence[bytes]], bool] | None = None
     governed: bool = False
     swept: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()

@@ -101,7 +101,7 @@ _COLLECTIONS = {
 }
 
 OVERRIDES = (
-    *(replacing(name, positions, late=False) for name, positions in _STRINGS.items()),
+    *(replacing(name, positions, needed_later=False) for name, positions in _STRINGS.items()),
     *(replacing(name, positions) for name, positions in _COLLECTIONS.items()),
     on_all_keys("DEL", "key_delete"),
     on_all_keys("UNLINK", "key_delete"),
