@@ -13,7 +13,7 @@ from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection
 from tests.support.redis_cli_format import shown
 from tests.support.server_queries import received, until_called_by_digest
-from ttlproxy.commands import Native, Rules
+from ttlproxy.commands import Native, Router
 from ttlproxy.commands.model.key_positions import FIRST
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import BLOCKING, LONGER, OVERRIDES, STATEFUL, VIRTUALS
@@ -114,10 +114,10 @@ def test_every_script_compiles(app: Connection) -> None:
 
 def test_a_command_the_server_has_is_ours_on_managed_keys_only() -> None:
     native = Native("HSETEX", -6, frozenset({"write"}), (FIRST,))
-    rule = Rules([native]).find(b"hsetex")
+    rule = Router([native]).find(b"hsetex")
     assert rule.virtual is None
     assert rule.override
-    assert Rules().find(b"HSetEx").virtual is VIRTUALS["HSETEX"]
+    assert Router().find(b"HSetEx").virtual is VIRTUALS["HSETEX"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_command_the_server_has_is_ours_on_managed_keys_only() -> None:
     ],
 )
 def test_hsetex_with_a_cap_is_ours_though_the_server_has_hsetex(line: str, is_ours: bool) -> None:
-    rules = Rules([Native("HSETEX", -6, frozenset({"write"}), (FIRST,))])
+    rules = Router([Native("HSETEX", -6, frozenset({"write"}), (FIRST,))])
     override = rules.find(b"HSETEX").override
     assert override
     assert override.always
@@ -141,7 +141,7 @@ def test_hsetex_with_a_cap_is_ours_though_the_server_has_hsetex(line: str, is_ou
 
 
 def test_names_of_commands_are_found_in_any_case() -> None:
-    rules = Rules()
+    rules = Router()
     for name in (*VIRTUALS, *OVERRIDES):
         for spelt in (name, name.lower(), name.capitalize()):
             assert rules.find(spelt.encode()).name == name

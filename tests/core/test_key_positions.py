@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
-from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Rules, natives
+from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Router, natives
 from ttlproxy.commands.model.key_positions import KNOWN
 
 # A request, and its keys; those after a stroke may be written.
@@ -76,8 +76,8 @@ STRALGO LCS STRINGS a b                     ->
 
 
 @pytest.fixture
-def rules(direct: Client) -> Rules:
-    return Rules(natives(direct.ask("COMMAND")))
+def rules(direct: Client) -> Router:
+    return Router(natives(direct.ask("COMMAND")))
 
 
 def _rows(server: AnyServer) -> Iterator[tuple[list[bytes], set[bytes], set[bytes]]]:
@@ -92,7 +92,7 @@ def _rows(server: AnyServer) -> Iterator[tuple[list[bytes], set[bytes], set[byte
 
 
 def test_the_keys_of_a_request_are_those_that_redis_finds(
-    direct: Client, server: AnyServer, rules: Rules
+    direct: Client, server: AnyServer, rules: Router
 ) -> None:
     for words, keys, _ in _rows(server):
         assert set(rules.find(words[0]).keys(words)) - {b""} == keys, words
@@ -102,7 +102,7 @@ def test_the_keys_of_a_request_are_those_that_redis_finds(
 
 
 def test_what_a_request_may_write_is_known_where_the_server_tells(
-    server: AnyServer, rules: Rules
+    server: AnyServer, rules: Router
 ) -> None:
     for words, keys, written in _rows(server):
         found = set(rules.find(words[0]).written(words)) - {b""}
@@ -111,7 +111,7 @@ def test_what_a_request_may_write_is_known_where_the_server_tells(
             assert found == written, words
 
 
-def test_no_command_of_the_server_hides_its_keys(direct: Client, rules: Rules) -> None:
+def test_no_command_of_the_server_hides_its_keys(direct: Client, rules: Router) -> None:
     for native in natives(direct.ask("COMMAND")):
         for command in (native, *native.subcommands.values()):
             assert command.positions is not None, command.name
@@ -119,7 +119,7 @@ def test_no_command_of_the_server_hides_its_keys(direct: Client, rules: Rules) -
         assert all(spec.step for spec in KNOWN[name])
 
 
-def test_every_word_may_be_a_key_of_a_command_that_nobody_knows(rules: Rules) -> None:
+def test_every_word_may_be_a_key_of_a_command_that_nobody_knows(rules: Router) -> None:
     rule = rules.find(b"nosuch")
     assert rule.keys([b"nosuch", b"a", b"b"]) == [b"a", b"b"]
     assert rule.written([b"nosuch", b"a", b"b"]) == [b"a", b"b"]
@@ -127,13 +127,13 @@ def test_every_word_may_be_a_key_of_a_command_that_nobody_knows(rules: Rules) ->
 
 @pytest.mark.parametrize("count", ["-1", "x", "", "99999999999999999999", "3", "1000000000"])
 def test_a_number_of_keys_that_redis_refuses_reaches_no_further_than_the_request(
-    rules: Rules, count: str
+    rules: Router, count: str
 ) -> None:
     words = [b"EVAL", b"return", count.encode(), b"a", b"b"]
     assert set(rules.find(b"eval").keys(words)) <= {b"a", b"b"}
 
 
-def test_the_common_commands_need_one_look_at_most(rules: Rules) -> None:
+def test_the_common_commands_need_one_look_at_most(rules: Router) -> None:
     for name, kind in {"get": READ_KEY, "SET": ONE_KEY, "HGETALL": READ_KEY, "ping": NO_KEY,
                        "TIME": NO_KEY, "mget": ANY_KEY, "OBJECT": ANY_KEY}.items():  # fmt: skip
         assert rules.passthrough[name.encode()] == kind, name

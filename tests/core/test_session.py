@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttlproxy.commands import KeySpec, Native, Rules
+from ttlproxy.commands import KeySpec, Native, Router
 from ttlproxy.commands.model.key_positions import KNOWN
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.keys import Keys
@@ -35,7 +35,7 @@ NATIVES = [
     Native("RENAME", 3, frozenset({"write"}), (KeySpec("RW", last=1),)),
 ]
 NOW_MS = 1_000_000
-SCRIPTS, KEYS, RULES = Scripts(b"__ttl:"), Keys(), Rules(NATIVES)
+SCRIPTS, KEYS, RULES = Scripts(b"__ttl:"), Keys(), Router(NATIVES)
 
 
 class World:

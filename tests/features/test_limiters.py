@@ -12,7 +12,7 @@ import pytest
 from tests.support.conversation import ALL_WAYS, OUTSIDE_MULTI, Talk, said_in
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
-from ttlproxy.commands import Native, Rules
+from ttlproxy.commands import Native, Router
 from ttlproxy.commands.features.limiters import VIRTUALS
 from ttlproxy.commands.model.key_positions import FIRST
 from ttlproxy.core.keys import Keys
@@ -225,11 +225,11 @@ def _us(time: list[bytes]) -> int:
 @pytest.mark.parametrize("name", ["CL.THROTTLE", "INCREX"])
 def test_a_server_that_has_the_command_answers_itself(name: str) -> None:
     native = Native(name, -2, frozenset({"write"}), (FIRST,))
-    rule = Rules([native]).find(name.encode())
+    rule = Router([native]).find(name.encode())
     assert rule.virtual is None
     assert rule.override
     assert rule.override.always is None
-    assert Rules().find(name.lower().encode()).virtual
+    assert Router().find(name.lower().encode()).virtual
 
 
 # --- INCREX

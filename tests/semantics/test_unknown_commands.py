@@ -16,7 +16,7 @@ from tests.support.redis_client import Client
 from tests.support.redis_content import read
 from tests.support.request_streams import names
 from tests.support.servers import Proxy
-from ttlproxy.commands import Call, KeySpec, Native, Rules, natives, router
+from ttlproxy.commands import Call, KeySpec, Native, Router, natives, router
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
@@ -57,22 +57,22 @@ def described(direct: Client, server: AnyServer) -> list[Native]:
 
 
 @pytest.fixture
-def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Rules]:
+def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Router]:
     """The rules of a proxy whose tables lack this row."""
 
-    def made(name: str) -> Rules:
+    def made(name: str) -> Router:
         monkeypatch.delitem(router.OVERRIDES, name)
-        return Rules(described)
+        return Router(described)
 
     return made
 
 
-def _session(rules: Rules, registry: Registry) -> Session:
+def _session(rules: Router, registry: Registry) -> Session:
     caller = Caller(Scripts(b"__ttl:"), Keys(), bytes)
     return Session(rules, caller, registry, Rights(), lambda: 0, 1 << 30, Handled(), lambda: True)
 
 
-def _planned(rules: Rules, words: list[bytes]) -> Call:
+def _planned(rules: Router, words: list[bytes]) -> Call:
     override = rules.find(words[0]).override
     assert override
     assert override.keys(words) == [b"k"]
@@ -81,17 +81,17 @@ def _planned(rules: Rules, words: list[bytes]) -> Call:
 
 @pytest.mark.parametrize("line", REQUESTS.strip().splitlines())
 def test_a_forgotten_command_that_replaces_keys_is_known_by_the_server_s_description(
-    described: list[Native], without: Callable[[str], Rules], line: str
+    described: list[Native], without: Callable[[str], Router], line: str
 ) -> None:
     words = line.encode().split()
-    expected = _planned(Rules(described), words)
+    expected = _planned(Router(described), words)
     found = _planned(without(line.split()[0]), words)
     assert (found.script, found.argv) == (expected.script, expected.argv)
     assert (found.keys[0], {*found.keys}) == (b"k", {*expected.keys})
 
 
 def test_a_forgotten_command_drops_the_deadlines_of_what_it_replaced(
-    direct: Client, without: Callable[[str], Rules]
+    direct: Client, without: Callable[[str], Router]
 ) -> None:
     rules, registry, index = without("SUNIONSTORE"), Registry(), Keys().index(b"k")
     registry.announced(0, b"k", FAR_MS)
@@ -105,7 +105,7 @@ def test_a_forgotten_command_drops_the_deadlines_of_what_it_replaced(
 
 
 def test_a_forgotten_write_is_reaped_first_and_swept_afterwards(
-    without: Callable[[str], Rules],
+    without: Callable[[str], Router],
 ) -> None:
     registry = Registry()
     registry.announced(0, b"s", -1)
@@ -120,7 +120,7 @@ def test_a_forgotten_write_is_reaped_first_and_swept_afterwards(
 def test_a_forgotten_read_is_reaped_first_and_not_swept(described: list[Native]) -> None:
     registry = Registry()
     registry.announced(0, b"s", -1)
-    session = _session(Rules(described), registry)
+    session = _session(Router(described), registry)
     request = encode((b"SINTERCARD", b"2", b"x", b"s"))
     step = session.from_client(request)
     assert step.to_redis == request
@@ -130,7 +130,7 @@ def test_a_forgotten_read_is_reaped_first_and_not_swept(described: list[Native])
 
 def test_what_no_script_can_run_is_swept_all_the_same() -> None:
     flags = frozenset({"write", "noscript"})
-    rule = Rules([Native("MINE", -2, flags, (KeySpec("OW"),))]).find(b"mine")
+    rule = Router([Native("MINE", -2, flags, (KeySpec("OW"),))]).find(b"mine")
     assert rule.override is None
     assert rule.written([b"mine", b"k"]) == [b"k"]
 
@@ -154,7 +154,7 @@ def test_every_command_of_the_server_has_its_keys_reaped_and_swept_if_it_may_wri
     direct: Client, described: list[Native]
 ) -> None:
     natives_by_name = {native.name: native for native in described}
-    rules = Rules(natives_by_name.values())
+    rules = Router(natives_by_name.values())
     seen = 0
     for words, keys in _with_keys(direct):
         registry = Registry()

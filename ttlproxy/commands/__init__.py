@@ -9,9 +9,9 @@ Knows what a request means. Knows no client, no socket, no clock and no Redis co
 
 from ttlproxy.commands.model.command_reply import Native, grants, natives
 from ttlproxy.commands.model.key_positions import KeySpec
-from ttlproxy.commands.model.route import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Rule
+from ttlproxy.commands.model.route import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Route
 from ttlproxy.commands.model.spec import Call, Override, Survey, Virtual
-from ttlproxy.commands.router import Rules
+from ttlproxy.commands.router import Router
 
 __all__ = [
     "ANY_KEY",
@@ -22,8 +22,8 @@ __all__ = [
     "KeySpec",
     "Native",
     "Override",
-    "Rule",
-    "Rules",
+    "Route",
+    "Router",
     "Survey",
     "Virtual",
     "grants",

@@ -13,7 +13,7 @@ from ttlproxy.commands.features import defer, leaderboards, leases, limiters, on
 from ttlproxy.commands.model.command_reply import Native
 from ttlproxy.commands.model.key_positions import REPLACED
 from ttlproxy.commands.model.overrides import replacing
-from ttlproxy.commands.model.route import UNKNOWN, Rule
+from ttlproxy.commands.model.route import UNKNOWN, Route
 from ttlproxy.commands.model.spec import Override, Plan, Survey, Virtual
 from ttlproxy.commands.types import hashes, key_scans, keyspace, lists, sets, sorted_sets
 
@@ -81,8 +81,8 @@ BLOCKING: Final = frozenset(
 )
 
 
-class Rules:
-    """The rules for the commands of one server.
+class Router:
+    """The routes of the commands of one server.
 
     passthrough: for the commands that need nothing but a look at their keys, the kind of those;
     names in upper and in lower case, which is how clients send them.
@@ -91,7 +91,7 @@ class Rules:
     not Redis 8's way.
     """
 
-    __slots__ = ("_rules", "categories", "passthrough")
+    __slots__ = ("_routes", "categories", "passthrough")
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Rules:
         heard: Mapping[bytes, Sequence[bytes]] = MappingProxyType({}),
         forms: Mapping[str, Plan] = MappingProxyType({}),
     ) -> None:
-        self._rules: dict[bytes, Rule] = {}
+        self._routes: dict[bytes, Route] = {}
         self.passthrough: dict[bytes, int] = {}
         table = {native.name: native for native in natives}
         ours = [row for name, row in VIRTUALS.items() if name not in table]
@@ -114,24 +114,24 @@ class Rules:
         for name in {*VIRTUALS, *LONGER, *overrides, *STATEFUL, *BLOCKING} - table.keys():
             self._add(_ours(name))
 
-    def find(self, word: bytes) -> Rule:
-        """The rule for a command's name, in any case."""
-        return self._rules.get(word) or self._rules.get(word.upper(), UNKNOWN)
+    def find(self, word: bytes) -> Route:
+        """The route of a command's name, in any case."""
+        return self._routes.get(word) or self._routes.get(word.upper(), UNKNOWN)
 
-    def _add(self, rule: Rule) -> None:
-        for name in (rule.name.encode(), rule.name.lower().encode()):
-            self._rules[name] = rule
-            override = rule.override
+    def _add(self, route: Route) -> None:
+        for name in (route.name.encode(), route.name.lower().encode()):
+            self._routes[name] = route
+            override = route.override
             heeded = override is not None and (override.always is not None or override.governed)
-            ours = rule.virtual or rule.longer or heeded
-            if not (ours or rule.stateful or rule.blocks or rule.survey):
-                self.passthrough[name] = rule.key_kind
+            ours = route.virtual or route.longer or heeded
+            if not (ours or route.stateful or route.blocks or route.survey):
+                self.passthrough[name] = route.key_kind
 
 
-def _ours(name: str) -> Rule:
+def _ours(name: str) -> Route:
     """Of a command of which the server told nothing."""
     virtual = VIRTUALS.get(name)
-    return Rule(
+    return Route(
         name,
         positions=virtual.positions if virtual else None,
         arity=STATEFUL.get(name, -1),
@@ -143,12 +143,12 @@ def _ours(name: str) -> Rule:
     )
 
 
-def _over(native: Native, survey: Survey | None, form: Plan | None) -> Rule:
+def _over(native: Native, survey: Survey | None, form: Plan | None) -> Route:
     """Of a command of the server's."""
     name = native.name
     virtual = VIRTUALS.get(name)
     override = _overriding(virtual, form or virtual.plan) if virtual else OVERRIDES.get(name)
-    return Rule(
+    return Route(
         name,
         positions=native.positions,
         subcommands={word: each.positions for word, each in native.subcommands.items()},
@@ -163,7 +163,7 @@ def _over(native: Native, survey: Survey | None, form: Plan | None) -> Rule:
 
 
 def _replacing(native: Native) -> Override | None:
-    """The safe rule for what the tables do not know: keys it may replace lose their index then."""
+    """The safe route for what the tables do not know: keys it may replace lose their index then."""
     positions = native.positions or ()
     if "noscript" not in native.flags and any(spec.access == REPLACED for spec in positions):
         return replacing(native.name, positions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttlproxy.commands import Rules
+from ttlproxy.commands import Router
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.keys import Keys
@@ -54,4 +54,4 @@ class Context:
         self.caller = Caller(self.scripts, keys, status.section, signer)
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(keys.index(b"k"), shows_internal, keys.schedule, keys.fixed)
-        self.rules = Rules()
+        self.rules = Router()

@@ -26,7 +26,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.commands import Rules, grants, natives
+from ttlproxy.commands import Router, grants, natives
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.permissions import COUNTING
@@ -459,7 +459,7 @@ class Link:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             found = []
         self._hears = bool(found)
-        self.context.rules = Rules(found, self._heard, compatibility.forms(said))
+        self.context.rules = Router(found, self._heard, compatibility.forms(said))
         counting = [grants(found, name) for name in COUNTING]
         self.rights.suit(grants(found, "ACL", "CAT"), counting)
         (events,) = await run(redis, [(0, _EVENTS)])

@@ -12,18 +12,18 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from ttlproxy.commands import Call, Rule
+from ttlproxy.commands import Call, Route
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
 from ttlproxy.session.state import State
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
 
-def change(state: State, rule: Rule, args: list[bytes], now_ms: int) -> bytes | None:
+def change(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
     """Notes what a request changes; gives what goes to Redis in its place, or None."""
-    if rule.fits(len(args)):
-        return CHANGES[rule.name](state, args, now_ms)
-    if rule.name == "EXEC":  # with words too many it ends the transaction all the same
+    if route.fits(len(args)):
+        return CHANGES[route.name](state, args, now_ms)
+    if route.name == "EXEC":  # with words too many it ends the transaction all the same
         state.transaction = None
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttlproxy import errors
-from ttlproxy.commands import NO_KEY, Call, Override, Rule, Survey, Virtual
+from ttlproxy.commands import NO_KEY, Call, Override, Route, Survey, Virtual
 from ttlproxy.commands.model.calls import refusal
 from ttlproxy.commands.model.spec import MOST_WORDS
 from ttlproxy.session.connection_commands import change
@@ -11,41 +11,41 @@ from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import encode
 
 
-def decide(state: State, rule: Rule, args: list[bytes], now_ms: int) -> bytes | None:
+def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
     """What goes to Redis in place of a request; None for the request as it came."""
-    if rule.stateful:
-        instead = change(state, rule, args, now_ms)
+    if route.stateful:
+        instead = change(state, route, args, now_ms)
         if instead is not None:
             return instead
-    if rule.virtual:
-        return _virtual(state, rule, rule.virtual, args, now_ms)
-    if rule.longer and rule.longer.fits(len(args)):
-        return _virtual(state, rule, rule.longer, args, now_ms)
-    if rule.override and rule.fits(len(args)) and rule.override.takes(args):
-        return _override(state, rule, rule.override, args, now_ms)
-    if rule.survey and rule.fits(len(args)):
-        return _survey(state, rule.survey, args)
-    _native(state, rule, args, now_ms)
+    if route.virtual:
+        return _virtual(state, route, route.virtual, args, now_ms)
+    if route.longer and route.longer.fits(len(args)):
+        return _virtual(state, route, route.longer, args, now_ms)
+    if route.override and route.fits(len(args)) and route.override.takes(args):
+        return _override(state, route, route.override, args, now_ms)
+    if route.survey and route.fits(len(args)):
+        return _survey(state, route.survey, args)
+    _native(state, route, args, now_ms)
     return None
 
 
-def refuse(state: State, rule: Rule, text: bytes) -> bytes:
+def refuse(state: State, route: Route, text: bytes) -> bytes:
     """A script call whose reply is this error."""
-    return state.encoded(refusal(rule.name, text))
+    return state.encoded(refusal(route.name, text))
 
 
 def _virtual(
-    state: State, rule: Rule, virtual: Virtual, args: list[bytes], now_ms: int
+    state: State, route: Route, virtual: Virtual, args: list[bytes], now_ms: int
 ) -> bytes | None:
     if not virtual.fits(len(args)):
         if state.transaction is not None:
             return None  # Redis refuses it, and EXEC aborts
-        return refuse(state, rule, errors.wrong_arity(rule.name))
+        return refuse(state, route, errors.wrong_arity(route.name))
     if len(args) > MOST_WORDS:
-        return refuse(state, rule, errors.TOO_MANY_WORDS_AT_ONCE)
-    state.names(rule.keys(args), now_ms)
+        return refuse(state, route, errors.TOO_MANY_WORDS_AT_ONCE)
+    state.names(route.keys(args), now_ms)
     if virtual.of_deferred:
-        state.defers(rule.keys(args), now_ms)
+        state.defers(route.keys(args), now_ms)
     if virtual.sets_deadlines:
         state.manages([(state.db, args[virtual.target])])
     if virtual.tells_all:
@@ -60,7 +60,7 @@ def _virtual(
 
 
 def _override(
-    state: State, rule: Rule, override: Override, args: list[bytes], now_ms: int
+    state: State, route: Route, override: Override, args: list[bytes], now_ms: int
 ) -> bytes | None:
     names = state.registry.names
     keys = override.keys(args)
@@ -70,10 +70,10 @@ def _override(
         # The script would be refused: not for what others may have asked for, without a reply yet.
         managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
     if not (managed or _is_ours(state, override, args)):
-        _native(state, rule, args, now_ms)
+        _native(state, route, args, now_ms)
         return None
     state.changes()
-    state.names(rule.keys(args), now_ms)
+    state.names(route.keys(args), now_ms)
     target_db = override.target_db(args)
     db = state.db if target_db is None else target_db
     state.manages((db, target) for target in override.targets(args))
@@ -119,15 +119,15 @@ def _may_hear(state: State, survey: Survey) -> bool:
     return state.may_script()
 
 
-def _native(state: State, rule: Rule, args: list[bytes], now_ms: int) -> None:
+def _native(state: State, route: Route, args: list[bytes], now_ms: int) -> None:
     """A request that goes on as it came."""
-    if rule.sweeps and rule.key_kind != NO_KEY:
+    if route.sweeps and route.key_kind != NO_KEY:
         state.changes()
-    if rule.blocks:
+    if route.blocks:
         state.behind_blocking = True
     if state.registry.names or state.transaction is not None:
-        state.names(rule.keys(args), now_ms)
-        state.writes(rule.written(args))
-        state.fills(rule.filled(args))
-    if rule.blocks:
-        state.blocks_on(rule.written(args))
+        state.names(route.keys(args), now_ms)
+        state.writes(route.written(args))
+        state.fills(route.filled(args))
+    if route.blocks:
+        state.blocks_on(route.written(args))

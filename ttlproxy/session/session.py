@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Rule, Rules
+from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Route, Router
 from ttlproxy.commands.model.calls import marked
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
@@ -43,12 +43,12 @@ class Session(State):
         "_passthrough",
         "_read",
         "_requests",
-        "_rules",
+        "_router",
     )
 
     def __init__(
         self,
-        rules: Rules,
+        router: Router,
         caller: Caller,
         registry: Registry,
         rights: Rights,
@@ -59,8 +59,8 @@ class Session(State):
     ) -> None:
         """`has_settled`: of the connection to Redis, as `Owner` asks it."""
         super().__init__(caller, registry, rights, Owner(has_settled, self._heed))
-        self._rules = rules
-        self._passthrough = rules.passthrough
+        self._router = router
+        self._passthrough = router.passthrough
         self._now_ms = now_ms
         self._requests = Requests(max_request_bytes)
         self._limit = max_request_bytes
@@ -98,7 +98,7 @@ class Session(State):
         """
         requests = None if self._must_parse else PARSER.whole(data)
         return requests is not None and all(
-            args[0].__class__ is bytes and self._rules.find(args[0]).is_indifferent
+            args[0].__class__ is bytes and self._router.find(args[0]).is_indifferent
             for args in requests
         )
 
@@ -254,8 +254,8 @@ class Session(State):
 
     def _begin(self, words: list[bytes]) -> bytes:
         """What goes on of a request that is not complete, and too large to wait for."""
-        rule = self._rules.find(words[0]) if words else None
-        if rule is None or self._may_pass(rule, words):
+        route = self._router.find(words[0]) if words else None
+        if route is None or self._may_pass(route, words):
             self._passing = words[1:2]
             self._counts.forwarded += 1
             return self._requests.stream()
@@ -269,18 +269,18 @@ class Session(State):
         self.wait = None
         if self.transaction is not None:
             return encode((errors.TOO_LARGE_IN_MULTI,))
-        return refuse(self, self._rules.find(words[0]), errors.TOO_LARGE)
+        return refuse(self, self._router.find(words[0]), errors.TOO_LARGE)
 
-    def _may_pass(self, rule: Rule, words: list[bytes]) -> bool:
+    def _may_pass(self, route: Route, words: list[bytes]) -> bool:
         """Whether all that matters of a request are these, its first words.
 
         Not where it writes elements: they might have deadlines by the time when it is complete.
         """
-        kind = rule.key_kind
+        kind = route.key_kind
         if (
             self.takes_effect_later
             or kind == ANY_KEY
-            or (rule.override and rule.override.needed_later)
+            or (route.override and route.override.needed_later)
         ):
             return False
         if kind != NO_KEY and (len(words) < 2 or self.caller.keys.is_internal(words[1])):
@@ -334,12 +334,12 @@ class Session(State):
         if not names:
             return False
         for args, _, _ in found:
-            rule = self._rules.find(args[0])
-            if rule.survey or (rule.virtual and rule.virtual.of_deferred):
+            route = self._router.find(args[0])
+            if route.survey or (route.virtual and route.virtual.of_deferred):
                 return True
             if any(names.get(word, now_ms) < now_ms for word in args):
                 return True
-            if not names.keys().isdisjoint(rule.filled(args)):
+            if not names.keys().isdisjoint(route.filled(args)):
                 return True
         return False
 
@@ -359,10 +359,10 @@ class Session(State):
 
     def _suspect(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request that may name an internal key."""
-        rule = self._rules.find(args[0])
-        named = any(map(self.caller.keys.is_internal, rule.certain_keys(args)))
+        route = self._router.find(args[0])
+        named = any(map(self.caller.keys.is_internal, route.certain_keys(args)))
         if named and not self.rights.shows_internal:
-            return self._counted(rule, refuse(self, rule, errors.INTERNAL_KEY))
+            return self._counted(route, refuse(self, route, errors.INTERNAL_KEY))
         return self._decide(args, now_ms)
 
     def _of_stranger(self, args: list[bytes], now_ms: int) -> bytes | None:
@@ -370,19 +370,19 @@ class Session(State):
 
         Redis refuses it and changes nothing; of what it does not know it would say just that.
         """
-        rule = self._rules.find(args[0])
-        if rule.name in _LOGINS and self.replies is not None and self.replies > self.answered:
+        route = self._router.find(args[0])
+        if route.name in _LOGINS and self.replies is not None and self.replies > self.answered:
             # Redis 8.2 says nothing of one that fails while it has other replies to send.
             self.owed = self.replies
             return None
         self._owe_line()
         if len(args) > _STRANGERS_WORDS or max(map(len, args)) > _STRANGERS_BULK:
             return None
-        if rule.virtual:
-            return self._counted(rule, refuse(self, rule, errors.NOAUTH))
-        if rule.name in _STRANGERS:
-            change(self, rule, args, now_ms)
-        if rule.name in _LOGINS:
+        if route.virtual:
+            return self._counted(route, refuse(self, route, errors.NOAUTH))
+        if route.name in _STRANGERS:
+            change(self, route, args, now_ms)
+        if route.name in _LOGINS:
             if self.replies is None:
                 self.stranger = False
             else:
@@ -399,12 +399,12 @@ class Session(State):
         may_meet_deadlines = self.takes_effect_later or self.may_be_held
         if args[0] in self._passthrough and not may_meet_deadlines and self._pass_through((args,)):
             return None
-        rule = self._rules.find(args[0])
-        return self._counted(rule, decide(self, rule, args, now_ms))
+        route = self._router.find(args[0])
+        return self._counted(route, decide(self, route, args, now_ms))
 
-    def _counted(self, rule: Rule, rewritten: bytes | None) -> bytes | None:
+    def _counted(self, route: Route, rewritten: bytes | None) -> bytes | None:
         if rewritten is not None:
-            if rule.virtual:
+            if route.virtual:
                 self._counts.virtual += 1
             else:
                 self._counts.rewritten += 1

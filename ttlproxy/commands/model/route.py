@@ -18,7 +18,7 @@ _FIRST_ALONE: Final = (ONE_KEY, READ_KEY)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Route:
     """All there is to know of a command when a request of it comes.
 
     positions: of its keys, `subcommands` those of its subcommands; sweeps: where it goes on as it
@@ -95,4 +95,4 @@ class Rule:
 
 
 # What a command is that neither the tables nor the server know, such as one of a module.
-UNKNOWN: Final = Rule(name="")
+UNKNOWN: Final = Route(name="")
