@@ -58,12 +58,12 @@ class Metrics:
     clients: now connected; accepted, refused: clients; held: chunks that waited for a reap;
     holding: clients whose requests wait, now; requests: of theirs; to_clients, to_redis: bytes;
     reaped_elements: by type; fired_elements: handed on, as rules of ONEXPIRE say, by action;
-    buried_elements: those of them that had been too often; lag_ms: of each of the reaped, how late
-    the earliest of its key went that went with it; reap_call_ms: how long each call of the reap
-    script took Redis; swept_entries: index entries whose element was gone; parked: keys that Redis
-    refuses to let be reaped, now, by reason; refusals: requests of the proxy's own to which Redis
-    has answered an error; unsigned: what no proxy has signed, so that it is not done, by kind;
-    gone: clients, by who ended it: client, redis, or we: refused, held (for
+    dead_lettered_elements: those of them that had been too often; lag_ms: of each of the reaped,
+    how late the earliest of its key went that went with it; reap_call_ms: how long each call of
+    the reap script took Redis; swept_entries: index entries whose element was gone; parked: keys
+    that Redis refuses to let be reaped, now, by reason; refusals: requests of the proxy's own to
+    which Redis has answered an error; unsigned: what no proxy has signed, so that it is not done,
+    by kind; gone: clients, by who ended it: client, redis, or we: refused, held (for
     longer than hold_max), drained, cut_off (as the drain took too long), moved (to
     another server, or its role changed), error, idle, stalled (it
     took nothing for too long), buffers (all clients together took too much memory).
@@ -71,8 +71,8 @@ class Metrics:
 
     __slots__ = (
         "accepted",
-        "buried_elements",
         "clients",
+        "dead_lettered_elements",
         "fired_elements",
         "gone",
         "held",
@@ -106,7 +106,7 @@ class Metrics:
         self.lag_ms = Histogram(_LAGS)
         self.reap_call_ms = Histogram(_CALLS)
         self.fired_elements: Counter[str] = Counter()
-        self.buried_elements = 0
+        self.dead_lettered_elements = 0
         self.gone: Counter[str] = Counter()
         self.unsigned: Counter[str] = Counter()
 
@@ -116,7 +116,7 @@ class Metrics:
             self.reaped_elements[kind] += count
             self.lag_ms.observe(late_ms, count)
 
-    def fired(self, verb: str, count: int, buried: int) -> None:
-        """`count` elements were handed on, `buried` of them as they had been too often."""
+    def fired(self, verb: str, count: int, dead_lettered: int) -> None:
+        """`count` elements were handed on, `dead_lettered` of them as they had been too often."""
         self.fired_elements[verb.lower()] += count
-        self.buried_elements += buried
+        self.dead_lettered_elements += dead_lettered

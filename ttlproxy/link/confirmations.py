@@ -21,7 +21,7 @@ _DISTRUST_S: Final = 1.0
 # How long a client waits for a look at most.
 _PATIENCE_S: Final = 1.0
 
-Errand: TypeAlias = Callable[[Redis], Awaitable[None]]
+Job: TypeAlias = Callable[[Redis], Awaitable[None]]
 
 
 class Looks:
@@ -35,7 +35,7 @@ class Looks:
         self.changed = False
         self._wanted = False
         self._asked = asyncio.Event()
-        self._errand: Errand | None = None
+        self._job: Job | None = None
         self._beats = False
         self._over = asyncio.Event()
         self._trust: asyncio.TimerHandle | None = None
@@ -49,9 +49,9 @@ class Looks:
             async with asyncio.timeout(_PATIENCE_S):
                 await over.wait()
 
-    def first(self, errand: Errand) -> None:
+    def first(self, job: Job) -> None:
         """To be done before anything else, and before the next heartbeat."""
-        self._errand = errand
+        self._job = job
         self._asked.set()
 
     def beat(self) -> None:
@@ -59,7 +59,7 @@ class Looks:
         self._beats = True
         self._asked.set()
 
-    async def until_beat(self, pause_s: float, redis: Redis, look: Errand) -> None:
+    async def until_beat(self, pause_s: float, redis: Redis, look: Job) -> None:
         """Looks as often as it is asked to, and ends when the pause is over."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + pause_s
@@ -70,9 +70,9 @@ class Looks:
             except TimeoutError:
                 return
             self._asked.clear()
-            errand, self._errand = self._errand, None
-            if errand is not None:
-                await errand(redis)
+            job, self._job = self._job, None
+            if job is not None:
+                await job(redis)
             if self._beats:
                 break
             if self._wanted:
@@ -81,7 +81,7 @@ class Looks:
         if self._wanted:  # it comes after the heartbeat
             self._asked.set()
 
-    async def _look(self, redis: Redis, look: Errand) -> None:
+    async def _look(self, redis: Redis, look: Job) -> None:
         self._wanted = False
         self.changed = False
         over, self._over = self._over, asyncio.Event()

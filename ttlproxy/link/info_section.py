@@ -50,7 +50,7 @@ def _section(
         "held_chunks": metrics.held,
         "reaped_elements": sum(metrics.reaped_elements.values()),
         "fired_elements": sum(metrics.fired_elements.values()),
-        "dead_letters": metrics.buried_elements,
+        "dead_letters": metrics.dead_lettered_elements,
         "parked_keys": sum(metrics.parked.values()),
         "swept_entries": metrics.swept_entries,
         "refusals": metrics.refusals,

@@ -41,7 +41,7 @@ from ttlproxy.link.context import Context
 from ttlproxy.link.heartbeat import Beats
 from ttlproxy.link.list_waiters import Waits
 from ttlproxy.link.native_deadlines import Adopt
-from ttlproxy.link.orphans import Strays
+from ttlproxy.link.orphans import Orphans
 from ttlproxy.link.outage_log import Outages
 from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.pushes import Pushes, announcing
@@ -558,7 +558,7 @@ class Link:
 
     async def _beat(self, redis: Redis) -> None:
         """Looks at Redis once a second, and at once where there is a reason."""
-        strays = Strays(self.caller, self.refusals, lambda: self.rights.trusts_schedules)
+        orphans = Orphans(self.caller, self.refusals, lambda: self.rights.trusts_schedules)
         recheck = Recheck(self.registry, self.sweep, self.refusals, self._found_stale)
         failures = 0
         while True:
@@ -567,7 +567,7 @@ class Link:
                 await self._refresh(redis)
                 await self.state.keep(redis)
                 if self._beats.regular:
-                    await strays.look(redis, self.server.databases if self.server else [])
+                    await orphans.look(redis, self.server.databases if self.server else [])
                     await recheck.look(redis)
                 self._answers += 1
                 await self.looks.until_beat(self._beats.left_s, redis, self._look)

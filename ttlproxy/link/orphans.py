@@ -21,7 +21,7 @@ _PAGE = 500
 _REST = 10
 
 
-class Strays:
+class Orphans:
     """Where the search stands. Redis logs each refusal for want of a right, so one ends it.
 
     What it finds beside indexes is put in order too: see others_tidy.lua.

@@ -185,7 +185,7 @@ class Reaper:
             await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms, reached) / 1000)
             queue.extendleft(reversed(outcome.unreached))
             queue.extend(outcome.more)
-            self._agenda.sweep(outcome.ghosts, clock.now_ms())
+            self._agenda.sweep(outcome.stale_entries, clock.now_ms())
             for place, refusal in outcome.refused.items():
                 self._agenda.parked.park(place, clock.now_ms(), reason(refusal), passes(refusal))
             self._metrics.parked = self._agenda.parked.reasons

@@ -50,13 +50,13 @@ class Undelivered(ResponseError):  # noqa: N818 - the name says it
 class Outcome(NamedTuple):
     """What a reap has left.
 
-    more: where more may be due; ghosts: where the index has entries without an element;
+    more: where more may be due; stale entries: where the index has entries without an element;
     refused: where Redis has answered an error; unreached: what there was no time for, in the order
     asked for; calls_ms: how long each call took Redis
     """
 
     more: set[Place]
-    ghosts: set[Place]
+    stale_entries: set[Place]
     refused: dict[Place, ResponseError]
     unreached: list[Place]
     calls_ms: list[float]
@@ -206,19 +206,21 @@ class Reap:
             if refusal := error(answer):
                 self._refuse(place, Undelivered(str(refusal)), outcome)
                 continue
-            removed, first_ms, has_ghosts, kind, late_ms, fired, buried, unsigned = answer
+            removed, first_ms, has_stale_entries, kind, late_ms, fired, dead_lettered, unsigned = (
+                answer
+            )
             self._registry.reaped(place, first_ms if first_ms >= 0 else None)
             self._metrics.reaped(kind.decode(), removed, late_ms)
             if fired:
                 action = batch.actions[number]
                 assert action
-                self._metrics.fired(action.verb.decode(), fired, buried)
+                self._metrics.fired(action.verb.decode(), fired, dead_lettered)
             if unsigned:
                 self._refusals.unsigned("deferred", place[0], unsigned)
             if 0 <= first_ms < now_ms:
                 outcome.more.add(place)
-            elif has_ghosts:
-                outcome.ghosts.add(place)
+            elif has_stale_entries:
+                outcome.stale_entries.add(place)
 
     def _refuse(self, place: Place, refusal: ResponseError, outcome: Outcome) -> None:
         self._refusals.note(f"to reap in database {place[0]}", refusal)
@@ -391,7 +393,7 @@ class SessionReaps:
         refused: dict[Place, ResponseError] = {}
         while places:
             outcome = await self._reap(self._redis, dict.fromkeys(places, self._batch))
-            self._on_stale(outcome.ghosts, self._clock.now_ms())
+            self._on_stale(outcome.stale_entries, self._clock.now_ms())
             refused |= outcome.refused
             places = outcome.more.union(outcome.unreached)
         return refused

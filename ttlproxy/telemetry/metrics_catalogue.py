@@ -173,7 +173,7 @@ FIGURES: Final = (
         "ttlproxy_dead_letters_total",
         "counter",
         "of these, those that had been handed on too often before",
-        lambda source: source.metrics.buried_elements,
+        lambda source: source.metrics.dead_lettered_elements,
     ),
     Figure(
         "ttlproxy_reap_lag_seconds",

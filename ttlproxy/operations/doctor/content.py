@@ -59,7 +59,7 @@ def _indexed(look: Look) -> bool:
 
 _FAULTS = (
     Fault(
-        "ghosts",
+        "stale entries",
         WARNING,
         "have deadlines for elements that are gone",
         lambda look: look.gone > 0,
@@ -135,7 +135,7 @@ def _found(patient: Patient, looks: Mapping[Place, Look]) -> Iterable[Finding]:
         if not keys:
             continue
         what = f"{len(keys)} of {len(looks)} keys {fault.many}"
-        if fault.check == "ghosts":
+        if fault.check == "stale entries":
             gone = sum(look.gone for look in looks.values())
             looked = sum(look.looked for look in looks.values())
             what += f" ({gone} of {looked} deadlines)"
