@@ -10,7 +10,7 @@ import uvloop
 
 from tests.support.event_loops import LOOPS
 from ttlproxy.core.counters import Tally
-from ttlproxy.proxy.write_batch import Turn
+from ttlproxy.proxy.write_batch import WriteBatch
 
 FACTORIES = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 
@@ -54,7 +54,7 @@ def _arrived(far: socket.socket) -> bytes:
 def test_the_writes_of_a_turn_go_out_at_its_end_in_order(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):
-            write = Turn().writer(transport, Tally())
+            write = WriteBatch().writer(transport, Tally())
             write(b"one ")
             write(b"two")
             assert _arrived(far) == b""
@@ -67,7 +67,7 @@ def test_the_writes_of_a_turn_go_out_at_its_end_in_order(run: Run) -> None:
 def test_what_is_flushed_before_the_end_goes_out_once(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):
-            turn = Turn()
+            turn = WriteBatch()
             write = turn.writer(transport, Tally())
             write(b"one")
             turn.flush()
@@ -81,7 +81,7 @@ def test_what_is_flushed_before_the_end_goes_out_once(run: Run) -> None:
 def test_a_large_write_does_not_wait_and_passes_nothing_by(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (transport, far):
-            write = Turn().writer(transport, Tally())
+            write = WriteBatch().writer(transport, Tally())
             large = b"x" * 20_000
             write(b"one")
             write(large)
@@ -95,7 +95,7 @@ def test_who_is_alone_does_not_wait(run: Run) -> None:
 
     async def main() -> None:
         async with _connected() as (transport, far):
-            write = Turn().writer(transport, Tally())
+            write = WriteBatch().writer(transport, Tally())
             at_once = []
             for _ in range(1000):
                 write(b"x")
@@ -114,7 +114,7 @@ def test_a_write_that_fails_costs_no_other_and_passes_none_by(run: Run) -> None:
 
     async def main() -> None:
         async with _connected() as (ended, _), _connected() as (transport, far):
-            turn = Turn()
+            turn = WriteBatch()
             for_nobody, write = turn.writer(ended, Tally()), turn.writer(transport, Tally())
             ended.write_eof()
             for _ in range(16):

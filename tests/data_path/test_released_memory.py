@@ -90,7 +90,7 @@ async def _serving(settings: Settings) -> AsyncIterator[int]:
     metrics = Metrics()
     link = Link(settings, settings.upstream, metrics, Context(settings, metrics))
     server = Server(settings, link, metrics, Clients(), Agenda().sweep, Gate(settings))
-    running = [asyncio.create_task(link.run()), asyncio.create_task(server.watch.run())]
+    running = [asyncio.create_task(link.run()), asyncio.create_task(server.slow_clients.run())]
     await link.ready.wait()
     address = await server.start()
     gc.collect()

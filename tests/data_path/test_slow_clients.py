@@ -15,8 +15,8 @@ from tests.support.raw_client import Connection, command
 from tests.support.server_queries import calls, until_blocked
 from tests.support.servers import Proxy
 from ttlproxy.config import Settings
-from ttlproxy.proxy.client_log import Journal
-from ttlproxy.proxy.slow_clients import Activity, Watch, Watched
+from ttlproxy.proxy.client_log import ClientLog
+from ttlproxy.proxy.slow_clients import Activity, SlowClients, Watched
 
 pytestmark = pytest.mark.any_server
 
@@ -220,7 +220,7 @@ class _Laden:
 
     def __init__(self) -> None:
         self.activity: Activity | None = None
-        self.journal = Journal(1, asyncio.Transport(), "")
+        self.client_log = ClientLog(1, asyncio.Transport(), "")
         self.looks = 0
 
     @property
@@ -239,7 +239,7 @@ def test_what_is_kept_for_one_more_costs_no_look_at_all_others() -> None:
         clients = [_Laden() for _ in range(500)]
         watched: list[Watched] = [*clients]
         settings = Settings()  # type: ignore[call-arg]
-        watch = Watch(settings, watched)
+        watch = SlowClients(settings, watched)
         for client in clients:
             watch.keeps(client)
         for client in clients:

@@ -135,7 +135,7 @@ async def _proxy(
         linking = asyncio.create_task(link.run(), name="link")
         reaping = asyncio.create_task(reaper.run(), name="reaper")
         beating = asyncio.create_task(pulse.run(), name="pulse")
-        watching = asyncio.create_task(server.watch.run(), name="watch")
+        watching = asyncio.create_task(server.slow_clients.run(), name="watch")
         vital = [linking, reaping, beating, watching, *others]
         try:
             await _until(run_together(link=link.tried.wait(), stop=signals.stop.wait()), vital)

@@ -19,10 +19,10 @@ from ttlproxy.core.registry import Place
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.link import Backoff, Link
 from ttlproxy.proxy.blocking_lease import Waiting
-from ttlproxy.proxy.client_log import Journal
+from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
-from ttlproxy.proxy.slow_clients import Activity, Watch
-from ttlproxy.proxy.write_batch import Turn
+from ttlproxy.proxy.slow_clients import Activity, SlowClients
+from ttlproxy.proxy.write_batch import WriteBatch
 from ttlproxy.session import Session, Step, Wait
 
 # How long replies may take to a client that has ended in the middle of a large request.
@@ -44,9 +44,9 @@ class Host(Protocol):
     link: Link
     metrics: Metrics
     sweep: Callable[[Iterable[Place], int], None]
-    turn: Turn
+    write_batch: WriteBatch
     clients: set[Client]
-    watch: Watch
+    slow_clients: SlowClients
     draining: bool
 
     async def connect(self, client: Client) -> Backend:
@@ -124,12 +124,12 @@ class Client(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH, LOW)
         server = self._server
-        write = server.turn.writer(self._transport, server.metrics.to_clients)
+        write = server.write_batch.writer(self._transport, server.metrics.to_clients)
         self.write = self._noting(write, awaits=False)
         server.clients.add(self)
         server.metrics.accepted += 1
         server.metrics.clients = len(server.clients)
-        self.journal = Journal(server.metrics.accepted, transport, self._source)
+        self.client_log = ClientLog(server.metrics.accepted, transport, self._source)
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
@@ -145,7 +145,7 @@ class Client(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends no more, and may still be owed replies."""
         self._has_ended = True
-        self._server.turn.flush()
+        self._server.write_batch.flush()
         if self._phase is CLOSED or (self._phase is CONNECTING and not self._early):
             return False  # nothing is owed, and nobody need connect
         session, backend = self._session, self._backend
@@ -169,7 +169,7 @@ class Client(asyncio.Protocol):
             self._finish(session, backend)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._server.turn.flush()
+        self._server.write_batch.flush()
         if self._task is not None:
             self._task.cancel()
         if self._linger is not None:
@@ -179,14 +179,14 @@ class Client(asyncio.Protocol):
         if self._session is not None:
             self._session.owner.end()
         self._ends_because("client")
-        self.journal.closed(self._why)
+        self.client_log.closed(self._why)
         self._server.metrics.gone[self._why] += 1
         self._server.forget(self)
         # Without a circle of references its memory is free now, not when the collector comes.
         self._backend = self._task = None
 
     def pause_writing(self) -> None:
-        self._server.watch.keeps(self)
+        self._server.slow_clients.keeps(self)
         if self._backend is not None:
             self._backend.pause(True)
 
@@ -200,7 +200,7 @@ class Client(asyncio.Protocol):
         """Redis has closed: what is buffered goes out, then the client is told."""
         if self._phase is CLOSED:
             return
-        self._server.turn.flush()
+        self._server.write_batch.flush()
         asked = self._has_ended or (self._session is not None and self._session.quit)
         self._ends_because("client" if asked else "redis")
         self._full = False
@@ -215,13 +215,13 @@ class Client(asyncio.Protocol):
             # To close with unread input would be a reset, which may take replies with it.
             self._read()
             self._close_later()
-        self._server.watch.keeps(self)  # until it has taken what is left
+        self._server.slow_clients.keeps(self)  # until it has taken what is left
 
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or does again."""
         self._full = is_full
         if is_full:
-            self._server.watch.keeps(self)
+            self._server.slow_clients.keeps(self)
         elif self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._read()
@@ -371,7 +371,7 @@ class Client(asyncio.Protocol):
 
     def _refuse(self, trouble: OSError) -> None:
         """There is no connection to Redis, and none is waited for any longer."""
-        self.journal.refused(trouble)
+        self.client_log.refused(trouble)
         self._server.metrics.refused += 1
         self._ends_because("refused")
         self.write(REFUSED)
@@ -385,14 +385,14 @@ class Client(asyncio.Protocol):
         step = session.from_client(data)
         self._early = step.withheld + self._early
         if session.kept > LOW or len(self._early) > LOW:
-            self._server.watch.keeps(self)
+            self._server.slow_clients.keeps(self)
         let_in = None if step.login is None else backend.lets_in(step.login)
         # The bytes are not for the coroutines that follow, so that `abort` frees them.
         out, step = step.to_redis, step._replace(to_redis=b"", withheld=b"")
         if step.must_reap or len(out) > HIGH:
             self._held_back = out
             if len(out) > LOW:
-                self._server.watch.keeps(self)
+                self._server.slow_clients.keeps(self)
             self._hold(self._carry_out(step, let_in), "reap" if step.must_reap else "send")
             return
         if step.pauses:
@@ -474,7 +474,7 @@ class Client(asyncio.Protocol):
     def _stopped(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (trouble := task.exception()) is None:
             return
-        self.journal.failed(trouble)
+        self.client_log.failed(trouble)
         self.abort("held" if isinstance(trouble, TimeoutError | ReapRefused) else "error")
 
     def _noting(self, take: Callable[[bytes], None], *, awaits: bool) -> Callable[[bytes], None]:
@@ -503,7 +503,7 @@ class Client(asyncio.Protocol):
         if self._phase in _KEEPING:
             self._early += data
             if len(self._early) > LOW:
-                self._server.watch.keeps(self)
+                self._server.slow_clients.keeps(self)
             self._read()
         elif self._phase is not OPEN or session is None:
             return  # nobody is left to answer it

@@ -18,7 +18,7 @@ def peer_shown(peername: object) -> str:
     return str(Listen(*peername[:2])) if isinstance(peername, tuple) else "a unix socket"
 
 
-class Journal:
+class ClientLog:
     """Of a connection, from its opening on. Nothing here is called for a request."""
 
     __slots__ = ("_number", "_opened_s", "_peer")

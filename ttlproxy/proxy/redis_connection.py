@@ -14,7 +14,7 @@ from ttlproxy.core.counters import Tally
 from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.tcp_progress import Progress, progress, received
 from ttlproxy.net.undelivered import undelivered
-from ttlproxy.proxy.write_batch import Turn, Write
+from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.wire import Lines, Marked, encode
 
 # Bytes that wait for a side that does not read: stop reading the other side above the first, go on
@@ -79,9 +79,11 @@ class Receiver(asyncio.Protocol):
 class Backend:
     """A client's own connection to Redis: copies what Redis sends."""
 
-    def __init__(self, client: Frontend, turn: Turn, tally: Tally, keepalive_s: int) -> None:
+    def __init__(
+        self, client: Frontend, write_batch: WriteBatch, tally: Tally, keepalive_s: int
+    ) -> None:
         self._client = client
-        self._turn = turn
+        self._write_batch = write_batch
         self._tally = tally
         self._keepalive_s = keepalive_s
         self._to_client = client.write
@@ -106,7 +108,7 @@ class Backend:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH, LOW)
         keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
-        self.write = self._turn.writer(self._transport, self._tally)
+        self.write = self._write_batch.writer(self._transport, self._tally)
 
     def connection_lost(self, take: Take, exc: Exception | None) -> None:
         """`take`: the way in which what Redis sent was taken last."""
@@ -187,7 +189,7 @@ class Backend:
 
     def cut(self) -> None:
         """The client is gone: Redis is to know at once."""
-        self._turn.flush()
+        self._write_batch.flush()
         self.is_cut = True
         half_close(self._transport)
 

@@ -17,8 +17,8 @@ from ttlproxy.net.tls import establish, for_redis
 from ttlproxy.proxy.client import Client, TimedClient
 from ttlproxy.proxy.client_limit import ClientProtocol, Entrance
 from ttlproxy.proxy.redis_connection import Backend
-from ttlproxy.proxy.slow_clients import Watch
-from ttlproxy.proxy.write_batch import Turn
+from ttlproxy.proxy.slow_clients import SlowClients
+from ttlproxy.proxy.write_batch import WriteBatch
 
 
 class Clients(set[Client]):
@@ -63,9 +63,9 @@ class Server:
         self.sweep = sweep
         self.metrics = metrics
         self._tls = for_redis(link.upstream)
-        self.turn = Turn()
+        self.write_batch = WriteBatch()
         self.clients: set[Client] = clients
-        self.watch = Watch(settings, self.clients)
+        self.slow_clients = SlowClients(settings, self.clients)
         self.draining = False
         self._source = source
         self._gone = asyncio.Event()
@@ -105,7 +105,9 @@ class Server:
         """A connection to Redis for a client. Raises OSError, also for TLS and time-outs."""
         loop, upstream = asyncio.get_running_loop(), self.link.upstream
         self.link.client_connects()
-        backend = Backend(client, self.turn, self.metrics.to_redis, self.settings.tcp_keepalive)
+        backend = Backend(
+            client, self.write_batch, self.metrics.to_redis, self.settings.tcp_keepalive
+        )
         async with asyncio.timeout(self.settings.connect_timeout):
             if upstream.path:
                 await loop.create_unix_connection(backend.protocol, upstream.path)
@@ -120,11 +122,11 @@ class Server:
 
     def forget(self, client: Client) -> None:
         self.clients.discard(client)
-        self.watch.forget(client)
+        self.slow_clients.forget(client)
         self.metrics.clients = len(self.clients)
         self._source.ended()
         self._gone.set()
 
     def _client(self, source: str) -> Client:
-        activity = self.watch.activity()
+        activity = self.slow_clients.activity()
         return Client(self, source) if activity is None else TimedClient(self, source, activity)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ttlproxy.config import Settings
 from ttlproxy.net.allocator import trim
-from ttlproxy.proxy.client_log import Journal
+from ttlproxy.proxy.client_log import ClientLog
 
 _LOOK_S: Final = 1.0
 # So often is looked for idle clients while one of them is about to become too old.
@@ -62,7 +62,7 @@ class Watched(Protocol):
     """A client, as it is seen here."""
 
     activity: Activity | None
-    journal: Journal
+    client_log: ClientLog
 
     @property
     def idles(self) -> bool:
@@ -91,13 +91,13 @@ class _Load(NamedTuple):
     since_s: float
 
 
-class Watch:
+class SlowClients:
     """Ends the connections of clients that cost more than the settings allow."""
 
     def __init__(self, settings: Settings, clients: Collection[Watched]) -> None:
         self._settings = settings
         self._clients = clients
-        self._laden: dict[Watched, _Load] = {}
+        self._slow: dict[Watched, _Load] = {}
         self._kept = 0  # for those together, as they were last counted
         self._most_kept = 0  # since memory was last given back
 
@@ -116,7 +116,7 @@ class Watch:
 
     def forget(self, client: Watched) -> None:
         """The client has gone."""
-        load = self._laden.pop(client, None)
+        load = self._slow.pop(client, None)
         if load is not None:
             self._kept -= load.kept
 
@@ -137,12 +137,12 @@ class Watch:
         for client in list(self._clients):
             activity = client.activity
             if activity is not None and activity.idle_s(now_s) > limit_s and client.idles:
-                client.journal.often(logging.INFO, f"closed: idle for {limit_s} s")
+                client.client_log.often(logging.INFO, f"closed: idle for {limit_s} s")
                 client.abort("idle")
 
     def _end_stalled(self) -> None:
         now_s, limit_s = asyncio.get_running_loop().time(), self._settings.stall_timeout
-        for client, load in list(self._laden.items()):
+        for client, load in list(self._slow.items()):
             unread = client.unread
             if not client.buffered:
                 self.forget(client)
@@ -150,7 +150,7 @@ class Watch:
                 self._count(client, now_s)
             elif limit_s and now_s - load.since_s > limit_s:
                 words = f"closed: it has taken nothing for {limit_s} s"
-                client.journal.often(logging.WARNING, words, f", and {unread} bytes wait")
+                client.client_log.often(logging.WARNING, words, f", and {unread} bytes wait")
                 client.abort("stalled")
 
     def _give_back(self) -> None:
@@ -160,18 +160,18 @@ class Watch:
 
     def _count(self, client: Watched, since_s: float) -> None:
         self.forget(client)
-        load = self._laden[client] = _Load(client.buffered, client.unread, since_s)
+        load = self._slow[client] = _Load(client.buffered, client.unread, since_s)
         self._kept += load.kept
         self._most_kept = max(self._most_kept, self._kept)
 
     def _relieve(self, limit: int) -> None:
         """Ends those who have most, until the others together have no more than the limit."""
-        for client, load in list(self._laden.items()):
+        for client, load in list(self._slow.items()):
             self._count(client, load.since_s)
-        for client in sorted(self._laden, key=lambda each: -self._laden[each].kept):
+        for client in sorted(self._slow, key=lambda each: -self._slow[each].kept):
             if self._kept <= limit:
                 return
-            more = f": {self._laden[client].kept} bytes for it, and {self._kept} for all clients"
-            client.journal.often(logging.WARNING, "closed: too much is kept", more)
+            more = f": {self._slow[client].kept} bytes for it, and {self._kept} for all clients"
+            client.client_log.often(logging.WARNING, "closed: too much is kept", more)
             self.forget(client)
             client.abort("buffers")

@@ -27,7 +27,7 @@ _LARGE: Final = 16 * 1024
 Write = Callable[[bytes], None]
 
 
-class Turn:
+class WriteBatch:
     """The writes of the turn of the event loop that goes on."""
 
     __slots__ = ("_at_once", "_lean_turns", "_writes")
