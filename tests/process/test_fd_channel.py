@@ -4,16 +4,16 @@ import asyncio
 import socket
 
 from ttlproxy.cli.main import load
-from ttlproxy.process.fd_channel import Giver, Taker, channel
+from ttlproxy.process.fd_channel import Receiver, Sender, channel
 
 
-def _full(giver: Giver) -> int:
+def _full(sender: Sender) -> int:
     """Gives connections until no more are taken: how many."""
     given = 0
     while True:
         near, far = socket.socketpair()
         far.close()
-        if not giver.give(near):
+        if not sender.give(near):
             near.close()
             return given
         given += 1
@@ -22,13 +22,13 @@ def _full(giver: Giver) -> int:
 def test_who_waits_for_room_waits_no_more_once_the_other_end_is_gone() -> None:
     async def main() -> None:
         near, far = channel()
-        giver = Giver(near)
-        assert _full(giver)
-        waiting = asyncio.create_task(giver.room())
+        sender = Sender(near)
+        assert _full(sender)
+        waiting = asyncio.create_task(sender.room())
         await asyncio.sleep(0)
         far.close()
         await asyncio.wait_for(waiting, 30)
-        assert giver.closed.is_set()
+        assert sender.closed.is_set()
 
     asyncio.run(main())
 
@@ -36,16 +36,16 @@ def test_who_waits_for_room_waits_no_more_once_the_other_end_is_gone() -> None:
 def test_all_who_wait_for_room_learn_of_it() -> None:
     async def main() -> None:
         near, far = channel()
-        giver = Giver(near)
-        given = _full(giver)
-        waiting = asyncio.gather(giver.room(), giver.room())
+        sender = Sender(near)
+        given = _full(sender)
+        waiting = asyncio.gather(sender.room(), sender.room())
         await asyncio.sleep(0)
         for _ in range(given):
             _, descriptors, *_ = socket.recv_fds(far, 64, 1)
             socket.close(descriptors[0])
         await asyncio.wait_for(waiting, 30)
         far.close()
-        await giver.closed.wait()
+        await sender.closed.wait()
 
     asyncio.run(main())
 
@@ -53,14 +53,14 @@ def test_all_who_wait_for_room_learn_of_it() -> None:
 def test_a_connection_that_cannot_be_taken_counts_as_ended() -> None:
     async def main() -> None:
         near, far = channel()
-        taker = Taker(far, load([]))
-        await taker.start(lambda source: asyncio.Protocol())
+        receiver = Receiver(far, load([]))
+        await receiver.start(lambda source: asyncio.Protocol())
         assert near.recv(64) == b"0"
         near.send(b"client")  # as it comes where the process has no descriptor left for it
         near.setblocking(True)
         said = await asyncio.to_thread(near.recv, 64)
         assert said == b"1"
-        taker.stop()
+        receiver.stop()
         near.close()
         far.close()
 

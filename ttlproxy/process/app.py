@@ -25,7 +25,7 @@ from ttlproxy.net.tasks import Task, cancel, run_together, until_first
 from ttlproxy.operations.doctor import Finding, examined
 from ttlproxy.operations.purge import purged
 from ttlproxy.process.embedded import Embedded
-from ttlproxy.process.fd_channel import Taker
+from ttlproxy.process.fd_channel import Receiver
 from ttlproxy.process.open_files import make_room
 from ttlproxy.process.reload import Read, Reload, Values, adopt
 from ttlproxy.process.signals import INTERRUPTED, Signals, on_interrupt
@@ -33,9 +33,9 @@ from ttlproxy.process.workers import Workers
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.server import Clients, ClientSource, Server
 from ttlproxy.telemetry.health import Health
-from ttlproxy.telemetry.loop_heartbeat import Pulse
+from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 from ttlproxy.telemetry.metrics_catalogue import Source
-from ttlproxy.telemetry.worker_totals import EVERY_S, Crew, told
+from ttlproxy.telemetry.worker_totals import EVERY_S, WorkerTotals, report_of
 
 if TYPE_CHECKING:
     from ttlproxy.admin import Subject
@@ -92,7 +92,7 @@ async def _serve(
         await _supervise(workers, settings, vital, say, signals, shown)
 
 
-async def work(settings: Settings, taker: Taker) -> int:
+async def work(settings: Settings, receiver: Receiver) -> int:
     """Runs one of several proxies, whose clients another process accepts; gives the exit code.
 
     Ends with that process. Raises TtlproxyError.
@@ -103,12 +103,12 @@ async def work(settings: Settings, taker: Taker) -> int:
     def change(values: bytes) -> None:
         adopt(settings, {**pickle.loads(values), "drain_min": 0.0})
 
-    taker.on_settings = change
-    shown = partial(_reported, taker)
+    receiver.on_settings = change
+    shown = partial(_reported, receiver)
     with Signals.of_worker() as signals:
-        closed = asyncio.create_task(taker.closed.wait(), name="handover")
+        closed = asyncio.create_task(receiver.closed.wait(), name="handover")
         closed.add_done_callback(lambda _: signals.stop.set())
-        await _proxy(settings, settings.upstream, taker, [], lambda _: None, signals, shown)
+        await _proxy(settings, settings.upstream, receiver, [], lambda _: None, signals, shown)
         await cancel(closed)
     return 0
 
@@ -124,17 +124,17 @@ async def _proxy(
 ) -> None:
     give_back()
     metrics = Metrics()
-    pulse = Pulse()
+    heartbeat = LoopHeartbeat()
     agenda, clients = Agenda(), Clients()
     context = Context(settings, metrics, agenda.announced, agenda.look_now)
     link = Link(settings, upstream, metrics, context, clients.leave, agenda.sweep)
     reaper = Reaper(settings, link, agenda, metrics)
     server = Server(settings, link, metrics, clients, agenda.sweep, source)
-    health = Health(Source(metrics, link, pulse, asyncio.get_running_loop()))
+    health = Health(Source(metrics, link, heartbeat, asyncio.get_running_loop()))
     async with shown(health):
         linking = asyncio.create_task(link.run(), name="link")
         reaping = asyncio.create_task(reaper.run(), name="reaper")
-        beating = asyncio.create_task(pulse.run(), name="pulse")
+        beating = asyncio.create_task(heartbeat.run(), name="pulse")
         watching = asyncio.create_task(server.slow_clients.run(), name="watch")
         vital = [linking, reaping, beating, watching, *others]
         try:
@@ -178,12 +178,12 @@ async def _admin(
 
 
 @asynccontextmanager
-async def _reported(taker: Taker, health: Health) -> AsyncIterator[None]:
+async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
     """The process that listens is told of it, again and again, and at the end."""
 
     async def report() -> None:
         while True:
-            taker.report(told(health))
+            receiver.report(report_of(health))
             await asyncio.sleep(EVERY_S)
 
     reporting = asyncio.create_task(report(), name="report")
@@ -191,7 +191,7 @@ async def _reported(taker: Taker, health: Health) -> AsyncIterator[None]:
         yield
     finally:
         await cancel(reporting)
-        taker.report(told(health))
+        receiver.report(report_of(health))
 
 
 async def _supervise(
@@ -200,12 +200,12 @@ async def _supervise(
     others: Sequence[Task],
     say: Callable[[Listen], None],
     signals: Signals,
-    shown: Callable[[Crew], AbstractAsyncContextManager[None]],
+    shown: Callable[[WorkerTotals], AbstractAsyncContextManager[None]],
 ) -> None:
     """Several processes that serve one address."""
-    async with shown(workers.crew):
+    async with shown(workers.totals):
         running = asyncio.create_task(workers.run(), name="workers")
-        beating = asyncio.create_task(workers.crew.pulse.run(), name="pulse")
+        beating = asyncio.create_task(workers.totals.heartbeat.run(), name="pulse")
         vital = [running, beating, *others]
         try:
             await _until(run_together(all=workers.listen(), stop=signals.stop.wait()), vital)
@@ -213,7 +213,7 @@ async def _supervise(
                 return  # nobody could come yet
             say(workers.address)
             await _until(signals.stop.wait(), vital)
-            workers.crew.drains = True
+            workers.totals.drains = True
             log.info("stopping %d workers", settings.workers)
             await _until(signals.pause(settings.drain_min), vital)
             await workers.stop()

@@ -32,7 +32,7 @@ def channel() -> tuple[socket.socket, socket.socket]:
     return ends
 
 
-class Giver:
+class Sender:
     """The end of the process that listens.
 
     ready: the other end serves; closed: there is no other end any more; on_report: called with what
@@ -107,7 +107,7 @@ class Giver:
             self.closed.set()
 
 
-class Taker:
+class Receiver:
     """The end of a process that serves.
 
     closed: no more connections come; on_settings: called with what has changed of the settings

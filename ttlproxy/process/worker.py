@@ -16,12 +16,12 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to be ended with care
     from ttlproxy.config import Settings
     from ttlproxy.process import app
-    from ttlproxy.process.fd_channel import Taker
+    from ttlproxy.process.fd_channel import Receiver
     from ttlproxy.process.runner import run
 
     end = socket.socket(fileno=int(sys.argv[1]))
     settings: Settings = pickle.loads(end.recv(_MOST_SETTINGS))
-    main = app.work(settings, Taker(end, settings))
+    main = app.work(settings, Receiver(end, settings))
     return run(settings, main, f"worker {os.getpid()}")
 
 

@@ -22,10 +22,10 @@ from ttlproxy.config import Settings
 from ttlproxy.errors import WorkerError
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import cancel, run_together
-from ttlproxy.process.fd_channel import Giver, channel
+from ttlproxy.process.fd_channel import Sender, channel
 from ttlproxy.process.reload import Values, adopt
 from ttlproxy.proxy.client_limit import Limit, refusal
-from ttlproxy.telemetry.worker_totals import Crew
+from ttlproxy.telemetry.worker_totals import WorkerTotals
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +44,12 @@ class Workers:
         """`settings`: those of each worker."""
         self._settings = settings
         self.address = settings.listen
-        self.crew = Crew()
+        self.totals = WorkerTotals()
         self._listener = Listener(
             settings.listen, settings.unix_socket_perm, settings.tcp_keepalive
         )
         self._limit = Limit(settings.max_clients)
-        self._givers: dict[asyncio.subprocess.Process, Giver] = {}
+        self._senders: dict[asyncio.subprocess.Process, Sender] = {}
         self._stops = False
         self._one_more_serves = asyncio.Condition()
 
@@ -70,21 +70,21 @@ class Workers:
         """Once all of them serve: accepts. Raises OSError."""
         await self._until_serving(self._settings.workers)
         self.address = await self._listener.hand_over(self._give)
-        self.crew.accepts = True
+        self.totals.accepts = True
 
     async def adopt(self, values: Values) -> None:
         """Lets settings change, here and in each worker."""
         adopt(self._settings, values)
-        for giver in list(self._givers.values()):
-            while not (giver.tell(pickle.dumps(values)) or giver.closed.is_set()):
-                await giver.room()
+        for sender in list(self._senders.values()):
+            while not (sender.tell(pickle.dumps(values)) or sender.closed.is_set()):
+                await sender.room()
 
     async def stop(self) -> None:
         """Accepts nobody; each worker lets what is in flight finish, and then ends."""
         self._stops = True
         self._listener.stop()
-        for giver in self._givers.values():
-            giver.finish()
+        for sender in self._senders.values():
+            sender.finish()
 
     def hurry(self) -> None:
         """Each worker is to end at once."""
@@ -95,36 +95,36 @@ class Workers:
         self._stops = True
         self._listener.stop()
         self._signal(signal.SIGKILL)
-        for process in list(self._givers):
+        for process in list(self._senders):
             await process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
-        for process in self._givers:
+        for process in self._senders:
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 
     async def _keep(self) -> None:
         while not self._stops:
-            process, giver = await self._start()
-            self._givers[process] = giver
+            process, sender = await self._start()
+            self._senders[process] = sender
             if self._stops:  # meanwhile
-                giver.finish()
-            serving = asyncio.create_task(self._when_serving(giver))
+                sender.finish()
+            serving = asyncio.create_task(self._when_serving(sender))
             code = await process.wait()
-            await giver.closed.wait()  # and its last words have been read
+            await sender.closed.wait()  # and its last words have been read
             await cancel(serving)
-            del self._givers[process]
-            self.crew.lost(process.pid)
+            del self._senders[process]
+            self.totals.lost(process.pid)
             if self._stops:
                 return
-            if not (giver.ready.is_set() or self._listener.accepts):
+            if not (sender.ready.is_set() or self._listener.accepts):
                 raise WorkerError(f"a worker has ended before it served, with {code}")
-            self.crew.replaced += 1
+            self.totals.replaced += 1
             log.error("worker %d has ended by itself, with %d: it is replaced", process.pid, code)
             await asyncio.sleep(uniform(*_PAUSE_S))
 
-    async def _when_serving(self, giver: Giver) -> None:
-        await giver.ready.wait()
+    async def _when_serving(self, sender: Sender) -> None:
+        await sender.ready.wait()
         async with self._one_more_serves:
             self._one_more_serves.notify_all()
 
@@ -132,13 +132,13 @@ class Workers:
         async with self._one_more_serves:
             await self._one_more_serves.wait_for(lambda: len(self._serving()) >= count)
 
-    def _serving(self) -> list[Giver]:
+    def _serving(self) -> list[Sender]:
         """The least busy first."""
-        givers = self._givers.values()
-        serving = [each for each in givers if each.ready.is_set() and not each.closed.is_set()]
-        return sorted(serving, key=lambda giver: giver.clients)
+        senders = self._senders.values()
+        serving = [each for each in senders if each.ready.is_set() and not each.closed.is_set()]
+        return sorted(serving, key=lambda sender: sender.clients)
 
-    async def _start(self) -> tuple[asyncio.subprocess.Process, Giver]:
+    async def _start(self) -> tuple[asyncio.subprocess.Process, Sender]:
         ours, theirs = channel()
         with theirs:
             ours.send(pickle.dumps(self._settings))  # not as words, which all users can read
@@ -150,20 +150,20 @@ class Workers:
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,  # a terminal's Ctrl-C is for this process
             )
-        giver = Giver(ours)
-        giver.on_report = partial(self.crew.heard, process.pid)
-        return process, giver
+        sender = Sender(ours)
+        sender.on_report = partial(self.totals.heard, process.pid)
+        return process, sender
 
     async def _give(self, client: socket.socket) -> None:
-        if self._limit.reached(sum(giver.clients for giver in self._givers.values())):
-            self.crew.refused += 1
+        if self._limit.reached(sum(sender.clients for sender in self._senders.values())):
+            self.totals.refused += 1
             with client, suppress(OSError):
                 client.send(refusal(self._settings))
             return
         while True:
             await self._until_serving(1)
             serving = self._serving()
-            if any(giver.give(client) for giver in serving):
+            if any(sender.give(client) for sender in serving):
                 return
-            rooms = {f"room {number}": giver.room() for number, giver in enumerate(serving)}
+            rooms = {f"room {number}": sender.room() for number, sender in enumerate(serving)}
             await run_together(**rooms)

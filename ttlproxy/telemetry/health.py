@@ -32,7 +32,7 @@ class Health:
         self.drains = False
 
     def why_not_live(self) -> str:
-        return self._source.pulse.why_not_live(STUCK_S)
+        return self._source.heartbeat.why_not_live(STUCK_S)
 
     def why_not_started(self) -> str:
         return "" if self.accepts else "starting: clients are not accepted yet"

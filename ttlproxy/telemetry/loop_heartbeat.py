@@ -12,7 +12,7 @@ _EVERY_S: Final = 0.25
 _LAGS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
-class Pulse:
+class LoopHeartbeat:
     """Shows to other threads, which go on where the loop is stuck, that it turns.
 
     lag_ms: how late it came to each beat

@@ -16,7 +16,7 @@ from ttlproxy import __version__
 from ttlproxy.core.counters import ACTIONS, GONE, KINDS, PARKED, SIGNED, Handled, Metrics
 from ttlproxy.core.histogram import Histogram
 from ttlproxy.link import Link
-from ttlproxy.telemetry.loop_heartbeat import Pulse
+from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]
 """Upper bounds; how many observations are in each, and beyond all; their total."""
@@ -31,7 +31,7 @@ class Source(NamedTuple):
 
     metrics: Metrics
     link: Link
-    pulse: Pulse
+    heartbeat: LoopHeartbeat
     loop: asyncio.AbstractEventLoop
 
 
@@ -239,13 +239,13 @@ FIGURES: Final = (
         "ttlproxy_event_loop_lag_seconds",
         "histogram",
         "how late the event loop came to a timer, measured four times a second",
-        lambda source: _in_seconds(source.pulse.lag_ms),
+        lambda source: _in_seconds(source.heartbeat.lag_ms),
     ),
     Figure(
         "ttlproxy_heartbeat_age_seconds",
         "gauge",
         "how long ago the event loop was seen to turn",
-        lambda source: source.pulse.age_s(),
+        lambda source: source.heartbeat.age_s(),
         of_many="largest",
     ),
     Figure(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ttlproxy.telemetry.health import STUCK_S, Health, Worker
-from ttlproxy.telemetry.loop_heartbeat import Pulse
+from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 from ttlproxy.telemetry.metrics_catalogue import Report, lasting, total
 
 # How often each tells.
@@ -20,7 +20,7 @@ EVERY_S: Final = 0.5
 _ENDED: Final = 0
 
 
-class _Told(NamedTuple):
+class _Report(NamedTuple):
     """The last that a process has told, and when, by our clock in s."""
 
     at_s: float
@@ -32,41 +32,41 @@ class _Told(NamedTuple):
         return time.monotonic() - self.at_s
 
 
-def told(health: Health) -> bytes:
-    """What a process says of itself, for `Crew.heard`."""
+def report_of(health: Health) -> bytes:
+    """What a process says of itself, for `WorkerTotals.heard`."""
     return json.dumps([health.why_not_ready(), health.report()]).encode()
 
 
-class Crew:
+class WorkerTotals:
     """Of all workers, and of the process that listens.
 
-    pulse: of the latter; accepts: clients may come; drains: those that are here are let go;
+    heartbeat: of the latter; accepts: clients may come; drains: those that are here are let go;
     refused: clients that no worker was given; replaced: workers that have ended by themselves
     """
 
     def __init__(self) -> None:
-        self.pulse = Pulse()
+        self.heartbeat = LoopHeartbeat()
         self.accepts = False
         self.drains = False
         self.refused = 0
         self.replaced = 0
-        self._told: dict[int, _Told] = {}  # never changed, for other threads look: replaced
+        self._reports: dict[int, _Report] = {}  # never changed, for other threads look: replaced
 
     def heard(self, pid: int, message: bytes) -> None:
         """A worker has told of itself."""
-        self._told = {**self._told, pid: _Told(time.monotonic(), *json.loads(message))}
+        self._reports = {**self._reports, pid: _Report(time.monotonic(), *json.loads(message))}
 
     def lost(self, pid: int) -> None:
         """A worker has ended."""
-        now = dict(self._told)
+        now = dict(self._reports)
         if last := now.pop(pid, None):
             before = now.get(_ENDED, last._replace(report={})).report
             now[_ENDED] = last._replace(report=total([before, lasting(last.report)]))
-            self._told = now
+            self._reports = now
 
     def why_not_live(self) -> str:
         """One that is stuck is one too many: its clients wait."""
-        if why_not := self.pulse.why_not_live(STUCK_S):
+        if why_not := self.heartbeat.why_not_live(STUCK_S):
             return why_not
         for pid, last in self._working().items():
             if last.age_s > STUCK_S:
@@ -90,9 +90,9 @@ class Crew:
             "ttlproxy_connections_refused_total": self.refused,
             "ttlproxy_workers_replaced_total": self.replaced,
         }
-        found = total([ours, *(last.report for last in self._told.values())])
+        found = total([ours, *(last.report for last in self._reports.values())])
         ages = [last.age_s for last in self._working().values()]
-        found["ttlproxy_heartbeat_age_seconds"] = max(self.pulse.age_s(), *ages, 0)
+        found["ttlproxy_heartbeat_age_seconds"] = max(self.heartbeat.age_s(), *ages, 0)
         return found
 
     def script_names(self) -> Mapping[bytes, str]:
@@ -105,8 +105,8 @@ class Crew:
             for pid, last in sorted(self._working().items())
         ]
 
-    def _working(self) -> dict[int, _Told]:
-        return {pid: last for pid, last in self._told.items() if pid != _ENDED}
+    def _working(self) -> dict[int, _Report]:
+        return {pid: last for pid, last in self._reports.items() if pid != _ENDED}
 
 
 def _clients(report: Report) -> float:
