@@ -21,7 +21,7 @@ from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.config import Settings
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, all_scripted, rules
 from ttlproxy.process.reload import AT_ONCE
-from ttlproxy.telemetry.metrics_catalogue import FIGURES
+from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -145,7 +145,7 @@ def _pages() -> str:
 
 def _metrics() -> str:
     rows = []
-    for figure in FIGURES:
+    for figure in METRICS:
         values = f"`{figure.label}`: {', '.join(figure.values)}" if figure.label else ""
         which = "" if figure.of_many == "sum" else f"; of several workers the {figure.of_many}"
         rows.append((f"`{figure.name}`", figure.kind, values, figure.meaning + which))

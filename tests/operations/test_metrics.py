@@ -15,7 +15,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
-from ttlproxy.telemetry.metrics_catalogue import FIGURES
+from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 pytestmark = pytest.mark.any_server
 
@@ -47,7 +47,7 @@ def talker(watched: Proxy) -> Iterator[Connection]:
 
 
 def test_names_are_as_the_style_has_them() -> None:
-    for each in FIGURES:
+    for each in METRICS:
         assert _NAME.fullmatch(each.name)
         assert each.name.endswith("_total") == (each.kind == "counter")
         assert bool(each.label) == bool(each.values)
@@ -55,7 +55,7 @@ def test_names_are_as_the_style_has_them() -> None:
 
 def test_every_figure_is_told_and_no_other(admin: Pages) -> None:
     told = families(admin)
-    for each in FIGURES:
+    for each in METRICS:
         family = told[each.name.removesuffix("_total")]
         samples = {sample.name for sample in family.samples}
         assert family.documentation == each.meaning
@@ -63,7 +63,7 @@ def test_every_figure_is_told_and_no_other(admin: Pages) -> None:
         if each.label:
             found = [sample.labels[each.label] for sample in family.samples]
             assert found == list(each.values)
-    ours = {each.name.removesuffix("_total") for each in FIGURES}
+    ours = {each.name.removesuffix("_total") for each in METRICS}
     assert {name for name in told if name.startswith("ttlproxy_")} == ours
     assert all(name.startswith(_OWN) for name in told)
     assert told["process_resident_memory_bytes"].samples[0].value > 0

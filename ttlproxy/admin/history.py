@@ -23,8 +23,8 @@ def gauge(name: str, times: float = 1) -> Series:
     """What it is now."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
-        figure = now.get(name)
-        return figure * times if isinstance(figure, int | float) else None
+        metric = now.get(name)
+        return metric * times if isinstance(metric, int | float) else None
 
     return value
 
@@ -68,11 +68,11 @@ def quantile(name: str, percent: float) -> Series:
     return value
 
 
-def _total(figure: Value, label: str) -> float:
-    if isinstance(figure, dict):
-        counts = {name: count for name, count in figure.items() if not isinstance(count, str)}
+def _total(metric: Value, label: str) -> float:
+    if isinstance(metric, dict):
+        counts = {name: count for name, count in metric.items() if not isinstance(count, str)}
         return counts.get(label, 0) if label else sum(counts.values())
-    return 0 if isinstance(figure, tuple) else figure
+    return 0 if isinstance(metric, tuple) else metric
 
 
 # What the page draws, once a second.

@@ -19,7 +19,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ttlproxy.admin.process_state import Subject
-from ttlproxy.telemetry.metrics_catalogue import FIGURES, Buckets, Figure, Value
+from ttlproxy.telemetry.metrics_catalogue import METRICS, Buckets, MetricSpec, Value
 
 
 async def metrics(request: web.Request) -> web.Response:
@@ -46,13 +46,13 @@ class _Figures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         report = self._subject.report()
-        for figure in FIGURES:
+        for figure in METRICS:
             if figure.name in report:
                 yield _FAMILIES[figure.kind](figure, report[figure.name])
 
 
 def _numbers(family: type[CounterMetricFamily | GaugeMetricFamily]) -> Callable[..., Metric]:
-    def metric(figure: Figure, value: Value) -> Metric:
+    def metric(figure: MetricSpec, value: Value) -> Metric:
         labels = [figure.label] if figure.label else []
         found = family(figure.name, figure.meaning, labels=labels)
         by_label = value if isinstance(value, dict) else {"": value}
@@ -63,19 +63,19 @@ def _numbers(family: type[CounterMetricFamily | GaugeMetricFamily]) -> Callable[
     return metric
 
 
-def _info(figure: Figure, value: Value) -> Metric:
+def _info(figure: MetricSpec, value: Value) -> Metric:
     name = figure.name.removesuffix("_info")
     return InfoMetricFamily(name, figure.meaning, value=cast(dict[str, str], value))
 
 
-def _histogram(figure: Figure, value: Value) -> Metric:
+def _histogram(figure: MetricSpec, value: Value) -> Metric:
     bounds, counts, total = cast(Buckets, value)
     names: Iterable[str] = [*(f"{bound:g}" for bound in bounds), "+Inf"]
     buckets = list(zip(names, map(float, accumulate(counts)), strict=True))
     return HistogramMetricFamily(figure.name, figure.meaning, buckets=buckets, sum_value=total)
 
 
-_FAMILIES: Final[dict[str, Callable[[Figure, Value], Metric]]] = {
+_FAMILIES: Final[dict[str, Callable[[MetricSpec, Value], Metric]]] = {
     "counter": _numbers(CounterMetricFamily),
     "gauge": _numbers(GaugeMetricFamily),
     "histogram": _histogram,

@@ -19,7 +19,7 @@ from pydantic_settings import EnvSettingsSource
 
 from ttlproxy import __version__
 from ttlproxy.addresses import Listen
-from ttlproxy.cli.subcommands import CHORES, say
+from ttlproxy.cli.subcommands import SUBCOMMANDS, say
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.process import app
@@ -33,23 +33,25 @@ Every setting is a flag (--reap-batch), an environment variable (TTLPROXY_REAP_B
 the TOML file (reap_batch). Flags beat the environment, and the environment beats the file.
 
 These run no proxy, and take the same settings; each tells more with --help:
-""" + "\n".join(f"  ttlproxy {name:<12} {chore.summary}" for name, chore in CHORES.items())
+""" + "\n".join(
+    f"  ttlproxy {name:<12} {subcommand.summary}" for name, subcommand in SUBCOMMANDS.items()
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ttlproxy until it is told to stop, or a chore; returns the exit code (errors)."""
+    """Run ttlproxy until it is told to stop, or a subcommand; returns the exit code (errors)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    chore = CHORES.get(words[0]) if words else None
+    subcommand = SUBCOMMANDS.get(words[0]) if words else None
     try:
-        if chore is None:
+        if subcommand is None:
             settings = load(words)
             greet = started if settings.log_format == "text" else noted
             return run(settings, app.serve(settings, greet, partial(load, words)))
-        own, rest = chore.flagged(words)
+        own, rest = subcommand.flagged(words)
         settings = load(rest)
     except SettingsError as error:
         return failed(error)
-    return run(settings, chore.run(settings, own))
+    return run(settings, subcommand.run(settings, own))
 
 
 def load(argv: Sequence[str]) -> Settings:

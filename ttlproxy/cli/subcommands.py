@@ -74,11 +74,12 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-class Chore(NamedTuple):
+class Subcommand(NamedTuple):
     """A word behind `ttlproxy`.
 
-    summary: for ttlproxy's own --help; description: for the chore's; flags: its own, as argparse
-    takes them; run: what it does, giving the exit code; takes: what words before all flags are.
+    summary: for ttlproxy's own --help; description: for the subcommand's; flags: its own, as
+    argparse takes them; run: what it does, giving the exit code; takes: what words before all
+    flags are.
     """
 
     summary: str
@@ -113,8 +114,8 @@ class Chore(NamedTuple):
         return own, rest
 
 
-CHORES = {
-    "doctor": Chore(
+SUBCOMMANDS = {
+    "doctor": Subcommand(
         "says what is wrong with the upstream, and how to mend it",
         """\
 Says what is wrong with the upstream, why that matters, and the command that mends it. Commands that
@@ -139,7 +140,7 @@ Exit codes: 0 all is well, 1 it could not look, 2 the settings are wrong, 3 ther
         },
         _doctor,
     ),
-    "healthcheck": Chore(
+    "healthcheck": Subcommand(
         "asks a running proxy whether it is well",
         """\
 Asks one of the probes of a running proxy, at its --admin, and says what that says. Exit codes: 0 it
@@ -153,7 +154,7 @@ is well, 1 it is not, or nobody answers, 2 the settings are wrong.""",
         },
         _healthcheck,
     ),
-    "purge": Chore(
+    "purge": Subcommand(
         "removes all that ttlproxy keeps in the upstream",
         """\
 Removes all that ttlproxy keeps in the upstream, in every database, so that elements stay and lose
@@ -167,7 +168,7 @@ Settings are given as to ttlproxy itself: as flags, in the environment or in a f
         },
         _purge,
     ),
-    "rights": Chore(
+    "rights": Subcommand(
         "says what an ACL user needs that may use some keys and no others",
         """\
 Says what an ACL user needs that may use the keys that match the patterns, deadlines included, and

@@ -35,7 +35,7 @@ class Source(NamedTuple):
     loop: asyncio.AbstractEventLoop
 
 
-class Figure(NamedTuple):
+class MetricSpec(NamedTuple):
     """kind: as Prometheus has them; label: its name, if it has one, and `values` all it may be.
 
     of_many: for a number, what becomes of those of several processes
@@ -82,27 +82,27 @@ def _build(source: Source) -> dict[str, str]:
     }
 
 
-FIGURES: Final = (
-    Figure("ttlproxy_build_info", "info", "what runs", _build),
-    Figure(
+METRICS: Final = (
+    MetricSpec("ttlproxy_build_info", "info", "what runs", _build),
+    MetricSpec(
         "ttlproxy_connections",
         "gauge",
         "clients that are connected",
         lambda source: source.metrics.clients,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_connections_accepted_total",
         "counter",
         "clients that came",
         lambda source: source.metrics.accepted,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_connections_refused_total",
         "counter",
         "clients that were told that Redis is not there, or that there are max_clients",
         lambda source: source.metrics.refused,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_connections_closed_total",
         "counter",
         "clients that have gone, by who ended it and why",
@@ -110,7 +110,7 @@ FIGURES: Final = (
         "reason",
         GONE,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_requests_total",
         "counter",
         "requests that went to Redis: as they came, native ones as a script call, virtual ones",
@@ -118,7 +118,7 @@ FIGURES: Final = (
         "kind",
         Handled.__slots__,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_sent_bytes_total",
         "counter",
         "bytes of replies, sent to clients, and of requests, sent to Redis",
@@ -126,26 +126,26 @@ FIGURES: Final = (
         "to",
         ("clients", "redis"),
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_held_connections",
         "gauge",
         "clients whose requests wait: for a reap, for Redis, or for what LEASE lends",
         lambda source: source.metrics.holding,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_holds_total",
         "counter",
         "times that a client's requests waited for what was due to go first",
         lambda source: source.metrics.held,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_managed_keys",
         "gauge",
         "keys that have elements with a deadline, as far as is known",
         lambda source: len(source.link.registry),
         of_many="largest",
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_reaped_elements_total",
         "counter",
         "elements removed as their deadline was past, by the key's type",
@@ -153,7 +153,7 @@ FIGURES: Final = (
         "type",
         KINDS,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_fired_elements_total",
         "counter",
         "elements handed on at their deadline, by what ONEXPIRE says",
@@ -161,7 +161,7 @@ FIGURES: Final = (
         "action",
         ACTIONS,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_unsigned_total",
         "counter",
         "times that something was not carried out, as no proxy had signed it",
@@ -169,39 +169,39 @@ FIGURES: Final = (
         "kind",
         SIGNED,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_dead_letters_total",
         "counter",
         "of these, those that had been handed on too often before",
         lambda source: source.metrics.dead_lettered_elements,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_reap_lag_seconds",
         "histogram",
         "how late elements were removed",
         lambda source: _in_seconds(source.metrics.lag_ms),
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_reap_call_seconds",
         "histogram",
         "time that Redis took for a call of the reap script",
         lambda source: _in_seconds(source.metrics.reap_call_ms),
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_overdue_keys",
         "gauge",
         "keys with something past its deadline that is still there, a second ago at most",
         lambda source: source.link.overdue.keys,
         of_many="largest",
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_oldest_overdue_seconds",
         "gauge",
         "how long the first of them has been due",
         lambda source: source.link.overdue.oldest_s(source.link.clock.now_ms()),
         of_many="largest",
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_parked_keys",
         "gauge",
         "keys that are left alone for a while, as Redis refuses to let them be reaped",
@@ -209,58 +209,58 @@ FIGURES: Final = (
         "reason",
         PARKED,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_swept_entries_total",
         "counter",
         "deadlines dropped as their element had gone otherwise",
         lambda source: source.metrics.swept_entries,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_refusals_total",
         "counter",
         "requests of the proxy's own to which Redis answered an error",
         lambda source: source.metrics.refusals,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_link_up",
         "gauge",
         "1 while the proxy's own connections to Redis are there, else 0",
         lambda source: int(source.link.serving),
         of_many="least",
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_link_round_trip_seconds",
         "gauge",
         "how long Redis took to answer the proxy's own heartbeat, which comes once a second",
         lambda source: source.link.round_trip_ms / 1000,
         of_many="largest",
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_event_loop_lag_seconds",
         "histogram",
         "how late the event loop came to a timer, measured four times a second",
         lambda source: _in_seconds(source.heartbeat.lag_ms),
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_heartbeat_age_seconds",
         "gauge",
         "how long ago the event loop was seen to turn",
         lambda source: source.heartbeat.age_s(),
         of_many="largest",
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_workers",
         "gauge",
         "processes that serve clients",
         lambda source: 1,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_workers_replaced_total",
         "counter",
         "of these, those that ended by themselves",
         lambda source: 0,
     ),
-    Figure(
+    MetricSpec(
         "ttlproxy_workers_cpu_seconds_total",
         "counter",
         "CPU time of these, user and system",
@@ -277,33 +277,33 @@ _OF_MANY: Final[dict[str, Callable[[Iterable[float]], float]]] = {
 
 def report(source: Source) -> Report:
     """All figures of one process, as of now."""
-    return {figure.name: figure.read(source) for figure in FIGURES}
+    return {metric.name: metric.read(source) for metric in METRICS}
 
 
 def total(reports: Sequence[Report]) -> Report:
     """Those of several processes as those of one."""
     found: Report = {}
-    for figure in FIGURES:
-        values = [each[figure.name] for each in reports if figure.name in each]
+    for metric in METRICS:
+        values = [each[metric.name] for each in reports if metric.name in each]
         if values:
-            found[figure.name] = _total(figure, values)
+            found[metric.name] = _total(metric, values)
     return found
 
 
 def lasting(of: Report) -> Report:
     """What remains true of a process that has ended."""
     return {
-        each.name: of[each.name] for each in FIGURES if each.kind != "gauge" and each.name in of
+        each.name: of[each.name] for each in METRICS if each.kind != "gauge" and each.name in of
     }
 
 
-def _total(figure: Figure, values: Sequence[Value]) -> Value:
-    if figure.kind == "info":
+def _total(metric: MetricSpec, values: Sequence[Value]) -> Value:
+    if metric.kind == "info":
         return values[-1]
-    if figure.kind == "histogram":
+    if metric.kind == "histogram":
         bounds, counts, sums = zip(*cast(Sequence[Buckets], values), strict=True)
         return bounds[0], [sum(each) for each in zip(*counts, strict=True)], sum(sums)
-    if figure.label:
+    if metric.label:
         by_label = cast(Sequence[dict[str, float]], values)
-        return {name: sum(each[name] for each in by_label) for name in figure.values}
-    return _OF_MANY[figure.of_many](cast(Sequence[float], values))
+        return {name: sum(each[name] for each in by_label) for name in metric.values}
+    return _OF_MANY[metric.of_many](cast(Sequence[float], values))

@@ -21,9 +21,9 @@ from ttlproxy.operations.doctor import (
     server,
 )
 from ttlproxy.operations.doctor.finding import INFO, WARNING, Finding
-from ttlproxy.operations.doctor.target import Patient, meet
+from ttlproxy.operations.doctor.target import Target, meet
 
-Check: TypeAlias = Callable[[Patient], Awaitable[list[Finding]]]
+Check: TypeAlias = Callable[[Target], Awaitable[list[Finding]]]
 
 # In the order in which they are shown, where one is as bad as the other.
 CHECKS: Mapping[str, Check] = {
@@ -65,17 +65,17 @@ async def findings(redis: Redis, settings: Settings, sample: int = SAMPLE) -> li
     deadlines, and as many internal keys of each database, are looked at. Raises RedisError where
     the server is away or does not answer INFO.
     """
-    patient = await meet(redis, settings, sample)
+    target = await meet(redis, settings, sample)
     found = [
-        finding for name, check in CHECKS.items() for finding in await _of(name, check, patient)
+        finding for name, check in CHECKS.items() for finding in await _of(name, check, target)
     ]
     return sorted(found, key=lambda finding: -finding.severity)
 
 
-async def _of(name: str, check: Check, patient: Patient) -> list[Finding]:
+async def _of(name: str, check: Check, target: Target) -> list[Finding]:
     """What one check says; or that Redis does not let it look."""
     try:
-        return await check(patient)
+        return await check(target)
     except ResponseError as refused:
         severity = INFO if isinstance(refused, NoPermissionError) else WARNING
         return [Finding(name, severity, f"cannot be looked at: {refused}")]

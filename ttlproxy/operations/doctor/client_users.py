@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from ttlproxy.core.permissions import reaches_narrowly
 from ttlproxy.operations.doctor.finding import OK, WARNING, Finding
-from ttlproxy.operations.doctor.target import Patient
+from ttlproxy.operations.doctor.target import Target
 
 # Who reaches what belongs to these two has a pattern for all, or nearly.
 _KEYS = (b"\x01 a key of nobody \x7f", b"{\xfe}another of nobody")
 
 
-async def users(patient: Patient) -> list[Finding]:
+async def users(target: Target) -> list[Finding]:
     """A finding for those who reach deadlines of keys that they have no right to."""
-    lines = [line.split(b" ", 2) for line in await patient.ask(b"ACL", b"LIST")]
-    others = [(name, rules) for _, name, rules in lines if name.decode() != patient.user]
-    indexes = [patient.keys.index(key) for key in _KEYS]
+    lines = [line.split(b" ", 2) for line in await target.ask(b"ACL", b"LIST")]
+    others = [(name, rules) for _, name, rules in lines if name.decode() != target.user]
+    indexes = [target.keys.index(key) for key in _KEYS]
     wide = [
         name for name, rules in others if any(reaches_narrowly(rules, index) for index in indexes)
     ]
-    knowing = [name for name, rules in others if reaches_narrowly(rules, patient.keys.state)]
+    knowing = [name for name, rules in others if reaches_narrowly(rules, target.keys.state)]
     found = [
         *_found(
             wide,
-            f"may write to {patient.keys.prefix.decode()}*, and not to all keys",
+            f"may write to {target.keys.prefix.decode()}*, and not to all keys",
             "They can read, date and remove elements of keys that they have no right to.",
         ),
         *_found(
             knowing,
-            f"may write to {patient.keys.state.decode()}, and not to all keys",
+            f"may write to {target.keys.state.decode()}, and not to all keys",
             "They can have the proxy carry out commands on keys that they have no right to.",
         ),
     ]

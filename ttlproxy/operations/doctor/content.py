@@ -12,7 +12,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.registry import Place
 from ttlproxy.link import run, valid
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
-from ttlproxy.operations.doctor.target import Patient
+from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller
 
@@ -117,11 +117,11 @@ _FAULTS = (
 )
 
 
-async def content(patient: Patient) -> list[Finding]:
+async def content(target: Target) -> list[Finding]:
     """A finding for each fault that any key of the sample has."""
-    looks = await _looks(patient)
+    looks = await _looks(target)
     native = [place for place, look in looks.items() if look.native]
-    found = [*_found(patient, looks), *_native(native, len(looks))]
+    found = [*_found(target, looks), *_native(native, len(looks))]
     if found:
         return found
     deadlines = sum(look.looked for look in looks.values())
@@ -129,7 +129,7 @@ async def content(patient: Patient) -> list[Finding]:
     return [Finding("content", OK, said)]
 
 
-def _found(patient: Patient, looks: Mapping[Place, Look]) -> Iterable[Finding]:
+def _found(target: Target, looks: Mapping[Place, Look]) -> Iterable[Finding]:
     for fault in _FAULTS:
         keys = [key for (_, key), look in looks.items() if fault.holds(look)]
         if not keys:
@@ -139,7 +139,7 @@ def _found(patient: Patient, looks: Mapping[Place, Look]) -> Iterable[Finding]:
             gone = sum(look.gone for look in looks.values())
             looked = sum(look.looked for look in looks.values())
             what += f" ({gone} of {looked} deadlines)"
-        mend = f"ttlproxy doctor --mend --upstream {patient.shown}"
+        mend = f"ttlproxy doctor --mend --upstream {target.shown}"
         yield Finding(fault.check, fault.severity, what, fault.why, mend, tuple(keys[:_SHOWN]))
 
 
@@ -156,34 +156,34 @@ def _native(places: Iterable[Place], looked: int) -> Iterable[Finding]:
         )
 
 
-async def _looks(patient: Patient) -> dict[Place, Look]:
-    places = await _sampled(patient)
-    caller = await caller_of(patient, "key_examine")
-    each = max(1, min(_EACH, patient.sample // max(1, len(places))))
+async def _looks(target: Target) -> dict[Place, Look]:
+    places = await _sampled(target)
+    caller = await caller_of(target, "key_examine")
+    each = max(1, min(_EACH, target.sample // max(1, len(places))))
     looks: dict[Place, Look] = {}
     for at in range(0, len(places), _TOGETHER):
-        looks |= await looked_at(patient, caller, places[at : at + _TOGETHER], each)
+        looks |= await looked_at(target, caller, places[at : at + _TOGETHER], each)
     return looks
 
 
 async def looked_at(
-    patient: Patient, caller: Caller, places: Sequence[Place], each: int
+    target: Target, caller: Caller, places: Sequence[Place], each: int
 ) -> dict[Place, Look]:
     """One look at each of these keys, and at so many of its deadlines."""
     words = (b"%d" % each,)
     calls = [(db, caller.words(Call("key_examine", (key,), words), b"")) for db, key in places]
-    replies = await run(patient.redis, calls)
+    replies = await run(target.redis, calls)
     return {place: Look(*valid(reply)) for place, reply in zip(places, replies, strict=True)}
 
 
-async def _sampled(patient: Patient) -> list[Place]:
+async def _sampled(target: Target) -> list[Place]:
     """Keys that the schedules name, and keys that have an index; of each at most the sample."""
     places: dict[Place, None] = {}
-    for db in patient.databases:
-        words = (b"ZRANDMEMBER", patient.keys.schedule, patient.sample)
-        places |= dict.fromkeys((db, key) for key in await patient.ask(*words, db=db))
-        room = patient.sample
-        async for key in indexed(patient, db, max(_LEAST_PAGES, int(room * _PAGES_FOR_ONE))):
+    for db in target.databases:
+        words = (b"ZRANDMEMBER", target.keys.schedule, target.sample)
+        places |= dict.fromkeys((db, key) for key in await target.ask(*words, db=db))
+        room = target.sample
+        async for key in indexed(target, db, max(_LEAST_PAGES, int(room * _PAGES_FOR_ONE))):
             places[db, key] = None
             room -= 1
             if not room:
@@ -191,25 +191,25 @@ async def _sampled(patient: Patient) -> list[Place]:
     return list(places)
 
 
-async def indexed(patient: Patient, db: int, pages: int | None = None) -> AsyncIterator[bytes]:
+async def indexed(target: Target, db: int, pages: int | None = None) -> AsyncIterator[bytes]:
     """The data keys of the indexes in a database, as far as these pages of its names go."""
     cursor = b"0"
     while pages is None or pages > 0:
-        words = (b"SCAN", cursor, b"MATCH", patient.keys.pattern, b"COUNT", _PAGE)
-        cursor, names = await patient.ask(*words, db=db)
+        words = (b"SCAN", cursor, b"MATCH", target.keys.pattern, b"COUNT", _PAGE)
+        cursor, names = await target.ask(*words, db=db)
         for name in names:
-            if (key := patient.keys.data(name)) is not None:
+            if (key := target.keys.data(name)) is not None:
                 yield key
         if cursor == b"0":
             return
         pages = pages and pages - 1
 
 
-async def caller_of(patient: Patient, *names: str) -> Caller:
+async def caller_of(target: Target, *names: str) -> Caller:
     """A caller of scripts that the server knows from now on."""
-    scripts = Scripts(patient.keys.prefix)
-    scripts.suit(patient.traits)
+    scripts = Scripts(target.keys.prefix)
+    scripts.suit(target.traits)
     for name in names:
-        await patient.ask(b"SCRIPT", b"LOAD", scripts[name].text)
-    scripts.loaded = patient.has_sha
-    return Caller(scripts, patient.keys, bytes)
+        await target.ask(b"SCRIPT", b"LOAD", scripts[name].text)
+    scripts.loaded = target.has_sha
+    return Caller(scripts, target.keys, bytes)

@@ -5,24 +5,24 @@ from __future__ import annotations
 from ttlproxy.commands import Call
 from ttlproxy.operations.doctor.content import caller_of
 from ttlproxy.operations.doctor.finding import ERROR, OK, Finding
-from ttlproxy.operations.doctor.target import Patient
+from ttlproxy.operations.doctor.target import Target
 
 _SHOWN = 3
 _EACH = b"100"
 
 
-async def deferred(patient: Patient) -> list[Finding]:
+async def deferred(target: Target) -> list[Finding]:
     """A finding for each database where something is deferred without a signature; a sample."""
-    caller = await caller_of(patient, "later_examine")
-    pads = (await patient.signer()).pads
+    caller = await caller_of(target, "later_examine")
+    pads = (await target.signer()).pads
     looked, found = 0, list[Finding]()
-    for db in patient.databases:
+    for db in target.databases:
         unsigned: dict[bytes, int] = {}
-        names = await patient.ask(b"SRANDMEMBER", patient.keys.others, patient.sample, db=db)
-        keys = [key for name in names if (key := patient.keys.deferring(name)) is not None]
+        names = await target.ask(b"SRANDMEMBER", target.keys.others, target.sample, db=db)
+        keys = [key for name in names if (key := target.keys.deferring(name)) is not None]
         for key in keys:
             words = caller.words(Call("later_examine", (key,), (*pads, _EACH)), b"")
-            if count := await patient.ask(*words, db=db):
+            if count := await target.ask(*words, db=db):
                 unsigned[key] = count
         looked += len(keys)
         if unsigned:

@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
-from ttlproxy.operations.doctor.target import Patient
+from ttlproxy.operations.doctor.target import Target
 
 _LAG_S = 10
 _DRIFT_MS = 1000
 
 
-async def persistence(patient: Patient) -> list[Finding]:
+async def persistence(target: Target) -> list[Finding]:
     """Deadlines are data: they survive a restart as elements do, not better and not worse."""
-    info = patient.info
+    info = target.info
     broken = list(_broken(info))
     if broken:
         return broken
     if info.get("aof_enabled"):
-        sync = patient.config.get("appendfsync", "?")
+        sync = target.config.get("appendfsync", "?")
         return [Finding("persistence", OK, f"the append-only file is on (appendfsync {sync})")]
-    if patient.config.get("save", "?"):
+    if target.config.get("save", "?"):
         unsaved = info.get("rdb_changes_since_last_save", 0)
         return [
             Finding(
@@ -60,10 +60,10 @@ def _broken(info: Mapping[str, Any]) -> Iterator[Finding]:
             )
 
 
-async def role(patient: Patient) -> list[Finding]:
-    if patient.info.get("role") != "slave":
+async def role(target: Target) -> list[Finding]:
+    if target.info.get("role") != "slave":
         return [Finding("role", OK, "the server is a primary")]
-    host, port = patient.info.get("master_host"), patient.info.get("master_port")
+    host, port = target.info.get("master_host"), target.info.get("master_port")
     return [
         Finding(
             "role",
@@ -75,10 +75,10 @@ async def role(patient: Patient) -> list[Finding]:
     ]
 
 
-async def replicas(patient: Patient) -> list[Finding]:
-    info = patient.info
+async def replicas(target: Target) -> list[Finding]:
+    info = target.info
     found = [value for name, value in info.items() if _is_replica(name, value)]
-    starved = _starved(info, patient.config)
+    starved = _starved(info, target.config)
     if starved:
         return [starved]
     if not found:
@@ -102,7 +102,7 @@ async def replicas(patient: Patient) -> list[Finding]:
             "A failover may lose the latest elements with their deadlines; then the new primary's"
             " clock counts, so keep NTP on all of them.",
             ""
-            if _demanded(patient.config)
+            if _demanded(target.config)
             else "CONFIG SET min-replicas-to-write 1 refuses writes that no replica would get",
         )
     ]
@@ -133,10 +133,10 @@ def _keeps_up(replica: Mapping[str, Any]) -> bool:
     return replica.get("state") == "online" and int(replica.get("lag", 0)) <= _LAG_S
 
 
-async def clock(patient: Patient) -> list[Finding]:
+async def clock(target: Target) -> list[Finding]:
     """Ours decides on nothing: this is the one place that looks at it."""
     before = time.time()  # noqa: TID251 - the two clocks are compared
-    theirs_ms = await patient.now_ms()
+    theirs_ms = await target.now_ms()
     after = time.time()  # noqa: TID251
     drift_ms = round(theirs_ms - (before + after) * 500)
     if abs(drift_ms) < _DRIFT_MS:

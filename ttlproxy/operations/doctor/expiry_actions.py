@@ -6,21 +6,21 @@ from collections.abc import AsyncIterator
 
 from ttlproxy.core.expiry_actions import VERBS, Action, Actions, listed, verified
 from ttlproxy.operations.doctor.finding import ERROR, OK, Finding
-from ttlproxy.operations.doctor.target import Patient
+from ttlproxy.operations.doctor.target import Target
 
 _SHOWN = 3
 
 
-async def rules(patient: Patient) -> list[Finding]:
+async def rules(target: Target) -> list[Finding]:
     """A finding for each rule that no proxy has signed, and for each destination that is of another
     type than its rule wants."""
-    signer = await patient.signer()
+    signer = await target.signer()
     count, found = 0, list[Finding]()
-    for db in patient.databases:
-        _, listing = listed(await patient.ask(b"HGETALL", patient.keys.rules, db=db))
+    for db in target.databases:
+        _, listing = listed(await target.ask(b"HGETALL", target.keys.rules, db=db))
         patterns = sorted(listing)
-        names = map(patient.keys.rule, patterns)
-        values = await patient.ask(b"MGET", *names, db=db) if patterns else []
+        names = map(target.keys.rule, patterns)
+        values = await target.ask(b"MGET", *names, db=db) if patterns else []
         there = {name: value for name, value in zip(patterns, values, strict=True) if value}
         rows = {name: verified(value, name, signer) for name, value in there.items()}
         found += _unsigned(db, [name for name, row in rows.items() if row is None])
@@ -28,7 +28,7 @@ async def rules(patient: Patient) -> list[Finding]:
         actions = Actions(signed)
         found += _unreadable(db, [name for name in signed if not _is_readable(actions.of(name))])
         count += len(signed)
-        async for finding in _undeliverable(patient, db, actions, list(signed)):
+        async for finding in _undeliverable(target, db, actions, list(signed)):
             found.append(finding)
     return found or [Finding("rules", OK, f"{count} rules can deliver")]
 
@@ -69,18 +69,18 @@ def _unreadable(db: int, patterns: list[bytes]) -> list[Finding]:
 
 
 async def _undeliverable(
-    patient: Patient, db: int, actions: Actions, patterns: list[bytes]
+    target: Target, db: int, actions: Actions, patterns: list[bytes]
 ) -> AsyncIterator[Finding]:
     """Looked at are destinations of keys that the patterns name, and of some with deadlines."""
-    words = (b"ZRANDMEMBER", patient.keys.schedule, patient.sample)
+    words = (b"ZRANDMEMBER", target.keys.schedule, target.sample)
     sources: dict[bytes, tuple[str, list[bytes]]] = {}
-    for key in [*patterns, *(await patient.ask(*words, db=db) if patterns else ())]:
+    for key in [*patterns, *(await target.ask(*words, db=db) if patterns else ())]:
         action = actions.of(key)
         for dest in action.keys if action else ():
             wanted = "stream" if action and action.verb == b"XADD" else "list"
             sources.setdefault(dest, (wanted, []))[1].append(key)
     for dest, (wanted, keys) in sources.items():
-        kind = (await patient.ask(b"TYPE", dest, db=db)).decode()
+        kind = (await target.ask(b"TYPE", dest, db=db)).decode()
         if kind not in ("none", wanted):
             shown = dest.decode(errors="backslashreplace")
             yield Finding(

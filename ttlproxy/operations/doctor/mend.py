@@ -8,37 +8,37 @@ from ttlproxy.commands import Call
 from ttlproxy.core.registry import Place
 from ttlproxy.link import announcing, run, valid
 from ttlproxy.operations.doctor.content import caller_of, indexed, looked_at
-from ttlproxy.operations.doctor.target import Patient
+from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts.script_calls import Caller
 
 _TOGETHER = 50
 _PAGE = b"500"
 
 
-async def mended(patient: Patient, say: Callable[[str], None]) -> None:
+async def mended(target: Target, say: Callable[[str], None]) -> None:
     """Goes through all indexes and schedules; says what came of it in each database.
 
     Deadlines whose element is gone are dropped, keys with deadlines get their place in the
     schedule, and proxies are told.
     """
-    caller = await caller_of(patient, "sweep", "key_examine")
-    for db in patient.databases:
+    caller = await caller_of(target, "sweep", "key_examine")
+    for db in target.databases:
         keys, dropped, told = 0, 0, 0
-        async for places in _pages(patient, db):
+        async for places in _pages(target, db):
             keys += len(places)
-            dropped += await _sweep(patient, caller, places)
-            told += await _tell(patient, caller, places)
+            dropped += await _sweep(target, caller, places)
+            told += await _tell(target, caller, places)
         say(
             f"database {db}: {keys} keys gone through, {dropped} deadlines without an element"
             f" dropped, {told} keys have deadlines"
         )
 
 
-async def _pages(patient: Patient, db: int) -> AsyncIterator[list[Place]]:
+async def _pages(target: Target, db: int) -> AsyncIterator[list[Place]]:
     """All places that the schedule or an index names, some at a time; some come twice."""
     page: list[Place] = []
     for source in (indexed, _scheduled):
-        async for key in source(patient, db):
+        async for key in source(target, db):
             page.append((db, key))
             if len(page) == _TOGETHER:
                 yield page
@@ -47,16 +47,14 @@ async def _pages(patient: Patient, db: int) -> AsyncIterator[list[Place]]:
         yield page
 
 
-async def _scheduled(patient: Patient, db: int) -> AsyncIterator[bytes]:
+async def _scheduled(target: Target, db: int) -> AsyncIterator[bytes]:
     """Keys in the schedule that have no index: the others are found by that."""
     cursor = b"0"
     while True:
-        words = (b"ZSCAN", patient.keys.schedule, cursor, b"COUNT", 1000)
-        cursor, entries = await patient.ask(*words, db=db)
+        words = (b"ZSCAN", target.keys.schedule, cursor, b"COUNT", 1000)
+        cursor, entries = await target.ask(*words, db=db)
         keys = entries[::2]
-        there = await run(
-            patient.redis, [(db, (b"EXISTS", patient.keys.index(key))) for key in keys]
-        )
+        there = await run(target.redis, [(db, (b"EXISTS", target.keys.index(key))) for key in keys])
         for key, exists in zip(keys, there, strict=True):
             if not valid(exists):
                 yield key
@@ -64,7 +62,7 @@ async def _scheduled(patient: Patient, db: int) -> AsyncIterator[bytes]:
             return
 
 
-async def _sweep(patient: Patient, caller: Caller, places: Sequence[Place]) -> int:
+async def _sweep(target: Target, caller: Caller, places: Sequence[Place]) -> int:
     """Until each index has been gone through; gives how many entries were dropped."""
     cursors, total = dict.fromkeys(places, b"0"), 0
     while cursors:
@@ -72,7 +70,7 @@ async def _sweep(patient: Patient, caller: Caller, places: Sequence[Place]) -> i
             (db, caller.words(Call("sweep", (key,), (cursor, _PAGE)), b""))
             for (db, key), cursor in cursors.items()
         ]
-        replies = [valid(reply) for reply in await run(patient.redis, calls)]
+        replies = [valid(reply) for reply in await run(target.redis, calls)]
         total += sum(dropped for _, dropped, _ in replies)
         cursors = {
             place: cursor
@@ -82,15 +80,15 @@ async def _sweep(patient: Patient, caller: Caller, places: Sequence[Place]) -> i
     return total
 
 
-async def _tell(patient: Patient, caller: Caller, places: Sequence[Place]) -> int:
+async def _tell(target: Target, caller: Caller, places: Sequence[Place]) -> int:
     """Announces the first deadline of each key that has one; gives how many have."""
-    looks = await looked_at(patient, caller, places, 0)
+    looks = await looked_at(target, caller, places, 0)
     names = [
-        (db, patient.keys.announcement(db, look.first_ms, key))
+        (db, target.keys.announcement(db, look.first_ms, key))
         for (db, key), look in looks.items()
         if look.first_ms >= 0
     ]
     requests = [(db, words) for db, name in names for words in announcing(name)]
-    for reply in await run(patient.redis, requests):
+    for reply in await run(target.redis, requests):
         valid(reply)
     return len(names)

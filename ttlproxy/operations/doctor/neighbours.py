@@ -9,23 +9,23 @@ from redis.exceptions import ResponseError
 from ttlproxy.link import TRIAL, whole_ms
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.scripting import COMPILE, PROBE
-from ttlproxy.operations.doctor.target import Patient
+from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts import Scripts
 
 _LATE_MS = 5000
 _MANY = 10_000
 
 
-async def proxies(patient: Patient) -> list[Finding]:
-    count = await patient.attached()
+async def proxies(target: Target) -> list[Finding]:
+    count = await target.attached()
     if not count:
         return [Finding("proxies", INFO, "no proxy is attached", "Nothing that is due goes.")]
     return [Finding("proxies", OK, f"{count} of its proxies are attached")]
 
 
-async def lease(patient: Patient) -> list[Finding]:
-    name = patient.keys.lease
-    if await patient.ask(b"PTTL", name) != -1:
+async def lease(target: Target) -> list[Finding]:
+    name = target.keys.lease
+    if await target.ask(b"PTTL", name) != -1:
         return [Finding("lease", OK, "the reaper's lease ends by itself")]
     return [
         Finding(
@@ -38,27 +38,25 @@ async def lease(patient: Patient) -> list[Finding]:
     ]
 
 
-async def overdue(patient: Patient) -> list[Finding]:
+async def overdue(target: Target) -> list[Finding]:
     """Keys whose time came some seconds ago: the reaper has had time for them."""
-    late, oldest_ms, now_ms = 0, None, await patient.now_ms()
-    for db in patient.databases:
-        words = (patient.keys.schedule, b"-inf", now_ms - _LATE_MS)
-        heads = await patient.ask(
-            b"ZRANGEBYSCORE", *words, b"WITHSCORES", b"LIMIT", 0, _MANY, db=db
-        )
+    late, oldest_ms, now_ms = 0, None, await target.now_ms()
+    for db in target.databases:
+        words = (target.keys.schedule, b"-inf", now_ms - _LATE_MS)
+        heads = await target.ask(b"ZRANGEBYSCORE", *words, b"WITHSCORES", b"LIMIT", 0, _MANY, db=db)
         late += len(heads) // 2
         oldest_ms = min([*map(whole_ms, heads[1:2]), now_ms if oldest_ms is None else oldest_ms])
     if oldest_ms is None or not late:
         return [Finding("overdue", OK, "no key is overdue")]
     what = f"{late} keys are overdue, one for {(now_ms - oldest_ms) / 1000:.0f} s"
-    if not await patient.attached():
+    if not await target.attached():
         return [
             Finding(
                 "overdue",
                 WARNING,
                 f"{what}, and no proxy is attached",
                 "Who reads past the proxies sees elements that should be gone.",
-                f"ttlproxy --upstream {patient.shown}",
+                f"ttlproxy --upstream {target.shown}",
             )
         ]
     return [
@@ -73,9 +71,9 @@ async def overdue(patient: Patient) -> list[Finding]:
     ]
 
 
-async def scripts(patient: Patient) -> list[Finding]:
+async def scripts(target: Target) -> list[Finding]:
     """What runs inside the server, where no proxy sees what it writes."""
-    others, libraries = await _scripts(patient), await _libraries(patient)
+    others, libraries = await _scripts(target), await _libraries(target)
     if not others and not libraries:
         return [Finding("scripts", OK, "no scripts of users are kept by the server")]
     named = f": {', '.join(sorted(libraries))}" if libraries else ""
@@ -90,21 +88,21 @@ async def scripts(patient: Patient) -> list[Finding]:
     ]
 
 
-async def _scripts(patient: Patient) -> int:
+async def _scripts(target: Target) -> int:
     """How many the server keeps beside those of a proxy like this."""
-    ours = Scripts(patient.keys.prefix)
-    ours.suit(patient.traits)
+    ours = Scripts(target.keys.prefix)
+    ours.suit(target.traits)
     probes = [sha1(text).hexdigest().encode() for text in (PROBE, COMPILE, TRIAL)]
     shas = [*probes, *(script.sha for script in ours.values())]
-    known = await patient.ask(b"SCRIPT", b"EXISTS", *shas)
-    kept = (await patient.redis.info("memory")).get("number_of_cached_scripts", 0)
+    known = await target.ask(b"SCRIPT", b"EXISTS", *shas)
+    kept = (await target.redis.info("memory")).get("number_of_cached_scripts", 0)
     return max(0, int(kept) - sum(map(int, known)))
 
 
-async def _libraries(patient: Patient) -> list[str]:
+async def _libraries(target: Target) -> list[str]:
     """The names of libraries of functions; none before 7.0, or where they are not for us."""
     try:
-        rows = await patient.ask(b"FUNCTION", b"LIST")
+        rows = await target.ask(b"FUNCTION", b"LIST")
     except ResponseError:
         return []
     described = [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]

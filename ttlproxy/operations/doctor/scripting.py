@@ -14,7 +14,7 @@ from ttlproxy.operations.doctor.content import caller_of
 from ttlproxy.operations.doctor.finding import ERROR, OK, WARNING, Finding
 from ttlproxy.operations.doctor.required_rights import SINCE, all_scripted
 from ttlproxy.operations.doctor.server import permit
-from ttlproxy.operations.doctor.target import Patient
+from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts import Scripts
 
 PROBE: Final = b"return redis.call('TIME')"
@@ -49,9 +49,9 @@ def _trials(key: bytes) -> tuple[Call, ...]:
     )
 
 
-async def scripting(patient: Patient) -> list[Finding]:
+async def scripting(target: Target) -> list[Finding]:
     try:
-        await patient.ask(b"EVAL", PROBE, 0)
+        await target.ask(b"EVAL", PROBE, 0)
     except ResponseError as refused:
         return [
             Finding(
@@ -59,20 +59,20 @@ async def scripting(patient: Patient) -> list[Finding]:
                 ERROR,
                 f"scripts do not run: {refused}",
                 "Every deadline is set, read and reaped by a script.",
-                permit(patient, refused, "+eval +evalsha +script +time")
+                permit(target, refused, "+eval +evalsha +script +time")
                 or "let EVAL be, in rename-command; wait where the server is busy",
             )
         ]
-    found = [*_lacking(patient), *_by_text(patient), *await _refused(patient)]
+    found = [*_lacking(target), *_by_text(target), *await _refused(target)]
     return found or [Finding("scripting", OK, "each script is taken, and those of the proxy run")]
 
 
-def _lacking(patient: Patient) -> Iterator[Finding]:
+def _lacking(target: Target) -> Iterator[Finding]:
     """Commands that scripts call, and that the server does not have, though its version has."""
-    later = {rule for rule, since in SINCE.items() if since > patient.version}
+    later = {rule for rule, since in SINCE.items() if since > target.version}
     names = sorted(name.decode() for name in all_scripted())
     missing = [name for name in names if f"+{name.lower()}" not in later]
-    missing = [name for name in missing if patient.commands and name not in patient.commands]
+    missing = [name for name in missing if target.commands and name not in target.commands]
     if missing:
         yield Finding(
             "scripting",
@@ -83,8 +83,8 @@ def _lacking(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _by_text(patient: Patient) -> Iterator[Finding]:
-    if patient.has_sha:
+def _by_text(target: Target) -> Iterator[Finding]:
+    if target.has_sha:
         return
     yield Finding(
         "scripting",
@@ -95,14 +95,14 @@ def _by_text(patient: Patient) -> Iterator[Finding]:
     )
 
 
-async def _refused(patient: Patient) -> list[Finding]:
+async def _refused(target: Target) -> list[Finding]:
     """Scripts that the server does not compile, and calls that fail; not for want of a right."""
-    texts = {name: script.text for name, script in _scripts(patient).items()}
+    texts = {name: script.text for name, script in _scripts(target).items()}
     compiles = [(0, (b"EVAL", COMPILE, 0, text)) for text in texts.values()]
-    trials = _trials(patient.keys.prefix + b"!doctor")
-    caller = await caller_of(patient, *(call.script for call in trials))
+    trials = _trials(target.keys.prefix + b"!doctor")
+    caller = await caller_of(target, *(call.script for call in trials))
     calls = [(0, caller.words(call, b"0")) for call in trials]
-    made, called = await run(patient.redis, compiles), await run(patient.redis, calls)
+    made, called = await run(target.redis, compiles), await run(target.redis, calls)
     whys = zip(texts, map(_why, made), strict=True)
     failed = ((call.script, reply) for call, reply in zip(trials, called, strict=True))
     refused = {name: why for name, why in whys if why}
@@ -136,7 +136,7 @@ def _is_no_fault(refusal: ResponseError) -> bool:
     return any(word in str(refusal) for word in _PASSING)
 
 
-def _scripts(patient: Patient) -> Scripts:
-    scripts = Scripts(patient.keys.prefix)
-    scripts.suit(patient.traits)
+def _scripts(target: Target) -> Scripts:
+    scripts = Scripts(target.keys.prefix)
+    scripts.suit(target.traits)
     return scripts

@@ -6,7 +6,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.link import LAYOUT, OLDEST
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
-from ttlproxy.operations.doctor.target import Patient
+from ttlproxy.operations.doctor.target import Target
 
 _FIELD_TTLS = "HPEXPIRE"
 _CROWDED = 0.9
@@ -15,24 +15,24 @@ _ROOM = 8 << 20  # bytes, for scripts and connections
 _OWN = 32
 
 
-async def version(patient: Patient) -> list[Finding]:
-    if patient.version < OLDEST:
+async def version(target: Target) -> list[Finding]:
+    if target.version < OLDEST:
         return [
             Finding(
                 "version",
                 ERROR,
-                f"{patient.server} is too old",
+                f"{target.server} is too old",
                 "Scripts and announcements need what Redis has had since 6.2.",
                 "upgrade the server to 6.2 or later",
             )
         ]
-    own = "has" if _FIELD_TTLS in patient.commands else "has no"
-    said = f"{patient.server}; it {own} deadlines of hash fields itself"
+    own = "has" if _FIELD_TTLS in target.commands else "has no"
+    said = f"{target.server}; it {own} deadlines of hash fields itself"
     return [Finding("version", OK, said)]
 
 
-async def cluster(patient: Patient) -> list[Finding]:
-    if not patient.info.get("cluster_enabled"):
+async def cluster(target: Target) -> list[Finding]:
+    if not target.info.get("cluster_enabled"):
         return [Finding("cluster", OK, "the server is no node of a Cluster")]
     return [
         Finding(
@@ -45,8 +45,8 @@ async def cluster(patient: Patient) -> list[Finding]:
     ]
 
 
-async def loading(patient: Patient) -> list[Finding]:
-    if not patient.info.get("loading"):
+async def loading(target: Target) -> list[Finding]:
+    if not target.info.get("loading"):
         return [Finding("loading", OK, "the server has loaded its data")]
     return [
         Finding(
@@ -59,8 +59,8 @@ async def loading(patient: Patient) -> list[Finding]:
     ]
 
 
-async def layout(patient: Patient) -> list[Finding]:
-    found = await patient.ask(b"HGET", patient.keys.state, b"layout")
+async def layout(target: Target) -> list[Finding]:
+    found = await target.ask(b"HGET", target.keys.state, b"layout")
     if found is None or not found.isdigit():
         return [Finding("layout", OK, "no proxy of this version has been here yet")]
     if int(found) > LAYOUT:
@@ -76,13 +76,13 @@ async def layout(patient: Patient) -> list[Finding]:
     return [Finding("layout", OK, f"deadlines have layout {int(found)}")]
 
 
-async def tracking(patient: Patient) -> list[Finding]:
+async def tracking(target: Target) -> list[Finding]:
     """On a RESP2 connection tracking can be had as well, and announces nothing."""
-    words = (b"BCAST", b"PREFIX", patient.keys.announcement_prefix)
+    words = (b"BCAST", b"PREFIX", target.keys.announcement_prefix)
     try:
-        await patient.ask(b"HELLO")
-        await patient.ask(b"CLIENT", b"TRACKING", b"ON", *words)
-        await patient.ask(b"CLIENT", b"TRACKING", b"OFF")
+        await target.ask(b"HELLO")
+        await target.ask(b"CLIENT", b"TRACKING", b"ON", *words)
+        await target.ask(b"CLIENT", b"TRACKING", b"OFF")
     except ResponseError as refused:
         return [
             Finding(
@@ -91,16 +91,16 @@ async def tracking(patient: Patient) -> list[Finding]:
                 f"announcements cannot be had: {refused}",
                 "By client tracking a proxy learns of the deadlines that others set; without it"
                 " nobody is served.",
-                permit(patient, refused, "+client|tracking +client|setname")
+                permit(target, refused, "+client|tracking +client|setname")
                 or "let HELLO and CLIENT be, in rename-command",
             )
         ]
     return [Finding("tracking", OK, "deadlines are announced by client tracking")]
 
 
-async def eviction(patient: Patient) -> list[Finding]:
-    policy = str(patient.info.get("maxmemory_policy", "noeviction"))
-    limit, evicted = patient.info.get("maxmemory", 0), patient.info.get("evicted_keys", 0)
+async def eviction(target: Target) -> list[Finding]:
+    policy = str(target.info.get("maxmemory_policy", "noeviction"))
+    limit, evicted = target.info.get("maxmemory", 0), target.info.get("evicted_keys", 0)
     if policy == "noeviction":
         return [Finding("eviction", OK, "nothing is evicted (maxmemory-policy noeviction)")]
     goes = f"; {evicted} keys have been evicted" if evicted else ""
@@ -116,8 +116,8 @@ async def eviction(patient: Patient) -> list[Finding]:
     ]
 
 
-async def memory(patient: Patient) -> list[Finding]:
-    limit, used = patient.info.get("maxmemory", 0), patient.info.get("used_memory", 0)
+async def memory(target: Target) -> list[Finding]:
+    limit, used = target.info.get("maxmemory", 0), target.info.get("used_memory", 0)
     if not limit or used < _CROWDED * limit:
         return [Finding("memory", OK, "there is memory left" if limit else "maxmemory is not set")]
     return [
@@ -131,8 +131,8 @@ async def memory(patient: Patient) -> list[Finding]:
     ]
 
 
-async def clients(patient: Patient) -> list[Finding]:
-    limit, now = patient.info.get("maxclients", 0), patient.info.get("connected_clients", 0)
+async def clients(target: Target) -> list[Finding]:
+    limit, now = target.info.get("maxclients", 0), target.info.get("connected_clients", 0)
     if not limit or now < _CROWDED * limit:
         return [Finding("clients", OK, f"{now} of {limit} connections are in use")]
     return [
@@ -146,12 +146,12 @@ async def clients(patient: Patient) -> list[Finding]:
     ]
 
 
-async def max_clients(patient: Patient) -> list[Finding]:
+async def max_clients(target: Target) -> list[Finding]:
     """Of one proxy; there may be several."""
-    limit, ours = patient.info.get("maxclients", 0), patient.settings.max_clients
+    limit, ours = target.info.get("maxclients", 0), target.settings.max_clients
     if not limit or limit >= ours:
         return [Finding("max-clients", OK, f"Redis takes {limit or '?'} clients, a proxy {ours}")]
-    was_chosen = "max_clients" in patient.settings.model_fields_set
+    was_chosen = "max_clients" in target.settings.model_fields_set
     return [
         Finding(
             "max-clients",
@@ -163,11 +163,11 @@ async def max_clients(patient: Patient) -> list[Finding]:
     ]
 
 
-async def io_threads(patient: Patient) -> list[Finding]:
-    threads = patient.config.get("io-threads", "1")
+async def io_threads(target: Target) -> list[Finding]:
+    threads = target.config.get("io-threads", "1")
     if threads in ("", "1"):
         return [Finding("io-threads", OK, "one thread reads and writes")]
-    proxies = await patient.attached()
+    proxies = await target.attached()
     return [
         Finding(
             "io-threads",
@@ -180,12 +180,12 @@ async def io_threads(patient: Patient) -> list[Finding]:
     ]
 
 
-async def script_limit(patient: Patient) -> list[Finding]:
-    limit = patient.config.get("busy-reply-threshold") or patient.config.get("lua-time-limit", "")
-    budget = patient.settings.reap_budget_ms
+async def script_limit(target: Target) -> list[Finding]:
+    limit = target.config.get("busy-reply-threshold") or target.config.get("lua-time-limit", "")
+    budget = target.settings.reap_budget_ms
     if not limit.isdigit() or not 0 < int(limit) <= 10 * budget:
         return [Finding("script-limit", OK, f"scripts may take {limit or '?'} ms")]
-    name = "busy-reply-threshold" if "busy-reply-threshold" in patient.config else "lua-time-limit"
+    name = "busy-reply-threshold" if "busy-reply-threshold" in target.config else "lua-time-limit"
     return [
         Finding(
             "script-limit",
@@ -197,8 +197,8 @@ async def script_limit(patient: Patient) -> list[Finding]:
     ]
 
 
-async def events(patient: Patient) -> list[Finding]:
-    flags = patient.config.get("notify-keyspace-events")
+async def events(target: Target) -> list[Finding]:
+    flags = target.config.get("notify-keyspace-events")
     if flags is None:
         return [
             Finding(
@@ -206,7 +206,7 @@ async def events(patient: Patient) -> list[Finding]:
                 INFO,
                 "notify-keyspace-events cannot be read",
                 "No events of elements are published: the proxy cannot tell who wants them.",
-                f"ACL SETUSER {patient.user} +config|get",
+                f"ACL SETUSER {target.user} +config|get",
             )
         ]
     if not flags:
@@ -221,6 +221,6 @@ async def events(patient: Patient) -> list[Finding]:
     ]
 
 
-def permit(patient: Patient, refused: ResponseError, rules: str) -> str:
+def permit(target: Target, refused: ResponseError, rules: str) -> str:
     """What gives the rights, where it is them that Redis misses."""
-    return f"ACL SETUSER {patient.user} {rules}" if isinstance(refused, NoPermissionError) else ""
+    return f"ACL SETUSER {target.user} {rules}" if isinstance(refused, NoPermissionError) else ""

@@ -20,7 +20,7 @@ _SUBKEY_EVENTS = (8, 8)
 
 
 @dataclass(frozen=True)
-class Patient:
+class Target:
     """info: all of INFO's default sections, read as redis-py does; config: empty where CONFIG is
     not for us; commands: by name, empty where COMMAND is not for us; sample: how many deadlines,
     and internal keys, are looked at.
@@ -94,9 +94,9 @@ class Patient:
         return await attached(self.redis, self.keys.prefix)
 
 
-async def meet(redis: Redis, settings: Settings, sample: int) -> Patient:
+async def meet(redis: Redis, settings: Settings, sample: int) -> Target:
     """Asks what all checks want to know. Raises RedisError where the server does not say it."""
-    return Patient(
+    return Target(
         redis=redis,
         settings=settings,
         keys=Keys(settings.prefix.encode()),
