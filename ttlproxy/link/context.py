@@ -25,7 +25,7 @@ class Context:
 
     keys: names of internal keys; scripts, caller: as Redis gets them
     registry: managed keys; rulebook: rules of ONEXPIRE; rights: of the clients' users
-    rules: of the server that the link last spoke to, which puts new ones here
+    router: of the commands of the server that the link last spoke to, which puts new ones here
     clock: the server's; overdue: what should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
@@ -54,4 +54,4 @@ class Context:
         self.caller = Caller(self.scripts, keys, status.section, signer)
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(keys.index(b"k"), shows_internal, keys.schedule, keys.fixed)
-        self.rules = Router()
+        self.router = Router()

@@ -459,7 +459,7 @@ class Link:
             log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
             found = []
         self._hears = bool(found)
-        self.context.rules = Router(found, self._heard, compatibility.forms(said))
+        self.context.router = Router(found, self._heard, compatibility.forms(said))
         counting = [grants(found, name) for name in COUNTING]
         self.rights.suit(grants(found, "ACL", "CAT"), counting)
         (events,) = await run(redis, [(0, _EVENTS)])
@@ -748,7 +748,7 @@ class Link:
         (count,) = await run(redis, [(0, (b"COMMAND", b"COUNT"))])
         if count == self._heard_at:
             return
-        names = self.context.rules.categories
+        names = self.context.router.categories
         replies = [count, *await run(redis, [(0, (b"ACL", b"CAT", name)) for name in names])]
         self._hears = not any(isinstance(reply, NoPermissionError) for reply in replies)
         if not any(map(error, replies)):

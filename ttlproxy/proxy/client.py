@@ -333,7 +333,7 @@ class Client(asyncio.Protocol):
             return
         self._to_redis = self._noting(self._backend.write, awaits=True)
         self._session = Session(
-            context.rules,
+            context.router,
             context.caller,
             context.registry,
             context.rights,
