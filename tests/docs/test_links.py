@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -109,3 +110,12 @@ def test_the_semantics_name_every_command_that_is_rewritten() -> None:
     nine = ("FIELD", "MEMBER", "ELEMENT")  # the nine commands of each type are named together
     names = {name for name in (*OVERRIDES, *VIRTUALS, *LONGER) if not name.endswith(nine)}
     assert sorted(name for name in names if not re.search(rf"\b{re.escape(name)}\b", text)) == []
+
+
+def test_the_table_of_layers_is_the_contract() -> None:
+    """The page shows the rooms in the order in which they may import each other."""
+    _, layers = (ROOT / "docs/architecture.md").read_text("utf-8").split("\n## Layers\n")
+    shown = [re.findall(r"`(\w+)`", row) for row in re.findall(r"^\| (`.+?`) \|", layers, re.M)]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+    (rooms,) = (each for each in contracts["contracts"] if each.get("containers") == ["ttlproxy"])
+    assert [{*row} for row in shown] == [{*row.split(" | ")} for row in rooms["layers"]]
