@@ -54,10 +54,19 @@ def pair(start_server: StartServer, start_proxy: StartProxy) -> Iterator[Pair]:
         yield Pair(master, replica, switch, start_proxy(f"redis://127.0.0.1:{switch.port}"))
 
 
+def _wait_for_replica(pair: Pair) -> None:
+    """The replica has all that the master has carried out by now, whoever has asked for it."""
+    sent = int(info(pair.master.port, "replication")["master_repl_offset"])
+
+    def has_all() -> bool:
+        return int(info(pair.replica.port, "replication")["slave_repl_offset"]) >= sent
+
+    wait_until(has_all, "the replica to have what was written")
+
+
 def _fail_over(pair: Pair) -> None:
     """The replica is the master, and the other way round; new connections go to the new master."""
-    with Connection(pair.master.port) as direct:
-        direct.ask("WAIT", 1, 10_000)
+    _wait_for_replica(pair)
     _promote(pair.replica)
     _replicate(pair.master, pair.replica)
     pair.switch.target = pair.replica.port

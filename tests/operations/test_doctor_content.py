@@ -46,7 +46,7 @@ def test_a_deadline_whose_element_is_gone_is_found_and_dropped(name: str, world:
     timed, behind = TYPES[name]
     world.app.ask(*timed.split())
     assert world.direct.ask(*behind.split()) == 1
-    found = of("ghosts", examine(world.server.url))
+    found = of("leftover", examine(world.server.url))
     assert (str(found.severity), found.keys) == ("warning", (b"k",))
     assert found.what == (
         "1 of 1 keys have deadlines for elements that are gone (1 of 2 deadlines)"

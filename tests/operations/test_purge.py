@@ -38,7 +38,9 @@ def test_a_purge_removes_what_is_internal_and_nothing_else(
         app.ask("HPEXPIREFIELD", "h", "a", 1)
         app.ask("DEFER", "EX", 100, "DEL", "h")
         app.close()
-    wait_until(lambda: b"h" not in _names(server.port), "the reaper at work")
+    wait_until(
+        lambda: all(b"h" not in _names(server.port, db) for db in (0, 3)), "the reaper at work"
+    )
     proxy.stop()
     done = _purge("--upstream", server.url)
     assert (done.returncode, done.stderr) == (0, "")

@@ -59,7 +59,7 @@ def _indexed(look: Look) -> bool:
 
 _FAULTS = (
     Fault(
-        "stale entries",
+        "leftover",
         WARNING,
         "have deadlines for elements that are gone",
         lambda look: look.gone > 0,
@@ -135,7 +135,7 @@ def _found(target: Target, looks: Mapping[Place, Look]) -> Iterable[Finding]:
         if not keys:
             continue
         what = f"{len(keys)} of {len(looks)} keys {fault.many}"
-        if fault.check == "stale entries":
+        if fault.check == "leftover":
             gone = sum(look.gone for look in looks.values())
             looked = sum(look.looked for look in looks.values())
             what += f" ({gone} of {looked} deadlines)"
