@@ -1,8 +1,8 @@
 """Commands that change what later ones mean, a function for each.
 
-It notes in the state what the request may change, and gives what goes to Redis in its place, or
-None where the request goes on its way as any other. Redis may refuse any of them: what a refused
-one leaves here costs its own client some speed, and others nothing that lasts
+Each function notes in the state what the request may change, and returns what goes to Redis in its
+place, or None if the request is handled like any other. Redis may refuse the request: then the note
+costs its own client some speed, and other clients nothing that lasts
 (ttlproxy.scripts.unconfirmed).
 """
 
@@ -20,16 +20,16 @@ from ttlproxy.wire import encode
 
 
 def change(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-    """Notes what a request changes; gives what goes to Redis in its place, or None."""
+    """Notes what a request changes; returns what goes to Redis in its place, or None."""
     if route.fits(len(args)):
         return CHANGES[route.name](state, args, now_ms)
-    if route.name == "EXEC":  # with words too many it ends the transaction all the same
+    if route.name == "EXEC":  # with too many words it still ends the transaction
         state.transaction = None
     return None
 
 
 def _multi(state: State, args: list[bytes], now_ms: int) -> None:
-    if state.transaction is None:  # Redis refuses a second one, and the first goes on
+    if state.transaction is None:  # Redis refuses a nested MULTI, and the first goes on
         state.transaction = Transaction()
 
 
@@ -65,14 +65,14 @@ def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
 
 
 def _is_number(word: bytes) -> bool:
-    """Whether a word may be that of a database."""
+    """Whether a word may be the number of a database."""
     return word.isdigit() and len(word) < 10
 
 
 def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
-    """Indexes are watched, too: a changed deadline aborts EXEC, as native HEXPIRE does.
+    """Indexes are watched too: a changed deadline aborts EXEC, as with native HEXPIRE.
 
-    Also behind MULTI: where Redis has taken that, it refuses any WATCH.
+    MULTI is no exception: inside a transaction Redis refuses WATCH anyway.
     """
     state.names(args[1:], now_ms)
     if not state.may_watch():
@@ -96,7 +96,7 @@ def _client(state: State, args: list[bytes], now_ms: int) -> None:
     if mode in (b"OFF", b"SKIP"):
         state.silent = True
     elif mode == b"ON" and state.transaction is None and not state.listens:
-        state.silent = False  # who may say OFF may say ON
+        state.silent = False  # a user that may send OFF may send ON
 
 
 def _config(state: State, args: list[bytes], now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""What has to be done beside a client's requests, by whoever carries them. Knows the registry."""
+"""What must be done besides sending a client's requests to Redis. Knows the registry."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ttlproxy.core.registry import Owner, Place, Registry
 
 
 class Effects:
-    """Gathered from the requests of a chunk, and handed over with the bytes as a `Step`.
+    """Gathered from the requests of a chunk, and returned with the bytes as a `Step`.
 
     reap: places whose due elements must be gone before the bytes go on
-    reap_in: databases all of whose due elements must be
-    unswept: places that must be swept before those bytes go on
+    reap_in: databases in which all due elements must be gone before the bytes go on
+    unswept: places that must be swept before the bytes go on
     sweep: keys that a forwarded request may have changed without their index
-    owner: of what is pinned; has_pinned: whether anything ever was
+    owner: the owner of this client's pins; has_pinned: whether there ever was a pin
     """
 
     __slots__ = (
@@ -33,11 +33,11 @@ class Effects:
         self.owner = owner
         self.has_pinned = False
         self.begin_step()
-        # Of the last blocking commands, what they may have popped from when the next request comes.
+        # Keys that the last blocking commands may have changed by the time the next request comes.
         self._blocked: set[bytes] = set()
 
     def begin_step(self) -> None:
-        """What has been gathered so far is somebody else's now."""
+        """Starts empty: what was gathered so far has been handed over."""
         self.reap: set[Place] = set()
         self.reap_in: set[int] = set()
         self.sweep: set[bytes] = set()
@@ -55,7 +55,7 @@ class Effects:
         self.reap_in.update(databases)
 
     def manages(self, places: Iterable[Place]) -> None:
-        """A request may make these keys managed: they count as that from now on."""
+        """A request may make these keys managed: they count as managed from now on."""
         for db, key in places:
             self.has_pinned = True
             self.registry.pin(db, key, self.owner)
@@ -66,7 +66,7 @@ class Effects:
         self.sweep.update(key for key in keys if key in managed)
 
     def fills(self, keys: Iterable[bytes]) -> None:
-        """What is put in must not meet the deadline of an equal element that is gone."""
+        """A new element must not get the deadline of an equal element that is gone."""
         for key in keys:
             self.unswept.update(self.registry.places(key))
 
@@ -75,7 +75,7 @@ class Effects:
         self._blocked.update(keys)
 
     def unblock(self) -> None:
-        """A client that sends more has its element, as a rule: what blocked it may be swept."""
+        """A client that sends again usually has its element: the keys it blocked on are swept."""
         if self._blocked:
             blocked, self._blocked = self._blocked, set()
-            Effects.writes(self, blocked)  # not again at EXEC
+            Effects.writes(self, blocked)  # not State.writes, which notes for EXEC

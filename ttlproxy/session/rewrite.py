@@ -1,4 +1,4 @@
-"""What goes to Redis in place of one request, and what has to be done beside it."""
+"""What goes to Redis in place of one request, and what else must be done for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttlproxy.wire import encode
 
 
 def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-    """What goes to Redis in place of a request; None for the request as it came."""
+    """What goes to Redis in place of a request; None means the request as it came."""
     if route.stateful:
         instead = change(state, route, args, now_ms)
         if instead is not None:
@@ -67,7 +67,7 @@ def _override(
     late = _matters_later(state, override)
     managed = keys and ((late and (names or state.has_pinned)) or any(key in names for key in keys))
     if managed and state.is_barred() and not state.takes_effect_later:
-        # The script would be refused: not for what others may have asked for, without a reply yet.
+        # Redis would refuse the script. So requests of others that are still pending do not count.
         managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
     if not (managed or _is_ours(state, override, args)):
         _native(state, route, args, now_ms)
@@ -83,7 +83,7 @@ def _override(
 
 
 def _is_ours(state: State, override: Override, args: list[bytes]) -> bool:
-    """Whether a script carries out a request though no key of it is managed."""
+    """Whether a script carries out a request although none of its keys is managed."""
     if override.governed and any(map(state.registry.has_action, override.keys(args))):
         return True
     return override.always is not None and override.always(args)
@@ -92,7 +92,7 @@ def _is_ours(state: State, override: Override, args: list[bytes]) -> bool:
 def _matters_later(state: State, override: Override) -> bool:
     """Whether a key may become managed before a request is carried out, and that matters.
 
-    A client that may not touch indexes is left alone on keys that are not known as managed.
+    If the client may not touch indexes: never, on keys that are not known to be managed.
     """
     may_meet = state.takes_effect_later or state.may_be_held
     return override.needed_later and may_meet and state.may_script() and state.may_watch()
@@ -100,7 +100,7 @@ def _matters_later(state: State, override: Override) -> bool:
 
 def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
     if survey.of_keys:
-        # A SELECT may have failed, so in all databases where anything may be due.
+        # In all databases that have managed keys, because a SELECT may have failed.
         state.sees(state.registry.databases())
     if survey.of_keys and state.rights.shows_internal:
         return None
@@ -111,7 +111,7 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
 
 
 def _may_hear(state: State, survey: Survey) -> bool:
-    """Whether a script may answer: Redis refuses the client nothing that it does not call."""
+    """Whether a script may answer: the client has the right to all that the script calls."""
     if survey.heard and not state.rights.may_ask_acl(state.users):
         return False
     if survey.counts and not state.rights.may_count(state.users):

@@ -1,4 +1,4 @@
-"""A client's stream of bytes: which chunks pass as they are, and what goes on for the others."""
+"""A client's stream of bytes: which chunks pass as they are, and what Redis gets for the others."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ttlproxy.session.step import Step
 from ttlproxy.wire import PARSER, Located, Requests, encode
 
 QUIT: Final = encode((b"QUIT",))
-# Bytes of a request that is long.
+# Bytes per request on average, from which requests count as long.
 _LONG: Final = 1024
-# What Redis takes of a client that has not logged in (src/networking.c, processMultibulkBuffer).
+# What Redis reads from a client that has not logged in (src/networking.c, processMultibulkBuffer).
 _STRANGERS_WORDS: Final = 10
 _STRANGERS_BULK: Final = 16 * 1024
-# What it carries out for such a client.
+# Commands that Redis carries out for such a client.
 _STRANGERS: Final = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
 _LOGINS: Final = frozenset({"AUTH", "HELLO"})
 
@@ -57,7 +57,7 @@ class Session(State):
         counts: Handled,
         has_settled: Callable[[], bool],
     ) -> None:
-        """`has_settled`: of the connection to Redis, as `Owner` asks it."""
+        """`has_settled`: whether the connection to Redis is at rest, as `Owner` defines it."""
         super().__init__(caller, registry, rights, Owner(has_settled, self._heed))
         self._router = router
         self._passthrough = router.passthrough
@@ -65,22 +65,22 @@ class Session(State):
         self._requests = Requests(max_request_bytes)
         self._limit = max_request_bytes
         self._counts = counts
-        # What no client may name: the prefix of internal keys. Its first byte, an int, is found, or
-        # not, in a tenth of the time.
+        # The prefix of internal keys, which no client may name. A search for its first byte, an
+        # int, takes a tenth of the time.
         self._hidden = caller.keys.prefix
         self._hidden_begin = self._hidden[0]
-        # In the middle of something, so that the next chunk is not a common one.
+        # Whether the next chunk must be parsed in full: it is not a common one.
         self._must_parse = self.stranger
-        # The key of a request that passes, as far as it has come.
+        # The key of a request that passes while the rest of it still comes.
         self._passing: list[bytes] = []
-        # The requests of the chunk that `passes` has just kept back, if they are whole.
+        # The requests of the chunk that `passes` has just refused, if they are whole.
         self._read: list[list[bytes]] | None = None
 
     def passes(self, data: bytes) -> bool:
-        """Whether a chunk of the client's goes to Redis as it is, and nothing follows from it.
+        """Whether a chunk goes to Redis as it is, without effects.
 
-        The common case, and all that is done for it. If the answer is no, `from_client` takes the
-        chunk.
+        This is the common case, and all that is done for it. Any other chunk then goes to
+        `from_client`.
         """
         if self._must_parse or (requests := PARSER.whole(data)) is None:
             return False
@@ -94,7 +94,7 @@ class Session(State):
     def needs_nothing(self, data: bytes) -> bool:
         """Whether a chunk may go to Redis as it is while nothing is known of managed keys.
 
-        Such as INFO and PING, which Redis answers in every state that it can be in.
+        Examples are INFO and PING, which Redis answers in every state.
         """
         requests = None if self._must_parse else PARSER.whole(data)
         return requests is not None and all(
@@ -103,7 +103,7 @@ class Session(State):
         )
 
     def from_client(self, data: bytes) -> Step:
-        """Takes any chunk of the client's, gives what is to be done with it."""
+        """Takes any chunk; returns what is to be done with it."""
         out = self._out(data)
         step = Step(
             out,
@@ -122,7 +122,7 @@ class Session(State):
         return step
 
     def _out(self, data: bytes) -> bytes:
-        """What goes to Redis of a chunk."""
+        """What goes to Redis for a chunk."""
         requests = self._requests
         if self._read is not None:
             commands, self._read = self._read, None
@@ -155,7 +155,7 @@ class Session(State):
 
     @property
     def before_login(self) -> bool:
-        """Whether the client is certain not to have logged in, and cannot have asked anything."""
+        """Whether the client has certainly not logged in, so Redis refused its requests."""
         return self.stranger and self.replies is not None
 
     def logged_in(self) -> None:
@@ -163,35 +163,35 @@ class Session(State):
         self.stranger = False
 
     def has_replies(self, count: int) -> None:
-        """So many replies have come."""
+        """So many replies have come, of those that are owed to a stranger."""
         self.answered = count
 
     @property
     def over(self) -> bool:
-        """Whether Redis reads no further, and closes when it has answered."""
+        """Whether Redis reads nothing more, and closes after its last reply."""
         return self.quit or self._requests.refused
 
     @property
     def streams(self) -> bool:
-        """Whether Redis has part of a request, and the rest has not come."""
+        """Whether Redis has a part of a request, and the rest has not come yet."""
         return self._requests.streams
 
     def attempt(self, wait: Wait, mark: bytes = b"") -> bytes:
-        """The request of one that waits, for its reply or, with a mark, for an item and no null."""
+        """What is sent for a waiting request; with a mark, an item can be told from a null."""
         self.manages([wait.target])
         return self.encoded(marked(wait.call, mark) if mark else wait.call)
 
     @property
     def kept(self) -> int:
-        """Bytes of a request that is not complete."""
+        """How many bytes are kept of an incomplete request."""
         return self._requests.kept
 
     def drop(self) -> None:
-        """Nothing will come of what is kept."""
+        """Forgets the incomplete request."""
         self._requests.drop()
 
     def finish(self) -> bytes:
-        """No more requests will come: what lets Redis answer all that is owed, and then close."""
+        """No more requests will come: the bytes that make Redis send all replies and then close."""
         if self.over or self.relays:
             return b""
         self.quit = True
@@ -199,12 +199,12 @@ class Session(State):
 
     @property
     def relays(self) -> bool:
-        """Whether bytes pass unread: nothing of ours can be put between them."""
+        """Whether bytes pass unread, so that no request of ours can be put between them."""
         return self.replicates or (self._requests.relay and not self._requests.refused)
 
     @property
     def unfinished(self) -> str:
-        """What is half done, in words for a log; none at a boundary, where a client may end."""
+        """What is half done, in words for a log; "" at a boundary, where a client may end."""
         if self.transaction is not None:
             return "in a transaction"
         if self.relays:
@@ -212,19 +212,19 @@ class Session(State):
         return "in a request" if self._requests.pending else ""
 
     def _must_be_parsed(self) -> bool:
-        """Whether the next chunk is not a common one, wherever this one ends."""
+        """Whether the next chunk must be parsed in full, even if this one ends with a request."""
         return self.takes_effect_later or self.stranger or self._requests.relay
 
     @property
     def _is_held(self) -> bool:
-        """Whether what comes behind the last request is not looked at yet."""
+        """Whether nothing behind the last request may be read yet."""
         kept = self.owed is not None or self.login is not None
         return kept or self.look or self.wait is not None
 
     def _pass_through(self, requests: Iterable[list[bytes]]) -> bool:
-        """Whether these need no more than their names, and names of no managed key among them.
+        """Whether these need only a look at their keys, and none of those is managed.
 
-        A key may be managed where it is only read, and nothing is due there.
+        A key that is only read may be managed if nothing is due there.
         """
         passthrough, names, now_ms = self._passthrough, self.registry.names, 0
         try:
@@ -239,21 +239,21 @@ class Session(State):
                         if kind != READ_KEY or bound_ms < now_ms:
                             return False
         except (KeyError, IndexError, TypeError):
-            return False  # not in it, without its key, or no bulk string, which hiredis lets pass
+            return False  # not in the table, no key, or no bulk string, which hiredis allows
         return True
 
     def _begun(self) -> bytes:
-        """What goes on of a request that is not complete."""
+        """What goes to Redis now of an incomplete request."""
         if self.stranger:
             if not self._requests.exceeds(_STRANGERS_WORDS, _STRANGERS_BULK):
                 return b""
             self._owe_line()
-            return self._requests.stream()  # for Redis to refuse, or to take as it comes
+            return self._requests.stream()  # Redis refuses it, or reads it as it comes
         words = self._requests.begun
         return b"" if words is None else self._begin(words)
 
     def _begin(self, words: list[bytes]) -> bytes:
-        """What goes on of a request that is not complete, and too large to wait for."""
+        """What goes to Redis now of an incomplete request that is too large to wait for."""
         route = self._router.find(words[0]) if words else None
         if route is None or self._may_pass(route, words):
             self._passing = words[1:2]
@@ -265,16 +265,16 @@ class Session(State):
         return self._too_large(words)
 
     def _too_large(self, words: list[bytes]) -> bytes:
-        """What goes to Redis in place of a request that is larger than is kept."""
+        """What goes to Redis in place of a request that is larger than the limit."""
         self.wait = None
         if self.transaction is not None:
             return encode((errors.TOO_LARGE_IN_MULTI,))
         return refuse(self, self._router.find(words[0]), errors.TOO_LARGE)
 
     def _may_pass(self, route: Route, words: list[bytes]) -> bool:
-        """Whether all that matters of a request are these, its first words.
+        """Whether a request may pass by its first words alone.
 
-        Not where it writes elements: they might have deadlines by the time when it is complete.
+        Not if it writes elements: they may have got deadlines before it is complete.
         """
         kind = route.key_kind
         if (
@@ -290,12 +290,12 @@ class Session(State):
         )
 
     def _passed(self) -> None:
-        """A request is complete whose key may have got deadlines while it came."""
+        """A request that passed is complete; its key may have got deadlines meanwhile."""
         self.writes(self._passing)
         self._passing = []
 
     def _with_care(self, commands: list[list[bytes]], now_ms: int) -> bytes:
-        """The chunk command by command; runs that are not rewritten stay as they were sent."""
+        """The chunk, request by request; those that are not rewritten stay as they were sent."""
         requests = self._requests
         self.unblock()
         named = self._may_name_hidden(requests.raw, commands)
@@ -325,11 +325,11 @@ class Session(State):
                 requests.withhold(end)
                 break
         out.append(requests.raw[sent:])
-        # One piece alone, which may be large, is not copied.
+        # A single piece is not copied: it may be large.
         return b"".join(filter(None, out))
 
     def _may_be_held(self, found: list[Located], now_ms: int) -> bool:
-        """Whether these requests may wait for a reap: others may set deadlines meanwhile."""
+        """Whether these requests may wait for a reap, while others may set deadlines."""
         names = self.registry.names
         if not names:
             return False
@@ -344,10 +344,10 @@ class Session(State):
         return False
 
     def _may_name_hidden(self, raw: bytes, requests: list[list[bytes]]) -> bool:
-        """Whether an internal key's name may stand in these bytes, which are these requests.
+        """Whether these requests, `raw` as bytes, may name an internal key.
 
-        Where words are long, it is their beginnings that are fast to look at; where they are not,
-        it is the bytes. In those of a line a name may be quoted and escaped.
+        For long words it is faster to look at how each begins, for short ones to search the bytes.
+        An inline request may have the name quoted and escaped, so there only the words tell.
         """
         hidden = self._hidden
         if len(raw) < _LONG * len(requests) and not self._requests.has_lines:
@@ -355,7 +355,7 @@ class Session(State):
         try:
             return any(word.startswith(hidden) for words in requests for word in words)
         except AttributeError:
-            return True  # no bulk string, which hiredis lets pass
+            return True  # a word that is no bulk string (hiredis allows it)
 
     def _suspect(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request that may name an internal key."""
@@ -368,11 +368,12 @@ class Session(State):
     def _of_stranger(self, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request of a client that has not logged in.
 
-        Redis refuses it and changes nothing; of what it does not know it would say just that.
+        Redis refuses nearly all of them. It does not know our commands, and would answer that
+        instead of NOAUTH.
         """
         route = self._router.find(args[0])
         if route.name in _LOGINS and self.replies is not None and self.replies > self.answered:
-            # Redis 8.2 says nothing of one that fails while it has other replies to send.
+            # Redis 8.2 sends no reply to a login that fails while it has other replies to send.
             self.owed = self.replies
             return None
         self._owe_line()
@@ -390,12 +391,12 @@ class Session(State):
         return None
 
     def _owe_line(self) -> None:
-        """A request of a stranger goes on."""
+        """A request of a stranger goes on: one more reply is owed."""
         if self.replies is not None:
             self.replies += 1
 
     def _decide(self, args: list[bytes], now_ms: int) -> bytes | None:
-        """What goes to Redis in place of a request; None for the request as it came."""
+        """What goes to Redis in place of a request; None means the request as it came."""
         may_meet_deadlines = self.takes_effect_later or self.may_be_held
         if args[0] in self._passthrough and not may_meet_deadlines and self._pass_through((args,)):
             return None

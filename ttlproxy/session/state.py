@@ -1,6 +1,6 @@
-"""Where a client stands: what its requests so far mean for the next.
+"""A client's state: what its requests so far mean for the next one.
 
-A request may fail, and its reply is never seen: what is known here is what may be so.
+A request may fail and its reply is never read, so the state says what may be true.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ttlproxy.session.effects import Effects
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
-# Users that one client tries to log in as, before those it tried first are forgotten.
+# Users that one client may try to log in as; after so many they are all forgotten.
 _USERS_MAX = 8
 
 
 class Wait(NamedTuple):
-    """A request that waits until there is something for it.
+    """A request that waits until there is an item for it.
 
-    source: the list whose items it waits for; target: where they go; call: what takes one;
-    limit_ms: it gives up after that, 0 for never
+    source: the list of the items; target: the list that gets them; call: the script call that
+    takes an item; limit_ms: how long it waits at most, 0 means without limit
     """
 
     source: Place
@@ -35,30 +35,31 @@ class Wait(NamedTuple):
 
 
 class State(Effects):
-    """What is known of a client; and its effects, which inside MULTI are noted for EXEC.
+    """What is known of a client, and its effects; inside MULTI these are noted for EXEC.
 
-    transaction: since MULTI; None outside
-    database: as a script gets it; "?n" once a SELECT has passed, which may have failed
-    resp: b"3" once the client has asked for that, which may have failed
-    users: all that the client may be logged in as: what it tried may have failed
+    transaction: the one that MULTI began; None outside
+    database: as scripts get it; "?n" after a SELECT, which may have failed
+    resp: b"3" after a HELLO 3, which may have failed
+    users: all users that the client may be logged in as; a login may have failed
     quit: a QUIT is on its way, the client's or ours
     silent: CLIENT REPLY OFF or SKIP has passed, so a request may have no reply
-    flushed: a SCRIPT FLUSH of its own has passed, and may be carried out at any time
+    flushed: the client's own SCRIPT FLUSH has passed, and may be carried out at any time
     may_be_held: whether requests of the last chunk may wait for a reap before they go on
     modifies: whether a request of the last chunk may write when it is carried out
-    look: the link has to look at what the last request did, and nothing behind it has been read
-    behind_blocking: a blocking command has passed, whose reply may still be out
-    stranger: the client has not logged in, and Redis refuses nearly all it asks; once an AUTH after
-    a RESET has passed, which may have failed, it counts as logged in
-    login: how many replies come before that to the last request, an AUTH or HELLO of a stranger;
-    nothing behind it has been looked at
-    replies: those owed to a stranger so far, all of one line; None after a RESET
-    answered: those of them that are known to have come
-    owed: what is withheld is an AUTH or HELLO, which waits until so many replies have come
-    listens: SUBSCRIBE, its like, or MONITOR has passed: what others do is told to the client
-    replicates: PSYNC or SYNC has passed, so that what Redis sends may be no replies
-    wait: the last request waits, and nothing behind it has been looked at
-    withheld: the bytes behind it, or behind an AUTH, or what is to be looked at
+    look: the link must look at what the last request did; nothing behind it has been read
+    behind_blocking: a blocking command has passed, and its reply may still be out
+    stranger: the client has not logged in, and Redis refuses nearly all its requests; after a
+    RESET any AUTH or HELLO ends this, even one that fails
+    login: the last request is a stranger's AUTH or HELLO, and so many replies come before its
+    own; nothing behind it has been read
+    replies: how many a stranger is owed in all, each of one line; None after a RESET
+    answered: how many of these are known to have come
+    owed: an AUTH or HELLO is withheld until so many replies have come
+    listens: SUBSCRIBE, its variants or MONITOR has passed: Redis sends what other clients do
+    replicates: PSYNC or SYNC has passed, so what Redis sends may be no replies
+    wait: the last request waits for an item; nothing behind it has been read
+    withheld: the bytes that have not been read: those behind the last request, or from the AUTH or
+    HELLO on that waits for `owed`
     """
 
     __slots__ = (
@@ -121,9 +122,9 @@ class State(Effects):
 
     @property
     def takes_effect_later(self) -> bool:
-        """Whether a request may meet deadlines that nothing is known of when it is looked at.
+        """Whether a request may meet deadlines that are set after the session has read it.
 
-        Of a silent client nobody can tell when its requests have been carried out.
+        A silent client gets no replies, so nobody can tell when its requests are carried out.
         """
         return (
             self.transaction is not None
@@ -133,7 +134,7 @@ class State(Effects):
         )
 
     def may_script(self) -> bool:
-        """Whether a script that the client has not asked for can run for it."""
+        """Whether a script that the client did not call itself can run for it."""
         return self.rights.may_script(self.users)
 
     def is_barred(self) -> bool:
@@ -145,7 +146,7 @@ class State(Effects):
         return self.rights.may_watch(self.users)
 
     def tries(self, user: bytes) -> None:
-        """The client logs in, and may be let in; as somebody new, whose rights are looked at."""
+        """The client tries to log in; the link looks up the rights of a user that is not known."""
         if not self.rights.knows(user):
             self.claims(Users())
         if len(self.users) >= _USERS_MAX:
@@ -153,12 +154,12 @@ class State(Effects):
         self.users.add(user)
 
     def encoded(self, call: Call) -> bytes:
-        """A script call as a request of the client's."""
+        """A script call as a request, in the client's database and RESP version."""
         by_text = self.flushed or self.transaction is not None
         return encode(self.caller.words(call, self.database, self.resp, by_text))
 
     def claims(self, claim: Claim) -> None:
-        """A request is on its way that may change what all sessions share, at once or at EXEC."""
+        """A request may change what all sessions share, at once or at EXEC."""
         if isinstance(claim, Flush):
             self.flushed = True
         if self.transaction is not None:
@@ -175,13 +176,13 @@ class State(Effects):
             self.modifies = True
 
     def defers(self, keys: Iterable[bytes], now_ms: int) -> None:
-        """A request is about what is deferred for these keys, or will be."""
+        """A request reads or changes what is deferred for these keys."""
         places = list(map(self.caller.keys.later, keys))
         self.names(places, now_ms)
         self.manages((self.db, place) for place in places)
 
-    # Effects: of a request that Redis queues they are done again when EXEC comes; and at once, too,
-    # for it may have refused MULTI.
+    # Effects: those of a queued request are done again when EXEC comes. They are also done at once,
+    # because Redis may have refused MULTI.
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:
         super().names(keys, now_ms)

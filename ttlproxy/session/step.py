@@ -1,4 +1,4 @@
-"""What a session says of a chunk: what is to be done with it, in this order."""
+"""What a session returns for a chunk: what is to be done, and in which order."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class Step(NamedTuple):
     """First what must be gone, then the bytes, then what follows from them.
 
     reap: places whose due elements must be gone before the bytes go on
-    reap_in: databases all of whose due elements must be gone before that
-    unswept: places that must be swept before that
+    reap_in: databases in which all due elements must be gone before the bytes go on
+    unswept: places that must be swept before the bytes go on
     modifies: whether a request may write when it is carried out
     to_redis: the bytes
     sweep: keys to sweep afterwards: a request may have changed them without their index
-    owed: how many replies must have come before what is withheld, an AUTH or HELLO, is sent
-    login: how many replies come before that to an AUTH or HELLO, which says who the client is
-    look: the link has to look at what the last request did
+    owed: the AUTH or HELLO in `withheld` is sent after so many replies have come
+    login: the last request is an AUTH or HELLO, and so many replies come before its own
+    look: the link must look at what the last request did
     wait: the last request waits for an item
-    withheld: what waits for `owed`, or came behind the request that `login`, `look` or `wait` is
-      about; it is to come again when that is over
+    withheld: the bytes that wait for `owed`, or came behind the request of `login`, `look` or
+      `wait`; the session gets them again when that is over
     """
 
     to_redis: bytes
@@ -45,6 +45,6 @@ class Step(NamedTuple):
 
     @property
     def pauses(self) -> bool:
-        """Whether nothing behind the last request has been looked at."""
+        """Whether the session has read nothing behind the last request."""
         kept = self.owed is not None or self.login is not None
         return kept or self.look or self.wait is not None

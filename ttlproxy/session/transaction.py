@@ -1,4 +1,4 @@
-"""What MULTI holds back: the effects of requests that Redis queues until EXEC."""
+"""The effects of requests that Redis queues from MULTI until EXEC."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ttlproxy.session.effects import Effects
 class Transaction:
     """Begins with MULTI; EXEC carries it out, DISCARD and RESET drop it.
 
-    It notes names and no places: which of them are managed, and due, is asked when EXEC comes.
+    It notes what its requests may do; which keys are managed, or due, is asked when EXEC comes.
 
       managed: places that they may make managed
       modifies: whether one of them may write
-      named: keys that its requests name
+      named: keys that they name
       seen: databases in which they may see any key
       written: keys that they may change without their index
       filled: keys that they may put elements into
-      claims: what they may change of what all sessions share
+      claims: their claims about what all sessions share
     """
 
     __slots__ = ("claims", "filled", "managed", "modifies", "named", "seen", "written")
@@ -33,7 +33,7 @@ class Transaction:
         self.claims: list[Claim] = []
 
     def carry_out(self, effects: Effects, now_ms: int) -> None:
-        """EXEC is on its way: what was noted is now asked for."""
+        """EXEC is on its way: passes the noted effects on."""
         effects.manages(self.managed)
         effects.names(self.named, now_ms)
         effects.sees(self.seen)
