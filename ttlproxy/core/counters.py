@@ -1,4 +1,4 @@
-"""Counters. Knows no way to show them."""
+"""Counters. Does not know how they are shown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 from ttlproxy.core.histogram import Histogram
 
-# In ms. What a session asks for is no later than its request; a storm may be late by minutes.
+# In ms. A reap for a session is as late as its request; the reaper may be minutes late under load.
 _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)
 _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
@@ -30,7 +30,7 @@ GONE = (
 
 
 class Tally:
-    """Bytes that have gone one way."""
+    """Bytes sent in one direction."""
 
     __slots__ = ("bytes",)
 
@@ -39,9 +39,9 @@ class Tally:
 
 
 class Handled:
-    """Clients' requests, by how they were handled.
+    """How many of the clients' requests were handled in each way.
 
-    forwarded: gone on as they came; rewritten: native ones, to a script call; virtual: ours
+    forwarded: unchanged; rewritten: native commands that became a script call; virtual: ours
     """
 
     __slots__ = ("forwarded", "rewritten", "virtual")
@@ -53,20 +53,20 @@ class Handled:
 
 
 class Metrics:
-    """What the proxy has done since it was started.
+    """What the proxy has done since its start.
 
-    clients: now connected; accepted, refused: clients; held: chunks that waited for a reap;
-    holding: clients whose requests wait, now; requests: of theirs; to_clients, to_redis: bytes;
-    reaped_elements: by type; fired_elements: handed on, as rules of ONEXPIRE say, by action;
-    dead_lettered_elements: those of them that had been too often; lag_ms: of each of the reaped,
-    how late the earliest of its key went that went with it; reap_call_ms: how long each call of
-    the reap script took Redis; swept_entries: index entries whose element was gone; parked: keys
-    that Redis refuses to let be reaped, now, by reason; refusals: requests of the proxy's own to
-    which Redis has answered an error; unsigned: what no proxy has signed, so that it is not done,
-    by kind; gone: clients, by who ended it: client, redis, or we: refused, held (for
-    longer than hold_max), drained, cut_off (as the drain took too long), moved (to
-    another server, or its role changed), error, idle, stalled (it
-    took nothing for too long), buffers (all clients together took too much memory).
+    clients: connected now; accepted, refused: clients; held: chunks that waited for a reap;
+    holding: clients whose requests wait now; requests: of clients; to_clients, to_redis: bytes;
+    reaped_elements: by type; fired_elements: elements handed on by rules of ONEXPIRE, by action;
+    dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
+    element, the lateness of the oldest element of its key that was reaped with it; reap_call_ms:
+    Redis's time for each call of the reap script; swept_entries: index entries whose element was
+    gone; parked: keys now that Redis refuses to let us reap, by reason; refusals: the proxy's own
+    requests that Redis answered with an error; unsigned: items not carried out because no proxy
+    signed them, by kind; gone: closed clients, by who closed them: client, redis, or the proxy:
+    refused, held (longer than hold_max), drained, cut_off (the drain took too long), moved (other
+    server, or its role changed), error, idle, stalled (read nothing for too long), buffers (all
+    clients together took too much memory).
     """
 
     __slots__ = (
@@ -111,12 +111,12 @@ class Metrics:
         self.unsigned: Counter[str] = Counter()
 
     def reaped(self, kind: str, count: int, late_ms: int) -> None:
-        """`count` elements of a key of type `kind` are gone, the earliest `late_ms` late."""
+        """`count` elements of a key of type `kind` were reaped, the oldest `late_ms` late."""
         if count:
             self.reaped_elements[kind] += count
             self.lag_ms.observe(late_ms, count)
 
     def fired(self, verb: str, count: int, dead_lettered: int) -> None:
-        """`count` elements were handed on, `dead_lettered` of them as they had been too often."""
+        """`count` elements were handed on, `dead_lettered` of them as dead letters."""
         self.fired_elements[verb.lower()] += count
         self.dead_lettered_elements += dead_lettered

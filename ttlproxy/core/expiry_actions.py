@@ -1,9 +1,9 @@
-"""What becomes of elements at their deadline: the rules of ONEXPIRE, as they stand in Redis.
+"""What happens to elements at their deadline: the rules of ONEXPIRE, as Redis stores them.
 
-Each stands in a key of its database that is named for its pattern: a signature, and behind it a row
-of netstrings: how it is done, the destination, that of what has been handed on too often, then the
-words as the client gave them. A hash lists the patterns, as fields `:pattern`; another field of it,
-`version`, changes with each rule, and only ever grows.
+Each rule is a key of its database, named after its pattern. The value is a signature and a row of
+netstrings: `how`, the destination, the dead-letter destination, then the words that the client
+sent. A hash lists the patterns as fields `:pattern`. Its field `version` grows with each change of
+a rule.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ttlproxy.core.signing import SIGNATURE_LENGTH, Signer
 _MARK = re.compile(rb"%([K1-9])")
 _VERSION = b"version"
 _HOW = re.compile(rb"\S+ \S+ \d+( \S+)*")
-# Keys whose action is remembered, at most, and the longest name of such a key: 1 MB at the worst.
+# How many keys' actions are cached, and the longest name of such a key: 1 MB at most.
 _REMEMBERED = 1024
 _LONGEST_REMEMBERED = 256
-# What can be done with elements.
+# What a rule can do with elements.
 VERBS = frozenset({b"LPUSH", b"RPUSH", b"XADD", b"PUBLISH", b"SPUBLISH", b"KEEP"})
 _BY_NAME = frozenset({b"PUBLISH", b"SPUBLISH", b"KEEP", b"?"})
 
 
 class Action(NamedTuple):
-    """What is done with elements of one key.
+    """What is done with the elements of one key.
 
-    how: the verb, the payload or `-`, how often at most or 0, and the words of XADD's trimming
-    dest: a key, or a channel; rest: the same, for what has been handed on too often
+    how: the verb, the payload or `-`, the maximum of deliveries or 0, and XADD's trimming words
+    dest: a key or a channel; rest: the dead-letter destination, for elements delivered too often
     """
 
     how: bytes
@@ -43,7 +43,7 @@ class Action(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether it is counted how often an element is handed on."""
+        """Whether the deliveries of each element are counted."""
         return self.how.split(b" ")[2] != b"0"
 
     @property
@@ -55,40 +55,40 @@ class Action(NamedTuple):
 
 
 def marks(template: bytes) -> set[bytes]:
-    """What stands behind each `%` that will be replaced: `K`, or the number of a star."""
+    """The placeholders of a destination, without `%`: `K`, or the number of a star."""
     return set(_MARK.findall(template))
 
 
 def filled(template: bytes, key: bytes, captured: Iterable[bytes]) -> bytes:
-    """A destination with `%K` replaced by the key and `%1` to `%9` by what the stars matched."""
+    """A destination: `%K` becomes the key, `%1` to `%9` become what the stars matched."""
     values = {b"K": key} | {b"%d" % number: word for number, word in enumerate(captured, 1)}
     return _MARK.sub(lambda mark: values.get(mark[1], mark[0]), template)
 
 
 def written(action: Action, words: Iterable[bytes]) -> bytes:
-    """A rule as it stands in Redis."""
+    """A rule as a row of netstrings, as Redis stores it behind the signature."""
     return b"".join(b"%d:%s" % (len(word), word) for word in (*action, *words))
 
 
 def listed(fields: Iterable[bytes]) -> tuple[bytes, set[bytes]]:
-    """The version and the patterns that HGETALL tells of the hash."""
+    """The version and the patterns, from the reply to HGETALL of the hash."""
     words = list(fields)
     found = dict(zip(words[::2], words[1::2], strict=True))
     return found.get(_VERSION, b""), {name[1:] for name in found if name.startswith(b":")}
 
 
 def verified(value: bytes | None, pattern: bytes, signer: Signer) -> bytes | None:
-    """The row that stands in the key of a rule; None where no proxy has signed it."""
+    """The row in the value of a rule's key; None if no proxy signed it."""
     signature, row = (value or b"")[:SIGNATURE_LENGTH], (value or b"")[SIGNATURE_LENGTH:]
     return row if signer.signed(signature, b"rule", (pattern, row)) else None
 
 
-# For this no script has a handler: what is due stays, and its key is parked.
+# No script has a handler for this action: due elements stay, and their key is parked.
 _UNREADABLE = Action(b"? - 0", b"", b"")
 
 
 def _action(rule: bytes) -> Action:
-    """What a rule says, also one that was written by hand, or by a newer proxy."""
+    """The action of a rule; _UNREADABLE if it was written by hand or by a newer proxy."""
     try:
         how, dest, rest, *_ = _words(rule)
     except ValueError:
@@ -107,10 +107,10 @@ def _words(rule: bytes) -> Iterator[bytes]:
 
 
 class Actions:
-    """The rules of one database; `version` is b"" where there are none."""
+    """The rules of one database; `version` is b"" if there are none."""
 
     def __init__(self, rows: Mapping[bytes, bytes], version: bytes = b"") -> None:
-        """`rows`: of netstrings, by pattern, signed ones only."""
+        """`rows`: pattern -> row of netstrings; only signed ones."""
         self.version = version
         rules = {pattern: _action(row) for pattern, row in rows.items()}
         self.counts = any(action.counts for action in rules.values())
@@ -122,9 +122,9 @@ class Actions:
         return bool(self._named)
 
     def of(self, key: bytes) -> Action | None:
-        """What is done with the elements of a key, None where they are deleted and no more.
+        """What is done with the elements of a key; None if they are only deleted.
 
-        A rule whose pattern is the key's very name wins, then the longest pattern.
+        A rule whose pattern equals the key's name wins, then the longest pattern.
         """
         if key in self._found:
             return self._found[key]
@@ -147,23 +147,23 @@ class Actions:
 
 
 class _Patterns:
-    """Patterns by what the names that they match begin and end with.
+    """Patterns, indexed by the beginning and end of the names that they match.
 
-    So those that cannot match a name need not be asked, however many there are.
+    So patterns that cannot match a name are not tried, even if there are many.
     """
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
-        # The longest first, and of the same length in the order of their bytes.
+        # The longest first; patterns of the same length in byte order.
         ordered = sorted(patterns, key=lambda pattern: (-len(pattern), pattern))
         self._ranked = [(pattern, Glob(pattern)) for pattern in ordered]
         self._ranks: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
         for rank, (pattern, glob) in enumerate(self._ranked):
-            if glob.head != pattern:  # else it is one name, and no pattern
+            if glob.head != pattern:  # else it is a plain name without wildcards
                 self._ranks.setdefault((glob.head, glob.tail), []).append((rank, glob.core))
         self._lengths = {(len(head), len(tail)) for head, tail in self._ranks}
 
     def that_may_match(self, name: bytes) -> Iterator[tuple[bytes, Glob]]:
-        """Those worth asking, the one that counts most first."""
+        """The patterns that may match, in the order of their precedence."""
         length, found = len(name), list[int]()
         for head, tail in self._lengths:
             if head + tail <= length:

@@ -12,7 +12,7 @@ _WILDCARD = re.compile(rb"\\(.)|\*+|\?|\[\^?[^\]]+\]", re.DOTALL)
 _RANGE = re.compile(rb"(.)-(.)|(.)", re.DOTALL)
 _SPECIAL = re.compile(rb"[\\\[&|~-]")
 _GROUP = re.compile(rb"(\^?)([^\]]+)\]")
-# The beginning and the end of a pattern that has wildcards, as far as they have none.
+# The parts of a pattern before its first and after its last wildcard.
 _HEAD: Final = re.compile(rb"[^*?\[\\]*")
 _TAIL: Final = re.compile(rb"[^*?\[\]\\]*\Z")
 _SIMPLE: Final = re.compile(rb"[^\[\\]*")
@@ -20,11 +20,10 @@ _PLAIN: Final = re.compile(rb"[^*?]*")
 
 
 class Glob:
-    """A pattern, read when it is first asked.
+    """A pattern, compiled at the first match.
 
-    head, tail: what each name that it matches begins and ends with; where they differ, they do not
-    overlap
-    core: the longest that is known to be somewhere in each such name
+    head, tail: each matching name begins and ends with these; if they differ, they do not overlap
+    core: the longest string that is known to be in each matching name
     """
 
     def __init__(self, pattern: bytes) -> None:
@@ -34,10 +33,10 @@ class Glob:
         self.core = max(_PLAIN.findall(pattern), key=len) if is_simple else self.head
 
     def match(self, name: bytes) -> tuple[bytes, ...] | None:
-        """What each run of stars matched, an earlier one as little as it can; None for no match.
+        """What each run of stars matched, the earlier ones as short as possible; None for no match.
 
-        What a star took is never reconsidered. That changes no match, as what stands between two
-        stars has one length, and keeps the time linear in the name, however many stars there are.
+        There is no backtracking. That changes no match, because the text between two stars has a
+        fixed length, and it keeps the time linear in the name for any number of stars.
         """
         if self._literals is None:
             found = self._compiled.fullmatch(name)
@@ -63,7 +62,7 @@ class Glob:
 
     @cached_property
     def _literals(self) -> Sequence[bytes] | None:
-        """What stands between the stars; None where there are other wildcards."""
+        """The parts between the stars; None if there are other wildcards."""
         parts = _between_stars(self._pattern)
         if all(atom.literal for part in parts for atom in part):
             return [b"".join(atom.literal for atom in part) for part in parts]
@@ -75,7 +74,7 @@ class Glob:
 
 
 def matching(pattern: bytes, *, in_any_case: bool = False) -> re.Pattern[bytes]:
-    """What the pattern matches as a whole, with a group for each run of stars, as Glob.match."""
+    """The pattern as a regular expression for fullmatch, with a group for each run of stars."""
     first, *rest = map(_source, _between_stars(pattern))
     found = first
     for number, part in enumerate(rest, 1):
@@ -87,14 +86,14 @@ def matching(pattern: bytes, *, in_any_case: bool = False) -> re.Pattern[bytes]:
 
 
 def stars(pattern: bytes) -> int:
-    """How many runs of stars it has."""
+    """How many runs of stars the pattern has."""
     return len(_between_stars(pattern)) - 1
 
 
 def sample(pattern: bytes, filler: bytes) -> bytes:
-    """A name with `filler` where the pattern has a star, and a byte of it for each other wildcard.
+    """A name with `filler` for each run of stars, and its first byte for each other wildcard.
 
-    For who asks whether a pattern of an ACL covers this one, a filler that nobody thinks of.
+    To test whether an ACL pattern covers this one, take a filler that no ACL pattern contains.
     """
     return _WILDCARD.sub(
         lambda found: found[1] or (filler if found[0][:1] == b"*" else filler[:1]), pattern
@@ -102,8 +101,8 @@ def sample(pattern: bytes, filler: bytes) -> bytes:
 
 
 class _Atom(NamedTuple):
-    """What one byte of a name has to be: a regular expression, and that byte if it can be no other
-    one, else nothing."""
+    """One byte of a name: a regular expression, and the byte itself if only that one matches, else
+    b""."""
 
     source: bytes
     literal: bytes
@@ -114,13 +113,13 @@ def _source(atoms: Sequence[_Atom]) -> bytes:
 
 
 def _escaped(inside: re.Match[bytes]) -> bytes:
-    """A byte or a range of a group, without what means more to Python, now or one day."""
+    """A byte or a range of a group; what is special to Python's `re`, now or later, is escaped."""
     begin, end, byte = (_SPECIAL.sub(rb"\\\g<0>", each or b"") for each in inside.groups())
     return byte or b"%s-%s" % (begin, end)
 
 
 def _between_stars(pattern: bytes) -> list[list[_Atom]]:
-    """What stands before, between and behind the stars."""
+    """The parts before, between and after the stars."""
     parts: list[list[_Atom]] = [[]]
     at, last_bracket = 0, pattern.rfind(b"]")
     while at < len(pattern):

@@ -1,4 +1,4 @@
-"""A histogram: how many observations fell where. Knows no names and no way to show itself."""
+"""A histogram: counts of observations by value. Knows no names and not how it is shown."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from bisect import bisect_left
 
 
 class Histogram:
-    """Counts by a closed list of upper bounds, as Prometheus's do.
+    """Counts by a fixed list of upper bounds, as in Prometheus.
 
-    counts: of those at most as large as each bound, and larger than the one before; the last is of
-    those beyond all; total: of all values; most: the largest
+    counts: for each bound, the values up to it and above the bound before; the last count is of
+    values above all bounds; total: the sum of all values; most: the largest value
     """
 
     __slots__ = ("bounds", "counts", "most", "total")
@@ -26,7 +26,7 @@ class Histogram:
         self.most = max(self.most, value)
 
     def at(self, percent: float) -> float:
-        """So many percent are no larger: a bound, or the largest value; 0 before there is any."""
+        """The percentile: a bound, or the largest value; 0 if there are no values."""
         left = sum(self.counts) * percent / 100
         for bound, count in zip(self.bounds, self.counts, strict=False):
             left -= count

@@ -1,4 +1,4 @@
-"""The names of internal keys: the only place that builds or reads one. Knows no connection."""
+"""The names of internal keys. Only this module builds or parses them. Knows no connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def slot(key: bytes) -> int:
 
 
 def _tag(key: bytes) -> bytes:
-    """What stands between the first brace and the first closing one after it; may be empty."""
+    """The hash tag: the bytes between the first `{` and the first `}` after it; may be empty."""
     opening = key.find(b"{")
     if opening < 0:
         return b""
@@ -28,7 +28,7 @@ def _tag(key: bytes) -> bytes:
 
 @cache
 def _tags() -> tuple[bytes, ...]:
-    """For each slot a three-letter word that hashes to it."""
+    """For each slot, a word of three letters or digits that hashes to it."""
     found: dict[int, bytes] = {}
     for letters in product((digits + ascii_letters).encode(), repeat=3):
         word = bytes(letters)
@@ -46,17 +46,16 @@ def escaped(text: bytes) -> bytes:
 
 
 def state_name(prefix: bytes) -> bytes:
-    """Where proxies keep their secret: no pattern of keys under `prefix` reaches it."""
+    """The key where proxies keep their secret; no key pattern under `prefix` matches it."""
     return b"ttlproxy-state:" + prefix
 
 
 class Keys:
-    """Internal key names: all are under one prefix, but for that of the state.
+    """Internal key names. All begin with one prefix, except the state's.
 
-    An index stands in the Cluster slot of its data key, for every possible name: a key with a hash
-    tag of its own keeps it (`<prefix>t:a{b}c`), any other gets a word that hashes to its slot
-    (`<prefix>{x1F}:k`). The character after the prefix tells the two apart, so no two data keys
-    share an index.
+    An index is always in the Cluster slot of its data key: a key with a hash tag of its own keeps
+    it (`<prefix>t:a{b}c`), any other gets a word that hashes to its slot (`<prefix>{x1F}:k`). The
+    two forms differ in the character after the prefix, so no two data keys share an index.
     """
 
     __slots__ = (
@@ -82,19 +81,18 @@ class Keys:
         self.schedule = prefix + b"schedule"
         self.lease = prefix + b"lease"
         self.rules = prefix + b"rules"
-        # The names of all internal keys that are neither these nor indexes, so that DBSIZE can
-        # leave them out.
+        # A set with the names of the other internal keys, without indexes; DBSIZE subtracts them.
         self.others = prefix + b"others"
         self.fixed = (self.schedule, self.lease, self.rules, self.others)
         self.state = state_name(prefix)
-        # What layout 1 had beside these (link/migration.py). A proxy of that time reads old_layout.
+        # More keys of layout 1 (link/migration.py). A proxy of that version reads old_layout.
         self.old_layout = prefix + b"layout"
         self.old_keeping = prefix + b"keeping"
         self.old_counts = prefix + b"counts"
         self.old_deferring = prefix + b"deferring"
         self.old_serial = prefix + b"serial"
         self.announcement_prefix = prefix + b"!"
-        # What a proxy that begins to serve sets and deletes, so that all the others hear of it.
+        # A proxy that begins to serve sets and deletes this key: an announcement to the others.
         self.hello = self.announcement_prefix + b"hello"
         self._tags = _tags()
 
@@ -105,23 +103,23 @@ class Keys:
         return b"%s{%s}:%s" % (self.prefix, self._tags[crc_hqx(key, 0) % SLOTS], key)
 
     def kept(self, key: bytes) -> bytes:
-        """Where elements of `key` wait for TAKE."""
+        """The list where elements of `key` wait for TAKE."""
         return b"%skept:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
 
     def counts(self, key: bytes) -> bytes:
-        """Where it is counted how often elements of `key` were handed on."""
+        """The sorted set that counts the deliveries of each element of `key`."""
         return b"%scounts:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
 
     def rule(self, pattern: bytes) -> bytes:
-        """Where the rule of ONEXPIRE for this pattern stands."""
+        """The key of the rule of ONEXPIRE for this pattern."""
         return b"%srule:%s" % (self.prefix, pattern)
 
     def later(self, key: bytes) -> bytes:
-        """Where the commands stand that are deferred for `key`: itself a key with deadlines."""
+        """The hash of the commands that are deferred for `key`; it is a managed key itself."""
         return b"%slater:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
 
     def deferring(self, name: bytes) -> bytes | None:
-        """The key whose deferred commands stand in `name`; None where none do."""
+        """The data key whose deferred commands are in `name`; None if `name` has another form."""
         said = self.prefix + b"later:"
         if not name.startswith(said):
             return None
@@ -129,21 +127,20 @@ class Keys:
         return rest.partition(b"}:")[2] if rest.startswith(b"{") else rest.removeprefix(b"t:")
 
     def data(self, index: bytes) -> bytes | None:
-        """The data key of an index; None for a name that is no index's."""
+        """The data key of an index; None if `index` is not the name of one."""
         rest = index.removeprefix(self.prefix)
         key = rest.removeprefix(b"t:") if rest.startswith(b"t:") else rest.partition(b"}:")[2]
         return key if index == self.index(key) else None
 
     @property
     def pattern(self) -> bytes:
-        """The glob that all names under the prefix match, and no other."""
+        """The glob that matches all names under the prefix, and no others."""
         return escaped(self.prefix) + b"*"
 
     def of_keys(self, pattern: bytes) -> list[bytes]:
-        """The globs of the internal names that belong to the data keys that match a glob.
+        """Globs of the internal names of all data keys that match `pattern`.
 
-        None of them matches a name that belongs to another key, where `pattern` does not begin as
-        internal names do.
+        If `pattern` does not begin like an internal name, they match no name of another key.
         """
         prefix = escaped(self.prefix)
         forms = [b"{???}:%s" % pattern, b"t:%s" % pattern]
@@ -152,23 +149,23 @@ class Keys:
 
     @property
     def shared(self) -> list[bytes]:
-        """The globs of the internal names that belong to no key, and that clients use."""
+        """The globs of the internal names that clients need and that belong to no data key."""
         prefix = escaped(self.prefix)
         return [*(prefix + name.removeprefix(self.prefix) for name in self.fixed), prefix + b"!*"]
 
     def is_kept(self, name: bytes) -> bool:
-        """Whether elements of a key wait there for TAKE."""
+        """Whether `name` is a list where elements wait for TAKE."""
         return name.startswith(self.prefix + b"kept:")
 
     def announcement(self, db: int, deadline_ms: int, key: bytes) -> bytes:
-        """What tells every proxy of the first deadline of `key`: see `announced`."""
+        """The name that announces the first deadline of `key` to every proxy: see `announced`."""
         index = self.index(key).removeprefix(self.prefix)
         return b"%s%d:%d:%s" % (self.announcement_prefix, db, deadline_ms, index)
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.
 
-        The index stands there without its prefix. None for a name that is no announcement.
+        `<index>` is without the prefix. None for any other name.
         """
         if not name.startswith(self.announcement_prefix):
             return None
@@ -186,8 +183,8 @@ class Keys:
         return int(one), int(other)
 
     def ruled(self, name: bytes) -> tuple[int, bool, bytes] | None:
-        """The database of an announcement `<prefix>!rules:<db>:<1 or 0>:<pattern>`, whether the
-        rule counts how often an element is handed on, and its pattern; None for any other name."""
+        """(db, whether the rule counts deliveries, pattern) of an announcement
+        `<prefix>!rules:<db>:<1 or 0>:<pattern>`; None for any other name."""
         said = self.announcement_prefix + b"rules:"
         db, counts, pattern, *_ = (*name.removeprefix(said).split(b":", 2), b"", b"")
         if not (name.startswith(said) and db.isdigit()):

@@ -1,8 +1,8 @@
-"""What clients may do: which users may run scripts, read indexes and ask ACL CAT, who may see
-internal keys.
+"""What clients may do: which users may run scripts, read indexes and call ACL CAT, and whether
+clients may see internal keys.
 
-Read from ACL LIST, the one answer that Redis 6.2 has, too. Knows no connection: the link brings the
-lines, once a second.
+Read from ACL LIST, which Redis 6.2 has too. Knows no connection: the link brings the lines, every
+ten seconds and after a claim of a client.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from fnmatch import fnmatchcase
 
 from ttlproxy.core.glob import matching
 
-# How a rule may call EVAL and EVALSHA: by their categories too.
+# What an ACL rule may call EVAL and EVALSHA: their categories or their names.
 _SCRIPTING = frozenset({b"@all", b"@scripting", b"@slow"})
 _CALLS = (_SCRIPTING | {b"eval"}, _SCRIPTING | {b"evalsha"})
-# What the script that answers DBSIZE calls besides: scripts/keys_count.lua.
+# Commands that the script for DBSIZE calls: scripts/keys_count.lua.
 COUNTING = ("DBSIZE", "EXISTS", "ZCARD", "SCARD")
 _BOTH = re.compile(rb"(?:^|[ (])(?:%RW)?~([^ )]*)")
 _PATTERN = re.compile(rb"(?:^|[ (])(?:%RW|%R)?~([^ )]*)")
@@ -26,12 +26,12 @@ _DEFAULT = b"default"
 
 
 class Rights:
-    """What a session asks before it sends a script that its client has not asked for.
+    """What a session checks before it sends a script that its client did not ask for.
 
     index: the name of any index
-    asks_login: whether Redis refuses what clients ask before they have logged in
-    trusts_schedules: whether it is known that whoever may write to schedules may write to all keys
-    running: whether Redis runs scripts now, which it does not while it loads its data
+    asks_login: whether Redis refuses requests of clients that have not logged in
+    trusts_schedules: whether all users who may write to schedules are known to may write all keys
+    running: whether Redis runs scripts now; it does not while it loads its data
     shows_internal: whether clients may name and see internal keys
     """
 
@@ -78,18 +78,18 @@ class Rights:
         self._acl_cat: frozenset[bytes] = frozenset()
 
     def suit(self, acl_cat: frozenset[bytes], counting: Iterable[frozenset[bytes]] = ()) -> None:
-        """How a rule may call ACL CAT, and each of COUNTING: the server's version decides on their
-        categories."""
+        """What a rule may call ACL CAT, and each of COUNTING: the categories depend on the server's
+        version."""
         self._acl_cat = acl_cat
         self._counting = tuple(counting)
 
     def learn(self, lines: Sequence[bytes] | None) -> bool:
-        """The lines of ACL LIST; None where Redis refuses them, and what was known stays.
+        """Takes the lines of ACL LIST; None if Redis refuses them: then the old ones stay valid.
 
-        Gives whether they are other ones than before.
+        Returns whether the lines have changed.
 
-        Where Redis does not show them to us at all, every user is taken to have the rights that
-        docs/security.md asks for, and schedules are not trusted.
+        If Redis never shows them to us, we assume that every user has the rights that
+        docs/security.md asks for, and do not trust schedules.
         """
         if lines is None:
             self.trusts_schedules = False
@@ -116,64 +116,64 @@ class Rights:
         return has_changed
 
     def may_script(self, users: Iterable[bytes]) -> bool:
-        """Whether scripts run now, and none of these, who need not exist, is barred from them."""
+        """Whether scripts run now and no existing user of these is barred from them."""
         return self.running and not self.are_barred(users)
 
     def are_barred(self, users: Iterable[bytes]) -> bool:
-        """Whether one of these may run no scripts, at any time."""
+        """Whether one of these users may never run scripts."""
         return not self._barred.isdisjoint(users)
 
     def may_ask_acl(self, users: Iterable[bytes]) -> bool:
-        """Whether Redis would refuse ACL CAT to none of these."""
+        """Whether Redis would let all these users call ACL CAT."""
         return self._acl_refused.isdisjoint(users)
 
     def knows(self, user: bytes) -> bool:
-        """Whether there was such a user when it was looked last, if Redis shows them at all."""
+        """Whether ACL LIST last had this user; true if Redis does not show users."""
         return self._names is None or user in self._names
 
     def may_count(self, users: Iterable[bytes]) -> bool:
-        """Whether Redis would refuse the script for DBSIZE to none of these."""
+        """Whether Redis would let all these users run the script for DBSIZE."""
         return self._cannot_count.isdisjoint(users)
 
     def may_watch(self, users: Iterable[bytes]) -> bool:
-        """Whether none of these is kept from indexes."""
+        """Whether all these users may read indexes."""
         return self._kept_out.isdisjoint(users)
 
 
 def _is_closed(rules: bytes) -> bool:
-    """Whether nobody is that user without having logged in."""
+    """Whether nobody can be this user without a login."""
     words = rules.split()
     return b"off" in words or b"nopass" not in words
 
 
 def reaches_narrowly(rules: bytes, key: bytes) -> bool:
-    """Whether an enabled user with these rules may write to a key, and not to all keys."""
+    """Whether a user with these rules is enabled and may write to `key`, but not to all keys."""
     patterns = _WRITTEN.findall(rules) if b"on" in rules.split() else []
     return b"*" not in patterns and any(matching(each).fullmatch(key) for each in patterns)
 
 
 def _reads(rules: bytes, key: bytes) -> bool:
-    """Whether a pattern of a user, selectors included, lets it read a key."""
+    """Whether a key pattern in the rules, selectors included, allows to read `key`."""
     return any(fnmatchcase(key, pattern) for pattern in _PATTERN.findall(rules))
 
 
 def _touches(rules: bytes, keys: Iterable[bytes]) -> bool:
-    """Whether patterns of a user let it name all these keys for a script, which may write."""
+    """Whether the rules allow a script that may write to name all these keys."""
     patterns = [matching(pattern) for pattern in _BOTH.findall(rules)]
     return all(any(each.fullmatch(key) for each in patterns) for key in keys)
 
 
 def _may(name: bytes, rules: bytes, calls: Iterable[frozenset[bytes]]) -> bool:
-    """Whether the rules of a user, those of its selectors included, allow these calls."""
+    """Whether the rules of a user, selectors included, allow all these calls."""
     own = _SELECTOR.sub(b"", rules)
     if name == _DEFAULT and b"off" in own.split():
-        return True  # nobody is logged in as that, and who is not logged in is told so
+        return True  # nobody is this user: Redis answers NOAUTH before it looks at rights
     sets = [own, *_SELECTOR.findall(rules)]
     return all(any(_allows(each.split(), call) for each in sets) for call in calls)
 
 
 def _allows(rules: Iterable[bytes], call: frozenset[bytes]) -> bool:
-    """Whether the rules, of which a later one overrides an earlier one, allow a call."""
+    """Whether the rules allow a call; a later rule overrides an earlier one."""
     allowed = False
     for rule in rules:
         if rule[1:] in call:

@@ -1,8 +1,8 @@
-"""What a proxy knows of managed keys: a lower bound of each one's first deadline.
+"""The managed keys that a proxy knows, each with a lower bound of its first deadline.
 
-Hints only: Redis holds the truth. An entry too many costs a reap; a missing one would be an error,
-so a key enters before the request that may make it managed is forwarded, and leaves only when Redis
-has said so. Knows no socket and no clock: instants come in as ms of the Redis server's clock.
+These are hints: Redis holds the truth. An entry too many costs a reap; a missing entry would be an
+error. So a key enters before a request that may make it managed is forwarded, and leaves only when
+Redis has said so. Knows no socket and no clock: instants are ms of the Redis server's clock.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from itertools import islice
 
-# Of a key that nothing can fall due in before its announcement arrives.
+# The bound of a key in which nothing can fall due before its announcement arrives.
 NOTHING_DUE = 1 << 62
-# Of a key that anything may be due in.
+# The bound of a key in which something may be due already.
 UNKNOWN = 0
-# Barriers that must have been passed since a request before it counts as carried out: the first may
-# have been sent before it was.
+# How many barriers must be answered before a request counts as carried out: the first of them may
+# have been sent before the request.
 PIN_BARRIERS = 3
-# Pins of one connection that are kept because requests of its own may still be on their way.
+# The most pins that are kept for one connection because its requests may still be on their way.
 MOST_KEPT = 4096
-# Bounds are cut by at most this part of the time left, so that keys share them: a number of its own
-# costs 32 bytes a key. What is read in the time that was cut off is reaped once, which tells more.
+# A bound is rounded down by at most 1/1024 of the time left, so that keys share bounds: a number of
+# its own costs 32 bytes per key. A read after the rounded bound costs one reap, which gives a
+# closer one.
 _CUT = 1024
 _MOST_BOUNDS = 8192
 
@@ -38,12 +39,12 @@ def _nothing() -> None:
 
 
 class Owner:
-    """Whose requests pins stand for: a connection to Redis.
+    """The owner of pins: a connection to Redis, whose requests may make keys managed.
 
-    has_settled: asked at most once for each barrier; whether nothing was given to the connection or
-      came from it since it was last asked
-    is_swamped: it goes on without a rest, and has had more pins than are kept: whatever it writes
-      may meet a deadline that the registry does not know of
+    has_settled: whether Redis has taken all, and nothing was sent or received since the last call;
+      called at most once for each barrier
+    is_swamped: the connection never rests and has more pins than are kept: its writes may meet
+      deadlines that the registry does not know
     on_swamped: called when that begins
     """
 
@@ -69,7 +70,7 @@ class Owner:
 
 
 class _Earliest(ChainMap[bytes, int]):
-    """Several databases as one: the earliest bound of a key."""
+    """Several databases as one mapping: key -> its earliest bound."""
 
     def __getitem__(self, key: bytes) -> int:
         bounds = [keys[key] for keys in self.maps if key in keys]
@@ -79,7 +80,7 @@ class _Earliest(ChainMap[bytes, int]):
 
 
 class Registry:
-    """Managed keys by database, with pins for those that a request on its way may make managed."""
+    """Managed keys by database, and pins for keys that a request on its way may make managed."""
 
     __slots__ = (
         "_bounds",
@@ -103,25 +104,25 @@ class Registry:
         wake: Callable[[int, int], None] = lambda db, deadline_ms: None,
         has_action: Callable[[bytes], bool] = lambda key: False,
     ) -> None:
-        """`wake(db, deadline_ms)` is called for each announced deadline; `has_action(key)`:
-        whether a rule of ONEXPIRE may say what becomes of a key's elements."""
+        """`wake(db, deadline_ms)` is called for each announced deadline; `has_action(key)` says
+        whether a rule of ONEXPIRE may apply to the key."""
         self._dbs: dict[int, dict[bytes, int]] = {}
-        self._bounds: dict[int, int] = {}  # each by itself: those that keys share
-        self._now_ms = NOTHING_DUE  # at the last heartbeat: nothing is far before the first
-        # (db, key) -> None where Redis is known to have an index for it, else whose requests may
-        # make one. One dict for each barrier.
+        self._bounds: dict[int, int] = {}  # bound -> the int object that keys share
+        self._now_ms = NOTHING_DUE  # at the last heartbeat; before the first, no bound is rounded
+        # (db, key) -> None if Redis is known to have an index for it, else the owners whose
+        # requests may make one. One dict for each barrier.
         self._pins: list[dict[Place, set[Owner] | None]] = [{} for _ in range(PIN_BARRIERS)]
         self._swamped: set[Owner] = set()
         self._staged: dict[int, dict[bytes, int]] | None = None
-        # Places of reaps that are out -> how many, and those where an announcement came meanwhile.
+        # Places of reaps under way -> how many; and those where an announcement came meanwhile.
         self._reaping: Counter[Place] = Counter()
         self._overtaken: set[Place] = set()
         self._wake = wake
         self.has_action = has_action
         self.names: Mapping[bytes, int] = {}
-        """key -> bound, the earliest of all databases: what a session asks first."""
+        """key -> its earliest bound in all databases; a session looks here first."""
         self.expecting = True
-        """Whether anything may be announced: by others, or by a request of our own clients."""
+        """Whether announcements may come: of other proxies, or of requests of our own clients."""
         self._others = True
         self._expected_barriers = 0
 
@@ -133,27 +134,27 @@ class Registry:
         return list(self._dbs)
 
     def listed(self, start: int, count: int) -> list[Place]:
-        """So many of the managed keys, from one number on; keys that come or go move the others."""
+        """At most `count` managed keys from position `start`; positions shift as keys change."""
         found: list[Place] = []
         for db, keys in self._dbs.items():
             found += [(db, key) for key in islice(keys, start, start + count - len(found))]
             start = max(start - len(keys), 0)
         return found
 
-    # What sessions ask and say.
+    # For sessions.
 
     def due(self, key: bytes, now_ms: int) -> list[Place]:
-        """Where `key` has, or may have, elements past their deadline."""
+        """The places where `key` may have elements past their deadline."""
         return [(db, key) for db, keys in self._dbs.items() if keys.get(key, now_ms) < now_ms]
 
     def places(self, key: bytes) -> list[Place]:
-        """Where `key` is, or may be, managed."""
+        """The places where `key` may be managed."""
         return [(db, key) for db, keys in self._dbs.items() if key in keys]
 
     def may_have_index(self, key: bytes, owner: Owner) -> bool:
-        """Whether `key` is known to be managed, or may be made so by a request of `owner`.
+        """Whether `key` is known to be managed, or a request of `owner` may make it managed.
 
-        Else it is managed at most by what others have asked for, and have no reply to.
+        If not, only a request of another connection that has no reply yet can have made it managed.
         """
         for place in self.places(key):
             pinned = [pins[place] for pins in self._pins if place in pins]
@@ -177,16 +178,16 @@ class Registry:
         self.expecting = True
 
     def expect(self) -> None:
-        """A request that all proxies will be told of is about to be forwarded."""
+        """A request that is announced to all proxies is about to be forwarded."""
         self._expected_barriers = PIN_BARRIERS
         self.expecting = True
 
-    # What the link says.
+    # For the link.
 
     def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
-        """Redis says that the first deadline of `key` is `deadline_ms`, or was in between.
+        """An announcement says that the first deadline of `key` is, or was, `deadline_ms`.
 
-        Announcements of one moment come in no particular order, so the earliest counts.
+        Announcements of one moment come in any order, so the earliest deadline counts.
         """
         for dbs in (self._dbs, self._staged):
             if dbs is not None:
@@ -199,7 +200,7 @@ class Registry:
         self._wake(db, deadline_ms)
 
     def swapped(self, one: int, other: int) -> None:
-        """Two databases have changed places: what was known of each key's bound is not any more."""
+        """Two databases have changed places: the bounds of their keys become UNKNOWN."""
         for dbs in (self._dbs, self._staged):
             if dbs is not None:
                 keys = dict.fromkeys({**dbs.get(one, {}), **dbs.get(other, {})}, UNKNOWN)
@@ -210,7 +211,7 @@ class Registry:
         self._publish()
 
     def perhaps_swapped(self, one: int, other: int) -> None:
-        """Two databases may change places: each has the keys of both, and their earlier bounds."""
+        """Two databases may change places: each gets the keys of both, with the earlier bounds."""
         for dbs in (self._dbs, self._staged):
             if dbs is not None:
                 keys = dict(_Earliest(dbs.get(one, {}), dbs.get(other, {})))
@@ -221,21 +222,21 @@ class Registry:
         self._publish()
 
     def reaping(self, place: Place) -> None:
-        """A reap or sweep is about to be sent; `reaped` may follow, `no_longer_reaping` will."""
+        """A reap or sweep is about to be sent; `reaped` may follow, `no_longer_reaping` must."""
         self._reaping[place] += 1
 
     def no_longer_reaping(self, place: Place) -> None:
-        """A reap has been answered, or never will be."""
+        """A reap or sweep has been answered, or never will be."""
         self._reaping[place] -= 1
         if not self._reaping[place]:
             del self._reaping[place]
             self._overtaken.discard(place)
 
     def reaped(self, place: Place, first_ms: int | None) -> None:
-        """A reap found `first_ms` as the first deadline left, or None: no index.
+        """A reap found that the first deadline left is `first_ms`; None: the index is gone.
 
-        Nothing is learnt from it where an announcement came since the reap was sent, or while
-        another one was out: the answer may be older than that.
+        Ignored if an announcement came after the reap was sent, or while another reap was under
+        way: the announcement may be newer.
         """
         db, key = place
         keys = self._dbs.get(db, {})
@@ -250,18 +251,18 @@ class Registry:
             self._tidy(db)
 
     def beat(self, now_ms: int) -> None:
-        """It is so late by Redis's clock."""
+        """Redis's clock says `now_ms`."""
         self._now_ms = now_ms
 
     @property
     def wants_barrier(self) -> bool:
-        """Whether it matters here that what was forwarded has been carried out."""
+        """Whether the registry waits to learn that forwarded requests have been carried out."""
         return any(self._pins) or self._expected_barriers > 0 or bool(self._swamped)
 
     def barrier(self) -> None:
-        """Redis carries out writes: it has answered one that was sent after the last call of this.
+        """Redis has answered a barrier that was sent after the last call of this method.
 
-        The oldest pins end, but for those of connections that have not come to rest since.
+        The oldest pins end, except those of connections that have not come to rest since.
         """
         ended = self._pins.pop()
         self._pins.insert(0, {})
@@ -277,23 +278,23 @@ class Registry:
         self.others(self._others)
 
     def others(self, may_be: bool) -> None:
-        """Whether another proxy may announce something."""
+        """Sets whether another proxy may announce something."""
         self._others = may_be
         self.expecting = may_be or any(self._pins) or self._expected_barriers > 0
 
-    # Loading: false positives only cost a reap, so the old entries stay until the new are whole.
+    # Loading: entries too many only cost reaps, so the old ones stay until the new are complete.
 
     def begin_load(self, now_ms: int = NOTHING_DUE) -> None:
-        """The schedules are about to be read; announcements count for both from here on.
+        """The schedules are about to be read; from now on announcements change old and new entries.
 
-        Some may have been missed before: the answers of reaps that are out may be older than those.
+        Some may have been missed before, so replies to reaps that are under way are ignored.
         """
         self._now_ms = now_ms
         self._staged = {}
         self._overtaken.update(self._reaping)
 
     def load(self, db: int, bounds: Iterable[tuple[bytes, int]]) -> None:
-        """Entries of the schedule of a database: (key, lower bound in ms)."""
+        """Adds entries of a database's schedule: (key, lower bound in ms)."""
         if self._staged is None:
             raise RuntimeError("load outside begin_load and end_load")
         keys = self._staged.setdefault(db, {})
@@ -301,11 +302,11 @@ class Registry:
             keys[key] = min(self._bound(bound), keys.get(key, NOTHING_DUE))
 
     def load_known(self, db: int) -> None:
-        """The schedule of a database cannot be read: what was known of it stays."""
+        """The schedule of a database cannot be read: its known entries stay."""
         self.load(db, self._dbs.get(db, {}).items())
 
     def end_load(self) -> None:
-        """All schedules are read: what is neither in them nor pinned is forgotten."""
+        """All schedules are read: keys that are neither in them nor pinned are forgotten."""
         if self._staged is None:
             raise RuntimeError("end_load without begin_load")
         self._dbs = {db: keys for db, keys in self._staged.items() if keys}
@@ -320,7 +321,7 @@ class Registry:
     # Inside.
 
     def _bound(self, deadline_ms: int) -> int:
-        """What to remember of a deadline: exact where it is near."""
+        """The bound to keep for a deadline: rounded down, but exact if the deadline is near."""
         left_ms = deadline_ms - self._now_ms
         if left_ms < _CUT:
             return deadline_ms
@@ -338,16 +339,16 @@ class Registry:
         return keys
 
     def _confirm(self, place: Place, known: bool) -> bool:
-        """Notes for each pin of `place` whether it is known to have an index; is there a pin?"""
+        """Notes in each pin of `place` whether an index is known; gives whether there is a pin."""
         pinned = [pins for pins in self._pins if place in pins]
         for pins in pinned:
             pins[place] = None if known else pins[place] or set()
         return bool(pinned)
 
     def _keep(self, ended: dict[Place, set[Owner] | None], restless: set[Owner]) -> None:
-        """Pins of connections that have not come to rest stay among the oldest.
+        """Keeps the pins of connections that have not come to rest among the oldest pins.
 
-        Not where one has too many: it is told so, until it rests.
+        A connection with too many pins loses them and is swamped until it rests.
         """
         counts: Counter[Owner] = Counter()
         for owners in ended.values():
@@ -370,6 +371,6 @@ class Registry:
             self._publish()
 
     def _publish(self) -> None:
-        """One dict where at most one database has managed keys, which is nearly always."""
+        """`names` is one plain dict if at most one database has managed keys: nearly always."""
         dbs = list(self._dbs.values()) or [{}]
         self.names = dbs[0] if len(dbs) == 1 else _Earliest(*dbs)

@@ -1,7 +1,7 @@
-"""Signatures under what clients write down and the proxy carries out later. Does no I/O.
+"""Signatures of what clients ask for and the proxy carries out later. Does no I/O.
 
-Deferred commands and rules of ONEXPIRE stand in keys that some clients may write. A signature shows
-that a proxy has checked what is there; scripts/lib/signed.lua verifies it inside Redis.
+Deferred commands and rules of ONEXPIRE are in keys that some clients may write. A signature shows
+that a proxy has checked the content; scripts/lib/signed.lua verifies it inside Redis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def new_secret() -> bytes:
 
 
 class Signer:
-    """Signs with one secret, which all proxies before a server have to share."""
+    """Signs with one secret, which all proxies in front of a server must share."""
 
     __slots__ = ("_secret",)
 
@@ -36,24 +36,24 @@ class Signer:
         return self._secret
 
     def adopt(self, secret: bytes) -> None:
-        """Another proxy was first: its secret counts."""
+        """Takes the secret of another proxy, which was first."""
         self._secret = secret
 
     def sign(self, kind: bytes, words: Iterable[bytes]) -> bytes:
         """40 hex digits: HMAC-SHA1 of the words, each with its length before it.
 
-        `kind` says what is signed, so that nothing can be taken for anything else.
+        `kind` says what is signed, so that no signature fits another kind.
         """
         row = b"".join(b"%d:%b" % (len(word), word) for word in (kind, *words))
         return hmac.new(self._secret, row, "sha1").hexdigest().encode()
 
     def signed(self, signature: bytes, kind: bytes, words: Iterable[bytes]) -> bool:
-        """Whether `signature` is what `sign` gives for these."""
+        """Whether `signature` is what `sign` returns for these words."""
         return hmac.compare_digest(signature, self.sign(kind, words))
 
     @property
     def pads(self) -> tuple[bytes, bytes]:
-        """The two keys of HMAC (RFC 2104), as Lua needs them: only for the proxy's own calls."""
+        """HMAC's inner and outer keys (RFC 2104), for Lua: only for the proxy's own calls."""
         key = self._secret
         if len(key) > _BLOCK:
             key = hashlib.sha1(key).digest()
