@@ -1,8 +1,8 @@
 """The servers and proxies that tests share, and those that a test may kill.
 
-A test that uses a server runs once for each version that is here or, where TTLPROXY_REQUIRE names
-versions, for those; once for the newest if it is marked with `any_server`, as what the server's
-version has no part in. A test marked with `both_loops` runs on uvloop and on asyncio.
+A test that uses a server runs once for each server version found here. If TTLPROXY_REQUIRE names
+versions, it runs for those only. A test marked with `any_server` does not depend on the version and
+runs on the newest only. A test marked with `both_loops` runs on uvloop and on asyncio.
 """
 
 import importlib.util
@@ -34,7 +34,7 @@ from tests.support.requirements import (
 from tests.support.run_report import Progress, not_run
 from tests.support.servers import Binary, Proxy, Server
 
-# How long an example takes says how busy the machine is.
+# No deadline: how long an example takes depends on how busy the machine is.
 settings.register_profile("ttlproxy", deadline=None)
 settings.load_profile("ttlproxy")
 
@@ -62,11 +62,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--progress", action="store_true", help="one line that says how much is left")
 
 
-@pytest.hookimpl(trylast=True)  # behind pytest's own terminal
+@pytest.hookimpl(trylast=True)  # after pytest's own terminal reporter is there
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("quick"):
         os.environ.setdefault("TTLPROXY_EXAMPLES", "30")
-    if hasattr(config, "workerinput"):  # of xdist, whose controller has looked
+    if hasattr(config, "workerinput"):  # a worker of xdist: its controller has checked already
         return
     if lacking := missing():
         raise pytest.UsageError(f"TTLPROXY_REQUIRE has what is not here: {', '.join(lacking)}")
@@ -76,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each version of a server that it is to run on."""
+    """One test for each server version that it must run on."""
     if "version" in metafunc.fixturenames:
         is_one_enough = metafunc.definition.get_closest_marker("any_server") is not None
         versions = servers_of_a_run("binary" in metafunc.fixturenames)
@@ -88,8 +88,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what needs a server; leaves out what is slow from a quick run, and what needs a server
-    where there is none."""
+    """Marks tests that need a server. Leaves out slow tests in a quick run, and tests that need a
+    server
+    if there is none."""
     is_quick = config.getoption("quick")
     kept, left_out = list[pytest.Item](), list[pytest.Item]()
     for item in items:
@@ -110,7 +111,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def version(request: pytest.FixtureRequest) -> str:
-    """The server's; see `pytest_generate_tests`."""
+    """The version of the server; see `pytest_generate_tests`."""
     name: str = request.param
     return name
 
@@ -131,7 +132,7 @@ def shared_plain(version: str) -> Iterator[AnyServer]:
 
 @pytest.fixture(scope="session")
 def loop_name(request: pytest.FixtureRequest) -> str:
-    """uvloop where it is installed; `both_loops` of tests.support.event_loops asks for the two by
+    """uvloop if it is installed. `both_loops` of tests.support.event_loops asks for each loop by
     name."""
     has_uvloop = importlib.util.find_spec("uvloop") is not None
     wanted: str = getattr(request, "param", "uvloop" if has_uvloop else "asyncio")
@@ -151,22 +152,23 @@ def shared_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
 
 @pytest.fixture
 def server(shared_server: AnyServer) -> AnyServer:
-    """The Redis behind `proxy`, empty; shared by the session: leave its settings as they were."""
+    """The Redis behind `proxy`, empty. All tests of a run share it: leave its settings as they
+    were."""
     _flush(shared_server)
     return shared_server
 
 
 @pytest.fixture
 def plain(shared_plain: AnyServer) -> AnyServer:
-    """A second Redis of the same version, empty, that no proxy stands before."""
+    """A second Redis of the same version, empty, without a proxy."""
     _flush(shared_plain)
     return shared_plain
 
 
 @pytest.fixture
 def proxy(shared_proxy: Proxy, server: AnyServer) -> Proxy:
-    """The proxy before `server`; shared by the session: do not end it."""
-    if not shared_proxy.running:  # an earlier test has failed with it, and should be the only one
+    """The proxy in front of `server`. All tests of a run share it: do not end it."""
+    if not shared_proxy.running:  # an earlier test failed with it; only that one should fail
         print(f"the proxy had ended with {shared_proxy.child.returncode}:\n{shared_proxy.stderr}")
         shared_proxy.start()
     return shared_proxy
@@ -183,7 +185,7 @@ def shared_watched(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
 
 @pytest.fixture
 def watched(shared_watched: Proxy, server: AnyServer) -> Proxy:
-    """A proxy before `server`, with pages, shared by the tests of a file."""
+    """A proxy with admin pages in front of `server`. The tests of a file share it."""
     return shared_watched
 
 
@@ -210,7 +212,7 @@ def client(proxy: Proxy) -> Iterator[Client]:
 
 @pytest.fixture
 def direct(server: AnyServer) -> Iterator[Client]:
-    """A connection past the proxy, which tells Redis's own time as well."""
+    """A connection that bypasses the proxy; it also reads Redis's clock."""
     with closing(Client(server.port)) as connected:
         yield connected
 
@@ -224,7 +226,7 @@ def redis_py(proxy: Proxy, request: pytest.FixtureRequest) -> Iterator[redis.Red
 
 @pytest.fixture(scope="session")
 def ioredis(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which ioredis is installed, with the scripts of tests/clients."""
+    """A folder with ioredis and the scripts of tests/support/clients."""
     folder = tmp_path_factory.mktemp("ioredis")
     try:
         install(folder)
@@ -235,7 +237,7 @@ def ioredis(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def no_reaper(direct: Client) -> Iterator[None]:
-    """Somebody else holds the lease and never reaps: what goes, goes because a request looked."""
+    """Another holder of the lease never reaps. So elements go only because a request needs it."""
     direct.ask("SET", LEASE, "a test", "PX", 60_000)
     yield
     direct.ask("DEL", LEASE)
@@ -243,7 +245,7 @@ def no_reaper(direct: Client) -> Iterator[None]:
 
 @pytest.fixture
 def redis_8s_words(server: AnyServer) -> None:
-    """Skips where the server has hash-field commands that take other words than Redis 8's."""
+    """Skips if the server has its own hash-field commands with a syntax other than Redis 8's."""
     with Connection(server.port) as direct:
         reply = direct.ask("HGETEX", "none", "FIELDS", 1, "a", "PERSIST")
     if reply.startswith(b"-") and b"unknown command" not in reply:
@@ -280,15 +282,16 @@ def clock_shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def clock(clock_shim: Path) -> Iterator[Clock]:
-    """A clock that can jump, for `start_server(env=clock.env)`."""
+    """A clock that can jump; use it with `start_server(env=clock.env)`."""
     with Clock(clock_shim) as clock:
         yield clock
 
 
 @pytest.fixture
 def start_proxy(loop_name: str) -> Iterator[StartProxy]:
-    """start_proxy(url, *arguments, env=..., forked=False) is a proxy that this test alone uses,
-    and may kill; a process of its own from the start, where `forked` is not left out."""
+    """start_proxy(url, *arguments, env=..., forked=False) starts a proxy that only this test uses,
+    and
+    may kill. With forked=False it is a new process from the start."""
     with ExitStack() as owned:
 
         def start(upstream: str, *arguments: str, forked: bool = True, **options: Any) -> Proxy:
@@ -301,7 +304,7 @@ def start_proxy(loop_name: str) -> Iterator[StartProxy]:
 
 @pytest.fixture
 def scriptless(start_server: StartServer, start_proxy: StartProxy) -> Iterator[Client]:
-    """A client of a proxy of its own, for whom `AUTH scriptless word` is the end of scripts."""
+    """A client of a proxy of its own; after `AUTH scriptless word` it may not call scripts."""
     server = start_server()
     with closing(Client(server.port)) as direct:
         direct.ask("ACL", "SETUSER", "scriptless", "on", ">word", "~*", "+@all", "-@scripting")
@@ -310,7 +313,8 @@ def scriptless(start_server: StartServer, start_proxy: StartProxy) -> Iterator[C
 
 
 def in_cluster_mode(start_server: StartServer) -> Server:
-    """Redis adds 10,000 to its port for the cluster's bus, which not every free port allows."""
+    """A Redis in cluster mode. Redis adds 10,000 to its port for the cluster bus, so it needs a low
+    port."""
     for _ in range(50):
         try:
             return start_server("--cluster-enabled", "yes")

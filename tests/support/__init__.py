@@ -1,1 +1,2 @@
-"""What the tests share: servers and proxies as processes, clients, and what reads Redis itself."""
+"""What the tests share: servers and proxies as processes, clients, and readers of Redis's
+content."""

@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"admin pages at http://[\d.]+:(\d+)")
 
 
 class Page(NamedTuple):
-    """What came in answer to a request."""
+    """The response to a request."""
 
     status: int
     text: str
@@ -38,7 +38,7 @@ class _Unix(HTTPConnection):
 
 
 class Pages:
-    """Where they are: a port of 127.0.0.1, or the path of a unix socket."""
+    """The pages at an address: a port of 127.0.0.1, or the path of a unix socket."""
 
     def __init__(self, where: int | str) -> None:
         self.where = where
@@ -61,30 +61,30 @@ class Pages:
         return self.ask("GET", path)
 
     def end(self, token: str = "") -> Page:
-        """POST /quitquitquit, with this token."""
+        """POST /quitquitquit with this token."""
         return self.ask("POST", QUIT, {"Authorization": f"Bearer {token}"} if token else None)
 
     def until(self, path: str, status: int) -> Page:
-        """The first such answer."""
+        """Asks until an answer fits, and returns the first that does."""
         wait_until(lambda: self.get(path).status == status, f"{path} says {status}")
         return self.get(path)
 
 
 def with_token(folder: Path) -> tuple[str, ...]:
-    """FLAGS, and those by which TOKEN ends the proxy."""
+    """FLAGS, and the flags that let TOKEN end the proxy."""
     file = folder / "token"
     file.write_text(f"{TOKEN}\n")
     return *FLAGS, "--quit-token-file", str(file)
 
 
 def pages(proxy: Proxy) -> Pages:
-    """Those of a proxy that was started with FLAGS."""
+    """The pages of a proxy that was started with FLAGS."""
     found = _ADDRESS.findall(proxy.stderr)
     return Pages(int(found[-1]))
 
 
 def families(admin: Pages) -> dict[str, Metric]:
-    """/metrics, by the name that Prometheus gives a family."""
+    """/metrics by metric family, as Prometheus names it."""
     text = admin.get("/metrics").text
     return {family.name: family for family in text_string_to_metric_families(text)}
 

@@ -1,4 +1,4 @@
-"""A headless Chromium for the status page: finds it, and sees what the page does wrong."""
+"""A headless Chromium for the status page: finds it, and reports what the page does wrong."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _UNNAMED = """() => {
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """Debian's own: Playwright's would have to be fetched."""
+    """Debian's Chromium: Playwright's would have to be downloaded."""
     path = find_program("chromium")
     if path is None:
         absent("chromium", f"none of {', '.join(PROGRAMS['chromium'])} is on the PATH")
@@ -50,8 +50,9 @@ def launched() -> Iterator[Browser]:
 
 
 class Visit:
-    """A page that somebody looks at. wrongs: what a browser's console would show in red, and
-    requests that go elsewhere than to the page's own server."""
+    """An open page. wrongs: errors and warnings of the browser's console, and requests to servers
+    other
+    than the page's own."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
@@ -66,12 +67,12 @@ class Visit:
         return self.page.locator(selector).inner_text()
 
     def until(self, expression: str) -> None:
-        """Until the JavaScript expression is true."""
-        # Playwright's own wait would use eval, which the page's policy forbids.
+        """Waits until the JavaScript expression is true."""
+        # Playwright's own wait needs eval, which the page's content security policy forbids.
         wait_until(lambda: bool(self.page.evaluate(expression)), expression)
 
     def contrast(self, colour: str, ground: str) -> float:
-        """Of two colours of the style sheet, as WCAG 2 reckons it."""
+        """The contrast of two colours of the style sheet, as WCAG 2 defines it."""
         one, other = sorted((self._luminance(colour), self._luminance(ground)), reverse=True)
         return (one + 0.05) / (other + 0.05)
 
@@ -84,7 +85,7 @@ class Visit:
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     def unnamed(self) -> list[str]:
-        """What a screen reader could not name, and headings and ids that are not as they should."""
+        """Elements without a name for screen readers, and wrong headings and ids."""
         found: list[str] = self.page.evaluate(_UNNAMED)
         return found
 
@@ -106,7 +107,7 @@ def visit(
     size: tuple[int, int] = DESK,
     scheme: str = "light",
 ) -> Iterator[Visit]:
-    """Somebody opens the page, in light or dark."""
+    """Opens the page in light or dark mode."""
     width, height = size
     context = browser.new_context(
         viewport={"width": width, "height": height},

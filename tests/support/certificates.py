@@ -1,4 +1,4 @@
-"""Certificates for tests, and a TLS client whose two directions end each for itself."""
+"""Certificates for tests, and a TLS client that can close its two directions separately."""
 
 import socket
 import ssl
@@ -11,7 +11,7 @@ RECEIVE_BYTES = 1 << 16
 
 
 class Authority:
-    """An authority whose certificate, and those that it issues, are files in a folder."""
+    """A certificate authority. Its certificate, and those that it issues, are files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._authority = trustme.CA()
@@ -20,7 +20,8 @@ class Authority:
         self._authority.cert_pem.write_to_path(self.file)
 
     def issue(self, *names: str, into: str = "") -> tuple[Path, Path]:
-        """The files of a certificate for these names and of its key, written anew if they exist."""
+        """Issues a certificate for these names: its file and its key's. Existing files are
+        replaced."""
         issued = self._authority.issue_cert(*names)
         stem = into or names[0]
         cert, key = self._folder / f"{stem}.crt", self._folder / f"{stem}.key"
@@ -30,7 +31,7 @@ class Authority:
         return cert, key
 
     def trusted(self, shown: tuple[Path, Path] | None = None) -> ssl.SSLContext:
-        """A client's context; `shown` is its own certificate."""
+        """A TLS context for a client; `shown` is the client's own certificate."""
         context = ssl.create_default_context(cafile=str(self.file))
         if shown is not None:
             context.load_cert_chain(*shown)
@@ -38,7 +39,8 @@ class Authority:
 
 
 class TlsSocket(socket.socket):
-    """Stands in for a connected socket: to shut down writing is to say so in TLS, and no more."""
+    """Replaces a connected socket. Shutting down writing sends TLS's close_notify, and keeps TCP
+    open."""
 
     def __init__(self, plain: socket.socket, context: ssl.SSLContext, name: str) -> None:
         timeout_s = plain.gettimeout()

@@ -1,11 +1,11 @@
-"""A wall clock that jumps while a process runs by it: a library that is preloaded (clock_shim.c).
+"""A wall clock that jumps while a process uses it: a preloaded library (clock_shim.c).
 
     with Clock(built(folder)) as clock:
         server = Server(binary, env=clock.env).start()
         clock.jump(-3_600_000)
 
 In a test the fixture `clock` does that: `start_server(env=clock.env)`. The process's monotonic
-clock, by which timers run, goes on undisturbed. Knows no Redis. Linux, with a C compiler.
+clock, which timers use, is not changed. Knows no Redis. Needs Linux and a C compiler.
 """
 
 import shutil
@@ -19,11 +19,11 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 class NoShimError(Exception):
-    """Why there is none here."""
+    """Says why the library cannot be built here."""
 
 
 def built(folder: Path) -> Path:
-    """The library, compiled into `folder`. Raises NoShimError."""
+    """Compiles the library into `folder`, and returns its path. Raises NoShimError."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if sys.platform != "linux":
         raise NoShimError("LD_PRELOAD is Linux's")
@@ -44,11 +44,11 @@ def built(folder: Path) -> Path:
 class Clock:
     """The clock of every process that is started with `env`.
 
-    ahead_ms: how far it is ahead of the machine's now
+    ahead_ms: how far this clock is ahead of the machine's clock now
     """
 
     def __init__(self, library: Path) -> None:
-        """`library`: see `built`."""
+        """`library`: what `built` returns."""
         self._file = tempfile.NamedTemporaryFile(prefix="ttlproxy-clock-")  # noqa: SIM115
         self.env = {"LD_PRELOAD": str(library), "CLOCK_SHIM": self._file.name}
         self.ahead_ms = 0
@@ -66,12 +66,13 @@ class Clock:
         self.close()
 
     def jump(self, by_ms: int) -> None:
-        """From now on it shows so much more, or less."""
+        """Moves the clock forward by so many ms, or back."""
         self.ahead_ms += by_ms
         self._file.seek(0)
         self._file.write((self.ahead_ms * 1000).to_bytes(8, sys.byteorder, signed=True))
         self._file.flush()
 
     def close(self) -> None:
-        """Nobody who runs by it is left: a file that is gone cannot be mapped anew."""
+        """Call it when no process uses the clock any more: a deleted file cannot be mapped
+        again."""
         self._file.close()

@@ -1,4 +1,4 @@
-"""Requests made from what a server tells of its commands in COMMAND DOCS. Knows no command."""
+"""Requests made from the COMMAND DOCS of a server. Knows no command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.redis_client import Client
 
 KEYS = [b"k1", b"k2", b"k3", b"k4"]
 ELEMENT = b"x"
-# By what an argument is called, then by its type; any other is ELEMENT.
+# Values by the argument's name, then by its type; any other argument is ELEMENT.
 _NAMED = {"timeout": b"0.01"}
 _TYPED = {
     "integer": b"1",
@@ -21,10 +21,11 @@ _TYPED = {
 
 
 def requests(client: Client) -> Iterator[list[bytes]]:
-    """Of each command, and of each subcommand, the shortest request and one with all its options.
+    """For each command and subcommand the shortest request, and one with all its options.
 
-    The first key is KEYS[0], the next KEYS[1]; each count says one. None, where the server does not
-    tell.
+    The first key is KEYS[0], the next KEYS[1]; each count is one. There are none if the server has
+    no
+    COMMAND DOCS.
     """
     told = client.ask("COMMAND", "DOCS")
     for name, entries in _pairs(told if isinstance(told, list) else []):

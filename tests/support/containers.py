@@ -1,4 +1,4 @@
-"""Servers newer than Debian's, where a Docker engine answers. Knows images, no command."""
+"""Servers newer than Debian's, if a Docker engine answers. Knows images, no command."""
 
 import gc
 import importlib
@@ -13,9 +13,9 @@ IMAGES = {"8": "redis:8", "valkey-9": "valkey/valkey:9"}
 
 @cache
 def why_no_engine() -> str | None:
-    """None where an engine answers, else the reason in one line."""
+    """None if a Docker engine answers, else the reason in one line."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # docker leaves a failed try's socket open
+        warnings.simplefilter("ignore", ResourceWarning)  # a failed try leaves a socket open
         reason = _tried()
         gc.collect()
     return reason
@@ -27,13 +27,13 @@ def _tried() -> str | None:
         engine = docker.from_env()
         engine.ping()
         engine.close()
-    except Exception as error:  # the package has no narrower class for "is not there"
+    except Exception as error:  # the package has no narrower class for "no engine"
         return f"no Docker engine: {error}".splitlines()[0]
     return None
 
 
 class Container:
-    """One image's server on a port of 127.0.0.1. It cannot be killed and come back."""
+    """The server of one image on a port of 127.0.0.1. It cannot be killed and started again."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,9 +1,9 @@
 """Conversations as text, one exchange a line: `HSET h a 1 -> 1`. Knows no command's meaning.
 
 Words and expected bulks may be quoted, with escapes: `"\\x00"`. In both, `@+100s` and `@-5ms` are
-absolute times from the conversation's start. A line `wait 20` awaits 20 ms of Redis's clock, and
-`wait 20 in time` does so only if what was said since the last wait took less than 20 ms: else a
-deadline so near may have passed between two lines, and all is said again, on no keys.
+absolute times, counted from the conversation's start. A line `wait 20` waits for 20 ms of Redis's
+clock. `wait 20 in time` also checks that everything since the last wait took less than 20 ms. If it
+took longer, a deadline may have passed too early, and the conversation starts again without keys.
 Replies are written as `3`, `OK`, `"bulk"`, `nil`, `[1, "a"]`, and errors word for word; a last `*`
 stands for any ending. RESP3's maps and sets are written as RESP2's arrays, its doubles as bulks.
 """
@@ -48,7 +48,7 @@ def unquoted(word: str) -> bytes:
 
 @dataclass
 class _Run:
-    """What is said without a wait, in how much time, and the wait after it."""
+    """Exchanges without a wait between them, the time limit for them, and the wait after them."""
 
     exchanges: list[Exchange]
     limit_ms: float = math.inf
@@ -80,7 +80,7 @@ def _runs(text: str, start_ms: int) -> Iterator[_Run]:
 
 
 class _Replies:
-    """Reads RESP2 or RESP3 bytes as the notation above."""
+    """Reads RESP2 or RESP3 bytes, and writes them in the notation above."""
 
     def __init__(self, data: bytes) -> None:
         self.rest = data
@@ -161,26 +161,28 @@ Way: TypeAlias = Callable[[Connection, list[list[bytes]]], Iterator[_Replies]]
 
 OUTSIDE_MULTI: list[Way] = [one_by_one, resp3]
 WAYS: list[Way] = [*OUTSIDE_MULTI, in_multi]
-# How requests are framed has nothing to do with what they mean, so not every test takes these too.
+# Framing does not change the meaning of requests, so not every test uses these two.
 ALL_WAYS: list[Way] = [*WAYS, pipelined, inline]
 
 
 def let_pass(clock: Client, ms: int) -> None:
-    """Returns when a deadline set just now for in `ms` is past, and no later than it must."""
+    """Returns when a deadline set just now for in `ms` is past, and no later than necessary."""
     until_ms = clock.now_ms() + ms
     while clock.now_ms() <= until_ms:
         pass
 
 
 def _early_in_a_second(clock: Client) -> int:
-    """That second, so that what is left of a whole number of them rounds up to that number."""
+    """Waits for the first 800 ms of a second and returns its start in ms. The remaining time of a
+    deadline in whole seconds then rounds up to the number of seconds that was set."""
     while (now_ms := clock.now_ms()) % 1000 > 800:
         pass
     return now_ms // 1000 * 1000
 
 
 def hold(app: Connection, clock: Client, text: str, way: Way = one_by_one) -> None:
-    """Says all of `text` on `app`, each run of lines between two waits in the given way."""
+    """Sends all of `text` on `app`; each run of lines between two waits is sent in the given
+    way."""
     for _ in range(MOST_TIMES):
         if _said_in_time(app, clock, text, way):
             return
@@ -216,7 +218,7 @@ def _compare(exchange: Exchange, reply: _Replies, late_s: int) -> None:
 
 
 def _left(exchange: Exchange, late_s: int) -> str:
-    """What a TTL may be by now as a pattern: seconds go by where the machine is slow."""
+    """A pattern of the TTLs that are possible by now: on a slow machine seconds pass."""
 
     def seconds(match: re.Match[str]) -> str:
         most = int(match[0])
@@ -238,7 +240,7 @@ Talk: TypeAlias = Callable[[str], None]
 
 @contextmanager
 def talking(proxy: Proxy, server: Server | Container, way: Way) -> Iterator[Talk]:
-    """One connection on which text is said; afterwards internal content must make sense."""
+    """A connection to send text on. At the end the internal content must be in order."""
     servers = [Client(server.port, db) for db in range(2)]
     with Connection(proxy.port) as app:
         yield lambda text: hold(app, servers[0], text, way)
@@ -248,7 +250,7 @@ def talking(proxy: Proxy, server: Server | Container, way: Way) -> Iterator[Talk
 
 
 def said_in(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
-    """A fixture with which a test says its text once in each of the ways."""
+    """A fixture: the test that uses it sends its text once in each of the ways."""
 
     @pytest.fixture(params=ways, ids=lambda way: str(way.__name__))
     def talk(

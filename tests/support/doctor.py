@@ -1,4 +1,4 @@
-"""The doctor as other parts of ttlproxy call it, before a server that a test made ill."""
+"""The doctor as other parts of ttlproxy call it, on servers that a test has damaged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttlproxy.operations.doctor import Finding, examined
 def examine(
     url: str, *, sample: int = 1000, mend: bool = False, **settings: object
 ) -> list[Finding]:
-    """All findings; with `mend` those after it."""
+    """All findings; with `mend` the findings after mending."""
     chosen = Settings(upstream=url, **settings)  # type: ignore[arg-type]
     assert chosen.upstream
     said: list[str] = []
@@ -20,7 +20,7 @@ def examine(
 
 
 def above_info(findings: Sequence[Finding]) -> list[tuple[str, str]]:
-    """What is not as it should be: check and severity."""
+    """The findings worse than info: check and severity."""
     return [(found.check, str(found.severity)) for found in findings if found.severity > 1]
 
 

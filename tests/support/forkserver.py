@@ -1,5 +1,6 @@
-"""Proxies that are forked off one process which has imported ttlproxy: that is nine tenths of what
-a start costs, and the tests start a thousand. Knows no Redis."""
+"""Proxies that are forked from one process which has imported ttlproxy. Imports are nine tenths of
+the
+cost of a start, and the tests start a thousand proxies. Knows no Redis."""
 
 import faulthandler
 import multiprocessing
@@ -17,7 +18,7 @@ _context.set_forkserver_preload(["tests.support.preload", "uvloop"])
 
 
 def _run(words: Sequence[str], env: Mapping[str, str], stdout: Connection, log: str) -> int:
-    """In the new process: what `env python -P -m ttlproxy words >stdout 2>log` does."""
+    """Runs in the new process, like `env python -P -m ttlproxy words >stdout 2>log`."""
     from ttlproxy.cli.main import main
 
     os.dup2(stdout.fileno(), sys.stdout.fileno())
@@ -32,10 +33,10 @@ def _run(words: Sequence[str], env: Mapping[str, str], stdout: Connection, log: 
 
 
 class Forked:
-    """One such process, as far as tests use subprocess.Popen."""
+    """One forked process, with the part of subprocess.Popen that tests use."""
 
     def __init__(self, words: Sequence[str], env: Mapping[str, str], log: str) -> None:
-        """`log`: the file that gets what the process says on standard error."""
+        """`log`: the file that gets the process's standard error."""
         reader, writer = _context.Pipe(duplex=False)
         with writer:
             self._process = _context.Process(target=_run, args=(words, env, writer, log))
@@ -60,7 +61,7 @@ class Forked:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            with suppress(ProcessLookupError):  # ended, which the fork server has not told yet
+            with suppress(ProcessLookupError):  # ended, but not reported yet
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:

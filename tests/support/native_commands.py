@@ -1,8 +1,8 @@
 """Native commands as rows, for the generator. Knows what each word may be; sends nothing.
 
-A word in braces is drawn from POOLS, every other word stands as it is. What two Redis processes
-answer differently by chance is left out: random picks, the order of hash tables (sets therefore
-hold integers, which keeps them sorted, but for those named w), the clock, ids and sizes.
+A word in braces is drawn from POOLS, every other word is sent as it is. Rows avoid replies that
+differ between two Redis processes by chance: random picks, the order of hash tables, the clock,
+ids and sizes. So sets hold integers, which are stored sorted; only the sets named w hold others.
 """
 
 ROWS = """
@@ -424,7 +424,7 @@ HSET
 LPUSH {list}
 """
 
-# With a word more or less these would tell what differs, or do harm.
+# With a word more or less these would give replies that differ, or do harm.
 EXACT = """
 ACL GENPASS 0
 ACL LOG RESET
@@ -478,7 +478,7 @@ REASONS = {
 
 POOLS: dict[str, list[bytes]] = {
     "string": [b"t1", b"t2", b"t3"],
-    "short": [b"u1", b"u2"],  # LCS takes the product of two lengths
+    "short": [b"u1", b"u2"],  # LCS needs the product of two lengths in time and memory
     "hash": [b"h1", b"h2"],
     "set": [b"s1", b"s2", b"s3"],
     "zset": [b"z1", b"z2"],
@@ -518,13 +518,13 @@ POOLS: dict[str, list[bytes]] = {
 KEYS = frozenset({"string", "hash", "set", "zset", "list", "stream", "hll", "geo"})
 
 # With another number of words these would block for long, hold a subscription, pick at random, or
-# become KeyDB's dialect.
+# become commands of KeyDB's dialect.
 NEVER_FLAWED = frozenset(
     {"BLPOP", "BRPOP", "BLMPOP", "BZPOPMIN", "BZMPOP", "BRPOPLPUSH", "BLMOVE", "XREAD", "WAIT",
      "UNSUBSCRIBE", "PUNSUBSCRIBE", "SPOP", "ZRANDMEMBER", "TTL", "PTTL", "PERSIST"}
 )  # fmt: skip
 
-# Redis 8 answers nothing to a refused AUTH that it reads together with what stands before it.
+# Redis 8 does not answer a refused AUTH that it reads together with the requests before it.
 BEFORE_REDIS_8 = """
 HELLO 3 AUTH {field} {value}
 AUTH {value}

@@ -1,4 +1,4 @@
-"""Packages of npm, for tests and benchmarks that use another client than ours."""
+"""npm packages, for tests and benchmarks that use other clients."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ CLIENTS = Path(__file__).parent / "clients"
 
 
 class NoPackagesError(Exception):
-    """Says why nothing of npm can be had."""
+    """Says why npm packages cannot be installed here."""
 
 
 def install(folder: Path) -> None:
-    """Puts tests/support/clients and what it imports into a folder. Raises NoPackagesError."""
+    """Copies tests/support/clients into a folder and installs its dependencies. Raises
+    NoPackagesError."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise NoPackagesError("no node and npm here")

@@ -1,7 +1,7 @@
-"""One conversation for all types: it is written for hashes, and said to the others in their words.
+"""One conversation for all types: written for hashes, and translated to the other types' commands.
 
 `ADD k a b` adds elements, `REM` removes them, `LEN` and `HAS` ask, `ODD k a` makes a key of
-another type; the rest is the FIELD family, which others call MEMBER.
+another type. The rest is the FIELD family, which is called MEMBER or ELEMENT for other types.
 """
 
 import re
@@ -18,10 +18,11 @@ from tests.support.servers import Proxy, Server
 
 @dataclass(frozen=True)
 class _Words:
-    """A type's own words. `{}` in `element`, `removed` and `question` is an element; `odd` is
-    another type; `answers` are its own for those of HAS.
+    """The commands of a type. `{}` in `element`, `removed` and `question` stands for an element;
+    `odd`
+    is another type; `answers` translates the replies of HAS.
 
-    counts: whether ADD and REM answer how many elements; where not, REM takes one at a time.
+    counts: whether ADD and REM reply how many elements; if not, REM takes one at a time
     """
 
     prefix: str
@@ -44,7 +45,7 @@ _TYPES = {
     "zset": _Words(
         *("Z", "MEMBER", "ZADD", "0 {}", "ZREM", "ZCARD", "ZLEXCOUNT"),
         odd="hash",
-        question="[{0} [{0}",  # equal scores: members lie between themselves
+        question="[{0} [{0}",  # all scores are equal, so a range by name finds one member
     ),
     "list": _Words(
         *("L", "ELEMENT", "RPUSH", "{}", "LREM", "LLEN", "LPOS"),
@@ -61,7 +62,7 @@ _FAMILY = re.compile(r"\b(H)(P?(?:EXPIRE(?:AT|TIME)?|TTL|PERSIST))FIELD\b", re.I
 
 
 def said_to_all(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
-    """A fixture with which a test says its text to all types, once in each of the ways."""
+    """A fixture: the test's text is sent for each type, once in each of the ways."""
 
     @pytest.fixture(
         params=product(_TYPES, ways), ids=lambda param: f"{param[0]}-{param[1].__name__}"
@@ -77,7 +78,7 @@ def said_to_all(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
 
 
 def said_of(type_: str, text: str) -> str:
-    """The conversation as a client of that type would hold it."""
+    """The conversation in the words of that type."""
     return "\n".join(_line(type_, line.strip()) for line in text.splitlines() if line.strip())
 
 

@@ -1,6 +1,6 @@
-"""What every proxy does before it reads its settings, done once: tests.support.forkserver has
-proxies begin here. What only some import is here too, but for a test that sees that others do
-without."""
+"""What every proxy does before it reads its settings, done once: the proxies of
+tests.support.forkserver start from here. Imports that only some proxies need are here too, except
+those that a test expects to be absent."""
 
 import ttlproxy.admin
 import ttlproxy.cli.main

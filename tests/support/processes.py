@@ -1,4 +1,4 @@
-"""A child process that is ended by its pid. Knows no Redis and no test framework."""
+"""A child process that is ended by its process id. Knows no Redis and no test framework."""
 
 import os
 import socket
@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator
 
 from tests.support.forkserver import Forked
 
-# Only what hangs takes so long, also where twenty others want each core: a start costs a second of
-# CPU time, and a stop may take as long as the proxy's drain_max, which is 30 s.
+# Only a hanging process takes so long, even if twenty others want each core: a start costs a second
+# of CPU time, and a stop may take as long as the proxy's drain_max, which is 30 s.
 START_TIMEOUT_S = 100.0
 STOP_TIMEOUT_S = 100.0
-POLL_S = 0.005  # between two looks at something that sends no event
+POLL_S = 0.005  # between two checks of something that sends no event
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that was free a moment ago; who binds it must be ready to retry."""
+    """A TCP port of 127.0.0.1 that was free a moment ago; whoever binds it must be ready to
+    retry."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -24,7 +25,7 @@ def free_port() -> int:
 
 
 def attempts(timeout_s: float, waiting_for: str) -> Iterator[None]:
-    """Yields at short intervals, so that a loop can look again; TimeoutError past the limit."""
+    """Yields at short intervals, so that a loop can check again; TimeoutError past the limit."""
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         yield
@@ -39,7 +40,7 @@ def wait_until(holds: Callable[[], bool], waiting_for: str, timeout_s: float = 3
 
 
 class Process:
-    """One child process, with the four ways in which a test ends it."""
+    """One child process, and four ways to end it."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | Forked | None = None

@@ -1,4 +1,4 @@
-"""A client that deals in raw bytes. Knows where a reply ends, and nothing of what it says."""
+"""A client for raw bytes. Knows where a reply ends, but not what it means."""
 
 import socket
 import time
@@ -17,24 +17,25 @@ def command(*words: bytes | str | int) -> bytes:
 
 
 class Framer:
-    """Cuts a stream of RESP2 or RESP3 replies at their ends; a push is a reply of its own.
+    """Cuts a stream of RESP2 or RESP3 replies into replies; a push is a reply of its own.
 
-    Redis before 7.2 may put a push between the elements of a reply: there it counts
-    as no element.
+    Redis before 7.2 may put a push between the elements of a reply: such a push does not count as
+    an
+    element.
     """
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._start = 0  # of the outermost reply
         self._at = 0
-        self._wanted = 1  # replies still to be seen before the outermost one is whole
+        self._wanted = 1  # replies still needed until the outermost one is complete
 
     @property
     def rest(self) -> bytes:
         return bytes(self._data)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The replies that are whole now."""
+        """The replies that are complete now."""
         self._data += data
         replies = []
         while (after := self._step()) is not None:
@@ -49,7 +50,8 @@ class Framer:
         return replies
 
     def _step(self) -> int | None:
-        """Past the next line and its bulk, or None while they are not all here."""
+        """The position behind the next line and its bulk, or None if they have not arrived
+        completely."""
         line_end = self._data.find(b"\r\n", self._at)
         if line_end < 0:
             return None
@@ -73,7 +75,7 @@ class Framer:
 
 
 class Connection:
-    """One blocking TCP connection. A wait that would never end is a TimeoutError."""
+    """One blocking TCP connection. A wait that takes too long is a TimeoutError."""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class Connection:
         timeout_s: float = TIMEOUT_S,
         wrapped: Callable[[socket.socket], socket.socket] = lambda plain: plain,
     ) -> None:
-        """`wrapped`: gives what stands in for the connected socket, such as TLS."""
+        """`wrapped`: makes a replacement for the connected socket, for example with TLS."""
         plain = socket.create_connection(("127.0.0.1", port), timeout_s)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = wrapped(plain)
@@ -116,7 +118,7 @@ class Connection:
         return self.read_many(1)[0]
 
     def read_many(self, count: int) -> list[bytes]:
-        """Exactly so many replies, pushes among them; EOFError if the other end closes first."""
+        """Reads so many replies, pushes included; EOFError if the other end closes first."""
         while len(self._replies) < count:
             data = self.socket.recv(RECEIVE_BYTES)
             if not data:
@@ -127,7 +129,7 @@ class Connection:
         return replies
 
     def read_to_end(self) -> bytes:
-        """Every byte that comes before the other end closes, whole replies or not."""
+        """Every byte until the other end closes, whether replies are complete or not."""
         received = [*self._replies, self._framer.rest]
         self._replies, self._framer = [], Framer()
         while data := self.socket.recv(RECEIVE_BYTES):
@@ -135,7 +137,7 @@ class Connection:
         return b"".join(received)
 
     def half_close(self) -> None:
-        """Says that no more requests come; replies can still be read."""
+        """Ends the sending direction; replies can still be read."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:

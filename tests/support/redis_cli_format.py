@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def shown(value: object) -> str:
-    """A reply as hiredis reads it; a status is shown as if it were a string, an error is one."""
+    """A reply in redis-cli's format; statuses are shown as strings."""
     if isinstance(value, list):
         lines = [f"{number}) {shown(each)}" for number, each in enumerate(value, 1)]
         return "\n".join(line.replace("\n", "\n   ") for line in lines) or "(empty array)"

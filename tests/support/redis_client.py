@@ -1,4 +1,4 @@
-"""redis-py reduced to words and replies: no decoding, no callbacks, no retries, no command."""
+"""redis-py reduced to words and replies: no decoding, no callbacks, no retries, no commands."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Client:
     def ask_many(
         self, requests: Sequence[Sequence[Word]], *, transaction: bool = False
     ) -> list[Any]:
-        """One write, then all the replies."""
+        """Sends all requests in one write, then reads all replies."""
         pipeline = self._redis.pipeline(transaction=transaction)
         for words in requests:
             pipeline.execute_command(*words)
         return list(pipeline.execute(raise_on_error=False))
 
     def now_ms(self) -> int:
-        """Redis's own clock."""
+        """Redis's clock in ms."""
         seconds, microseconds = self.ask("TIME")
         return milliseconds(seconds, microseconds)
 

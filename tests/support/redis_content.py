@@ -1,6 +1,6 @@
-"""What stands in Redis itself, read past the proxy: data, deadlines, and what does not fit.
+"""What stands in Redis itself, read without the proxy: data, deadlines, and inconsistencies.
 
-The one place of the tests that knows how internal content looks: see "What stands in Redis" in
+Only this module of the tests knows the internal content: see "What stands in Redis" in
 docs/architecture.md.
 """
 
@@ -20,14 +20,15 @@ LATER = PREFIX + b"later:"
 SCHEDULE = PREFIX + b"schedule"
 LEASE = PREFIX + b"lease"
 STATE = b"ttlproxy-state:" + PREFIX
-# What proxies leave in a database where nothing has a deadline.
+# What proxies leave in a database without deadlines.
 SHARED = frozenset({LEASE, STATE, PREFIX + b"layout", PREFIX + b"others"})
 TICKS_MS = 20
 NOTHING = PREFIX + b"no index"  # a key that never exists
 
 
 def data_key(index: bytes) -> bytes:
-    """The key whose deadlines `index` holds: its own tag needs none before it, else one was put."""
+    """The data key of `index`: after the proxy's own hash tag, or behind `t:` if the key has a
+    tag."""
     rest = index.removeprefix(PREFIX)
     if rest.startswith(b"{"):
         return rest.partition(b"}:")[2]
@@ -36,7 +37,7 @@ def data_key(index: bytes) -> bytes:
 
 @dataclass
 class Content:
-    """One server's data as a model would hold it, and the `faults` a sweep should have mended."""
+    """One server's data as a model holds it, and the `faults` that a sweep should have mended."""
 
     model: Model
     faults: list[str] = field(default_factory=list)
@@ -46,7 +47,7 @@ class Content:
 
 
 def read(servers: list[Client], version: tuple[int, int]) -> Content:
-    """`servers[n]` is a connection in database n. Each key is read in one transaction."""
+    """`servers[n]` is a connection to database n. Each key is read in one transaction."""
     content = Content(Model(version, len(servers)))
     for db, server in enumerate(servers):
         reader = _Reader(server, content.model.databases[db])
@@ -56,11 +57,12 @@ def read(servers: list[Client], version: tuple[int, int]) -> Content:
 
 
 def until_swept(*servers: Client) -> None:
-    """Returns when internal content makes sense; `servers[n]` is a connection in database n."""
+    """Returns when the internal content is consistent; `servers[n]` is a connection to database
+    n."""
     wait_until(lambda: not read([*servers], (7, 0)).faults, "internal content in order")
 
 
-# One key's type, content, index, key-level expiry and its index's.
+# A key's type, content and index, and the expiry of the key and of its index.
 _Found: TypeAlias = tuple[str, Any, list[bytes], int | None, int | None]
 
 
@@ -89,8 +91,9 @@ class _Reader:
                 return sorted(names)
 
     def _values(self, keys: list[bytes], indexes: dict[bytes, bytes]) -> Iterator[_Found]:
-        """All keys in one transaction, taken again until its clocks agree to the ms, for then PTTL
-        tells the deadline."""
+        """Reads all keys in one transaction, and repeats it until its first and last clock are the
+        same ms:
+        only then PTTL gives the exact deadline."""
         types = [type_.decode() for type_ in self.server.ask_many([["TYPE", key] for key in keys])]
         requests: list[list[bytes | str | int]] = []
         for key, type_ in zip(keys, types, strict=True):
@@ -123,7 +126,7 @@ class _Reader:
         index_expires_ms: int | None,
     ) -> None:
         if content is None or content == []:
-            return  # gone since the names were read
+            return  # removed since the names were read
         value = Value(type_, expires_ms=expires_ms)
         if type_ == "list":
             value.items = content
@@ -162,7 +165,9 @@ def _is_index(name: bytes) -> bool:
 
 
 def _together(expires_ms: int | None, index_expires_ms: int | None) -> bool:
-    """Never the index first. Before 7.0 a script's clock ticks while it copies the time left."""
+    """Whether key and index expire together, never the index first. Before 7.0 a script's clock
+    ticks
+    while it copies the remaining time."""
     if expires_ms is None or index_expires_ms is None:
         return expires_ms is index_expires_ms
     return 0 <= index_expires_ms - expires_ms <= TICKS_MS
@@ -188,7 +193,7 @@ def _string(word: bytes) -> dict[bytes, bytes]:
     return {b"": word}
 
 
-# Any other type is taken whole, as none of its elements can have a deadline.
+# Any other type is read with DUMP, because its elements cannot have deadlines.
 _READERS: dict[str, tuple[str, ...]] = {
     "hash": ("HGETALL",),
     "set": ("SMEMBERS",),
@@ -204,6 +209,6 @@ _ELEMENTS: dict[str, Callable[[Any], dict[bytes, bytes]]] = {
 
 
 def _reader(type_: str, key: bytes) -> list[bytes | str | int]:
-    """The request for all of `key`."""
+    """The request that reads all of `key`."""
     name, *rest = _READERS.get(type_, ("DUMP",))
     return [name, key, *rest]

@@ -1,4 +1,4 @@
-"""A TCP relay that cuts replies into pieces of a given size. Knows bytes only."""
+"""A TCP relay that cuts data into pieces of a given size. Knows bytes only."""
 
 import contextlib
 import socket
@@ -17,9 +17,9 @@ class Relay:
         on_request: Callable[[bytes], None] = lambda data: None,
         on_reply: Callable[[bytes], None] = lambda data: None,
     ) -> None:
-        """Both get what is sent on any connection, and hold it until they end.
+        """Both functions get the data of every connection, and hold it back until they return.
 
-        `on_request` what the proxy sends, `on_reply` what Redis does.
+        `on_request` gets what the proxy sends, `on_reply` what Redis sends.
         """
         self._upstream_port = upstream_port
         self._piece = piece
@@ -70,7 +70,7 @@ class Relay:
         piece: int,
         look: Callable[[bytes], None],
     ) -> None:
-        with contextlib.suppress(OSError):  # the other end has gone
+        with contextlib.suppress(OSError):  # the other end is closed
             while data := source.recv(1 << 16):
                 look(data)
                 for start in range(0, len(data), piece):
@@ -80,9 +80,9 @@ class Relay:
 
 
 class Gate:
-    """Holds back the next piece of data with these words in it from `arm` on, until `release`.
+    """From `arm` on, holds back the next piece of data that contains these words, until `release`.
 
-    held: set when that is there
+    held: set when such data has come
     """
 
     def __init__(self, *words: bytes) -> None:

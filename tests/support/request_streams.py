@@ -1,5 +1,6 @@
-"""Generated request streams: rows of native_rows in every spelling a client may send. Knows the
-request side of RESP; sends nothing."""
+"""Generated request streams: rows of native_commands in every spelling that a client may send.
+Knows
+RESP requests; sends nothing."""
 
 import itertools
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ SEEDS = st.lists(st.integers(0, (1 << 32) - 1), min_size=20, max_size=90)
 QUIT = command("QUIT")
 SILENT = [b"\r\n", b"\n", b"*0\r\n", b"*-1\r\n", b"  \r\n"]
 BARE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:*")
-LONGEST_INLINE = 60_000  # below the 64 KiB where Redis refuses a line
+LONGEST_INLINE = 60_000  # below 64 KiB, where Redis refuses a line
 
 
 def _spelled(word: str, chance: Random) -> bytes:
@@ -42,7 +43,7 @@ def _word(word: str, chance: Random) -> bytes:
 
 
 def names() -> set[str]:
-    """The commands that are in a stream, as a server names them: OBJECT|ENCODING, GET."""
+    """The commands of a stream, by the server's names: OBJECT|ENCODING, GET."""
     rows = [line.split() for line in _lines(ROWS, EXACT, BEFORE_REDIS_8, SUBSCRIBED)]
     return {"QUIT"} | {"|".join(words[:n]).upper() for words in rows for n in (1, 2)}
 
@@ -55,7 +56,7 @@ _EXACT = frozenset(_lines(EXACT))
 
 
 def _row(rows: list[str], chance: Random) -> list[bytes]:
-    """One row, now and then with its last word missing, or with one too many."""
+    """One row; sometimes its last word is missing, or it has one too many."""
     row = chance.choice(rows)
     template = row.split()
     words = [_word(word, chance) for word in template]
@@ -76,7 +77,7 @@ def _quoted(word: bytes, quote_all: bool) -> bytes:
 
 
 def _request(rows: list[str], chance: Random) -> bytes:
-    """As an array of bulks, or, one time in seven, as an inline command."""
+    """As an array of bulks, or, three times in twenty, as an inline command."""
     words = _row(rows, chance)
     form = chance.randrange(20)
     if form > 2 or sum(map(len, words)) * 4 > LONGEST_INLINE:
@@ -97,7 +98,8 @@ def _transaction(rows: list[str], chance: Random) -> bytes:
 
 def _subscription(chance: Random) -> bytes:
     start = command("SUBSCRIBE", "differential-1") + command("PSUBSCRIBE", "differential-p*")
-    # By name, "7" being a flawed row's: to leave all at once brings answers in a random order.
+    # Each channel is named ("7" comes from a flawed row): without names the replies have a random
+    # order.
     end = (
         command("UNSUBSCRIBE", "differential-1", 7)
         + command("PUNSUBSCRIBE", "differential-p*", 7)
@@ -107,7 +109,7 @@ def _subscription(chance: Random) -> bytes:
 
 
 def _step(rows: list[str], seed: int) -> bytes:
-    """What a seed stands for; a failing run is shrunk by leaving steps out."""
+    """The bytes for a seed; Hypothesis shrinks a failing run by leaving seeds out."""
     chance = Random(seed)
     kind = chance.randrange(20)
     if kind < 2:
@@ -120,9 +122,13 @@ def _step(rows: list[str], seed: int) -> bytes:
 
 
 def pipeline(server: str, seeds: Sequence[int]) -> bytes:
-    """Some dozen requests that a server of that version answers, in the order of their seeds. They
-    end with QUIT, so that their replies end with EOF; the PING before it takes the place of a QUIT
-    without a reply (after CLIENT REPLY SKIP), at which Redis leaves the connection open."""
+    """Some dozen requests, in the order of their seeds, that a server of that version answers.
+
+    The last is QUIT, so the replies end with EOF. Before it comes a PING: CLIENT REPLY SKIP
+    suppresses
+    the reply to the next request, and after a QUIT without a reply Redis leaves the connection
+    open.
+    """
     rows = _lines(ROWS, EXACT, *[BEFORE_REDIS_8] * (release(server) < (8,)))
     return b"".join(_step(rows, seed) for seed in seeds) + command("PING") + QUIT
 

@@ -1,5 +1,5 @@
-"""What the tests need from this machine: TTLPROXY_REQUIRE=6.2,7.0,chromium,cc says that a run must
-have it. Knows where it looks for servers and programs; starts none."""
+"""What the tests need from this machine. TTLPROXY_REQUIRE=6.2,7.0,chromium,cc makes a run fail
+without it. Knows where it looks for servers and programs; starts none."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from tests.support.servers import find_binaries, release
 BINARIES = find_binaries()
 NOT_HERE = "not here: "
 
-# Names other than the program's own.
+# Programs that may have other names.
 PROGRAMS = {
     "cc": ("cc", "gcc", "clang"),
     "chromium": ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"),
@@ -41,20 +41,21 @@ def servers_here() -> list[str]:
 
 
 def servers_of_a_run(must_be_killable: bool) -> list[str]:
-    """Those that TTLPROXY_REQUIRE names, or else all that are here, the newest last; never none
-    where one fits. A container cannot be killed and come back."""
+    """The versions that TTLPROXY_REQUIRE names, else all that are here, the newest last. If none of
+    the
+    named ones fits, the newest that fits. A container cannot be killed and started again."""
     fit = [name for name in servers_here() if name in BINARIES or not must_be_killable]
     named = [name for name in required() if is_version(name)]
     return [name for name in fit if name in named] or (fit[-1:] if named else fit)
 
 
 def is_version(name: str) -> bool:
-    """A server's, as servers_here names it."""
+    """Whether this is a server's version, as servers_here writes it."""
     return re.fullmatch(r"(valkey-)?\d+(\.\d+)?", name) is not None
 
 
 def servers_not_here() -> list[str]:
-    """One line for each reason."""
+    """One line for each reason why a server is absent."""
     lines = [
         f"redis-server {version}: neither on the PATH nor named by TTLPROXY_TEST_REDIS"
         for version in ("6.2", "7.0")
@@ -66,7 +67,7 @@ def servers_not_here() -> list[str]:
 
 
 def missing() -> list[str]:
-    """Required servers and programs that are not here. Other names are left to their tests."""
+    """Required servers and programs that are absent. The tests check other names themselves."""
     return [
         name
         for name in required()
@@ -76,7 +77,7 @@ def missing() -> list[str]:
 
 
 def absent(name: str, reason: str) -> NoReturn:
-    """Skips with the reason, or fails where TTLPROXY_REQUIRE has the name."""
+    """Skips with the reason, or fails if TTLPROXY_REQUIRE has the name."""
     if name in required():
         pytest.fail(f"TTLPROXY_REQUIRE has {name}: {reason}", pytrace=False)
     pytest.skip(f"{NOT_HERE}{reason}")

