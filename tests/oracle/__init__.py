@@ -1,4 +1,4 @@
-"""An independent model of Redis and of the proxy's commands, to compare the real ones with.
+"""An independent model of Redis and of the proxy's commands, to compare with the real ones.
 
-Knows what is promised. Imports nothing of how the proxy does it.
+Knows what is promised. Imports nothing of the proxy's implementation.
 """

@@ -1,20 +1,21 @@
-"""The commands that the oracle's test sends: rows of a weight and words; braces stand for what is
-drawn (strategies.py). Knows no strategy, no model and no proxy.
-"""
+"""The commands that the oracle's test sends: rows of a weight and words. Words in braces are drawn
+by
+strategies.py. Knows no strategy, no model and no proxy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-# What the model knows and the proxy does not do yet: none of it is drawn.
+# What the model knows and the proxy cannot do yet: nothing of it is drawn.
 TYPES_NOT_YET: set[str] = set()
 NOT_YET: set[str] = set()
 
-# Since which server there is a command at all.
+# The first server version that has the command.
 SINCE = {b"LMPOP": (7, 0), b"ZMPOP": (7, 0), b"SINTERCARD": (7, 0)}
 
-# No script removes fields here: HINCRBY goes on as it came, and would give a field that it makes
-# anew the deadline that the old one leaves in the index until it is swept.
+# No script removes fields here: HINCRBY is forwarded as it came. A field that it makes anew would
+# get
+# the old field's deadline, which stays in the index until the sweep.
 _HASH = """
     4 HSET {hash} {pairs}
     2 HMSET {hash} {pairs}
@@ -50,7 +51,8 @@ _HASH_FAULTS = """
     1 HSETEX {hash} FIELDS {bad_count} {pairs}
 """
 
-# No member twice where the deadline may be past: docs/semantics.md leaves open what that counts.
+# No member appears twice if the deadline may be past: docs/semantics.md does not say what is
+# counted.
 _SET = """
     5 SADD {set} {elements}
     3 SREM {set} {elements}
@@ -211,7 +213,7 @@ _KEYS = """
     1 GET {string}
 """
 
-# Nothing of theirs can wait in a pipeline or a transaction, so they go alone.
+# These must not wait in a pipeline or a transaction, so they are sent alone.
 BLOCKING = {
     "list": """
         2 BLPOP {list} {list} 0.01
@@ -225,7 +227,7 @@ BLOCKING = {
     """,
 }
 
-# What makes room: of equal deadlines any may go, so that these are judged by what they leave.
+# These make room. Of elements with equal deadlines any may go, so the test checks what is left.
 EVICTING = {
     "hash": "1 HSETEX {hash} MAXLEN {most} EVICT {timed} FIELDS {counted_pairs}",
     "set": "1 SADDEX {set} MAXLEN {most} EVICT {timed} MEMBERS {distinct}",
@@ -265,7 +267,7 @@ _NINE_FAULTS = """
     1 HEXPIRETIMEFIELD {hash}
 """
 
-# KeyDB's and Dragonfly's, for every type: those that they do not know are part of it.
+# The commands of KeyDB and Dragonfly, for every type: errors for unsupported types are tested too.
 _DIALECTS = """
     1 EXPIREMEMBER {hash} {element} {s}
     2 EXPIREMEMBER {hash} {element} {ms} ms
@@ -278,7 +280,7 @@ _DIALECTS = """
     1 FIELDTTL {hash} {element}
 """
 
-# The names of the nine and what they are about, hash by hash's name.
+# The command prefix of each type, and its name for elements.
 _NOUNS = {"hash": "H FIELD", "set": "S MEMBER", "zset": "Z MEMBER", "list": "L ELEMENT"}
 
 _TABLES = {
@@ -290,14 +292,14 @@ _TABLES = {
 
 
 def _of(type_: str, rows: str) -> str:
-    """The rows of a hash's nine as those of another type."""
+    """The rows of the nine hash commands, translated to another type."""
     prefix, noun = _NOUNS[type_].split()
     named = rows.replace(" H", f" {prefix}").replace("FIELD", noun)
     return named.replace("{hash}", f"{{{type_}}}")
 
 
 def _read(table: str, times: int) -> Iterator[tuple[str, ...]]:
-    """Each row as often as its weight and its table's say."""
+    """Each row as often as its weight times `times`."""
     for line in table.strip().splitlines():
         weight, *words = line.split()
         if words[0] not in NOT_YET:
@@ -305,7 +307,7 @@ def _read(table: str, times: int) -> Iterator[tuple[str, ...]]:
 
 
 def rows(types: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """What a test of these types sends; of whole keys as much as of one type."""
+    """The rows for a test of these types; commands on whole keys count as much as each type's."""
     found: list[tuple[str, ...]] = []
     for type_ in types:
         table, faults = _TABLES[type_]
@@ -318,5 +320,5 @@ def rows(types: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def rows_of(tables: Mapping[str, str], types: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Those of BLOCKING or EVICTING."""
+    """The rows of BLOCKING or EVICTING for these types."""
     return [row for type_ in types for row in _read(tables.get(type_, ""), 1)]

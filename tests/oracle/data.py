@@ -1,6 +1,6 @@
-"""What the oracle stores, and one command's view of it. Knows no command and no clock.
+"""What the oracle stores, and a command's view of it. Knows no command and no clock.
 
-The whole oracle (model*.py) follows docs/semantics.md alone; it must never import ttlproxy.
+The whole oracle follows docs/semantics.md alone; it must never import ttlproxy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INTEGER = re.compile(rb"0|-?[1-9][0-9]*")  # Redis's string2ll: no plus, blank 
 
 
 class Error(NamedTuple):
-    """An error reply; the text stands without the leading minus."""
+    """An error reply; the text has no leading minus."""
 
     text: str
 
@@ -37,7 +37,7 @@ def wrong_number(command: str) -> Error:
 
 
 def integer(word: bytes) -> int | None:
-    """The number Redis's own parser reads, or None."""
+    """The number that Redis's own parser reads, or None."""
     if _INTEGER.fullmatch(word) is None:
         return None
     number = int(word)
@@ -45,7 +45,7 @@ def integer(word: bytes) -> int | None:
 
 
 def score_of(word: bytes) -> float | None:
-    """What Redis takes for a score: a number, inf or infinity with or without its sign."""
+    """What Redis accepts as a score: a number, inf or infinity with or without a sign."""
     try:
         score = float(word.decode())
     except ValueError:
@@ -60,10 +60,11 @@ def score_text(score: float) -> bytes:
 
 @dataclass(slots=True)
 class Value:
-    """What one key holds: field to value; member to b"" or to its score; a string as b"" to it.
+    """The content of a key: field to value; member to b"" or to its score; b"" to a string's value.
 
-    The values of a list stand in `items`, and have the deadlines of their names: equal ones share.
-    Models share values; only the command that made a copy alters it, and before it is frozen.
+    The values of a list are in `items`; equal values share one deadline. Models share values: only
+    the
+    command that made a copy changes it, before it is frozen.
     """
 
     type: str
@@ -80,14 +81,14 @@ class Value:
         return len(self.elements) + len(self.items)
 
     def remove(self, element: bytes) -> None:
-        """Takes it away with its deadline; of a list every copy."""
+        """Removes the element and its deadline; of a list every copy."""
         self.elements.pop(element, None)
         if self.items:
             self.items = [item for item in self.items if item != element]
         self.deadlines.pop(element, None)
 
     def forget_absent(self) -> None:
-        """Drops the deadlines of list values whose last copy went."""
+        """Drops the deadlines of list values that have no copy left."""
         for element in self.deadlines.keys() - set(self.items):
             del self.deadlines[element]
 
@@ -101,7 +102,7 @@ class Value:
         )
 
     def frozen(self) -> Hashable:
-        """Equal for equal values; a frozenset, since that remembers its hash."""
+        """Equal for equal values; a frozenset, because it caches its hash."""
         if self._frozen is None:
             parts = (
                 self.type,
@@ -114,7 +115,8 @@ class Value:
         return self._frozen
 
     def as_of(self, now_ms: int) -> Value | None:
-        """What is left at `now_ms`; None when nothing is. Expired means strictly past, as Redis."""
+        """What is left at `now_ms`; None if nothing is. Expired means strictly past, as in
+        Redis."""
         if self.expires_ms is not None and now_ms > self.expires_ms:
             return None
         gone = {element for element, deadline in self.deadlines.items() if now_ms > deadline}
@@ -131,11 +133,12 @@ Database: TypeAlias = dict[bytes, Value]
 
 @dataclass(slots=True)
 class Call:
-    """One command being run: its words (name included), and its database through the reaper's eyes.
+    """One running command: its words (name included), and its database as the reaper sees it.
 
-    `now_ms` is the clock a script reads. `reaped_ms` is when the request's keys were reaped: what
-    fell due between the two counts as still there. `seen` is the server's own reply, consulted
-    only where Redis picks at random; it is None where there is no server.
+    `now_ms` is the clock that a script reads. `reaped_ms` is when the request's keys were reaped:
+    an
+    element that falls due between the two still exists. `seen` is the server's own reply, read only
+    where Redis picks at random; it is None if there is no server.
     """
 
     name: str
@@ -153,9 +156,9 @@ class Call:
         return self.databases[self.db]
 
     def find(self, key: bytes, db: int | None = None) -> Value | None:
-        """The live value of `key`, after dropping what is past its deadline for good.
+        """The live value of `key`, after removing for good what is past its deadline.
 
-        It is this command's own to alter, and the same one each time.
+        This command may change the value; a second call returns the same one.
         """
         db = self.db if db is None else db
         database = self.databases[db]
@@ -171,14 +174,16 @@ class Call:
         return left
 
     def typed(self, key: bytes, type_: str) -> Value | Error:
-        """The live value of `key`, an unstored empty one if there is none, or WRONGTYPE."""
+        """The live value of `key`, a new empty one that is not stored if there is none, or
+        WRONGTYPE."""
         value = self.find(key)
         if value is None:
             return Value(type_)
         return value if value.type == type_ else WRONGTYPE
 
     def first_filled(self, keys: Iterable[bytes], type_: str) -> tuple[bytes, Value] | Error | None:
-        """The first of `keys` that there is, and its value; WRONGTYPE where another is met."""
+        """The first of `keys` that exists, and its value; WRONGTYPE if a key of another type comes
+        first."""
         for key in keys:
             value = self.typed(key, type_)
             if isinstance(value, Error):
@@ -188,7 +193,7 @@ class Call:
         return None
 
     def store(self, key: bytes, value: Value) -> None:
-        """Puts `value` at `key`; an empty one takes the key away (R5)."""
+        """Puts `value` at `key`; an empty value deletes the key (R5)."""
         if len(value):
             self.database[key] = value
         else:
@@ -199,7 +204,7 @@ Command: TypeAlias = Callable[[Call], Reply]
 
 
 class Row(NamedTuple):
-    """`arity` as in Redis's table: exact when positive, a minimum when negative, name included.
+    """`arity` as in Redis's table: exact if positive, a minimum if negative, name included.
 
     `gap` is a number of words above the minimum that no form of the command has.
     """

@@ -1,5 +1,5 @@
-"""KeyDB's and Dragonfly's commands as the oracle does them: docs/semantics.md on other servers, and
-what those answer. Garnet's are the nine of sorted sets under other names."""
+"""KeyDB's and Dragonfly's commands in the oracle: they follow docs/semantics.md and the replies of
+those servers. Garnet's commands are the nine of sorted sets under other names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DRAGONFLY_TYPES = {"hash", "set"}
 
 
 def _date(call: Call, value: Value, element: bytes, deadline: int) -> int:
-    """1 set, 2 deleted, -2 not there."""
+    """1: deadline set, 2: element removed, -2: no such element."""
     if element not in value:
         return -2
     if deadline > call.now_ms:
@@ -68,7 +68,7 @@ def _persist(call: Call) -> int:
 
 
 def _longer(name: str, run: Command) -> Row:
-    """Redis's own command with its words, KeyDB's with one more."""
+    """Redis's own command if the number of words fits, else KeyDB's with one word more."""
     own = KEYS[name]
 
     def either(call: Call) -> Reply:

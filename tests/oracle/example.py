@@ -1,6 +1,6 @@
-"""One example of the oracle's test: clients of a proxy, the worlds they may be in, Redis's clock.
+"""One example of the oracle's test: clients of a proxy, the possible worlds, Redis's clock.
 
-Knows sockets, words and worlds; draws nothing. Time passes only while it awaits Redis's TIME.
+Knows sockets, words and worlds; draws nothing. Time passes only while it waits for Redis's TIME.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from ttlproxy.commands.types import hash_forms
 
 SWEEP_TIMEOUT_S = 10.0
 LAST_WORDS = 30
-LOOK_EVERY = 4  # writes: a look past the proxy costs as much as one of them
+LOOK_EVERY = 4  # writes: reading Redis without the proxy costs as much as a write
 EXPIRES = {b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT"}
 LEASE_TAKERS = {b"EXEC", b"FLUSHDB", b"FLUSHALL", b"SWAPDB"}
-# Commands that a server may have itself: then it keeps their deadlines where the oracle does not
-# look, and Valkey takes other words.
+# Commands that a server may have itself: it keeps their deadlines where the oracle does not look,
+# and
+# Valkey's syntax differs.
 HASH_FORMS = frozenset({b"HSETEX", *(row.name.encode() for row in hash_forms.VIRTUALS)})
-DATABASES = (0, 0, 1)  # where each client starts
+DATABASES = (0, 0, 1)  # each client's first database
 PROTOCOLS = (2, 3, 3)
 
 
 class Site:
     """The ports of proxies and of the server behind them, for all examples of one test.
 
-    With `reaper` False somebody else holds the lease and never reaps: what goes on time goes
-    because a request looked at it.
+    With `reaper` False another holder of the lease never reaps: elements are reaped only for
+    requests.
     """
 
     def __init__(
@@ -58,14 +59,14 @@ class Site:
         self.nesting_aborts = isinstance(nested[-1], Exception)
 
     def clear(self) -> None:
-        """After an example that failed; one that did not leaves nothing."""
+        """Cleans up after an example that failed; one that passed leaves nothing."""
         left = read(self.direct, self.version)
         if left.faults or any(left.model.databases):
             self.direct[0].ask("FLUSHALL")
         self.keep_lease()
 
     def keep_lease(self) -> None:
-        """A flush or SWAPDB takes the lease from where it was."""
+        """Takes the lease again: a flush or SWAPDB removes it."""
         if not self.reaper:
             self.direct[0].ask("SET", LEASE, "the tests", "PX", 3_600_000)
 
@@ -81,7 +82,7 @@ class Trial:
         site.clear()
         site.trials += 1
         self.site = site
-        # Names of which the proxy knows nothing from earlier examples.
+        # These names are new to the proxy.
         self.keys = [key + b"%d" % site.trials for key in keys]
         self.elements = elements
         self.worlds = Worlds(Model(site.version))
@@ -100,7 +101,7 @@ class Trial:
         return self.site.direct[0].now_ms()
 
     def send(self, client: int, requests: list[Words]) -> None:
-        """One write with all the requests; their replies are held against the model's."""
+        """Sends all requests in one write, and compares their replies with the model's."""
         requests = [words for words in requests if self._is_known(words[0])]
         if not requests:
             return
@@ -126,7 +127,7 @@ class Trial:
                 self._look()
 
     def watch(self, client: int, key: Key, other: int, meddling: list[Words]) -> None:
-        """A transaction does not run where its key has changed. A sweep may abort one as well."""
+        """A transaction must not run if its key has changed. A sweep may abort it too."""
         self.send(client, [(b"WATCH", key)])
         db = self.sessions[client].db
         before = self._states(db, key)
@@ -140,7 +141,8 @@ class Trial:
                 raise DisagreementError(f"EXEC ran, and {key} had changed: {before} to {after}")
 
     def evict(self, client: int, words: Words) -> None:
-        """MAXLEN n EVICT: who looks next finds at most n, and that the first to expire went."""
+        """MAXLEN n EVICT: the next reader finds at most n elements, and the first to expire are
+        gone."""
         with self._faults_told():
             db, before_ms = self.sessions[client].db, self.clock()
             self._look()
@@ -160,7 +162,7 @@ class Trial:
             self.worlds = Worlds(found)
 
     def _states(self, db: int, key: Key) -> set[Hashable]:
-        """What `key` may be now."""
+        """The possible values of `key` now."""
         now_ms = self.clock()
         values = [model.databases[db].get(self.keys[key.place]) for model in self.worlds.models]
         living = [value.as_of(now_ms) if value is not None else None for value in values]
@@ -168,7 +170,7 @@ class Trial:
 
     @contextmanager
     def _faults_told(self) -> Iterator[None]:
-        """Keeps what was said until the first fault, which may never come again in time."""
+        """Keeps the log of the first fault: its timing may never happen again."""
         self.failed = True
         try:
             yield
@@ -179,18 +181,18 @@ class Trial:
         self.failed = False
 
     def near(self) -> list[int]:
-        """The deadlines that a test can wait for."""
+        """The near deadlines, for which a test can wait."""
         horizon_ms = self.clock() + FAR_MS // 2
         return [deadline for deadline in self.worlds.deadlines() if deadline < horizon_ms]
 
     def let_pass(self) -> None:
-        """Returns when Redis's clock is past every near deadline, and no later than it must."""
+        """Returns when Redis's clock is past every near deadline, and no later than necessary."""
         last_ms = max(self.near(), default=0)
         while self.clock() <= last_ms:
             pass
 
     def finish(self) -> None:
-        """Everything that stands in Redis is what should, and DEL leaves nothing of it."""
+        """Checks that Redis holds exactly what it should, and that DEL leaves nothing of it."""
         if self.failed:
             return
         with self._faults_told():
@@ -208,7 +210,7 @@ class Trial:
             client.close()
 
     def _is_known(self, name: Word) -> bool:
-        """Whether a server of this version has such a command, and the oracle can tell of it."""
+        """Whether a server of this version has the command, and the oracle can judge it."""
         if not isinstance(name, bytes):
             return True
         wanted = SINCE.get(name.upper(), (0, 0))
@@ -221,7 +223,7 @@ class Trial:
 
     def _filled(self, words: Words, now_ms: int) -> list[bytes]:
         args = [self._fill(word, now_ms) for word in words]
-        # EXPIRE's conditions came with 7.0; before, they are one word too many.
+        # EXPIRE has conditions since 7.0; before, they are one word too many.
         return args[:3] if self.site.version < (7, 0) and args[0].upper() in EXPIRES else args
 
     def _fill(self, word: Word, now_ms: int) -> bytes:
@@ -236,7 +238,7 @@ class Trial:
         return word
 
     def _steps(self, session: Session, args: list[bytes], reply: Reply) -> list[tuple[Step, Reply]]:
-        """What the model must run to judge `reply`; what needs no data is judged here."""
+        """The steps that the model must run to judge `reply`; what needs no data is judged here."""
         queueing = session.queued is not None
         plan = session.plan(args)
         if plan.watched and reply is None:
@@ -252,10 +254,11 @@ class Trial:
         return [pair for pair in pairs if not _selects(*pair)]
 
     def _look(self, *, swept: bool = False) -> None:
-        """Drops the worlds that what stands in Redis rules out.
+        """Drops the worlds that contradict the content of Redis.
 
-        `swept`: nothing may stand there that is only hidden, and no internal content without its
-        purpose; awaited, since the reaper comes when it can.
+        `swept`: waits until Redis holds no hidden elements and no stale internal content; the
+        reaper may
+        need some time.
         """
         content, now_ms = Content(Model()), 0
         try:
@@ -276,7 +279,7 @@ class Trial:
 def _evicted_wrongly(
     args: list[bytes], before: Value | None, after: Value | None, reply: Reply
 ) -> str | None:
-    """What is wrong with what `args`, with MAXLEN and EVICT, made of a key; None if nothing is."""
+    """What is wrong with the key after `args`, with MAXLEN and EVICT; None if nothing is."""
     if not isinstance(reply, int) or reply <= 0 or after is None:
         return None
     most = int(args[[word.upper() for word in args].index(b"MAXLEN") + 1])
@@ -302,7 +305,7 @@ def _differences(found: Model, expected: Model) -> list[str]:
 
 
 def _reply(found: Any) -> Reply:
-    """As the model writes it, which is RESP2's way; order within lists of pairs is for `same`."""
+    """The reply in the model's form, which is RESP2's; `same` ignores the order of pairs."""
     match found:
         case ResponseError():
             return Error(str(found))
@@ -316,7 +319,8 @@ def _reply(found: Any) -> Reply:
 
 
 def _judge(args: list[bytes], plan: Plan, reply: Reply, *, queueing: bool) -> None:
-    """What cannot be queued the server refuses in its words: a virtual command, and MULTI."""
+    """Inside MULTI a virtual command or MULTI is refused in the server's own words, so any error
+    fits."""
     refused = isinstance(plan.reply, Error) and isinstance(reply, Error)
     if queueing and refused and args[0].decode().lower() in {*VIRTUAL, "multi"}:
         return
@@ -326,7 +330,7 @@ def _judge(args: list[bytes], plan: Plan, reply: Reply, *, queueing: bool) -> No
 
 
 def _selects(step: Step, reply: Reply) -> bool:
-    """A SELECT inside EXEC touches no data."""
+    """Whether this is a SELECT inside EXEC: it touches no data."""
     if step.args[0].lower() != b"select":
         return False
     if reply != OK:

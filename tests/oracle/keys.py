@@ -1,4 +1,4 @@
-"""Redis's commands on whole keys and on strings, as the oracle does them."""
+"""Redis's commands on whole keys and on strings, as the oracle runs them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAME = Error("ERR source and destination objects are the same")
 _UNITS_MS = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
 
 
-# --- strings, which may take a collection's place
+# --- strings, which may replace a collection
 
 
 def _text(content: bytes) -> Value:
@@ -55,7 +55,7 @@ def _set(call: Call) -> Reply:
 
 
 def _put(call: Call, key: bytes, value: Value) -> None:
-    """A key that is stored with its time already past is a key deleted."""
+    """Stores a key; if its expiry is already past, the key is deleted."""
     if value.expires_ms is not None and value.expires_ms <= call.now_ms:
         call.database.pop(key, None)
     else:
@@ -121,7 +121,7 @@ def _incr(call: Call) -> Reply:
 
 
 def _bitop_or(call: Call) -> Reply:
-    """BITOP OR target source ...; nothing to combine deletes the target."""
+    """BITOP OR target source ...; without any source value the target is deleted."""
     sources = [call.typed(key, "string") for key in call.words[3:]]
     texts = [each.elements.get(b"", b"") for each in sources if not isinstance(each, Error)]
     if len(texts) < len(sources):
@@ -158,7 +158,7 @@ def _keys(call: Call) -> Reply:
 
 
 def _scan(call: Call) -> Reply:
-    """SCAN 0 COUNT and more than there are keys."""
+    """SCAN 0 COUNT n, with n above the number of keys."""
     return [b"0", _keys(call)]
 
 

@@ -1,4 +1,4 @@
-"""Redis's list commands as the oracle does them. Equal values of one list share one deadline."""
+"""Redis's list commands as the oracle runs them. Equal values of one list share one deadline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIDES = {b"LEFT": 0, b"RIGHT": -1}
 
 
 def push(value: Value, side: int, items: list[bytes]) -> None:
-    """One after the other, at the head (0) or the tail (-1)."""
+    """Pushes one after the other, at the head (0) or the tail (-1)."""
     if side == 0:
         value.items[:0] = items[::-1]
     else:
@@ -30,13 +30,13 @@ def push(value: Value, side: int, items: list[bytes]) -> None:
 
 
 def _numbers(call: Call, *places: int) -> list[int]:
-    """Arguments that this test only ever draws as integers."""
+    """Arguments that this test draws only as integers."""
     found = [integer(call.words[place]) for place in places]
     return [number for number in found if number is not None]
 
 
 def _range(items: list[bytes], start: int, stop: int) -> slice:
-    """Redis's inclusive range, negative places counted from the end."""
+    """Redis's inclusive range; negative indexes count from the end."""
     start = max(0, start + len(items)) if start < 0 else start
     stop = stop + len(items) if stop < 0 else stop
     return slice(start, max(start, stop + 1))
@@ -138,7 +138,7 @@ def _taken(value: Value, side: int, count: int) -> list[bytes]:
 
 
 def _lmpop(call: Call) -> Reply:
-    """LMPOP numkeys key ... LEFT|RIGHT [COUNT n]; from the first that has something."""
+    """LMPOP numkeys key ... LEFT|RIGHT [COUNT n]; pops from the first key that has something."""
     (numkeys,) = _numbers(call, 1)
     side, *rest = call.words[2 + numkeys :]
     count = integer(rest[1]) if rest else 1
@@ -153,7 +153,7 @@ def _lmpop(call: Call) -> Reply:
 
 
 def _bpop(side: int) -> Row:
-    """As it answers a client that need not wait, or has waited in vain."""
+    """The reply to a client that need not wait, or whose wait has timed out."""
 
     def run(call: Call) -> Reply:
         found = call.first_filled(call.words[1:-1], "list")
@@ -169,7 +169,7 @@ def _bpop(side: int) -> Row:
 
 
 def _mover(sides: Callable[[list[bytes]], list[bytes]], arity: int, *, dated: bool = True) -> Row:
-    """`sides` finds LEFT or RIGHT twice in the words. Only if `dated` do deadlines travel."""
+    """`sides` finds LEFT or RIGHT twice in the words. Deadlines move along only if `dated`."""
 
     def run(call: Call) -> Reply:
         wanted = [_SIDES.get(word.upper()) for word in sides(call.words)]

@@ -1,7 +1,7 @@
-"""An independent oracle: databases, a clock that is passed in, and what each command answers.
+"""An independent oracle: databases, a clock that is passed in, and the reply to each command.
 
-Follows docs/semantics.md alone; it must never import ttlproxy. Replies are shaped as RESP2 shapes
-them, simple strings as bytes. Holds no clock, no socket and no connection to what it judges.
+Follows docs/semantics.md alone; it must never import ttlproxy. Replies have RESP2's form, simple
+strings as bytes. Holds no clock, no socket and no connection to what it judges.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.oracle.virtual import VIRTUAL
 
 
 def _eval(call: Call) -> Reply:
-    """EVAL script 1 key command ...: a script that runs the command on the key, and no more."""
+    """EVAL script 1 key command ...: the script only runs the command on the key."""
     key, name, *rest = call.words[3:]
     said = name.decode().lower()
     return COMMANDS[said].run(replace(call, name=said, words=[name, key, *rest]))
@@ -42,9 +42,10 @@ class Model:
         reaped_ms: int | None = None,
         seen: Reply = None,
     ) -> Reply:
-        """Does `args` in database `db` at `now_ms`, its keys reaped at `reaped_ms`, or just then.
+        """Runs `args` in database `db` at `now_ms`. Its keys were reaped at `reaped_ms`, by default
+        now.
 
-        `seen` is the server's reply, which settles what SPOP took.
+        `seen` is the server's reply: it tells what SPOP took.
         """
         name = args[0].decode().lower()
         row = COMMANDS[name]
@@ -59,14 +60,14 @@ class Model:
         return twin
 
     def frozen(self) -> Hashable:
-        """Equal for models that can never again answer differently."""
+        """Equal for models whose future replies are all equal."""
         return tuple(
             frozenset((key, value.frozen()) for key, value in database.items())
             for database in self.databases
         )
 
     def as_of(self, now_ms: int) -> Model:
-        """What a server that has expired everything due holds at `now_ms`."""
+        """The content of a server that has expired everything due at `now_ms`."""
         left = Model(self.version, 0)
         left.databases = [
             {k: live for k, v in each.items() if (live := v.as_of(now_ms)) is not None}
@@ -83,9 +84,10 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a request comes to: a reply that no key decides, or steps; those of EXEC as an array.
+    """What a request means: a reply that depends on no key, or steps. EXEC replies with an array of
+    them.
 
-    `watched`: EXEC may do nothing and answer nil, where somebody meddled.
+    `watched`: EXEC may run nothing and reply nil, because a watched key may have changed.
     """
 
     reply: Reply = None
@@ -97,7 +99,7 @@ class Plan(NamedTuple):
 class Session:
     """What one connection remembers: its database and its transaction. Holds no data.
 
-    nesting_aborts: a MULTI inside of MULTI, which is refused, makes EXEC abort, as Valkey has it
+    nesting_aborts: a refused MULTI inside MULTI makes EXEC abort, as in Valkey
     """
 
     def __init__(self, db: int = 0, *, nesting_aborts: bool = False) -> None:
@@ -121,7 +123,7 @@ class Session:
         return self._select(args) if name == "select" else Plan(steps=(Step(self.db, args),))
 
     def run(self, model: Model, args: list[bytes], now_ms: int) -> Reply:
-        """The whole of a request at one instant."""
+        """Runs the whole request at one instant."""
         plan = self.plan(args)
         replies = [
             OK if step.args[0].lower() == b"select" else model.run(step.db, step.args, now_ms)

@@ -1,6 +1,7 @@
-"""Redis's own commands as the oracle does them: the tables of docs/semantics.md.
+"""Redis's own commands as the oracle runs them: the tables of docs/semantics.md.
 
-Hashes and sets stand here, the rest in modules of its own."""
+Hashes and sets are here, the rest in modules of its own.
+"""
 
 from __future__ import annotations
 
@@ -143,7 +144,7 @@ def _spop(call: Call) -> Reply:
 
 
 def _picked(call: Call, value: Value, count: int) -> list[bytes]:
-    """The members the server says it took if it could have taken those, else any others."""
+    """The members that the server says it took, if that is possible, else any others."""
     said = call.seen if isinstance(call.seen, list) else [call.seen]
     names = [member for member in said if isinstance(member, bytes)]
     if len(names) == len(set(names)) == count and set(names) <= value.elements.keys():

@@ -1,7 +1,7 @@
-"""The oracle under a clock known only to lie between two readings: every model it may by now be.
+"""The oracle under a clock that is only known to lie between two readings: all possible models.
 
 Knows the model and no socket. A command between two readings of Redis's clock ran at one of the
-instants between them; each is tried in each world, and a world that answers otherwise is dropped.
+instants between them. Each instant is tried in each world; worlds with another reply are dropped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator
 from tests.oracle.data import Error, Reply, Value
 from tests.oracle.model import Model, Step
 
-MAX_RUNS = 5000  # of the model for one write; some 0.2 s
+MAX_RUNS = 5000  # of the model for one write; about 0.2 s
 
 
 class DisagreementError(AssertionError):
@@ -19,9 +19,10 @@ class DisagreementError(AssertionError):
 
 
 class TooManyError(Exception):
-    """The clock moved so far in the meantime that trying every instant would take too long.
+    """The clock moved so far between the readings that trying every instant would take too long.
 
-    The caller rather reads from the server what is true."""
+    The caller reads the content from the server instead.
+    """
 
 
 class Worlds:
@@ -29,9 +30,9 @@ class Worlds:
         self.models = [model]
 
     def follow(self, steps: list[tuple[Step, Reply]], before_ms: int, after_ms: int) -> None:
-        """Runs what one write sent, each step with the server's reply, between the two readings."""
+        """Runs the steps of one write, each with the server's reply, between the two readings."""
         runs_left = MAX_RUNS
-        # What was past before a request was sent is gone for it and for all that follow.
+        # What was past before a request was sent is gone for this request and all later ones.
         settled = [model.as_of(before_ms) for model in self.models]
         worlds = [(each, before_ms) for each in {one.frozen(): one for one in settled}.values()]
         for step, seen in steps:
@@ -47,7 +48,8 @@ class Worlds:
         self.models = [model for model, _ in worlds]
 
     def narrow(self, now_ms: int, seen: Hashable) -> bool:
-        """Drops the worlds whose content at `now_ms` is not `seen`; False, undone, if all are."""
+        """Drops the worlds whose content at `now_ms` is not `seen`. If no world fits, keeps all:
+        False."""
         left = [model for model in self.models if model.as_of(now_ms).frozen() == seen]
         self.models = left or self.models
         return bool(left)
@@ -57,7 +59,8 @@ class Worlds:
 
 
 def _run(trials: list[tuple[Model, int, int]], step: Step, seen: Reply) -> list[tuple[Model, int]]:
-    """Of (model, reaped_ms, now_ms) those that answer as the server did; the models and now_ms."""
+    """Keeps the trials (model, reaped_ms, now_ms) that reply as the server did: the models and
+    now_ms."""
     answers: set[str] = set()
     left: dict[Hashable, tuple[Model, int]] = {}
     for model, reaped_ms, now_ms in trials:
@@ -66,7 +69,7 @@ def _run(trials: list[tuple[Model, int, int]], step: Step, seen: Reply) -> list[
         if not same(step.args, answer, seen):
             answers.add(repr(answer))
             continue
-        # Of two equal worlds the earlier one has all the other's futures.
+        # If two worlds are equal, the earlier one allows all that the later one allows.
         key = twin.frozen()
         if key not in left or now_ms < left[key][1]:
             left[key] = twin, now_ms
@@ -81,7 +84,7 @@ def _run(trials: list[tuple[Model, int, int]], step: Step, seen: Reply) -> list[
 def _instants(
     model: Model, step: Step, before_ms: int, at_ms: int, after_ms: int
 ) -> Iterator[tuple[int, int]]:
-    """(reaped_ms, now_ms) as they may have been; one where the clock makes no difference."""
+    """The possible pairs (reaped_ms, now_ms); a single one if the clock makes no difference."""
     straddled = any(before_ms <= deadline < after_ms for deadline in _named(model, step.args))
     if not straddled and not _reads_clock(step.args, before_ms, after_ms):
         yield at_ms, at_ms
@@ -92,7 +95,7 @@ def _instants(
 
 
 def _reads_clock(args: list[bytes], before_ms: int, after_ms: int) -> bool:
-    """Whether the clock makes a difference; to an absolute time only where it is about now."""
+    """Whether the clock matters; for absolute times only if one lies between the two readings."""
     name = args[0].lower()
     if b"expiretime" in name:
         return False
@@ -107,7 +110,7 @@ _OF_ALL = {b"keys", b"scan"}
 
 
 def _named(model: Model, args: list[bytes]) -> Iterator[int]:
-    """The deadlines of the keys in the words, or of all of them."""
+    """The deadlines of the keys among the words; for KEYS and SCAN those of all keys."""
     for database in model.databases:
         for key in database if args[0].lower() in _OF_ALL else set(args[1:]):
             if key in database:
@@ -130,9 +133,10 @@ _UNORDERED = {b"smembers", b"sunion", b"sinter", b"sdiff", b"keys", b"scan", b"s
 
 
 def same(args: list[bytes], expected: Reply, seen: Reply) -> bool:
-    """Equal where Redis promises it: the order of fields and members is its own affair.
+    """Whether two replies are equal as far as Redis promises; the order of fields and members is
+    free.
 
-    Lists are compared flat, for under RESP3 pairs are lists of their own.
+    Lists are compared flat, because under RESP3 pairs are lists of their own.
     """
     if isinstance(expected, Error) and isinstance(seen, Error):
         return _bare(expected) == _bare(seen)
@@ -156,7 +160,7 @@ def _flat(replies: list[Reply]) -> Iterator[Reply]:
 
 
 def _bare(error: Error) -> str:
-    """Without the codes that redis-py keeps to itself."""
+    """The text without the error codes that redis-py removes."""
     return error.text.removeprefix("ERR ").removeprefix("EXECABORT ")
 
 

@@ -1,4 +1,4 @@
-"""Redis's sorted-set commands as the oracle does them. A score is kept as Redis writes it."""
+"""Redis's sorted-set commands as the oracle runs them. A score is kept as Redis writes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FLAGS = {b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"}
 
 
 def ordered(value: Value) -> Pairs:
-    """Lowest score first, then by name; members of a set count as 1."""
+    """Lowest score first, then by name; members of a set have the score 1."""
     scores = [(member, float(score or b"1")) for member, score in value.elements.items()]
     return sorted(scores, key=lambda pair: (pair[1], pair[0]))
 
@@ -39,7 +39,7 @@ class Flags(frozenset[bytes]):
     """ZADD's options, as a set of upper-case words."""
 
     def refusal(self, pairs: int) -> Error | None:
-        """What ZADD says of options that exclude each other."""
+        """ZADD's error for options that exclude each other."""
         if {b"NX", b"XX"} <= self:
             return Error("ERR XX and NX options at the same time are not compatible")
         if len(self & {b"NX", b"GT", b"LT"}) > 1:
@@ -151,7 +151,7 @@ def _by_score(pairs: Pairs, low: bytes, high: bytes) -> Pairs | Error:
 
 
 def _by_lex(pairs: Pairs, low: bytes, high: bytes) -> Pairs:
-    """Only `- +` and `+ -`: the order among members of different scores is nobody's promise."""
+    """Only `- +` and `+ -`: Redis promises no order among members of different scores."""
     return pairs if (low, high) == (b"-", b"+") else []
 
 
@@ -159,7 +159,7 @@ _WAYS: dict[bytes, _Range] = {b"BYSCORE": _by_score, b"BYLEX": _by_lex}
 
 
 def _chosen(value: Value, words: list[bytes]) -> Pairs | Error:
-    """`min max [BYSCORE|BYLEX] [REV] [LIMIT offset count]`, WITHSCORES aside."""
+    """`min max [BYSCORE|BYLEX] [REV] [LIMIT offset count]`, without WITHSCORES."""
     low, high, *rest = words
     options = [word.upper() for word in rest]
     how = next((_WAYS[word] for word in options if word in _WAYS), _by_rank)
@@ -182,7 +182,7 @@ def flat(pairs: Iterable[tuple[bytes, float]], *, scores: bool) -> list[Reply]:
 
 
 def _zrange(prefix: tuple[bytes, ...]) -> Row:
-    """ZRANGE, and with `prefix` its older sisters; those of scores are named by it."""
+    """ZRANGE; with the options in `prefix`, its older variants."""
 
     def run(call: Call) -> Reply:
         value = call.typed(call.words[1], "zset")
@@ -254,7 +254,7 @@ def _zpop(*, highest: bool) -> Row:
 
 
 def _zmpop(call: Call) -> Reply:
-    """ZMPOP numkeys key ... MIN|MAX [COUNT n]; from the first that has something."""
+    """ZMPOP numkeys key ... MIN|MAX [COUNT n]; pops from the first key that has something."""
     numkeys = integer(call.words[1]) or 0
     end, *rest = call.words[2 + numkeys :]
     count = integer(rest[1]) if rest else 1
@@ -270,7 +270,7 @@ def _zmpop(call: Call) -> Reply:
 
 
 def _bzpop(*, highest: bool) -> Row:
-    """As it answers a client that need not wait, or has waited in vain."""
+    """The reply to a client that need not wait, or whose wait has timed out."""
 
     def run(call: Call) -> Reply:
         found = call.first_filled(call.words[1:-1], "zset")

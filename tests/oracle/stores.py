@@ -1,6 +1,6 @@
-"""What computes a new collection from others: unions, intersections, differences, SORT.
+"""Commands that compute a new collection from others: unions, intersections, differences, SORT.
 
-A result starts clean (R4): no deadlines, no key-level expiry, whatever stood at its key before.
+A result starts clean (R4): no deadlines and no key-level expiry, whatever was at its key before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WAYS: dict[str, _Combined] = {
 
 
 def _members(call: Call, keys: list[bytes], way: str) -> set[bytes] | Error:
-    """What the keys' sets come to."""
+    """The members that result from the keys' sets."""
     found: list[set[bytes]] = []
     for key in keys:
         value = call.typed(key, "set")
@@ -61,7 +61,7 @@ def _sintercard(call: Call) -> Reply:
     return members if isinstance(members, Error) else len(members)
 
 
-# --- sorted sets, to whose commands a set is one whose scores are all 1
+# --- sorted sets; their commands read a set as scores that are all 1
 
 
 class _Sources(NamedTuple):
@@ -108,7 +108,7 @@ def _aggregated(scores: list[float], sources: _Sources) -> float:
 
 
 def _number(score: float) -> float:
-    """Redis takes 0 for what is not a number here."""
+    """Redis uses 0 here for a result that is not a number."""
     return 0.0 if math.isnan(score) else score
 
 

@@ -1,7 +1,7 @@
 """Commands for the oracle's test, as Hypothesis draws them: rows of words, with places to fill in.
 
-Keys and elements are places in small pools, so that commands meet each other; times say how far
-they are from a clock that only the running test can read.
+Keys and elements are places in small pools, so that commands share them. Times are relative to a
+clock that only the running test can read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.oracle.command_rows import BLOCKING, EVICTING, TYPES_NOT_YET, rows, rows_of
 
-# Names that a careless index key, parser or script would stumble over.
+# Names that break a careless index key, parser or script.
 KEYS = [b"k", b"h{1}", b"a{b}c", b"{}x", b"a}b", b"}{", b"\x00\r\n\xff", b"a}:b", b""]
 ELEMENTS = [b"f", b"FIELDS", b"MEMBERS", b"\x00\r\n\xff", b"7", b"", b"nx", b"KEEPTTL", b"m" * 70]
 
@@ -33,7 +33,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Time:
-    """`ms` from the clock; if `fixed`, from the example's start, so that deadlines meet."""
+    """`ms` from the clock; if `fixed`, from the example's start, so that deadlines can be equal."""
 
     ms: int
     unit_ms: int = 1
@@ -55,7 +55,7 @@ SCRIPT = b"return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))"
 NEAR_MS, FAR_MS = range(3, 15, 3), 100_000
 
 
-# --- what may stand in the braces
+# --- the words for the braces
 
 
 def _one_of(*words: Word) -> Strategy:
@@ -63,7 +63,7 @@ def _one_of(*words: Word) -> Strategy:
 
 
 def _times(unit_ms: int, *, absolute: bool) -> Strategy:
-    """Mostly far, often near where a millisecond can be said, now and then already past."""
+    """Mostly far, often near if the unit is a millisecond, sometimes already past."""
     far = [Time(FAR_MS + n * 1000, unit_ms, absolute, absolute) for n in range(3)]
     near = [Time(ms, 1, absolute) for ms in NEAR_MS] if unit_ms == 1 else []
     past = [Time(-5000, unit_ms, True, True) if absolute else Time(0, unit_ms)]
@@ -76,7 +76,7 @@ def _some(part: Strategy, most: int) -> Strategy:
 
 
 def _counted(part: Strategy, most: int = 3) -> Strategy:
-    """How many, and then as many."""
+    """A count, and then so many parts."""
     found = st.lists(part, min_size=1, max_size=most)
     return found.map(lambda parts: (b"%d" % len(parts), *chain.from_iterable(parts)))
 
@@ -158,7 +158,7 @@ _SLOTS: dict[str, Strategy] = {
 
 @cache
 def _keys(types: tuple[str, ...]) -> dict[str, Strategy]:
-    """What stands for a key in an example about `types`: mostly one of the wanted type."""
+    """The placeholders for keys in an example about `types`: mostly a key of the wanted type."""
     every = [key for type_ in types for key in KEYS_OF[type_]]
     slots: dict[str, Strategy] = {"{key}": _one_of(*every * 2, STRING)}
     for type_, keys in KEYS_OF.items():
@@ -190,7 +190,7 @@ _SPELLING = st.sampled_from(_SPELLINGS)
 def _command(
     draw: st.DrawFn, row: st.SearchStrategy[tuple[str, ...]], slots: dict[str, Strategy]
 ) -> Words:
-    """Any one of the rows, its own words in upper, lower or mixed case."""
+    """One of the rows, its command and options in upper, lower or mixed case."""
     words = draw(row)
     spelled = draw(_SPELLING)
     filled: list[Word] = []
@@ -210,7 +210,7 @@ def any_key(types: tuple[str, ...]) -> st.SearchStrategy[Key]:
 
 @cache
 def blocking_command(types: tuple[str, ...]) -> Strategy:
-    """GET where none of the types has any that block."""
+    """GET if none of the types has a blocking command."""
     found = rows_of(BLOCKING, types) or [("GET", "{string}")]
     return _command(st.sampled_from(found), _SLOTS | _keys(types))
 
@@ -222,7 +222,7 @@ def evicting_command(types: tuple[str, ...]) -> Strategy:
 
 @dataclass(frozen=True)
 class Fleeting:
-    """Elements of every key that are there, and gone before anyone can look twice."""
+    """Elements of every key that exist, and expire before anyone can look twice."""
 
     first: list[Words]
     then: list[Words]
@@ -256,7 +256,7 @@ _FILL: dict[str, Words] = {
 
 
 def fill(types: tuple[str, ...]) -> list[Words]:
-    """Every element that commands may be about, in both keys of each type."""
+    """Adds every element that commands may name, to both keys of each type."""
     found: list[Words] = []
     for type_ in types:
         name, *rest = _FILL[type_]
@@ -265,7 +265,8 @@ def fill(types: tuple[str, ...]) -> list[Words]:
 
 
 def stock(types: tuple[str, ...]) -> list[Words]:
-    """What there is to lose: one key of each type with deadlines, the other with its own."""
+    """Something to lose: one key of each type with elements' deadlines, the other with its own
+    expiry."""
     far = Time(FAR_MS, 1000, True, True)
     found = fill(types)
     for type_ in types:

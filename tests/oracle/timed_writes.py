@@ -1,4 +1,5 @@
-"""The writes that set a deadline in the same step, as the oracle does them: HSETEX and its kin."""
+"""Writes that set a deadline in the same step, as the oracle runs them: HSETEX and similar
+commands."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _NEGATIVE = Error("ERR invalid expire time, must be >= 0")
 
 
 class Noun(NamedTuple):
-    """How a type calls its elements."""
+    """What a type calls its elements."""
 
     prefix: str
     type: str
@@ -35,7 +36,7 @@ class Noun(NamedTuple):
 
     @property
     def word(self) -> bytes:
-        """What announces the count in the long forms."""
+        """The word before the count in the long forms."""
         return f"{self.singular}s".upper().encode()
 
 
@@ -65,9 +66,9 @@ ELEMENT = Noun("l", "list", "element")
 
 @dataclass
 class Options:
-    """What was said of the write, and what follows it.
+    """The options of a write, and the words after them.
 
-    `keep` spares the deadlines of what is there; `deadline` None means without one.
+    `keep` leaves the deadlines of existing elements; `deadline` None means no deadline.
     """
 
     said: set[bytes] = field(default_factory=set)
@@ -77,7 +78,7 @@ class Options:
     rest: list[bytes] = field(default_factory=list)
 
     def take(self, call: Call, word: bytes, words: list[bytes]) -> Error | None:
-        """One option that any of these commands has; `words` are those behind it."""
+        """Reads one option that all these commands share; `words` are the words after it."""
         if word == b"MAXLEN":
             self.most = integer(words.pop(0))
             return None
@@ -100,7 +101,7 @@ _ANYWHERE = {*_UNITS_MS, b"KEEPTTL", b"MAXLEN"}
 
 
 class Grammar(NamedTuple):
-    """Which options one of the commands has; only one of `conditions` may be said, any `flags`."""
+    """The options of one command: at most one of `conditions`, any number of `flags`."""
 
     noun: Noun
     width: int
@@ -109,12 +110,12 @@ class Grammar(NamedTuple):
 
     @property
     def open(self) -> bool:
-        """Redis 8 takes options also behind the fields."""
+        """Whether options may follow the fields too, as in Redis 8."""
         return self.noun is FIELD
 
 
 def _options(call: Call, grammar: Grammar) -> Options | Error:
-    """Reads as Redis 8 does, word by word, first fault first; HSETEX takes options after FIELDS."""
+    """Reads word by word as Redis 8 does, first fault first; HSETEX takes options after FIELDS."""
     options = Options()
     words = call.words[2:]
     while words:
@@ -147,7 +148,7 @@ def _options(call: Call, grammar: Grammar) -> Options | Error:
 
 
 def _counted(call: Call, grammar: Grammar, words: list[bytes]) -> list[bytes] | Error:
-    """`n` and n times `width` words; where the grammar is open, more may follow."""
+    """`n` and n times `width` words; if the grammar is open, more may follow."""
     if len(words) < (1 if grammar.open else 1 + grammar.width):
         return wrong_number(call.name)
     count = integer(words[0])
@@ -161,7 +162,7 @@ def _counted(call: Call, grammar: Grammar, words: list[bytes]) -> list[bytes] | 
 
 
 def _short(call: Call, width: int) -> Options | Error | None:
-    """`key [KEEPTTL] seconds ...`; None when it is the long form."""
+    """`key [KEEPTTL] seconds ...`; None if it is the long form."""
     words = call.words[2:]
     keep = words[0].upper() == b"KEEPTTL" and integer(words[1]) is not None
     if keep:
@@ -185,13 +186,13 @@ def _read(call: Call, grammar: Grammar) -> Options | Error:
 
 
 def _full(value: Value, elements: Iterable[bytes], options: Options) -> bool:
-    """MAXLEN: all or nothing. What is there already is never refused."""
+    """Whether MAXLEN refuses the write: all or nothing. Existing elements are never refused."""
     new = set(elements) - value.elements.keys()
     return options.most is not None and bool(new) and len(value) + len(new) > options.most
 
 
 def _date(call: Call, value: Value, element: bytes, options: Options, *, there: bool) -> None:
-    """Gives a written element its deadline; one already past takes it away (R6)."""
+    """Gives a written element its deadline; one that is already past removes the element (R6)."""
     if options.keep and (there or options.deadline is None):
         return
     if options.deadline is None:
@@ -226,7 +227,8 @@ def _hsetex(call: Call) -> Reply:
 
 
 def _hgetex(call: Call) -> Reply:
-    """HGETEX key [EX s|PX ms|EXAT s|PXAT ms|PERSIST] FIELDS n field ...; only as the test has it"""
+    """HGETEX key [EX s|PX ms|EXAT s|PXAT ms|PERSIST] FIELDS n field ...; only the forms that are
+    drawn"""
     value = call.typed(call.words[1], "hash")
     if isinstance(value, Error):
         return value
@@ -246,7 +248,7 @@ def _hgetex(call: Call) -> Reply:
 
 
 def _hgetdel(call: Call) -> Reply:
-    """HGETDEL key FIELDS n field ...; the second time a field is gone"""
+    """HGETDEL key FIELDS n field ...; a field that is named twice is gone the second time"""
     value = call.typed(call.words[1], "hash")
     if isinstance(value, Error):
         return value

@@ -1,6 +1,7 @@
-"""The virtual commands as the oracle does them: docs/semantics.md on setting deadlines.
+"""The virtual commands as the oracle runs them: docs/semantics.md on setting deadlines.
 
-The nine of each type stand here, the timed writes in a module of their own."""
+The nine of each type are here, the timed writes in a module of their own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _CONDITIONS = {b"NX", b"XX", b"GT", b"LT"}
 
 
 def _long(noun: Noun, words: list[bytes], not_positive: str) -> list[bytes] | Error:
-    """`FIELDS n field ...` as the rest of a command; the elements."""
+    """The elements in `FIELDS n field ...`, the rest of a command."""
     if words[0].upper() != noun.word:
         name = noun.word.decode()
         return Error(f"ERR Mandatory argument {name} is missing or not at the right position")
@@ -33,11 +34,11 @@ def _long(noun: Noun, words: list[bytes], not_positive: str) -> list[bytes] | Er
     return words[2:]
 
 
-# --- HEXPIREFIELD and its kin
+# --- HEXPIREFIELD and its variants
 
 
 def _setter(noun: Noun, unit_ms: int, *, absolute: bool, long: bool = False) -> Row:
-    """Both forms; with `long` only that one, as Redis 8 has it for hashes."""
+    """Both forms; with `long` only the long one, as Redis 8 has it for hashes."""
     not_positive = f"ERR Parameter `num{noun.singular.title()}s` should be greater than 0"
 
     def run(call: Call) -> Reply:
@@ -68,7 +69,8 @@ def _setter(noun: Noun, unit_ms: int, *, absolute: bool, long: bool = False) -> 
 
 
 def _must_be_short(noun: Noun, words: list[bytes]) -> bool:
-    """More words than the short form has, and a time where only that one has it."""
+    """Whether the words fit the short form only: more than it has, and a time where only it has
+    one."""
     named = noun.word in (word.upper() for word in words[3:5])
     return integer(words[3]) is not None and integer(words[2]) is None and not named
 
@@ -95,7 +97,7 @@ def _expire_element(
     return 1
 
 
-# --- HTTLFIELD, HEXPIRETIMEFIELD, HPERSISTFIELD and their kin
+# --- HTTLFIELD, HEXPIRETIMEFIELD, HPERSISTFIELD and their variants
 
 
 def _ttl(call: Call, value: Value, element: bytes) -> int:
@@ -156,7 +158,7 @@ def _family(noun: Noun) -> dict[str, Row]:
     }
 
 
-# Redis 8's own words for hashes, before servers that lack them.
+# Redis 8's own hash commands, for servers that lack them.
 _REDIS_8: dict[str, Row] = {
     "hexpire": _setter(FIELD, 1000, absolute=False, long=True),
     "hpexpire": _setter(FIELD, 1, absolute=False, long=True),
