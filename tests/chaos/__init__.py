@@ -1,1 +1,2 @@
-"""Proxies are killed at random under clients of two languages; in the end all is accounted for."""
+"""Proxies are killed at random under clients in two languages; at the end everything is accounted
+for."""

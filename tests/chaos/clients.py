@@ -1,4 +1,4 @@
-"""Clients that never stop to ask, whatever becomes of the proxy they talk to."""
+"""Clients that never stop asking, whatever happens to the proxy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InDoubtError(Exception):
 
 
 class Caller:
-    """Asks any of the proxies, and another one when that is gone."""
+    """Asks one of the proxies; if that is gone, another one."""
 
     def __init__(self, ports: Sequence[int], chance: Random) -> None:
         self._ports = ports
@@ -34,7 +34,7 @@ class Caller:
         self._client: Client | None = None
 
     def ask(self, *words: Word) -> Any:
-        """The reply, None where it is an error. Raises InDoubtError."""
+        """The reply, or None for an error. Raises InDoubtError."""
         try:
             if self._client is None:
                 self._client = Client(self._chance.choice(self._ports))
@@ -51,7 +51,7 @@ class Caller:
 
 
 class Part:
-    """What all clients of a run share: where to ask, what they know, and when to stop."""
+    """What all clients of a run share: the ports, what they know, and when to stop."""
 
     def __init__(self, ports: Sequence[int], now_ms: Callable[[], int], seed: int) -> None:
         self.deferred, self.fields, self.items = Tasks(), Tasks(), Items()
@@ -143,7 +143,7 @@ def _push(part: Part, caller: Caller, chance: Random, name: str) -> None:
 
 
 def _work(part: Part, caller: Caller, chance: Random, name: str) -> None:
-    """Some workers die with what they have been lent."""
+    """Some workers die while they hold a leased item."""
     try:
         lent = caller.ask("LEASE", WORK, BUSY, "PX", LEASE_MS, "BLOCK", 500)
     except InDoubtError:

@@ -1,9 +1,9 @@
-"""What clients asked for and were shown, and whether that can have been. Knows no I/O.
+"""What clients asked for and what they were shown, and whether that is possible. Knows no I/O.
 
-Instants are ms of the machine's clock, of which nothing here asks; deadlines are ms of the
-server's, which jumps. Each element has one writer, who begins nothing before the last request is
-answered, and gives an element up whose last request was not. So at any time there is one request
-that counts for it, and at most one more that may.
+Instants are ms of the machine's clock, which this module does not read. Deadlines are ms of the
+server's clock, which jumps. Each element has one writer. It begins nothing before its last request
+is answered, and gives up an element whose last request got no reply. So at any time one request
+determines an element, and at most one more may.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-# Reads that a fault's history shows: those around the one that was wrong.
+# A fault's history shows the reads within this time of the wrong one.
 _NEAR_MS = 2000
 
 Window = tuple[float, float]
@@ -21,7 +21,7 @@ Window = tuple[float, float]
 
 @dataclass(frozen=True)
 class State:
-    """What a request leaves: a value, or None for no element; and its deadline, as far as known.
+    """What a request leaves: a value, or None for no element; and its deadline, if known.
 
     The deadline lies between `least_ms` and `most_ms`: it may have been given as a time to live.
     """
@@ -36,10 +36,11 @@ GONE = State(None)
 
 @dataclass(frozen=True)
 class Write:
-    """A request about one element, or several in a row that were sent together.
+    """A request about one element, or several requests in a row that were sent together.
 
-    ended_ms: when its reply had come; infinite if none did, and it may or may not be carried out
-    states: what each of the requests leaves; the last one stays
+    ended_ms: when the reply had come; infinite if none came: it may or may not have been carried
+    out
+    states: what each of the requests leaves; the last state stays
     """
 
     begun_ms: float
@@ -54,7 +55,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Read:
-    """A look at a whole key: the elements that were shown, and their values."""
+    """A read of a whole key: the elements that were shown, and their values."""
 
     begun_ms: float
     ended_ms: float
@@ -66,21 +67,21 @@ class ServersClock:
     """What the server's clock showed, and when."""
 
     def __init__(self) -> None:
-        # from, until, how far it was ahead of the machine's
+        # from, until, how far it was ahead of the machine's clock
         self._spans: list[tuple[float, float, float]] = [(-math.inf, math.inf, 0.0)]
 
     def jumped(self, begun_ms: float, ended_ms: float, ahead_ms: float) -> None:
-        """At some time in between it jumped, and has been so far ahead since."""
+        """Between these instants the clock jumped; since then it has been so far ahead."""
         begin, _, before_ms = self._spans[-1]
         self._spans[-1] = (begin, ended_ms, before_ms)
         self._spans.append((begun_ms, math.inf, ahead_ms))
 
     def forget_before(self, ms: float) -> None:
-        """Nobody will ask for what was before."""
+        """Drops the past: nobody will ask for it."""
         self._spans = [span for span in self._spans if span[1] >= ms]
 
     def least(self, begun_ms: float, ended_ms: float) -> float:
-        """The least it can have shown in between."""
+        """The least that it can have shown in between."""
         return min(
             max(begin, begun_ms) + ahead
             for begin, end, ahead in self._spans
@@ -88,7 +89,7 @@ class ServersClock:
         )
 
     def most(self, begun_ms: float, ended_ms: float) -> float:
-        """The most it can have shown in between."""
+        """The most that it can have shown in between."""
         return max(
             min(end, ended_ms) + ahead
             for begin, end, ahead in self._spans
@@ -96,19 +97,19 @@ class ServersClock:
         )
 
     def most_before(self, shown_ms: float, within_ms: float) -> float:
-        """The most it can have shown when it showed this, or up to `within_ms` earlier.
+        """The most that it can have shown when it showed `shown_ms`, or up to `within_ms` earlier.
 
-        That is more only where it jumped back in between.
+        That is more than `shown_ms` only if the clock jumped back in between.
         """
         moments = [
             shown_ms - ahead
             for begin, end, ahead in self._spans
-            if begin <= shown_ms - ahead <= end + 1  # what it showed may be cut to a whole ms
+            if begin <= shown_ms - ahead <= end + 1  # the value may be cut to a whole ms
         ]
         return max((self.most(at_ms - within_ms, at_ms) for at_ms in moments), default=shown_ms)
 
     def first_past(self, deadline_ms: float, since_ms: float) -> float:
-        """The first moment from `since_ms` on when it can have been past the deadline."""
+        """The first instant from `since_ms` on when it can have been past the deadline."""
         return min(
             (
                 at_ms
@@ -123,17 +124,17 @@ class ServersClock:
 
 @dataclass
 class Excuses:
-    """When a server in trouble is known to show what it otherwise does not.
+    """When a server in trouble may show what it otherwise would not.
 
     late: elements past their deadline may still be shown
-    lagging: some connections may still lead to a server that is not the master any more
+    lagging: some connections may still lead to a server that is no longer the master
     """
 
     late: list[Window] = field(default_factory=list)
     lagging: list[Window] = field(default_factory=list)
 
     def forget_before(self, ms: float) -> None:
-        """Nobody will ask for what was before."""
+        """Drops the past: nobody will ask for it."""
         for windows in (self.late, self.lagging):
             windows[:] = [window for window in windows if window[1] >= ms]
 
@@ -144,7 +145,7 @@ def _meets(windows: list[Window], read: Read) -> bool:
 
 @dataclass(frozen=True)
 class Fault:
-    """What cannot have been."""
+    """Something that is not possible."""
 
     key: str
     element: str
@@ -184,7 +185,7 @@ class Key:
                 if what is not None or (
                     element not in read.shown and writes[-1].ended_ms < read.begun_ms
                 ):
-                    left.pop(element, None)  # it is gone for good: nobody writes it any more
+                    left.pop(element, None)  # gone for good: nobody writes it any more
 
     def _fault(self, element: str, what: str, read: Read, clock: ServersClock) -> Fault:
         writes = [
@@ -214,21 +215,24 @@ class _Line(NamedTuple):
 
 
 class _Met(NamedTuple):
-    """What a read may have met: a state, and the write that left it, or None before the first."""
+    """What a read may have met: a state, and the write that left it; None before the first
+    write."""
 
     state: State
     write: Write | None
 
     @property
     def since_ms(self) -> float:
-        """Since when it can have been there."""
+        """The earliest time at which the state can have existed."""
         return -math.inf if self.write is None else self.write.begun_ms
 
     def due_ms(self, clock: ServersClock) -> float:
-        """When it is due at the latest.
+        """The latest time at which it is due.
 
-        A deadline that is past when the write is carried out counts from then: where there are
-        rules, elements stay until they are reaped. Who asks after the reply does not see them.
+        If the deadline is past when the write is carried out, the time of the write counts: if
+        there are
+        rules of ONEXPIRE, elements stay until they are reaped. A read after the reply does not show
+        them.
         """
         if self.write is None or self.write.in_doubt:
             return self.state.most_ms
@@ -236,7 +240,7 @@ class _Met(NamedTuple):
 
 
 def _counting(writes: Sequence[Write], read: Read) -> list[_Met]:
-    """All that a read may have met."""
+    """All states that a read may have met."""
     met = [_Met(GONE, None)]
     for write in writes:
         if write.begun_ms > read.ended_ms:
@@ -256,7 +260,7 @@ def _wrong(
     *,
     late: bool,
 ) -> str | None:
-    """What is wrong with what was shown of an element; None if it can have been."""
+    """What is wrong with what was shown of an element; None if it is possible."""
     if value is None:
         for each in met:
             past_ms = clock.first_past(each.state.least_ms, each.since_ms)

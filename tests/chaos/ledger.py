@@ -1,6 +1,6 @@
-"""What clients know of what they asked for, and what must be true of it in the end. Knows no I/O.
+"""What clients know of their requests, and what must be true at the end. Knows no I/O.
 
-A request whose connection broke is in doubt: it was carried out or it was not, and never by half.
+A request whose connection broke is in doubt: it was carried out completely or not at all.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 class Tasks:
     """Tasks that fall due once.
 
-    due_ms: of all that were asked for; written, cancelled: what Redis has said so of; doubted:
-    those that may have been cancelled
+    due_ms: of all tasks that were asked for; written, cancelled: confirmed by Redis; doubted:
+    perhaps
+    cancelled
     """
 
     due_ms: dict[str, int] = field(default_factory=dict)
@@ -24,12 +25,12 @@ class Tasks:
     doubted: set[str] = field(default_factory=set)
 
     def add(self, said: Mapping[str, object]) -> None:
-        """What another process knows: the same fields."""
+        """Adds what another process knows: the same fields."""
         for name in ("due_ms", "written", "cancelled", "doubted"):
             getattr(self, name).update(said[name])
 
     def faults(self, fired_ms: Sequence[tuple[str, float]]) -> Iterator[str]:
-        """Of what was delivered, each with the time at which it was."""
+        """Faults in what was delivered: pairs of a task and its time of delivery in ms."""
         times = Counter(task for task, _ in fired_ms)
         yield from (f"{task} came {count} times" for task, count in times.items() if count > 1)
         yield from (f"{task} came from nowhere" for task in times.keys() - self.due_ms.keys())
@@ -43,10 +44,10 @@ class Tasks:
 
 @dataclass
 class Items:
-    """Items that are lent until they are done.
+    """Items that are leased until they are done.
 
-    asked: all that may be there; written: what Redis has said so of; done: how often Redis has said
-    so; doubted: those that may have been done
+    asked: all that may be there; written: confirmed by Redis; done: how often Redis confirmed it;
+    doubted: perhaps done
     """
 
     asked: set[str] = field(default_factory=set)
@@ -55,7 +56,7 @@ class Items:
     doubted: set[str] = field(default_factory=set)
 
     def faults(self, places: Counter[str]) -> Iterator[str]:
-        """Of how many places each item is in now."""
+        """Faults, given the number of places that each item is in now."""
         yield from (f"{item} is done {n} times" for item, n in self.done.items() if n > 1)
         yield from (f"{item} is in {n} places" for item, n in places.items() if n > 1)
         yield from (f"{item} came from nowhere" for item in places.keys() - self.asked)

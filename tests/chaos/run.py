@@ -1,4 +1,4 @@
-"""One run: four proxies before a Redis, their clients, and who kills the proxies."""
+"""One run: four proxies in front of a Redis, their clients, and the kills of proxies."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LAST_S = 60.0
 
 @dataclass(frozen=True)
 class Account:
-    """What has happened, in numbers, and what must not have."""
+    """What happened, in numbers, and the faults."""
 
     counts: Counter[str]
     faults: Sequence[str]
 
 
 def run(server: Server, proxies: Sequence[Proxy], seconds: float, seed: int, node: Path) -> Account:
-    """`node` is a folder with tests/support/clients and what it imports."""
+    """`node` is a folder with tests/support/clients and its npm packages."""
     direct = Client(server.port)
     ports = [proxy.port for proxy in proxies]
     clock = Client(server.port)
@@ -70,7 +70,8 @@ def run(server: Server, proxies: Sequence[Proxy], seconds: float, seed: int, nod
 def _disturb(
     proxies: Sequence[Proxy], direct: Client, part: Part, chance: Random, seconds: float
 ) -> tuple[set[str], int]:
-    """Kills one proxy after the other; gives what was in two places, and how many were killed."""
+    """Kills one proxy after the other; returns the items seen in two places, and the number of
+    kills."""
     over = threading.Timer(seconds, part.stop.set)
     over.start()
     twice: set[str] = set()
@@ -89,7 +90,7 @@ def _disturb(
 
 
 def _add(part: Part, said: dict[str, dict[str, dict[str, int]]]) -> None:
-    """What the clients of the other language know."""
+    """Adds what the clients in the other language know."""
     part.deferred.add(said["deferred"])
     part.fields.add(said["fields"])
     part.items.done.update(said["items"]["done"])
@@ -97,7 +98,7 @@ def _add(part: Part, said: dict[str, dict[str, dict[str, int]]]) -> None:
 
 
 def _account(part: Part, direct: Client, twice: set[str]) -> Account:
-    # In an id is the time at which XADD was carried out: never before TIME's in the same script.
+    # A stream id has the time at which XADD ran: never before TIME in the same script.
     deferred = [
         (words[1].decode(), int(entry.split(b"-")[0]))
         for entry, words in direct.ask("XRANGE", STREAM, "-", "+")

@@ -1,11 +1,10 @@
-"""A TCP relay whose target can be changed while connections stay where they are. Knows bytes only.
+"""A TCP relay whose target can change while its connections stay. Knows bytes only.
 
-As a name or a virtual address that moves: who connects anew gets to the new server.
+It acts like a name or a virtual address that moves: new connections lead to the new server.
 
-One thread relays all connections, in the order in which the kernel says that they have something
-to read. So bytes that a server has sent first, on whichever connection, arrive first, as they do
-without a relay: a proxy relies on that for announcements, which must not come behind the replies
-that were sent after them.
+One thread relays all connections, in the order in which the kernel reports data. So bytes that a
+server sends first, on any connection, arrive first, as without a relay. A proxy relies on that: an
+announcement must not arrive after replies that were sent later.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _CONNECT_S = 5.0
 class _End:
     """One of the two ends of a relayed connection.
 
-    other: the opposite end; unsent: what that has sent, and this one has not taken yet; has_ended:
-    it sends no more
+    other: the opposite end; unsent: bytes from the other end that this one has not taken yet;
+    has_ended: it sends no more
     """
 
     other: _End
@@ -42,18 +41,18 @@ class _End:
 
     @property
     def events(self) -> int:
-        """What to wait for: nothing is read that the other end does not take."""
+        """The events to wait for: it reads only if the other end has taken everything."""
         reads = not (self.has_ended or self.other.unsent)
         return EVENT_READ * reads | EVENT_WRITE * bool(self.unsent)
 
     def receive(self) -> None:
-        """Takes what has come, for the other end."""
+        """Reads data for the other end."""
         data = self.socket.recv(_CHUNK)
         self.has_ended = not data
         self.other.unsent += data
 
     def send(self) -> None:
-        """Passes on what is there, and its end."""
+        """Sends what is waiting, and then the other end's EOF."""
         if self.unsent:
             self.unsent = self.unsent[self.socket.send(self.unsent) :]
         if self.other.has_ended and not self.unsent:
@@ -70,12 +69,12 @@ class Switch:
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, EVENT_READ)
-        # A byte there makes the thread look at what has changed.
+        # A byte here wakes the thread.
         self._waker, self._woken = socket.socketpair()
         self._selector.register(self._woken, EVENT_READ)
         self._thread = threading.Thread(target=self._run, name="switch", daemon=True)
         self._clients: set[_End] = set()
-        self._lock = threading.Lock()  # of all but the wait
+        self._lock = threading.Lock()  # guards everything except the wait
         self._is_over = False
 
     def __enter__(self) -> Switch:
@@ -98,13 +97,13 @@ class Switch:
         self._woken.close()
 
     def stop_accepting(self) -> None:
-        """Nobody can connect any more; what is connected stays."""
+        """New connections are refused; existing ones stay."""
         with self._lock:
             self._ignore(self._listener)
             self._listener.close()
 
     def reset(self, part: float, chance: Random) -> int:
-        """Resets about this part of all connections, on both sides; gives how many."""
+        """Resets about this part of all connections, on both sides; returns how many."""
         with self._lock:
             chosen = [client for client in self._clients if chance.random() < part]
             for client in chosen:
@@ -125,7 +124,7 @@ class Switch:
         try:
             client, _ = self._listener.accept()
         except OSError:
-            return  # who came has gone, or nobody is let in any more
+            return  # the client has gone, or the listener is closed
         try:
             server = socket.create_connection(("127.0.0.1", self.target), _CONNECT_S)
         except OSError:
@@ -146,7 +145,7 @@ class Switch:
                 end.send()
         except BlockingIOError:
             pass
-        except OSError:  # one end was reset, so the other is: who waits for a reply must hear of it
+        except OSError:  # one end was reset: reset the other, which may wait for a reply
             self._reset(end)
             return
         if all(each.has_ended and not each.unsent for each in (end, end.other)):
@@ -156,7 +155,7 @@ class Switch:
             self._watch(end.other)
 
     def _watch(self, end: _End) -> None:
-        """Waits for what can happen at this end now."""
+        """Waits for the events that are possible at this end now."""
         known, events = self._selector.get_map().get(end.socket), end.events
         if known is None:
             if events:
@@ -167,7 +166,7 @@ class Switch:
             self._selector.modify(end.socket, events, end)
 
     def _ignore(self, one: socket.socket) -> None:
-        with contextlib.suppress(KeyError, ValueError):  # nobody waits for it, or it is closed
+        with contextlib.suppress(KeyError, ValueError):  # it is not registered, or it is closed
             self._selector.unregister(one)
 
     def _reset(self, end: _End) -> None:

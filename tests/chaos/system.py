@@ -1,5 +1,6 @@
-"""Two servers, one of them the other's replica, behind an address that can move, and two proxies
-before that address. Knows how to ask each past the proxies; knows no trouble and no client."""
+"""Two servers, one the replica of the other, behind an address that can move, and two proxies in
+front
+of it. Knows how to ask each without the proxies; knows no trouble and no client."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.support.redis_client import Client, Word
 from tests.support.servers import Binary, Proxy, Server
 
 PROXIES = 2
-# What the server is told at its start. What is written before a reply is not lost with the process.
+# The servers' settings. What is written before a reply survives a kill of the process.
 _CONFIG = (
     *("--appendonly", "yes", "--appendfsync", "no", "--repl-diskless-sync-delay", "0"),
     *("--repl-ping-replica-period", "1", "--hz", "100"),
@@ -29,12 +30,12 @@ _PATIENCE_S = 60.0
 
 
 def machine_ms() -> float:
-    """The wall clock, for it is the servers' too, but for how far they are ahead of it."""
+    """The machine's clock; the servers' clock is ahead of it by a known amount."""
     return time.clock_gettime(time.CLOCK_REALTIME) * 1000
 
 
 class Log:
-    """Events, one JSON object a line; nowhere without a file."""
+    """Events, one JSON object a line; without a file nothing is written."""
 
     def __init__(self, file: TextIO | None) -> None:
         self._file = file
@@ -51,8 +52,8 @@ class Log:
 class System:
     """The processes of a run. `with` starts and ends them.
 
-    master: the server to which new connections lead; replica: the other
-    clock: what the servers' clock showed; excuses: when they could not answer as they should
+    master: the server to which new connections lead; replica: the other one
+    clock: what the servers' clock showed; excuses: when they could not reply as they should
     """
 
     def __init__(self, binary: Binary, shim: Path, log: Log, *, forked: bool) -> None:
@@ -96,10 +97,10 @@ class System:
     ) -> None:
         self._stack.close()
 
-    # The servers, past the proxies.
+    # The servers, without the proxies.
 
     def ask(self, server: Server, *words: Word) -> Any:
-        """The reply; an error as an exception's instance. Raises what redis-py does."""
+        """The reply; an error is returned as an exception. Raises redis-py's connection errors."""
         with closing(Client(server.port)) as client:
             return client.ask(*words)
 
@@ -108,11 +109,12 @@ class System:
         return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
     def follow(self) -> None:
-        """The replica follows the master, as it may not do after a start."""
+        """Makes the replica follow the master; after a start it may not."""
         self.ask(self.replica, "REPLICAOF", "127.0.0.1", self.master.port)
 
     def is_in_step(self) -> bool:
-        """Whether the replica has all that the master has, and both of them in their files."""
+        """Whether the replica has all of the master's data, and no server is loading or rewriting
+        its file."""
         for server in (self.master, self.replica):
             found = self.info(server, "persistence")
             rewrites = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "loading")
@@ -125,7 +127,7 @@ class System:
         return is_up and follows and int(found["master_repl_offset"]) >= offset
 
     def until_in_step(self, patience_s: float = _PATIENCE_S) -> bool:
-        """Whether it came to that in this time."""
+        """Whether the replica was in step within this time."""
         try:
             for _ in attempts(patience_s, "the replica in step"):
                 if self.is_in_step():
@@ -149,6 +151,6 @@ class System:
     # Processes.
 
     def go_on(self, process: Server | Proxy) -> None:
-        """One that was stopped goes on."""
+        """Continues a process that was stopped."""
         if process.running:
             process.child.send_signal(signal.SIGCONT)

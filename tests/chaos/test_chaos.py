@@ -1,6 +1,6 @@
 """What was written is delivered, removed or still there, and nothing twice, whatever happens.
 
-`python -m tests.chaos` is the same at length.
+`python -m tests.chaos` runs the same for longer.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The checker of a chaos run, with histories written by hand: it finds what cannot have been, and
-nothing else."""
+"""The checker of a chaos run, on histories written by hand: it finds what is impossible, and
+nothing
+else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds of trouble, and a look at everything after each: what must hold whatever has happened."""
+"""Rounds of trouble, and a check of everything after each: what must hold whatever happened."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tests.support.redis_client import Client, Word
 from ttlproxy.core.keys import Keys
 
 ROUND_S = 20.0
-# The bound: after the last trouble all that is due is gone, and delivered, within this time.
+# The bound: within this time after the last trouble all that is due is gone and delivered.
 LATE_S = 20.0
 _JOIN_S = 90.0
 _PATIENCE_S = 30.0
-# How long a script may take that delivers what is due, where the machine is busy.
+# How long a script that delivers what is due may take on a busy machine.
 _SCRIPT_MS = 1000
-# What the doctor says of how these servers are set up, and of their clock.
+# The doctor's findings about the setup of these servers, and about their clock.
 _SETUP = {"clock", "persistence", "replicas"}
-# What no log of a proxy may have.
+# Words that no log of a proxy may contain.
 _UNEXPECTED = ("Traceback", "never retrieved", "CRITICAL")
 
 
@@ -42,7 +42,8 @@ def trial(
     round_s: float = ROUND_S,
     only: Sequence[str] = (),
 ) -> Account:
-    """Rounds until the time is over; `system` runs. `only`: some of the troubles, by name."""
+    """Runs rounds until the time is over; `system` must be running. `only`: names of troubles to
+    use."""
     counts: Counter[str] = Counter()
     faults: list[str] = []
     until_s = time.monotonic() + seconds
@@ -68,9 +69,9 @@ def trial(
 
 
 def _round(system: System, round_: Round, troubles: Troubles, seconds: float) -> list[str]:
-    """What was wrong in it."""
+    """Runs one round; returns its faults."""
     system.clock.forget_before(machine_ms())
-    # The last round ended with a jump of the clock, which the proxies may not have seen yet.
+    # The last round ended with a jump of the clock; the proxies may not have seen it yet.
     system.excuses.forget_before(machine_ms())
     rule = f"{round_.name}:ruled:*"
     _through(system, "ONEXPIRE", rule, "XADD", round_.fired)
@@ -84,7 +85,7 @@ def _round(system: System, round_: Round, troubles: Troubles, seconds: float) ->
 
 
 def _disturb(round_: Round, troubles: Troubles, seconds: float) -> None:
-    """Clients and troubles for so long."""
+    """Clients and troubles for so many seconds."""
     clients = round_.clients()
     over = threading.Timer(seconds, round_.stop.set)
     for thread in (*clients, over):
@@ -101,14 +102,14 @@ def _disturb(round_: Round, troubles: Troubles, seconds: float) -> None:
 
 
 def _let_pass(system: System, due_ms: float) -> None:
-    """Makes the servers' clock later than this, at once."""
+    """Moves the servers' clock past `due_ms` at once."""
     begun_ms = machine_ms()
     system.jump(max(0, round(due_ms - system.now_ms)) + 10)
     system.excuses.late.append((begun_ms, machine_ms() + SEEN_MS))
 
 
 def _faults(round_: Round) -> Iterator[str]:
-    """What was wrong, and what is left that should not be."""
+    """What clients were shown wrongly, and what is still wrong in Redis after LATE_S."""
     system, left = round_.system, list[str]()
     try:
         for _ in attempts(LATE_S, "all that is due gone and delivered"):
@@ -125,7 +126,7 @@ def _faults(round_: Round) -> Iterator[str]:
 
 
 def _left(round_: Round) -> Iterator[str]:
-    """What is in Redis itself and should not be, or should and is not."""
+    """What Redis itself holds but should not, and what it lacks."""
     system = round_.system
     for (kind, _), key in round_.keys.items():
         begun_ms = machine_ms()
@@ -133,8 +134,9 @@ def _left(round_: Round) -> Iterator[str]:
         look = Read(begun_ms, machine_ms(), shown, "Redis")
         found = Key(key.name, key.writes, [look]).faults(system.clock, Excuses())
         yield from map(str, found)
-    # In an id is the time at which XADD was carried out, never before TIME's in the same script:
-    # unless the clock jumped back between the two.
+    # A stream id has the time at which XADD ran: never before TIME in the same script, unless the
+    # clock
+    # jumped back between the two.
     deferred = [
         (words[1].decode(), system.clock.most_before(int(entry.split(b"-")[0]), _SCRIPT_MS))
         for entry, words in system.ask(system.master, "XRANGE", round_.stream, "-", "+")
@@ -149,7 +151,8 @@ def _left(round_: Round) -> Iterator[str]:
 
 
 def _at_the_end(system: System) -> Iterator[str]:
-    """All rounds have removed what they left: nothing may be there, and nothing amiss."""
+    """Every round has removed its keys, so nothing may be left, and the doctor and the logs are
+    clean."""
     if keys := _through(system, "DBSIZE"):
         yield f"{keys} keys are left"
     if entries := system.ask(system.master, "ZCARD", Keys().schedule):
@@ -165,7 +168,7 @@ def _at_the_end(system: System) -> Iterator[str]:
 
 
 def _through(system: System, *words: Word) -> Any:
-    """A reply that is no error, through a proxy, asked for again where it must be."""
+    """A reply without an error, through a proxy; repeats the request until there is one."""
     reply: object = None
     try:
         for _ in attempts(_PATIENCE_S, f"a reply to {words[0]!r}"):

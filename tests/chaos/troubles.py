@@ -1,8 +1,7 @@
 """What happens to servers, proxies, connections and clocks, one trouble after the other.
 
-Each is over when its function returns, but for pauses, which go on meanwhile. What cannot be
-answered as it should is excused for as long as docs/limits.md and docs/semantics.md say, and not
-longer.
+A trouble is over when its function returns; only pauses go on. Wrong or missing replies are excused
+for as long as docs/limits.md and docs/semantics.md say, and no longer.
 """
 
 from __future__ import annotations
@@ -21,21 +20,22 @@ from tests.support.processes import attempts
 from tests.support.servers import Proxy, Server
 
 # How long a proxy may take to see that the server's clock has jumped forward, or that its server is
-# the master no more: a heartbeat or two, where the machine is busy.
+# no
+# longer the master: a heartbeat or two on a busy machine.
 SEEN_MS: Final = 3000
-# After a pause what waited is carried out, reaps among it.
+# After a pause the waiting requests are carried out, reaps included.
 _CAUGHT_UP_MS: Final = 1000
 _STEP_PATIENCE_S: Final = 10.0
-# Longer than a failover takes; it is ended by hand.
+# Longer than a failover takes; the test ends it with UNPAUSE.
 _FAILOVER_PAUSE_MS: Final = 60_000
 _OWN_NAMES: Final = (b"ttlproxy:link", b"ttlproxy:pushes", b"ttlproxy:reaps", b"ttlproxy:reaper")
 
 
 class Troubles:
-    """Chooses and makes troubles, until told to stop."""
+    """Chooses and makes troubles until it is told to stop."""
 
     def __init__(self, system: System, chance: Random, only: Sequence[str] = ()) -> None:
-        """`only`: these, of `names()`; all, where there are none."""
+        """`only`: some of `names()`; empty means all."""
         self._all = [each for each in _ALL if not only or _name(each) in only]
         self._system = system
         self._chance = chance
@@ -43,7 +43,8 @@ class Troubles:
         self.made = 0
 
     def run(self, stop: threading.Event) -> None:
-        """One after the other. Ends with all running, nothing paused, and the replica in step."""
+        """One trouble after the other. At the end all runs, nothing is paused, the replica is in
+        step."""
         try:
             while not stop.wait(self._chance.uniform(0.05, 2.0)):
                 trouble = self._chance.choice(self._all)
@@ -66,7 +67,7 @@ class Troubles:
         self._system.excuses.late.append((begun_ms, until_ms))
 
     def _stopped(self, begun_ms: float) -> None:
-        """Something stood still since then: what was to be seen soon is seen later."""
+        """A process stood still since then: extends the excuses by that time."""
         lost_ms = machine_ms() - begun_ms
         for windows in (self._system.excuses.late, self._system.excuses.lagging):
             windows[:] = [
@@ -111,7 +112,7 @@ class Troubles:
         threading.Event().wait(seconds * self._chance.uniform(0.5, 1.0))
 
     def _fail_over(self) -> None:
-        """As it is done without loss: writes wait until the replica has all. Connections stay."""
+        """A failover without loss: writes wait until the replica has all. Connections stay."""
         system = self._system
         if not system.until_in_step(_STEP_PATIENCE_S):
             system.log("skipped", why="the replica is not in step")
@@ -130,7 +131,7 @@ class Troubles:
         system.log("failed over", master=system.master.port)
 
     def _kill_server(self) -> None:
-        """What it has acknowledged is in its file, and comes back with it."""
+        """What the server has acknowledged is in its file, and is there again after the restart."""
         if not self._system.until_in_step(_STEP_PATIENCE_S):
             self._system.log("skipped", why="a server is not in step")
             return
@@ -162,7 +163,7 @@ class Troubles:
         self._kill_clients("TYPE", "pubsub")
 
     def _kill_own_connections(self) -> None:
-        """Those of the proxies themselves that have one of their names."""
+        """Kills the proxies' own connections that have one of their names."""
         system, name = self._system, self._chance.choice(_OWN_NAMES)
         for line in system.ask(system.master, "CLIENT", "LIST").splitlines():
             words = dict(word.split(b"=", 1) for word in line.split() if b"=" in word)
@@ -175,7 +176,7 @@ class Troubles:
     def _jump(self) -> None:
         far_ms = self._chance.choice([100, 1000, 5000, 20_000, 20_000, 3_600_000])
         by_ms = round(self._chance.choice([-1, 1]) * far_ms * self._chance.uniform(0.5, 1.0))
-        if by_ms < 0:  # Redis keeps the end of a pause by its clock: it would last as much longer
+        if by_ms < 0:  # Redis ends a pause by its clock: a jump back would prolong it
             left_ms = self._paused_until_ms + _CAUGHT_UP_MS - machine_ms()
             threading.Event().wait(left_ms / 1000)
         begun_ms = machine_ms()
@@ -217,5 +218,5 @@ def _name(trouble: Callable[[Troubles], None]) -> str:
 
 
 def names() -> list[str]:
-    """Of all troubles there are."""
+    """The names of all troubles."""
     return sorted(set(map(_name, _ALL)))

@@ -1,4 +1,4 @@
-"""Clients that write, look and remember what they were told, through whichever proxy is there."""
+"""Clients that write and read through any running proxy, and remember the replies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.redis_client import Client, Word
 
 _PAUSE_S = 0.004
 _NEAR_MS, _FAR_MS = (20, 3000), 3_600_000
-# Elements that one client has at a time in a key; and how often it gives one up for a new one.
+# The most elements of one client in a key; and how often it replaces one by a new one.
 _MOST = 12
 _ANEW = 0.2
 _KEYS_OF_A_TYPE = 2
@@ -32,7 +32,7 @@ class InDoubtError(Exception):
 
 
 class Caller:
-    """A connection to any of the proxies; to another when it is lost."""
+    """A connection to one of the proxies; if it is lost, to another."""
 
     def __init__(self, system: System, chance: Random) -> None:
         self._system = system
@@ -50,7 +50,7 @@ class Caller:
             if len(requests) == 1 and not transaction:
                 return [self._client.ask(*requests[0])]
             return self._client.ask_many(requests, transaction=transaction)
-        except ResponseError as refusal:  # EXEC's
+        except ResponseError as refusal:  # EXEC's error
             return [refusal] * len(requests)
         except (ConnectionError, TimeoutError, OSError):
             self.close()
@@ -63,9 +63,9 @@ class Caller:
 
 
 class _Step(NamedTuple):
-    """A request about an element, and what its reply says that it leaves, or None for nothing new.
+    """A request about an element, and the state that its reply implies, or None if nothing changed.
 
-    A reply that did not come, None, may have been any.
+    A missing reply is None: any reply is possible then.
     """
 
     words: Words
@@ -75,10 +75,10 @@ class _Step(NamedTuple):
 class Kind(NamedTuple):
     """How elements of a type are written and read.
 
-    dated(key, element, value, deadline), plain(key, element, value): what writes an element with a
-      deadline, and what writes it anew without
-    shown: what a look at the whole key answers, as elements and values
-    keeps: its elements have no values of their own
+    dated(key, element, value, deadline): the request that writes an element with a deadline
+    plain(key, element, value): the requests that write it without one
+    shown: a reply to `look` as elements and values
+    has_values: its elements have values of their own
     """
 
     letter: str
@@ -147,7 +147,7 @@ KINDS = (
 class Round:
     """What clients do and learn in one round, on keys of its own.
 
-    deferred, ruled: tasks that are to be delivered once each, by DEFER and by a rule
+    deferred, ruled: tasks that must be delivered once each, by DEFER and by a rule of ONEXPIRE
     """
 
     def __init__(self, system: System, number: int, seed: int) -> None:
@@ -155,7 +155,7 @@ class Round:
         self.system = system
         self.stop = threading.Event()
         self.failures: list[BaseException] = []
-        self.last_due_ms = 0.0  # of the near deadlines
+        self.last_due_ms = 0.0  # the last of the near deadlines
         self._requests: Counter[str] = Counter()
         self.keys = {
             (kind, at): Key(f"{self.name}:{kind.letter.lower()}:{at}")
@@ -183,7 +183,7 @@ class Round:
 
     @property
     def counts(self) -> Counter[str]:
-        """What there was."""
+        """The numbers of the round."""
         return self._requests + Counter(
             {
                 "elements": sum(len(key.writes) for key in self.keys.values()),
@@ -193,7 +193,7 @@ class Round:
         )
 
     def asked(self, requests: int, replies: Sequence[object] | None) -> None:
-        """Some requests were asked for; None: not all were answered."""
+        """Counts requests; None if not all were answered."""
         with self._lock:
             self._requests["requests"] += requests
             if replies is None:
@@ -215,7 +215,7 @@ class Round:
             client.caller.close()
 
     def due(self, chance: Random, *, may_be_far: bool = False) -> int:
-        """A deadline: near, but for one in ten of those that may be far."""
+        """A deadline: near, except for one in ten of those that may be far."""
         now_ms = round(self.system.now_ms)
         if may_be_far and chance.random() < 0.1:
             return now_ms + _FAR_MS
@@ -233,7 +233,7 @@ class _Client:
         self._count = 0
 
     def step(self) -> None:
-        """One thing to do."""
+        """Does one thing."""
 
     def _name(self) -> str:
         self._count += 1
@@ -249,7 +249,7 @@ class _Client:
         return replies
 
     def look(self, kind: Kind, key: Key) -> None:
-        """Reads a whole key, now and then in a transaction."""
+        """Reads a whole key, sometimes in a transaction."""
         begun_ms = machine_ms()
         with suppress(InDoubtError):
             in_multi = self._chance.random() < 0.2
@@ -260,7 +260,7 @@ class _Client:
 
 
 class _Reader(_Client):
-    """Looks at whole keys."""
+    """Reads whole keys."""
 
     def step(self) -> None:
         kind, at = self._chance.choice(list(self._round.keys))
@@ -268,7 +268,7 @@ class _Reader(_Client):
 
 
 class _Writer(_Client):
-    """Writes elements of its own, and looks at once, on the same connection."""
+    """Writes elements of its own, and reads at once on the same connection."""
 
     def __init__(self, round_: Round, chance: Random, number: int) -> None:
         super().__init__(round_, chance, number)
@@ -315,7 +315,7 @@ class _Writer(_Client):
 
     def _note(self, key: Key, name: str, write: Write) -> None:
         writes = key.writes.get(name, [])
-        key.writes[name] = [*writes, write]  # whole, for who looks at it meanwhile
+        key.writes[name] = [*writes, write]  # a new list: another thread may be reading the old one
 
     def _steps(self, kind: Kind, key: str, name: str, before: State) -> list[_Step]:
         """What to ask for: one thing, or a deadline and at once something that ends it."""
