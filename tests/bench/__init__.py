@@ -1,1 +1,2 @@
-"""The benchmark, `python -m tests.bench`: forwarding, beside a direct connection and proxies."""
+"""The benchmark, `python -m tests.bench`: forwarding, compared with a direct connection and
+proxies."""

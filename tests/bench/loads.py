@@ -1,5 +1,4 @@
-"""Ways to put requests to a target, and what a run of each tells. Knows no command but those that
-it is given."""
+"""Ways to send requests to a target, and the results of a run. Knows no command of its own."""
 
 from __future__ import annotations
 
@@ -21,21 +20,21 @@ from tests.support.raw_client import TIMEOUT_S, Connection
 
 Words: TypeAlias = tuple[bytes | str | int, ...]
 
-# redis-benchmark puts a random number of twelve digits in its place.
+# redis-benchmark replaces this by a random number of twelve digits.
 ANY = "__rand_int__"
 # A deadline of the year 2096, in ms.
 FAR_MS = 4_000_000_000_000
 _FLOOD_TIMEOUT_S = 300.0
-_FLOOD_CLOCK_S = 0.001  # what it measures time in
+_FLOOD_CLOCK_S = 0.001  # the resolution of redis-benchmark's clock
 _RECEIVE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a load tells.
+    """The results of one run of a load.
 
-    requests, seconds: how many took how long; latencies_us: of each request, in order of size;
-    found: figures that a load has of its own, by name
+    requests, seconds: how many took how long; latencies_us: of each request, sorted;
+    found: figures that only this load has, by name
     """
 
     requests: int = 1
@@ -45,14 +44,14 @@ class Run:
 
 
 class Load(Protocol):
-    """What is asked of a target, whichever it is."""
+    """Sends requests to a target."""
 
     def __call__(self, target: Target, /) -> Run: ...
 
 
 @dataclass(frozen=True)
 class Flood:
-    """redis-benchmark: many clients at once, each with a pipeline of one and the same request.
+    """redis-benchmark: many clients at once, each with a pipeline of the same request.
 
     keyspace: ANY is a number below it
     """
@@ -64,8 +63,8 @@ class Flood:
     keyspace: int = 10_000
 
     def __call__(self, target: Target) -> Run:
-        """Raises RuntimeError with what it printed, if that is no figure."""
-        # It sends whole pipelines.
+        """Raises RuntimeError with redis-benchmark's output if that has no figure."""
+        # redis-benchmark sends whole pipelines.
         requests = -(-self.requests // self.pipeline) * self.pipeline
         command = [
             *("redis-benchmark", "-h", "127.0.0.1", "-p", str(target.port), "--csv"),
@@ -84,7 +83,8 @@ class Flood:
 
 @dataclass(frozen=True)
 class Replay:
-    """Many clients at once, each with a pipeline of different requests: `script` over and over."""
+    """Many clients at once, each with a pipeline of different requests: `script` again and
+    again."""
 
     script: Sequence[Words]
     requests: int
@@ -92,7 +92,7 @@ class Replay:
     pipeline: int = 1
 
     def __call__(self, target: Target) -> Run:
-        """Raises hiredis.ReplyError where a reply is an error."""
+        """Raises hiredis.ReplyError if a reply is an error."""
         requests = [packed(words) for words in self.script]
         chunks = [
             b"".join(requests[begin : begin + self.pipeline])
@@ -110,7 +110,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class OneByOne:
-    """One client that sends a request when it has the reply to the one before."""
+    """One client that sends a request after each reply."""
 
     words: Words
     requests: int
@@ -129,7 +129,7 @@ class OneByOne:
 
 
 def receive(connection: socket.socket, count: int) -> None:
-    """Takes so many bytes, unread."""
+    """Reads so many bytes and drops them. Raises EOFError."""
     while count:
         received = len(connection.recv(min(count, _RECEIVE_BYTES)))
         if not received:
@@ -143,7 +143,7 @@ def packed(words: Words) -> bytes:
 
 
 def fill(target: Target, requests: Iterable[Words], pipeline: int = 200) -> None:
-    """Sends each of them once. Raises hiredis.ReplyError where a reply is an error."""
+    """Sends each request once. Raises hiredis.ReplyError if a reply is an error."""
     rest = iter(requests)
     with _Player(target.port) as player:
         while some := list(islice(rest, pipeline)):
@@ -153,7 +153,7 @@ def fill(target: Target, requests: Iterable[Words], pipeline: int = 200) -> None
 
 
 class _Player:
-    """A connection that counts the replies to what it has sent."""
+    """A connection that counts the replies to its requests."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
@@ -175,7 +175,7 @@ class _Player:
         self.socket.sendall(chunk)
 
     def has_all(self) -> bool:
-        """Reads once, and says whether all replies are here."""
+        """Reads once; returns whether all replies are here."""
         data = self.socket.recv(_RECEIVE_BYTES)
         if not data:
             raise EOFError(f"closed, with {self._missing} replies missing")
@@ -188,7 +188,7 @@ class _Player:
 
 
 def _play(players: Sequence[_Player], chunks: Iterable[bytes], requests: int) -> None:
-    """Each player takes the next chunk as soon as it has the replies to its last one."""
+    """Each player takes the next chunk as soon as it has all replies to its last one."""
     rest = iter(chunks)
     with selectors.DefaultSelector() as waiting:
         for player, chunk in zip(players, rest, strict=False):

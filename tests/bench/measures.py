@@ -1,4 +1,4 @@
-"""The figures that several parts of the benchmark take of a load."""
+"""The figures that several parts of the benchmark take from a load."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ CPU = (PROXY_CPU, PROXY_USER, PROXY_SYSTEM)
 
 
 def found(name: str) -> Measure:
-    """A figure that the load itself has under that name."""
+    """A figure that the load itself reports under that name."""
     return Measure(name, lambda result: result.run.found[name])
 
 
 def percentile(percent: float, *, beyond: bool = False) -> Measure:
-    """Of the latencies; with `beyond`, what is added to those of the first case."""
+    """A percentile of the latencies; with `beyond` the difference from the first case."""
 
     def of(result: Result) -> float:
         latencies = result.run.latencies_us

@@ -1,4 +1,4 @@
-"""Figures as a table for people and as JSON. Knows nothing of how they came about."""
+"""Figures as a table for people and as JSON. Does not know how they were measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.bench.targets import DIRECT
 
 
 def table(rows: Sequence[Row]) -> str:
-    """In Markdown. A figure that is the only one stands in the heading alone."""
+    """A Markdown table. If all rows have the same figure, only the heading names it."""
     figures = {row.figure for row in rows}
     (only,) = figures if len(figures) == 1 else ("",)
     head = [
@@ -46,7 +46,7 @@ def _cells(row: Row, with_figure: bool) -> list[str]:
 
 
 def _of(row: Row) -> str:
-    """What the first ratio is to, where the heading does not say it."""
+    """The case that the first ratio compares with, if the heading does not name it."""
     return "" if row.first.startswith(DIRECT) or not row.of_first else f" ({row.first})"
 
 
@@ -59,7 +59,7 @@ def _ratio(ratios: Sequence[float]) -> str:
 
 
 def as_csv(parts: Mapping[str, Sequence[Row]]) -> str:
-    """What docs/figures.csv holds, and its pages quote: figures rounded as in the table."""
+    """The format of docs/figures.csv, which the pages quote: figures rounded as in the table."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     head = ("part", "test", "pipeline", "target", "figure", "median", "min", "max")
@@ -76,7 +76,7 @@ def as_csv(parts: Mapping[str, Sequence[Row]]) -> str:
 
 
 def as_json(parts: Mapping[str, Sequence[Row]], absent: Sequence[str], share: float) -> str:
-    """All figures, round by round, and where they were taken."""
+    """All figures of each round, and the machine they were measured on."""
     figures = [{"part": part, **asdict(row)} for part, rows in parts.items() for row in rows]
     where = {"python": platform.python_version(), "system": platform.platform()}
     return json.dumps(

@@ -1,8 +1,8 @@
-"""What is compared with what, and the figures that come of it. Knows no command and no way to start
-anything.
+"""What is compared with what, and the resulting figures. Knows no command and starts nothing.
 
-The rate of a shared machine may double within a run. So rounds are short and many, the order of the
-targets is another one in each, and ratios are taken round by round.
+The speed of a shared machine may double within a run. So rounds are short and many, each has
+another
+order of targets, and ratios are taken round by round.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.bench.targets import HAPROXY, Target
 
 @dataclass(frozen=True)
 class Result:
-    """A run, and the CPU time that Redis and the proxy, if there is one, took for it."""
+    """A run, and the CPU time that Redis and the proxy, if there is one, used for it."""
 
     run: Run
     redis: usage.Cpu
@@ -28,10 +28,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure and how it is read off a result.
+    """A figure and how to read it from a result.
 
-    name: with its unit; beyond: what counts is by how much it exceeds that of the first case;
-    of_proxy: there is none where the target is no proxy
+    name: with its unit; beyond: the figure is the difference from the first case;
+    of_proxy: only targets that are proxies have it
     """
 
     name: str
@@ -42,7 +42,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Case:
-    """A load for a target, under the name that it has in the table."""
+    """A load for a target, and its name in the table."""
 
     name: str
     target: Target
@@ -51,9 +51,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Cases that are compared: with the first, and with HAProxy.
+    """Cases that are compared: with the first one, and with HAProxy.
 
-    pipeline: how many requests are under way at a time for each client, where that matters
+    pipeline: how many requests of a client are under way at a time, where that matters
     """
 
     name: str
@@ -84,12 +84,12 @@ class Row:
 
 
 def measured(scenario: Scenario, rounds: Sequence[dict[str, Result]]) -> list[Row]:
-    """The rows of a scenario, from the results of its cases by name in each round."""
+    """The rows of a scenario. rounds: in each round the results by the case's name."""
     return [row for measure in scenario.measures for row in _rows(scenario, measure, rounds)]
 
 
 def one_round(scenario: Scenario) -> dict[str, Result]:
-    """Each case once, in any order."""
+    """Runs each case once, in random order."""
     cases = random.sample(scenario.cases, len(scenario.cases))
     return {case.name: _result(case) for case in cases}
 
@@ -102,7 +102,7 @@ def _result(case: Case) -> Result:
 
 
 def _used(target: Target) -> tuple[usage.Cpu, usage.Cpu]:
-    """By Redis and by the proxy."""
+    """The CPU time used by Redis and by the proxy."""
     proxy = usage.cpu(target.proxy.pid) if target.proxy else usage.NONE
     return usage.cpu(target.redis.pid), proxy
 
@@ -129,7 +129,7 @@ def _rows(scenario: Scenario, measure: Measure, rounds: Sequence[dict[str, Resul
 def _values(
     scenario: Scenario, measure: Measure, rounds: Sequence[dict[str, Result]]
 ) -> dict[str, list[float]]:
-    """By the name of the case, one for each round."""
+    """By the case's name, one value for each round."""
     cases = [case for case in scenario.cases if case.target.proxy or not measure.of_proxy]
     values = {case.name: [measure.of(each[case.name]) for each in rounds] for case in cases}
     if not measure.beyond:
@@ -142,7 +142,7 @@ def _values(
 
 
 def _ratios(mine: Sequence[float], others: Sequence[float] | None) -> list[float]:
-    """Round by round; none where there is nothing to compare with."""
+    """The ratio in each round; none if there is nothing to compare with."""
     if not others or not all(others):
         return []
     return [one / other for one, other in zip(mine, others, strict=True)]

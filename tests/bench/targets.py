@@ -1,4 +1,4 @@
-"""What is measured: Redis itself, and proxies before it. Knows how to start them, no more."""
+"""What is measured: Redis itself, and proxies in front of it. Only knows how to start them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_por
 from tests.support.servers import Binary, Proxy, Server, find_binaries, release
 
 DIRECT, HAPROXY, TWEMPROXY, TTLPROXY = "direct", "haproxy", "twemproxy", "ttlproxy"
-# The first versions that have HPEXPIRE and HSETEX, by the brand.
+# The first versions with HPEXPIRE and HSETEX, by brand.
 _FIELD_EXPIRY = {"": (8, 0), "valkey": (9, 0)}
 
 _HAPROXY_CONFIG = """\
@@ -43,7 +43,7 @@ redis:
 
 @dataclass(frozen=True)
 class Target:
-    """Where requests are sent: a port, the Redis behind it, and the proxy, unless it is direct."""
+    """Where requests are sent: a port, the Redis behind it, and the proxy; None if it is direct."""
 
     name: str
     port: int
@@ -53,7 +53,7 @@ class Target:
 
 @dataclass(frozen=True)
 class _Other:
-    """A proxy that is not ours: its program, its configuration file, and how it is called."""
+    """A third-party proxy: its program, its configuration file, and its arguments."""
 
     program: str
     config: str
@@ -82,7 +82,7 @@ class _Configured(Process):
         self._folder = tempfile.TemporaryDirectory(prefix="ttlproxy-bench-")
 
     def start(self) -> _Configured:
-        """Serves when this returns. Other ports are tried where it ends, for one may be taken."""
+        """Returns when it serves. If it exits, its port may be taken, so another one is tried."""
         for _ in attempts(START_TIMEOUT_S, self._program):
             if not self.running:
                 self._launch()
@@ -109,20 +109,20 @@ class _Configured(Process):
 
 
 def find_program(name: str) -> str | None:
-    """On the PATH, or where Debian puts daemons."""
+    """Searches the PATH, and Debian's folder for daemons."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin")
 
 
 def _expires_fields(name: str) -> bool:
-    """Whether a server expires hash fields itself, by the name of its binary."""
+    """Whether the server with this binary's name expires hash fields itself."""
     brand, _, version = name.rpartition("-")
     return release(version) >= _FIELD_EXPIRY[brand]
 
 
 class Stage:
-    """What a part of the benchmark needs, started for it and ended with it.
+    """Starts what a part of the benchmark needs, and ends it with the part.
 
-    share: of the usual requests, keys and elements; absent: why something is left out
+    share: of the usual requests, keys and elements; absent: reasons why something is left out
     """
 
     def __init__(self, stack: ExitStack, share: float) -> None:
@@ -136,19 +136,19 @@ class Stage:
         return max(least, round(count * self.share))
 
     def folder(self) -> Path:
-        """An empty one."""
+        """A new empty folder."""
         return Path(
             self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ttlproxy-bench-"))
         )
 
     def redis(self, *config: str) -> Target:
-        """A Redis of its own, as it is reached without a proxy: 7.0, where there is one."""
+        """A Redis of its own, without a proxy: 7.0 if it is here."""
         binaries = self._binaries
         binary = binaries.get("7.0") or next(iter(binaries.values()))
         return self._server(DIRECT, binary, *config)
 
     def natives(self, *config: str) -> list[Target]:
-        """Of the servers that were named, those that can expire hash fields themselves."""
+        """The servers of this machine that can expire hash fields themselves."""
         found = [
             self._server(name if "-" in name else f"redis-{name}", binary, *config)
             for name, binary in self._binaries.items()
@@ -164,7 +164,7 @@ class Stage:
         return Target(TTLPROXY, proxy.start().port, direct.redis, proxy)
 
     def others(self, direct: Target) -> list[Target]:
-        """HAProxy and twemproxy before a Redis, where they are installed."""
+        """HAProxy and twemproxy in front of a Redis, if they are installed."""
         found = (self._other(name, direct) for name in _OTHERS)
         return [target for target in found if target is not None]
 

@@ -1,4 +1,4 @@
-"""The benchmark runs: each of its parts, with next to nothing to do, gives each of its figures."""
+"""The benchmark runs: each part, with a tiny share of the work, gives each of its figures."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from tests.support.requirements import absent
 pytestmark = pytest.mark.redis
 
 SHARE = 0.0005
-# redis-benchmark takes half a second to connect so many, before it begins.
+# redis-benchmark needs half a second to open so many connections.
 MANY = "500 clients"
 
 
 def _quick(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """All but those with many clients, and one of them."""
+    """All scenarios but those with many clients, and one of them."""
     few = [scenario for scenario in scenarios if MANY not in scenario.name]
     return few + [scenario for scenario in scenarios if MANY in scenario.name][:1]
 
 
 def _figures(scenario: Scenario) -> set[tuple[str, str]]:
-    """(target, figure) of all that a scenario is to give."""
+    """All pairs (target, figure) that a scenario must give."""
     return {
         (case.name, measure.name)
         for number, case in enumerate(scenario.cases)
@@ -86,7 +86,7 @@ def test_the_figures_of_a_run_are_printed_and_written(
 
 
 def _rounds(**rates: list[float]) -> list[dict[str, Result]]:
-    """Results of cases by name, so many requests a second in each round."""
+    """Results by the case's name; `rates` are requests a second, one for each round."""
     names, values = list(rates), zip(*rates.values(), strict=True)
     return [
         {
@@ -104,7 +104,7 @@ def _scenario(stage: Stage, *measures: Measure) -> Scenario:
 
 
 def test_ratios_are_taken_round_by_round(stage: Stage) -> None:
-    """The machine was twice as fast in the second round, and no target was any better."""
+    """The machine was twice as fast in the second round, and no target improved."""
     first, other = measured(_scenario(stage, RATE), _rounds(direct=[100, 200], other=[50, 100]))
     assert (first.of_first, other.of_first) == ([1.0, 1.0], [0.5, 0.5])
 

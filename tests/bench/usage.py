@@ -10,8 +10,9 @@ _TICK_US = 1e6 / os.sysconf("SC_CLK_TCK")
 
 
 class Cpu(NamedTuple):
-    """CPU time in µs. The total is of the main thread, to the nanosecond; its two parts are of all
-    threads, to a tick of the kernel (10 ms as a rule)."""
+    """CPU time in µs. The total is of the main thread, exact to the nanosecond. User and system
+    time are
+    of all threads, exact to a tick of the kernel (usually 10 ms)."""
 
     total_us: float
     user_us: float
@@ -26,18 +27,18 @@ NONE = Cpu(0, 0, 0)
 
 def cpu(pid: int) -> Cpu:
     total_ns = Path(f"/proc/{pid}/schedstat").read_text().split()[0]
-    # Behind the name, which may hold anything: fields 14 and 15 of proc(5).
+    # Fields 14 and 15 of proc(5), counted after the name, which may contain anything.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return Cpu(int(total_ns) / 1000, int(fields[11]) * _TICK_US, int(fields[12]) * _TICK_US)
 
 
 def forget_peak(pid: int) -> None:
-    """From here on `peak_bytes` begins with what is resident now (proc(5), clear_refs)."""
+    """Resets the peak to what is resident now (proc(5), clear_refs)."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def peak_bytes(pid: int) -> int:
-    """The most that was resident."""
+    """The peak of resident memory, in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     (kib,) = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
     return int(kib) * 1024

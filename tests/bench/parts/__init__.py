@@ -1,6 +1,6 @@
 """The parts of the benchmark, each a table of scenarios.
 
-A part starts what it needs on the stage, and gives the scenarios that are to be measured there.
+A part starts what it needs on the stage, and returns the scenarios to measure.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tests.bench.targets import Stage
 class Part:
     """A part of the benchmark.
 
-    name: what `--only` takes; summary: its line of the help; scenarios: starts what they need;
-    needs: programs without which there is nothing to measure
+    name: its name for `--only`; summary: its line in the help; scenarios: starts what they need;
+    needs: programs without which nothing can be measured
     """
 
     name: str

@@ -1,6 +1,6 @@
 """What HSETEX costs a Redis with one proxy attached, with some, and with many.
 
-Every proxy is told of a deadline that is the first of its key, and of no other.
+A deadline is announced to every proxy if it is the first of its key, else not.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from tests.support.processes import Process, attempts
 ATTACHED = (1, 10, 50)
 _REQUESTS = 5000
 _KEYS = 1000
-# Idle is who uses less CPU time than this from one look to the next.
+# A process that uses less CPU time than this between two checks is idle.
 _IDLE_US, _LOOK_S = 1000, 0.05
 _IDLE_AFTER_S = 60.0
 
 
 class Onward:
-    """HSETEX on key after key, each time round with a deadline that is `step` ms further on.
+    """HSETEX on one key after the other; each round over the keys has deadlines `step` ms later.
 
-    With a negative step each is the first of its key, and so announced. It is over when those who
-    are attached have taken note.
+    With a negative step each deadline is the first of its key, so it is announced. The run ends
+    when
+    the attached proxies are idle again.
     """
 
     def __init__(self, step: int, requests: int, attached: Sequence[Process]) -> None:
@@ -51,7 +52,7 @@ class Onward:
 
 
 def scenarios(stage: Stage) -> list[Scenario]:
-    # A small share has fewer of them, so that two of these may be one.
+    # A small share scales the numbers down, so two of them may be equal.
     counts = dict.fromkeys(stage.scaled(number) for number in ATTACHED)
     crowds = {number: _crowd(stage, number) for number in counts}
     requests = stage.scaled(_REQUESTS)
@@ -70,7 +71,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
 
 
 def _crowd(stage: Stage, count: int) -> list[Target]:
-    """Proxies before the same Redis."""
+    """Proxies in front of the same Redis."""
     direct = stage.redis()
     return [stage.ttlproxy(direct) for _ in range(count)]
 
@@ -80,7 +81,7 @@ def _processes(crowd: Sequence[Target]) -> list[Process]:
 
 
 def _until_idle(processes: Sequence[Process]) -> None:
-    """Returns when they have next to nothing to do."""
+    """Returns when the processes have almost nothing to do."""
     used_us = -math.inf
     for _ in attempts(_IDLE_AFTER_S, "idle proxies"):
         before_us, used_us = used_us, sum(usage.cpu(process.pid).total_us for process in processes)

@@ -1,7 +1,7 @@
-"""What each action of ONEXPIRE costs for an element, and whether those still to come matter.
+"""What each action of ONEXPIRE costs for an element, and whether pending elements matter.
 
-Elements of a hundred hashes fall due at the same moment. Nothing else goes on, so that what Redis
-and the proxy spend until the last is gone is for them.
+Elements of a hundred hashes fall due at the same moment. Nothing else happens, so all that Redis
+and the proxy spend until the last one is gone is spent on them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RATE, REDIS, PROXY = "elements fired/s", "Redis, µs of CPU each", "proxy, µs o
 _MEASURES = [found(name) for name in (RATE, REDIS, PROXY)]
 _HASHES, _ELEMENTS, _TOGETHER = 100, 100_000, 100
 _PENDING = (0, 100_000, 1_000_000)
-# What writing an element takes at a guess, when it falls due afterwards.
+# A guess: the time to write an element that falls due afterwards.
 _WRITE_MS = 0.05
 _LOOK_S = 0.005
 _MOST_S = 120.0
@@ -39,7 +39,7 @@ _ACTIONS: dict[str, Words] = {
 
 @dataclass(frozen=True)
 class Fired:
-    """So many elements of hashes that match a rule, while others have a far deadline."""
+    """So many elements of hashes that match a rule; `pending` others have a far deadline."""
 
     action: Words
     elements: int
@@ -65,7 +65,8 @@ class Fired:
         return Run(found={RATE: self.elements / seconds, REDIS: redis_us, PROXY: proxy_us})
 
     def _write(self, target: Target, direct: Client) -> int:
-        """Gives when they are due, which is still to come when all are written."""
+        """Writes the elements; returns their deadline in ms, which is still ahead at the end of the
+        writes."""
         lead_ms = 500 + int(self.elements * _WRITE_MS)
         while True:
             due_ms = direct.now_ms() + lead_ms
@@ -83,8 +84,9 @@ def _written(at_ms: int, elements: int, name: str) -> Iterator[Words]:
 
 
 def _await(direct: Client, pending: int) -> None:
-    """Until no more are left than those that are still to come. One key after the other is looked
-    at, for that is work of Redis, too."""
+    """Waits until only the pending elements are left. It checks one key after the other, because
+    each
+    check is work for Redis, too."""
     looks = int(_MOST_S / _LOOK_S)
     for number in range(_HASHES):
         left = len(range(number, pending // _TOGETHER, _HASHES)) * _TOGETHER

@@ -1,4 +1,4 @@
-"""GET and SET that pass through: beside a direct connection and other proxies."""
+"""GET and SET that are forwarded: compared with a direct connection and other proxies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.bench.targets import Stage, Target
 SIZES = {64: "64 B", 4096: "4 KiB"}
 CLIENTS = {1: "1 client", 50: "50 clients", 500: "500 clients"}
 PIPELINES = (1, 16, 64, 256)
-# Requests of 64 bytes, by the pipeline, so that a run takes about a second. Larger ones are fewer,
-# and so are those of a client that is alone.
+# Requests of 64 bytes, by pipeline length: a run takes about a second. There are fewer for larger
+# requests and for a single client.
 _REQUESTS = {1: 40_000, 16: 400_000, 64: 800_000, 256: 1_000_000}
 _SHARE_OF_LARGE = _SHARE_OF_ONE = 0.3
 _KEYSPACE = 10_000
@@ -23,7 +23,7 @@ _KEYSPACE = 10_000
 
 @dataclass(frozen=True)
 class Traffic:
-    """GET or SET of values of a size, from so many clients with so long a pipeline."""
+    """GET or SET of values of one size, with so many clients and such a pipeline."""
 
     name: str
     size: int
@@ -48,7 +48,7 @@ class Traffic:
 
 
 def plain(stage: Stage) -> list[Scenario]:
-    """The first of all comparisons: 64 bytes, 50 clients."""
+    """The first comparison to look at: 64 bytes, 50 clients."""
     targets = _filled(stage, [64])
     loads = [Traffic(name, 64, 50, pipeline) for name in ("GET", "SET") for pipeline in (1, 16, 64)]
     return [

@@ -1,4 +1,4 @@
-"""What a proxy adds to the time that a client waits for one reply, alone on the machine."""
+"""How much longer one client waits for a reply through a proxy, on an otherwise idle machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native commands on keys that have deadlines, none of them due: beside keys that have none."""
+"""Native commands on keys with deadlines that are not due: compared with keys without deadlines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage
 
 PIPELINES = {1: 40_000, 16: 200_000}
-# The words of a command behind its key; each key has an element "far" with a deadline, or without.
+# The words after the key; each key has an element "far", with or without a deadline.
 COMMANDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("HGET", "hash", ("field",)),
     ("HGETALL", "hash", ()),
@@ -29,7 +29,8 @@ _KEYS = 1000
 
 @dataclass(frozen=True)
 class _Kind:
-    """A type of key: what writes one, with which words behind the key, and what sets a deadline."""
+    """A type of key: the command that writes one, its words after the key, and what sets a
+    deadline."""
 
     write: Words
     deadline: str

@@ -1,5 +1,5 @@
 """Resident memory of the proxy: at rest, for each connection and managed key, and while values of
-256 MiB pass. Each run is one of a proxy that was just started."""
+256 MiB pass. Each run has a proxy that was just started."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.support.servers import Proxy
 
 MIB = 1 << 20
 MANAGED = (10_000, 1_000_000)
-# By announcements, each the work of an HSETEX.
+# By announcements: each needs an HSETEX.
 LEARNED = 100_000
 VALUE_MIB = 256
 _PIECE = b"v" * (64 * 1024)
-# A connection takes two descriptors of the proxy's.
+# The proxy uses two descriptors for a connection.
 _DESCRIPTORS_OF_10_000 = 25_000
 _REST, _KEY, _VALUE = "KiB at rest", "bytes a managed key", "KiB above what was there"
 
@@ -46,7 +46,7 @@ def _at_rest(target: Target) -> Run:
 
 @dataclass(frozen=True)
 class Idle:
-    """Connections that have had one reply and ask for no more: so many, and then in all so many."""
+    """Idle connections after one reply each: opened until there are as many as each of `counts`."""
 
     counts: tuple[int, ...]
 
@@ -69,7 +69,7 @@ def _of(count: int) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """Managed keys that a proxy finds when it is started, beside one that finds none."""
+    """Managed keys that a proxy finds at its start, compared with a proxy that finds none."""
 
     count: int
     empty: Target
@@ -83,7 +83,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Learned:
-    """Managed keys that a proxy is told of, while another one makes them."""
+    """Managed keys that a proxy learns of by announcements, while another proxy makes them."""
 
     count: int
 
@@ -112,7 +112,7 @@ def _until_managed(proxy: Proxy, count: int) -> None:
 
 @dataclass(frozen=True)
 class Passing:
-    """A large value on its way to Redis or back: the most that is resident meanwhile."""
+    """A large value on its way to Redis or back: the peak of resident memory."""
 
     name: str
     pieces: int
@@ -177,7 +177,8 @@ def scenarios(stage: Stage) -> list[Scenario]:
 
 
 def _raise_descriptors() -> int:
-    """As many as the system lets this process and those that it starts have."""
+    """Raises the limit of descriptors of this process and its children as far as the system
+    allows."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most

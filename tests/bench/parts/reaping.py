@@ -1,7 +1,7 @@
-"""Elements that fall due in great numbers: how fast they go, how late, and what others feel of it.
+"""Many elements that fall due: how fast they are removed, how late, and what other clients notice.
 
-Beside servers that expire fields themselves. How many are left is read off a sample of the keys,
-every other millisecond, so that a lag is told to that; deadlines and lags are of Redis's clock.
+Compared with servers that expire fields themselves. The number of elements left is read from a
+sample of the keys every 2 ms, so a lag is exact to 2 ms. Deadlines and lags are in Redis's time.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ _FIGURES = {name: found(name) for name in (RATE, LAG, LATE, PING)}
 
 _SAMPLE = 100
 _LOOK_S = _PING_S = 0.002
-# Python lets one thread run for 5 ms while the other waits, and would tell that as a latency.
+# By default Python lets one thread run for 5 ms while the other waits: that would look like
+# latency.
 _SWITCH_S = 0.0001
-# How long a storm may last beyond its time.
+# How long after its last deadline a storm may last.
 _OVER_MS = 120_000
-# Of one request that writes elements: what it may have at most, and what it takes at a guess.
+# A request that writes elements: how many it has at most, and a guess of its time.
 _TOGETHER = 100
 _GUESS_MS = 0.5
-# Script calls that are shorter are not told from none.
+# Shorter script calls are not in the slow log.
 _SLOW_US = 100
 _SLOWLOG = ("--slowlog-log-slower-than", str(_SLOW_US), "--slowlog-max-len", "100000")
-# What is in Redis when all is gone: the proxy's own schedule, lease and layout.
+# What is left in Redis at the end: the proxy's own schedule, lease and layout.
 _INTERNAL = 3
 
 
 @dataclass(frozen=True)
 class Storm:
-    """Elements that fall due within `over_ms`, evenly, in so many keys.
+    """Elements that fall due evenly within `over_ms`, in so many keys.
 
-    together: how many of a key are written by one request, and share a deadline
+    together: how many elements of a key are written by one request, and share a deadline
     """
 
     keys: int
@@ -62,22 +63,22 @@ class Storm:
 
     @property
     def groups(self) -> int:
-        """Of each key; the elements of one have the same deadline."""
+        """The number of groups in each key; a group shares one deadline."""
         return self.elements // self.keys // self.together
 
     def scaled(self, stage: Stage) -> Storm:
-        """With a share of the elements and keys, and as many in a second."""
+        """A share of the elements, keys and time, so the rate stays the same."""
         keys = stage.scaled(self.keys) if self.keys > 1 else 1
         groups = max(stage.scaled(self.elements) // (keys * self.together), 1)
         over_ms = stage.scaled(self.over_ms) if self.over_ms else 0
         return replace(self, keys=keys, elements=keys * groups * self.together, over_ms=over_ms)
 
     def after_ms(self, key: int, group: int) -> int:
-        """When a group is due, after the first one."""
+        """When a group falls due, in ms after the first one."""
         return self.over_ms * (group * self.keys + key) // (self.groups * self.keys)
 
     def requests(self, first_ms: int) -> Iterator[Words]:
-        """What writes them, the first to be due first."""
+        """The requests that write the elements, the first due first."""
         for group in range(self.groups):
             fields = [f"{group}:{number}" for number in range(self.together)]
             pairs = [word for name in fields for word in (name, "v" * 32)]
@@ -95,7 +96,7 @@ STORMS = (
 
 
 class Weathered:
-    """A storm on its way: written in time, then watched until it is over."""
+    """A running storm: written in time, then watched until it is over."""
 
     def __init__(self, storm: Storm) -> None:
         self._storm = storm
@@ -123,7 +124,8 @@ class Weathered:
             )
 
     def _write(self, target: Target, direct: Connection) -> int:
-        """Gives the first deadline, which is still to come when all is written."""
+        """Writes all; returns the first deadline in ms, which is still ahead at the end of the
+        writes."""
         while True:
             began_ms = _now_ms(direct)
             first_ms = int(began_ms + self._lead_ms)
@@ -135,7 +137,7 @@ class Weathered:
             direct.ask("FLUSHALL")
 
     def _watch(self, direct: Connection, first_ms: int) -> tuple[list[float], float]:
-        """How late elements of the sample went, and how long it took until none was left, in ms."""
+        """The lags of the sample's elements, and the time until no element was left, in ms."""
         storm = self._storm
         together = range(storm.together)
         sample = range(0, storm.keys, -(-storm.keys // _SAMPLE))
@@ -168,7 +170,7 @@ class Weathered:
 
 
 def _ms(clock: bytes) -> float:
-    """TIME's reply, in ms."""
+    """A reply to TIME, in ms."""
     _, _, seconds, _, microseconds, _ = clock.split(b"\r\n")
     return int(seconds) * 1000 + int(microseconds) / 1000
 
@@ -179,7 +181,7 @@ def _now_ms(direct: Connection) -> float:
 
 @contextmanager
 def _pinged(client: Connection) -> Iterator[list[float]]:
-    """How long each PING of another client takes meanwhile, in ms."""
+    """The latencies of another client's PINGs meanwhile, in ms."""
     latencies_ms: list[float] = []
     over = Event()
 
@@ -205,7 +207,7 @@ def _percentile(values: Sequence[float], percent: int) -> float:
 
 
 def _longest_ms(port: int) -> float:
-    """Of the script calls that the slow log has."""
+    """The longest script call in the slow log, in ms."""
     client = Client(port)
     entries = client.ask("SLOWLOG", "GET", -1)
     client.close()

@@ -1,7 +1,7 @@
 """HSETEX alone, and HSETEX and HGET one to one on the same keys.
 
-Beside the same script called directly, which shows what the proxy costs; beside the least script
-there could be, of TIME, ZADD and HSET; and beside servers that have an HSETEX of their own.
+Compared with a direct call of the same script, which shows what the proxy costs; with the smallest
+possible script, of TIME, ZADD and HSET; and with servers that have an HSETEX of their own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ return 1
 """
 _INTERNAL = Keys()
 _KNOWN = Scripts(DEFAULT_PREFIX)
-_KNOWN.loaded = True  # by the proxy before the same server
+_KNOWN.loaded = True  # loaded by the proxy in front of the same server
 _CALLER = Caller(_KNOWN, _INTERNAL, bytes)
 
 Write = Callable[[bytes], Words]
@@ -42,7 +42,7 @@ def _hsetex(key: bytes) -> Words:
 
 
 def _same_script(key: bytes) -> Words:
-    """What the proxy makes of `_hsetex`."""
+    """The script call that the proxy makes of `_hsetex`."""
     args = [word for word in _hsetex(key) if isinstance(word, bytes)]
     return _CALLER.words(VIRTUALS["HSETEX"].plan(args), db=b"0")
 

@@ -1,5 +1,5 @@
-"""Bytes in Redis for an element with a deadline: beside one string key for each element, and beside
-servers that expire fields themselves. Fields have 16 bytes, values 32."""
+"""Bytes in Redis for an element with a deadline: compared with one string key for each element, and
+with servers that expire fields themselves. Fields have 16 bytes, values 32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.raw_client import Connection
 from tests.support.server_queries import clients, info
 
 _VALUE = b"v" * 32
-# Elements of one request, which share a deadline.
+# The elements of one request, which share a deadline.
 _TOGETHER = 10
 _TOTAL, _DEADLINE = "bytes an element", "of these, bytes for the deadline"
 
@@ -37,7 +37,7 @@ def _scored(elements: Sequence[bytes]) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of key: how elements are written without a deadline and with one."""
+    """A type of key: the requests that write elements without a deadline and with one."""
 
     plain: Write
     timed: Write
@@ -69,7 +69,7 @@ _STRING = Kind(
     lambda _, names, __: ("SET", names[0], _VALUE),
     lambda _, names, at: ("SET", names[0], _VALUE, "PXAT", at),
 )
-# Type, elements in all, elements of one key.
+# Type, elements in all, elements of a key.
 SHAPES = (
     ("hash", 200_000, 100),
     ("hash", 1_000_000, 1_000_000),
@@ -80,7 +80,7 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Filled:
-    """Writes so many elements, without deadlines and with them, and asks what they take."""
+    """Writes so many elements, without deadlines and with them, and measures their memory."""
 
     kind: Kind
     elements: int
@@ -93,7 +93,7 @@ class Filled:
         return Run(found={_TOTAL: timed, _DEADLINE: timed - plain})
 
     def _bytes(self, target: Target, write: Write) -> float:
-        """For each element, in Redis, which is empty before and after."""
+        """The bytes in Redis for each element. Redis is empty before and after."""
         port = target.redis.port
         with Connection(port) as direct:
             direct.ask("FLUSHALL")

@@ -1,6 +1,6 @@
-"""How late delayed tasks are delivered: DEFER, BullMQ, and a look each second at a sorted set.
+"""How late delayed tasks are delivered: DEFER, BullMQ, and a sorted set that is polled each second.
 
-The same client, ioredis, writes the tasks and takes them, and tells how late each one came.
+The same client, ioredis, writes the tasks and takes them, and reports how late each one came.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LEAD_S = 300.0
 
 @dataclass(frozen=True)
 class Delayed:
-    """So many tasks, which fall due evenly and are delivered in one of the ways."""
+    """So many tasks, which fall due evenly and are delivered in the given way."""
 
     folder: Path
     way: str
     tasks: int
 
     def __call__(self, target: Target) -> Run:
-        """Raises subprocess.SubprocessError where they are not all delivered."""
+        """Raises subprocess.SubprocessError if not all are delivered."""
         arguments = (self.way, str(target.port), str(self.tasks), str(_PER_SECOND))
         done = subprocess.run(
             ["node", "delayed.mjs", *arguments],
@@ -62,7 +62,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
 
 
 def _ways(stage: Stage) -> list[tuple[str, str, Target]]:
-    """(name in the table, way, target), each with a Redis of its own."""
+    """(name in the table, way, target), each with its own Redis."""
     return [
         ("DEFER", "defer", stage.ttlproxy(stage.redis())),
         ("BullMQ", "bullmq", stage.redis("--maxmemory-policy", "noeviction")),

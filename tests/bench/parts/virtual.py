@@ -1,5 +1,6 @@
-"""Commands that set deadlines: beside the native command that writes such an element without one,
-and beside servers that have such a command themselves."""
+"""Commands that set deadlines: compared with the native command that writes such an element without
+a
+deadline, and with servers that have such a command themselves."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ TASKS = (
         },
     ),
 )
-# How each type of key is written, and, by the first letter of a command, which type it is for.
+# How each type of key is written, and the type for the first letter of a command.
 _WRITES = (f"HSET {{}} {_TEN_PAIRS}", "SADD {} f0", "ZADD {} 1 f0", "RPUSH {} f0")
 _KINDS = {"H": "hash", "S": "set", "Z": "zset", "L": "list", "R": "list"}
 
@@ -116,7 +117,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
 
 @dataclass(frozen=True)
 class _Ground:
-    """Where tasks are done: so many keys of each type, with deadlines and without."""
+    """The keys for the tasks: so many of each type, with deadlines and without."""
 
     keys: int
     direct: Target
@@ -144,7 +145,7 @@ def _prepared(stage: Stage) -> _Ground:
     for target in (direct, *natives):
         for write, state in product(_WRITES, ("plain", "timed")):
             fill(target, _requests(write, state, keys))
-    # What is measured finds deadlines there that are sooner than its own: nothing is announced.
+    # The keys have earlier deadlines than the measured commands set, so nothing is announced.
     for task in TASKS:
         for words in task.ours.values():
             fill(proxy, _requests(words, "timed", keys))
