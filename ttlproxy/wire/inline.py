@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 
-# What C's isspace() takes. Inside a word Redis looks for fewer: `a\vb` is one word.
+# The characters of C's isspace(). Fewer of them end a word in Redis: `a\vb` is one word.
 _BLANKS = re.compile(rb"[ \t\n\v\f\r]*")
 _PLAIN = re.compile(rb"[^ \t\n\r\"']*")
-# A closing quote ends its word: a blank follows, or nothing.
+# After a closing quote there must be a blank or the end of the line.
 _DOUBLE_QUOTED = re.compile(rb'"((?:\\.|[^"\\])*)"(?![^ \t\n\v\f\r])', re.DOTALL)
 _SINGLE_QUOTED = re.compile(rb"'((?:\\'|[^'])*+)'(?![^ \t\n\v\f\r])", re.DOTALL)
 _ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
 
-# A line that every server refuses as it refuses any whose quotes are unbalanced.
+# A line that every server refuses because of unbalanced quotes.
 UNBALANCED = b'"\r\n'
 
 
 def split(line: bytes) -> list[bytes] | None:
-    """The words of a line, none for an empty one; None where its quotes are unbalanced.
+    """The words of a line, [] for an empty one; None if its quotes are unbalanced.
 
-    The grammar is Redis's (src/sds.c, sdssplitargs). Valkey 9.1 lets a word go on behind its
-    quotes; such a line is unbalanced here, as in Redis.
+    The grammar is Redis's (src/sds.c, sdssplitargs). Valkey 9.1 allows more of a word after its
+    closing quote; such a line is unbalanced here, as in Redis.
     """
     words: list[bytes] = []
     at = _end(_BLANKS, line, 0)
@@ -40,7 +40,7 @@ def _end(pattern: re.Pattern[bytes], line: bytes, at: int) -> int:
 
 
 def _word(line: bytes, at: int) -> tuple[bytes | None, int]:
-    """One word from `at` on, and where it ends. Quotes may begin inside it."""
+    """The word that begins at `at`, and where it ends. A quote may begin inside it."""
     end = _end(_PLAIN, line, at)
     plain, quote = line[at:end], line[end : end + 1]
     if quote == b'"':

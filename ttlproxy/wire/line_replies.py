@@ -1,7 +1,7 @@
-"""Replies of one line, counted: those to a client that has not logged in, until it is let in.
+"""Counts one-line replies to a client that has not logged in, until its login succeeds.
 
-To that client Redis answers each request with a line: an error, or the +RESET of RESET. The first
-reply that is something else is to an AUTH or HELLO by which it is let in.
+Redis answers each request of such a client with one line: an error, or the +RESET of RESET. The
+first other reply is that to the AUTH or HELLO that logged it in.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ _ERROR = ord("-")
 
 
 class Lines:
-    """Counts the lines as they come, in pieces of any size. ended: those whose end has come"""
+    """Counts lines that come in pieces of any size. ended: how many complete lines have come"""
 
     __slots__ = ("_is_begun", "_number", "ended", "let_in")
 
     def __init__(self) -> None:
         self.ended = 0
-        self._is_begun = False  # the next has come in part
+        self._is_begun = False  # part of the next line has come
         self._number: int | None = None
         self.let_in: bool | None = None
 
     def look_for(self, number: int) -> None:
-        """`let_in` is to tell of the reply before which so many others come."""
+        """From now on `let_in` is about the reply that has `number` replies before it."""
         self._number, self.let_in = number, None
 
     def take(self, data: bytes) -> None:
-        """Takes what Redis has sent."""
+        """Takes bytes from Redis."""
         at = 0
         while at < len(data):
             if not self._is_begun and self.ended == self._number:

@@ -1,11 +1,11 @@
-"""One reply among others, found by a mark that stands before it.
+"""Finds one reply among others by a mark in front of it.
 
-A script that is given the mark answers `[mark, reply]`. Here the array and the mark are taken out
-again, and with them the reply, if it is a null and still waited for. All else passes unread.
+A script that gets the mark answers `[mark, reply]`. This module removes the array header and the
+mark, and the reply too if it is a null. All other bytes pass unread.
 
-Redis may refuse to run the script. Of an error that passes nobody knows whether it is the reply, or
-stands in a value, or answers an earlier request. So a command is sent behind the script's call that
-no server knows: the error that names it comes after the reply, and is taken out, too.
+Redis may refuse to run the script. An error that passes may be the script's reply, part of a value,
+or the reply to an earlier request. So we send a command that no server knows (the fence) after the
+script's call: the error that names it comes after the reply, and is removed too.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _LONGEST_ERROR: Final = 1024
 class Marked:
     """Replies on their way to a client.
 
-    found: whether the reply with the last mark has come; null: whether it is null; refused: whether
-    the script has not run, so that an error was its reply
-    doubtful: an error has passed that may have been it; `fence` is to be sent
+    found: whether the reply with the last mark has come; null: whether it is a null; refused:
+    whether the script did not run, so that its reply was an error
+    doubtful: an error has passed that may be the reply; the caller must send `fence`
     """
 
     __slots__ = (
@@ -42,23 +42,23 @@ class Marked:
     def __init__(self) -> None:
         self._head = self._held = b""
         self._fence = b""
-        self._fences: list[bytes] = []  # the commands sent whose errors have not come
+        self._fences: list[bytes] = []  # fences that were sent and whose errors have not come
         self._waits = False
         self._at_line_start = False
         self.found = self.null = self.refused = self.doubtful = False
 
     def another(self) -> bytes:
-        """The mark of the next reply to find; nobody can guess it."""
+        """A new mark, for the next reply to find; it cannot be guessed."""
         mark = uuid4().hex.encode()
         self._head = b"*2\r\n$%d\r\n%b\r\n" % (len(mark), mark)
         self._fence = b""
         self._waits = True
-        self._at_line_start = True  # for all that is known
+        self._at_line_start = True  # it may be
         self.found = self.null = self.refused = self.doubtful = False
         return mark
 
     def fence(self) -> bytes:
-        """The name of a command that is to be sent now."""
+        """The name of an unknown command that the caller must send now."""
         self._fence = uuid4().hex.encode()
         self._fences.append(self._fence)
         self.doubtful = False
@@ -66,11 +66,11 @@ class Marked:
 
     @property
     def done(self) -> bool:
-        """Whether all that will come is the client's."""
+        """Whether all further bytes are for the client."""
         return not (self._waits or self._fences or self._held)
 
     def take(self, data: bytes) -> bytes:
-        """Takes what Redis has sent; gives what of it is for the client."""
+        """Takes bytes from Redis; returns those that are for the client."""
         data, self._held = self._held + data, b""
         out: list[bytes] = []
         rest: bytes | None = data
@@ -79,7 +79,7 @@ class Marked:
         return b"".join(out)
 
     def _step(self, data: bytes, out: list[bytes]) -> bytes | None:
-        """Passes what stands before what is ours; gives what follows that, if it is here."""
+        """Passes the bytes before the next mark or fence; returns those after it, or None."""
         mark_at = data.find(self._head) if self._waits else -1
         fence, fence_at = self._first_fence(data)
         if mark_at >= 0 and (fence_at < 0 or mark_at < fence_at):
@@ -101,13 +101,13 @@ class Marked:
         return data[end + 2 :]
 
     def _first_fence(self, data: bytes) -> tuple[bytes, int]:
-        """The sent command that the first of those errors names, and where; -1 without one."""
+        """The first fence in `data`, and where it is; -1 if there is none."""
         found = [(data.find(fence), fence) for fence in self._fences if fence in data]
         at, fence = min(found, default=(-1, b""))
         return fence, at
 
     def _unmarked(self, data: bytes) -> bytes | None:
-        """What follows the mark that stands here, without a null; None where more has to come."""
+        """The bytes after the mark at the start of `data`, without a null; None: more must come."""
         reply = data[len(self._head) :]
         if any(null.startswith(reply) and null != reply for null in _NULLS):
             self._held = data
@@ -117,7 +117,7 @@ class Marked:
         return reply[len(null) :]
 
     def _may_be_mark(self, data: bytes) -> int:
-        """Where what may be the beginning of the mark begins; the end of the data without that."""
+        """Where a mark may begin that is cut off by the end of `data`; else the end of `data`."""
         if self._waits:
             head = self._head
             for length in range(min(len(head) - 1, len(data)), 0, -1):
@@ -126,7 +126,7 @@ class Marked:
         return len(data)
 
     def _may_be_error(self, data: bytes) -> int:
-        """Where what may be the beginning of an error of ours begins; else the data's end."""
+        """Where a fence's error may begin that is cut off by the end; else the end of `data`."""
         if self._fences:
             begin = data.rfind(b"\n") + 1
             is_line = begin > 0 or self._at_line_start
@@ -135,7 +135,7 @@ class Marked:
         return len(data)
 
     def _pass(self, data: bytes, out: list[bytes]) -> None:
-        """These bytes are the client's."""
+        """These bytes are for the client."""
         if not data:
             return
         if self._waits and not self._fence:

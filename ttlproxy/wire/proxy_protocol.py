@@ -1,6 +1,6 @@
-"""The header by which a load balancer says for whom it connects. Knows bytes only.
+"""The header in which a load balancer gives the address of its client. Knows bytes only.
 
-The PROXY protocol, versions 1 and 2, as HAProxy's doc/proxy-protocol.txt has it (2020/03/05).
+The PROXY protocol, versions 1 and 2, as in HAProxy's doc/proxy-protocol.txt (2020/03/05).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-# The longest line of version 1, with its end.
+# The longest line of version 1, with its CRLF, in bytes.
 LONGEST_LINE: Final = 107
 _LINE: Final = b"PROXY "
 _SIGNATURE: Final = b"\r\n\r\n\0\r\nQUIT\n"
@@ -20,12 +20,12 @@ _MOST_PORT: Final = 65535
 
 
 class Malformed(ValueError):  # noqa: N818 - the name says it
-    """What came is no such header; the connection is to be closed."""
+    """The bytes are not a valid header; the caller closes the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """length: its bytes; source: the client's address, empty where it tells none"""
+    """length: in bytes; source: the client's address, empty if the header has none"""
 
     length: int
     source: str
@@ -88,17 +88,17 @@ def _of_v6(block: bytes) -> str:
 
 
 def _of_unix(block: bytes) -> str:
-    """Any bytes may be in a path, and a log line is to remain one."""
+    """Escaped, because a path may have any bytes, and a log line must stay one line."""
     path = block[:108].partition(b"\0")[0]
     return path.decode("latin-1").encode("unicode_escape").decode("ascii")
 
 
-# By address family: the bytes of both addresses, and how the first is read from them.
+# By address family: the size of both addresses in bytes, and how to read the first.
 _FAMILIES: Final = {0: (0, None), 1: (12, _of_v4), 2: (36, _of_v6), 3: (216, _of_unix)}
 
 
 def _second(data: bytes) -> Header | None:
-    """Version 2: binary. Behind the addresses stand extensions, which are skipped."""
+    """Version 2: binary. Extensions after the addresses are skipped."""
     if len(data) < _FIXED:
         return None
     command, family, transport = data[12], data[13] >> 4, data[13] & 0x0F

@@ -1,10 +1,10 @@
-"""Requests: a byte stream cut into commands, its bytes kept as they were sent.
+"""Requests: cuts a byte stream into commands, and keeps the bytes as they were sent.
 
-What is whole is read by hiredis (`whole`). What that cannot do is done by `_Scanner`, which reads a
-request exactly as Redis does (src/networking.c, processInlineBuffer and processMultibulkBuffer):
-inline commands, empty lines, requests cut anywhere, and the frames that Redis refuses. After one of
-those the stream has ended: the error is Redis's to send, and Redis reads no further. After a frame
-that only some servers refuse, one beyond a limit of Redis, the stream is relayed unread.
+hiredis reads whole requests (`whole`). `_Scanner` reads the rest exactly as Redis does
+(src/networking.c, processInlineBuffer and processMultibulkBuffer): inline commands, empty lines,
+requests cut anywhere, and frames that Redis refuses. After a refused frame the stream has ended:
+Redis sends the error and reads no further. After a frame that only some servers refuse, because it
+exceeds a limit of Redis, the stream is relayed unread.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ttlproxy.wire.inline import UNBALANCED, split
 from ttlproxy.wire.streaming import Passage
 from ttlproxy.wire.whole import PARSER
 
-# Redis: PROTO_INLINE_MAX_SIZE, for a line without its end.
+# Redis: PROTO_INLINE_MAX_SIZE, for a line whose end has not come.
 MAX_LINE = 64 * 1024
 # Redis 6.2 refuses more elements than this.
 MAX_ELEMENTS = 1024 * 1024
 # Redis: proto-max-bulk-len, its default.
 MAX_BULK = 512 * 1024 * 1024
-# A longer bulk string need not be here whole before its request goes on.
+# A request with a longer bulk string may be forwarded before all of it has come.
 LARGE_BULK = 64 * 1024
-# Bytes for each word of a chunk that has large ones: no more copies are made of it than must be.
+# A chunk with more bytes per word than this has large words: they are compared without copies.
 _LARGE = 64 * 1024
-# Words that are kept of a request while it comes: its name and its first key.
+# How many words are kept of a request that is incomplete: the command's name and its first key.
 _FIRST_WORDS = 2
 
 # An integer as Redis's own parser takes it (src/util.c, string2ll).
@@ -37,7 +37,7 @@ _ASTERISK, _DOLLAR = b"*$"
 
 
 Located: TypeAlias = tuple[list[bytes], int, int]
-"""A command with where it begins and ends in the bytes that were sent."""
+"""A command's words, and where it begins and ends in `Requests.raw`."""
 
 
 def encode(words: tuple[bytes | int, ...]) -> bytes:
@@ -47,7 +47,7 @@ def encode(words: tuple[bytes | int, ...]) -> bytes:
 
 
 def _end_as_sent(raw: bytes, at: int, words: list[bytes]) -> int:
-    """Where a request ends that begins at `at` as `encode` has it; 0 if none does. Copies none."""
+    """The end of the request at `at`, if it is encoded as by `encode`; else 0. Copies no word."""
     head = b"*%d\r\n" % len(words)
     for word in words:
         head += b"$%d\r\n" % len(word)
@@ -61,10 +61,10 @@ class Requests:
     """The requests of one client.
 
     Attributes after `feed`:
-      raw: the bytes that may go on, as they were sent: those of the complete requests, and before
-        them what `stream` lets pass
-      relay: no request will be recognised from here on; `raw` is all there was
-      refused: and `raw` ends with what Redis refuses; what comes after it is dropped
+      raw: the bytes that may be forwarded, as they were sent: what `stream` lets pass, then the
+        complete requests
+      relay: no more requests are recognised; `raw` is all that came
+      refused: also, `raw` ends with a frame that Redis refuses; bytes after it are dropped
     """
 
     __slots__ = (
@@ -80,19 +80,19 @@ class Requests:
     )
 
     def __init__(self, limit: int = 1 << 30) -> None:
-        """`limit`: bytes of a request that is kept until it is complete."""
+        """`limit`: the most bytes of a request that is kept until it is complete."""
         self._limit = limit
         self._scanner = _Scanner()
         self._passage: Passage | None = None
-        self._skips = False  # what passes is dropped
-        self._streamed = 0  # bytes of `raw` that belong to a request that began before
-        self._unread = False  # `raw` came after the stream was given up
+        self._skips = False  # the passing request is dropped
+        self._streamed = 0  # bytes of `raw` that belong to a request that began earlier
+        self._unread = False  # `raw` came after parsing ended: it holds no known requests
         self.raw = b""
         self.relay = False
         self.refused = False
 
     def feed(self, data: bytes) -> list[list[bytes]]:
-        """Takes a chunk, gives the commands that are now complete."""
+        """Takes a chunk; returns the commands that are now complete."""
         self._streamed = 0
         if self.relay:
             self.raw = b"" if self.refused else data
@@ -109,54 +109,54 @@ class Requests:
         return commands
 
     def take(self, data: bytes) -> None:
-        """Takes a chunk that begins where a request does, and is whole requests."""
+        """Takes a chunk that consists of whole requests, when no request has begun before it."""
         self.raw, self._streamed = data, 0
 
     @property
     def begun(self) -> list[bytes] | None:
-        """The first words of a request that is not complete and too large to wait for, if any."""
+        """The first words of an incomplete request that is too large to wait for; else None."""
         if self._scanner.awaited > LARGE_BULK or self.excessive:
             return self._scanner.words
         return None
 
     @property
     def excessive(self) -> bool:
-        """Whether what has begun is, or says that it will be, larger than the limit.
+        """Whether the incomplete request is larger than the limit, or announces that it will be.
 
-        An inline command has Redis's own.
+        An inline command has Redis's own limit instead.
         """
         scanner = self._scanner
         return scanner.missing > 0 and scanner.size > self._limit
 
     def exceeds(self, words: int, bulk: int) -> bool:
-        """Whether what has begun announces more words, or a longer bulk string, than these."""
+        """Whether the incomplete request announces more words or a longer bulk string than this."""
         scanner = self._scanner
         return scanner.missing > 0 and (scanner.count > words or scanner.awaited > bulk)
 
     def stream(self) -> bytes:
-        """Lets the request that has begun pass as it comes; gives what is here of it."""
+        """Lets the incomplete request pass as it comes; returns the bytes of it that are here."""
         scanner = self._scanner
         self._passage, self._skips = scanner.passage(), False
         return scanner.rest()
 
     def skip(self) -> None:
-        """Drops the request that has begun, as it comes."""
+        """Drops the incomplete request: the bytes that are here, and the rest as it comes."""
         self.stream()
         self._skips = True
 
     @property
     def streams(self) -> bool:
-        """Whether a request is passing that is not complete."""
+        """Whether an incomplete request is passing."""
         return self._passage is not None and not self._skips
 
     def exact(self, commands: list[list[bytes]]) -> list[Located]:
-        """The commands of `raw` as Redis reads them; `commands` is what `feed` gave.
+        """The commands of `raw` as Redis reads them; `commands` is the result of `feed`.
 
-        Between them may stand what is no command: empty lines, `*0`. Redis takes note of those, so
-        they have to go on: they use up CLIENT REPLY SKIP.
+        Empty lines and `*0` may be between them. These are no commands, but must be forwarded:
+        each uses up a CLIENT REPLY SKIP.
 
-        hiredis takes some frames that Redis refuses (`*1\\r\\n:5\\r\\n`, `+OK`); here they are not
-        commands, and the stream is only relayed from there on.
+        hiredis accepts some frames that Redis refuses (`*1\\r\\n:5\\r\\n`, `+OK`). Here they are
+        not commands, and the stream is only relayed from there on.
         """
         if self._unread:
             return []
@@ -164,7 +164,7 @@ class Requests:
         return self._scanned() if found is None else found
 
     def _as_sent(self, commands: list[list[bytes]]) -> list[Located] | None:
-        """Where each was sent as anybody would encode it, which is faster told than scanned."""
+        """The fast way: each command was sent as `encode` does it; None if one was not."""
         raw, at = self.raw, self._streamed
         found = []
         try:
@@ -178,7 +178,7 @@ class Requests:
                     return None
                 found.append((words, at, end))
                 at = end
-        except TypeError:  # hiredis lets pass what is no bulk string
+        except TypeError:  # hiredis accepts words that are no bulk strings
             return None
         return found if at == len(raw) else None
 
@@ -193,33 +193,34 @@ class Requests:
         return found
 
     def withhold(self, end: int) -> bytes:
-        """Ends `raw` there; gives what came behind it, as if it had not been read."""
+        """Cuts `raw` at `end`; returns all bytes after it, as if they had not been read."""
         rest = self.raw[end:] + self._scanner.rest()
         self._scanner, self.relay, self.refused, self._unread = _Scanner(), False, False, False
         self.raw = self.raw[:end]
         return rest
 
     def let_go(self) -> None:
-        """`raw` has gone on."""
+        """`raw` has been forwarded."""
         self.raw = b""
 
     def drop(self) -> None:
-        """Forgets what has begun."""
+        """Forgets the incomplete request."""
         self._scanner = _Scanner()
 
     @property
     def has_lines(self) -> bool:
-        """Whether a request may have come as a line, so that its words are not among its bytes."""
+        """Whether a request may have come as an inline command, whose bytes may not show its
+        words."""
         return self._scanner.has_lines
 
     @property
     def pending(self) -> bool:
-        """Whether part of a request is here and the rest is not."""
+        """Whether a request is incomplete."""
         return bool(self._scanner.buffer) or self._passage is not None
 
     @property
     def kept(self) -> int:
-        """Bytes of a request that is not complete."""
+        """Bytes kept for the incomplete request."""
         scanner = self._scanner
         return len(scanner.buffer) + sum(map(len, scanner.words))
 
@@ -227,7 +228,7 @@ class Requests:
         taken = passage.take(data)
         if passage.broken:
             rest = b"" if passage.refused else data[taken:]
-            # As Redis would have met it, where nothing of the request has gone on.
+            # If nothing of the request was forwarded, Redis gets the bad frame in a request of one.
             begun = b"*1\r\n" + passage.header if self._skips else data[:taken]
             self._passage, self.relay, self.raw, self._unread = None, True, begun + rest, True
             self.refused = passage.refused
@@ -242,7 +243,7 @@ class Requests:
         return commands
 
     def _start(self, data: bytes) -> list[list[bytes]]:
-        """A chunk that begins with a request, and may end in the middle of one."""
+        """A chunk that begins at a request boundary, and may end within a request."""
         end = data.rfind(b"\r\n*") + 2
         commands = PARSER.whole(data[:end]) if end > 1 else None
         if commands is None:
@@ -252,7 +253,7 @@ class Requests:
         return commands
 
     def _resume(self, data: bytes) -> list[list[bytes]]:
-        """A chunk that goes on with a request that has begun: finish that, then as usual."""
+        """A chunk that continues an incomplete request: finishes that, then goes on as usual."""
         scanner = self._scanner
         scanner.push(data)
         command = scanner.next()
@@ -268,7 +269,7 @@ class Requests:
         return commands
 
     def _scan(self, data: bytes) -> list[list[bytes]]:
-        """The exact way, for a chunk that hiredis cannot read."""
+        """Reads a chunk that hiredis cannot read with the scanner."""
         self._scanner.push(data)
         commands = []
         while (command := self._scanner.next()) is not None:
@@ -285,15 +286,15 @@ class Requests:
 
 
 class _Scanner:
-    """Reads one request at a time, exactly as Redis does; keeps what is incomplete.
+    """Reads one request at a time, exactly as Redis does; keeps an incomplete one.
 
-    words: of the present request, as far as it is here; the first of them once it has been waited
-    for; count: how many it announces; missing: how many of them are still to come; none of a line
-    awaited: bytes of the bulk string that is not complete
-    start: where what has not been taken begins
-    begin: where the request begins that `next` gave last
-    has_lines: whether a request has come as a line
-    broken: no request can be read from here on; refused: every server refuses what stands there
+    words: the words of the current request that are here; only the first ones while it is waited
+    for; count: how many words it announces; missing: how many of them are still to come, 0 for an
+    inline command; awaited: bytes of the incomplete bulk string
+    start: where the bytes begin that have not been taken
+    begin: where the last result of `next` begins
+    has_lines: whether an inline command has come
+    broken: no more requests can be read; refused: every server refuses the frame at `start`
     """
 
     __slots__ = (
@@ -315,7 +316,7 @@ class _Scanner:
         self.buffer = bytearray(data)
         self.words: list[bytes] = []
         self._at = start  # how far the buffer has been read
-        self._first = start  # where the first bulk string of the present request begins
+        self._first = start  # where the first bulk string of the current request begins
         self.count = self.missing = 0
         self.awaited = 0
         self.start = start
@@ -327,7 +328,7 @@ class _Scanner:
 
     @property
     def size(self) -> int:
-        """Bytes that the present request has at least."""
+        """The least size of the current request in bytes."""
         end_of_bulk = self._at - self.start + self.awaited + len(b"$%d\r\n\r\n" % self.awaited)
         return max(len(self.buffer) - self.start, end_of_bulk if self.awaited else 0)
 
@@ -341,13 +342,13 @@ class _Scanner:
         return taken
 
     def passage(self) -> Passage:
-        """For the request that is not complete: what is here of it has been taken note of."""
+        """A Passage for the incomplete request, which has counted the bytes that are here."""
         passage = Passage(self.missing)
         passage.take(bytes(self.buffer[self._at :]))
         return passage
 
     def rest(self) -> bytes:
-        """All that is left, given up."""
+        """Returns all bytes that are left, and forgets them."""
         rest = bytes(memoryview(self.buffer)[self.start :])
         self.buffer = bytearray()
         self._at = self._first = self.start = self.count = self.missing = self.awaited = 0
@@ -355,7 +356,7 @@ class _Scanner:
         return rest
 
     def ending(self) -> bytes:
-        """What goes on of what is broken."""
+        """The bytes to forward of a broken stream; forgets all."""
         if not self.refused:
             return self.rest()
         is_line = self.buffer[self.start] != _ASTERISK
@@ -364,7 +365,7 @@ class _Scanner:
         return ending
 
     def next(self) -> list[bytes] | None:
-        """The next request's words; None where it is incomplete or the stream is broken."""
+        """The next request's words; None if it is incomplete or the stream is broken."""
         while not self.broken and (self.missing or self._header()):
             if self.missing and not self._elements():
                 del self.words[_FIRST_WORDS:]
@@ -377,7 +378,7 @@ class _Scanner:
         return None
 
     def _header(self) -> bool:
-        """Reads a multi-bulk header, or a whole inline command; False where it is incomplete."""
+        """Reads a multi-bulk header, or a whole inline command; False if incomplete or broken."""
         self.begin = self._at
         if self._at >= len(self.buffer):
             return False
@@ -396,7 +397,7 @@ class _Scanner:
         return True
 
     def _elements(self) -> bool:
-        """Reads the bulk strings that are still missing; False where they are incomplete."""
+        """Reads the bulk strings that are still missing; False if incomplete or broken."""
         buffer = self.buffer
         while self.missing:
             at = self._at
@@ -420,12 +421,12 @@ class _Scanner:
         return True
 
     def _read_again(self) -> None:
-        """Reads all words of the request whose last has come."""
+        """Reads all words of the request again, when its last word has come."""
         self._at, self.missing, self.words = self._first, self.count, []
         self._elements()
 
     def _number(self, kind: int) -> int | None:
-        """The number of a header line; None, or broken, where there is none yet, or ever."""
+        """The number in a header line; None if the line is incomplete, or invalid (`broken`)."""
         buffer, at = self.buffer, self._at
         end = buffer.find(b"\r", at, at + MAX_LINE)
         if end < 0:

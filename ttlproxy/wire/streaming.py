@@ -1,19 +1,19 @@
-"""The rest of a request that is not kept: its bytes are counted as they come."""
+"""The rest of a request that is not kept in memory: counts its bytes as they come."""
 
 from __future__ import annotations
 
 import re
 
-# The header of a bulk string, as Redis's own parser takes it, which does not look behind the CR.
+# The header of a bulk string, as Redis parses it: it does not check the byte after the CR.
 _BULK = re.compile(rb"\$(0|[1-9][0-9]{0,9})\r.", re.DOTALL)
 _LONGEST_HEADER = 16
 
 
 class Passage:
-    """How much of what comes belongs to the request.
+    """Finds which of the coming bytes belong to the request.
 
-    broken: it is no request, and nobody knows where it ends; refused: Redis refuses it
-    header: what is here of the header of the next bulk string, or of what stands in its place
+    broken: the bytes are no valid request, so its end is unknown; refused: Redis refuses it
+    header: the bytes so far of the next bulk string's header, or of the bad frame in its place
     """
 
     __slots__ = ("_body", "_elements", "broken", "header", "refused")
@@ -21,17 +21,17 @@ class Passage:
     def __init__(self, elements: int) -> None:
         """`elements`: bulk strings to come; the first of them begins with the next byte."""
         self._elements = elements
-        self._body = 0  # bytes to come of the present bulk string, with its end of line
+        self._body = 0  # bytes to come of the current bulk string, with its CRLF
         self.header = b""
         self.broken = self.refused = False
 
     @property
     def done(self) -> bool:
-        """Whether no more bytes belong to it."""
+        """Whether the request is complete."""
         return not (self._body or self._elements)
 
     def take(self, data: bytes) -> int:
-        """Gives how many of these bytes belong to the request."""
+        """Returns how many of these bytes belong to the request."""
         at = 0
         while at < len(data) and not (self.done or self.broken):
             if self._body:
@@ -43,7 +43,7 @@ class Passage:
         return at
 
     def _read_header(self, data: bytes) -> int:
-        """Gives how many of these bytes belong to the header."""
+        """Returns how many of these bytes belong to the header."""
         before = len(self.header)
         line = (self.header + data)[:_LONGEST_HEADER]
         end = line.find(b"\r") + 2

@@ -1,8 +1,8 @@
-"""Whole requests: the chunk as it nearly always comes, read by hiredis.
+"""Chunks of whole requests, read by hiredis: nearly all chunks.
 
-hiredis reads replies. Of what it takes, requests are the arrays of bulk strings; whether an array
-holds anything else is not looked at here. Of RESP3 it takes more for arrays, sets and attributes,
-whose headers Redis reads as lines. `*0` is no request.
+hiredis reads replies. Requests are arrays of bulk strings; this module does not check what is in an
+array. hiredis also returns RESP3 sets and attributes as arrays, but Redis reads their headers as
+inline commands. `*0` is no request.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Final
 
 import hiredis
 
-# What must not be fed to hiredis, which reserves memory for as much as a header announces.
+# Not fed to hiredis, which reserves memory for as many elements as a header announces.
 _LARGE_ARRAY: Final = re.compile(rb"\*[0-9]{5}")
-# Where RESP3 may have what hiredis gives as an array. The bytes it begins with are found in a tenth
-# of the time.
+# RESP3 types that hiredis returns as arrays. A search for their first bytes alone takes a tenth of
+# the time.
 _NO_ARRAY: Final = re.compile(rb"\r\n[~|][0-9]+\r\n")
 _ARRAY, _SET, _ATTRIBUTE = b"*~|"
-# Fed after several arrays: it comes out by itself only if the chunk has ended with one of them.
-# `has_data` does not tell that: it is false in the middle of an array, too, where a bulk has just
-# ended.
+# Fed after several arrays: hiredis returns it as a reply of its own only if the chunk has ended
+# with a whole array. `has_data` does not show that: it is also false between two bulk strings of
+# an array.
 _MARK: Final = b":7\r\n"
 _MARKED: Final = 7
-# hiredis moves what it has not read for each KiB that it has, so that a chunk is fed in slices.
+# hiredis moves its unread bytes once for each KiB, so we feed a chunk in slices.
 _SLICE: Final = 8 * 1024
-# Asterisks so far from each other are faster to find one by one.
+# If asterisks are further apart than this, it is faster to find them one by one.
 _FAR: Final = 1024
 
 
 class Parser:
-    """Keeps nothing from one chunk to the next: one, warm in the cache, serves all clients."""
+    """Keeps nothing between chunks, so one parser, warm in the CPU cache, serves all clients."""
 
     __slots__ = ("_reader",)
 
@@ -38,7 +38,7 @@ class Parser:
         self._reader = hiredis.Reader()
 
     def whole(self, data: bytes) -> list[list[bytes]] | None:
-        """The requests of `data`; None if it is not whole requests and nothing else."""
+        """The requests of `data`; None unless `data` is whole requests and nothing else."""
         if len(data) > _SLICE and not data.endswith(b"\r\n"):
             return None
         if _has_large_array(data):
@@ -72,7 +72,7 @@ class Parser:
         return True
 
     def _read(self, request: object, requests: list[list[bytes]]) -> bool:
-        """Adds this request, and what comes after it; whether nothing else does."""
+        """Adds this request and those after it; returns whether nothing else comes after them."""
         gets = self._reader.gets
         while request and request.__class__ is list:
             requests.append(request)
@@ -81,14 +81,15 @@ class Parser:
 
 
 def _has_others(data: bytes) -> bool:
-    """Whether something may stand in these bytes that hiredis takes for an array, and is none."""
+    """Whether `data` may have something that hiredis returns as an array but Redis reads as
+    lines."""
     if data[:1] != b"*":
         return True
     return (_SET in data or _ATTRIBUTE in data) and _NO_ARRAY.search(data) is not None
 
 
 def _has_large_array(data: bytes) -> bool:
-    """Whether the header of one may stand in these bytes."""
+    """Whether `data` may have the header of an array of 10,000 elements or more."""
     at, following = 0, data.find(b"*", 1)
     if following < 0 and data[2:4] == b"\r\n":
         return False  # the only array has fewer than ten elements
