@@ -1,4 +1,4 @@
-"""What becomes of freed memory. Knows glibc's malloc, and leaves any other as it is."""
+"""Returns freed memory to the system. Knows glibc's malloc, and leaves any other as it is."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Final
 # glibc's malloc.h.
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
-# Blocks from here on go back to the system when they are freed: by default glibc raises this to
-# the largest that was ever freed, up to 32 MiB, and such blocks then lie about in the heap.
+# Blocks of at least this size go back to the system when they are freed. By default glibc raises
+# this limit to the largest block ever freed, up to 32 MiB, and such blocks then stay in the heap.
 _LARGE: Final = 1 << 20
-# What may stay free at the end of the heap; a chunk of a client's, 256 KiB at most, comes and goes.
+# Free bytes that may stay at the end of the heap: clients' chunks, 256 KiB at most, come and go.
 _SPARE: Final = 4 << 20
 
 
 def give_back() -> None:
-    """From now on what large requests took goes back to the system when they are done."""
+    """From now on the memory of a large request goes back to the system when it is done."""
     mallopt = _function("mallopt")
     mallopt(_M_TRIM_THRESHOLD, _SPARE)
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
 def trim() -> None:
-    """What is free in the midst of the heap goes back to the system: the chunks of many clients lie
-    among what stays. Takes some 0.1 ms for each MB."""
+    """Returns free memory inside the heap to the system: clients' chunks lie between blocks that
+    stay in use. Takes about 0.1 ms for each MB."""
     _function("malloc_trim")(0)
 
 
 def _function(name: str) -> Callable[..., object]:
-    """One of glibc's; with any other malloc one that does nothing."""
-    import ctypes  # takes 1 MB (RSS), of those who serve
+    """A function of glibc; with any other malloc a function that does nothing."""
+    import ctypes  # takes 1 MB (RSS), so only processes that serve import it
 
     try:
         found: Callable[..., object] = getattr(ctypes.CDLL(None), name)

@@ -1,5 +1,5 @@
-"""TCP keepalive as Redis sets it (src/anet.c, anetKeepAlive), and sooner for the proxy's own
-connections. Knows sockets only."""
+"""TCP keepalive as Redis sets it (src/anet.c, anetKeepAlive), with shorter times for the proxy's
+own connections. Knows sockets only."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final
 
 _PROBES: Final = 3
 _IDLE: Final = "TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE"  # macOS
-# The proxy's own connections are few, and all clients depend on them: a network that swallows what
-# is sent, or has forgotten a connection, is found out within _OWN_S + _OWN_INTERVAL_S seconds.
+# The proxy's own connections are few, and all clients depend on them. If the network drops packets
+# silently or has forgotten a connection, we notice within _OWN_S + _OWN_INTERVAL_S seconds.
 _OWN_S: Final = 15
 _OWN_INTERVAL_S: Final = 5
-# A peer that is stopped or busy goes on acknowledging, until its buffers are full: then Linux takes
-# that for silence (since 5.11). The proxy's own connections are opened again and ask again. What
-# clients have sent cannot be sent again, so their connections have no such limit.
+# A peer that is stopped or busy acknowledges until its buffers are full. Then Linux (since 5.11)
+# treats it as silent. The proxy opens its own connections again and repeats its requests. Clients'
+# requests cannot be repeated, so their connections have no such limit.
 _USER_TIMEOUT: Final[int | None] = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux
 
 
 def options(seconds: int) -> Mapping[int, int]:
-    """TCP's options by which a dead peer is found out in twice as many seconds at most."""
+    """TCP options that detect a dead peer within about 2 * `seconds`; none if `seconds` is 0."""
     if not seconds:
         return {}
     interval = max(seconds // _PROBES, 1)
@@ -32,7 +32,7 @@ def options(seconds: int) -> Mapping[int, int]:
 
 
 def own_options(seconds: int) -> Mapping[int, int]:
-    """The same for a connection of the proxy's own; none where nobody is to be probed."""
+    """The same for a connection of the proxy's own; none if `seconds` is 0."""
     if not seconds:
         return {}
     found = {
@@ -46,9 +46,9 @@ def own_options(seconds: int) -> Mapping[int, int]:
 
 
 def keep_alive(sock: socket.socket, seconds: int) -> None:
-    """Probes the peer of a TCP connection when that has been silent for so long; 0: never.
+    """Probes the peer of a TCP connection after so many seconds of silence; 0: never.
 
-    Connections that a listening socket accepts inherit it.
+    Connections that a listening socket accepts inherit this.
     """
     _probe(sock, options(seconds))
 

@@ -1,4 +1,4 @@
-"""The address that clients come to. Knows nothing of them."""
+"""Listens at an address and accepts connections. Knows nothing about clients."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ log = logging.getLogger(__name__)
 _summaries = Summaries(log)
 
 BACKLOG: Final = 1024
-# After a client could not be accepted; asyncio's own servers wait for 1 s.
+# The pause after a failed accept; asyncio's own servers wait for 1 s.
 _ACCEPT_AGAIN_S: Final = 0.1
 
 Take = Callable[[socket.socket], Awaitable[None]]
 
 
 class Listener:
-    """The sockets of an address of this process's own.
+    """The listening sockets of one address.
 
-    accepts: clients are handed over as sockets
+    accepts: connections are accepted and given out as sockets (`hand_over`)
     """
 
     def __init__(
         self, listen: Listen, permissions: str | None = None, keepalive_s: int = 0
     ) -> None:
-        """`permissions`: of the unix socket, in octal; `keepalive_s`: of TCP connections."""
+        """`permissions`: of the unix socket, in octal; `keepalive_s`: for TCP, 0: no probes."""
         self._listen = listen
         self._permissions = permissions
         self._keepalive_s = keepalive_s
@@ -45,20 +45,21 @@ class Listener:
         return bool(self._accepting)
 
     async def check(self) -> None:
-        """Raises OSError where a TCP address cannot be had now; listens nowhere."""
-        if not self._listen.path:  # a socket's file is taken over from whoever had it
+        """Raises OSError if a TCP address cannot be bound now; does not listen."""
+        if not self._listen.path:  # the file of a unix socket is replaced
             await self._bind(asyncio.Protocol)
             self.stop()
 
     async def start(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
-        """Each client that comes gets its protocol; gives the address. Raises OSError."""
+        """Serves each connection with a new protocol; returns the address. Raises OSError."""
         address = await self._bind(protocol)
         assert self._server
         await self._server.start_serving()
         return address
 
     async def hand_over(self, take: Take) -> Listen:
-        """Each client that comes is taken as a socket, one after the other. Raises OSError."""
+        """Gives each connection to `take` as a socket, one at a time; returns the address. Raises
+        OSError."""
         address = await self._bind(asyncio.Protocol)
         assert self._server
         for bound in self._server.sockets:
@@ -69,7 +70,7 @@ class Listener:
         return address
 
     def stop(self) -> None:
-        """Nobody comes any more."""
+        """Accepts no more connections."""
         for task in self._accepting:
             task.cancel()
         if self._server is not None:
@@ -79,7 +80,7 @@ class Listener:
                 Path(self._listen.path).unlink(missing_ok=True)
 
     async def _bind(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
-        """Nobody listens yet. Gives the address, with the port where any was asked for."""
+        """Binds without listening; returns the address, with the real port if that was 0."""
         loop, listen = asyncio.get_running_loop(), self._listen
         if listen.path:
             self._server = await loop.create_unix_server(
@@ -92,7 +93,7 @@ class Listener:
             protocol, listen.host, listen.port, backlog=BACKLOG, start_serving=False
         )
         for bound in self._server.sockets:
-            keep_alive(bound, self._keepalive_s)  # which clients' sockets inherit
+            keep_alive(bound, self._keepalive_s)  # accepted sockets inherit this
         return Listen(host=listen.host, port=self._server.sockets[0].getsockname()[1])
 
 
@@ -101,13 +102,13 @@ async def _accept(listener: socket.socket, take: Take) -> None:
         while True:
             try:
                 client, _ = await asyncio.get_running_loop().sock_accept(listener)
-            except OSError as trouble:  # no descriptors are left, or that client has gone
+            except OSError as trouble:  # no descriptors are left, or the client has gone
                 _summaries.note(logging.WARNING, f"a client is not accepted: {trouble}")
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
                 continue
             client.setblocking(False)
             try:
                 await take(client)
-            except Exception:  # the next client is to be served all the same
+            except Exception:  # the next client must be served nevertheless
                 log.exception("a client is not taken, by a fault of ttlproxy")
                 client.close()

@@ -1,5 +1,6 @@
-"""Log lines of what may happen to thousands of clients in a second: the first at once, the others
-counted, a line a second. A log that an attacker, a probe or a lost Redis can fill tells nothing.
+"""Log lines for events that may happen to thousands of clients in a second: the first is logged at
+once, the others are counted in one line per second. So no attacker, probe or lost Redis can flood
+the log.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 from weakref import WeakSet
 
 EVERY_S: Final = 1.0
-# Of one second: the kinds that are told apart, and of each the addresses that are counted and told.
+# In one second: how many kinds of events, how many addresses per kind are counted and shown.
 _KINDS: Final = 16
 _ADDRESSES: Final = 256
 _SHOWN: Final = 5
@@ -20,13 +21,13 @@ _ELSEWHERE: Final = "elsewhere"
 
 
 class Tally:
-    """What has happened since the last summary. Knows no clock and no log."""
+    """Counts the events since the last summary. Knows no clock and no log."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {}
 
     def is_first(self, kind: str, address: str) -> bool:
-        """Whether it is to be told by itself; if it is not, it is counted."""
+        """Whether the event gets a line of its own; if not, it is counted."""
         counts = self._counts.get(kind)
         if counts is None and len(self._counts) < _KINDS:
             self._counts[kind] = Counter()
@@ -37,15 +38,15 @@ class Tally:
         return False
 
     def end(self) -> dict[str, Counter[str]]:
-        """How often each kind was counted, by address; from now on none was, and none is first
-        that was just counted."""
+        """Kind -> address -> count; resets the counts. The kinds returned still do not count as
+        first."""
         ended = {kind: counts for kind, counts in self._counts.items() if counts}
         self._counts = {kind: Counter() for kind in ended}
         return ended
 
 
 class Summaries:
-    """The lines of one logger that may become too many."""
+    """Limits the lines of one logger that may become too many."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -63,10 +64,10 @@ class Summaries:
         trouble: BaseException | None = None,
         **fields: object,
     ) -> None:
-        """Something has happened to a client.
+        """Logs an event of a client, or counts it.
 
-        kind: what, as summaries have it; line: as the first line has it, if that says more; peer:
-        the client's address, empty where it is not known; fields: stand in JSON beside the first
+        kind: the event, in the words of summaries; line: the words of the first line, if they
+        differ; peer: the client's address, empty if unknown; fields: extra JSON fields of the first
         line
         """
         if not self._log.isEnabledFor(level):
@@ -78,7 +79,7 @@ class Summaries:
         self._summarise_later()
 
     def flush(self) -> None:
-        """Says what has been counted so far."""
+        """Logs what has been counted so far."""
         for level, tally in list(self._tallies.items()):
             ended = tally.end()
             for kind, counts in ended.items():
@@ -98,7 +99,7 @@ class Summaries:
     def _summarise(self) -> None:
         self._next = None
         self.flush()
-        if self._tallies:  # what goes on is not told anew, but counted on
+        if self._tallies:  # an event that goes on gets no line of its own, but is counted
             self._summarise_later()
 
 
@@ -106,13 +107,13 @@ _ALL: Final[WeakSet[Summaries]] = WeakSet()
 
 
 def flush_all() -> None:
-    """Before the process ends: what has been counted and not been said."""
+    """Before the process ends: logs all counts that have not been logged."""
     for each in list(_ALL):
         each.flush()
 
 
 def _host(peer: str) -> str:
-    """An address without its port, which is another one for each connection."""
+    """An address without its port, which differs for each connection."""
     host, _, port = peer.rpartition(":")
     return host if host and port.isdigit() else peer
 
@@ -122,7 +123,7 @@ def _from(addresses: str) -> str:
 
 
 def _shown(counts: Counter[str]) -> str:
-    """The addresses that it came from most, and how many others there are."""
+    """The most frequent addresses, and how many others there are."""
     most = counts.most_common(_SHOWN)
     shown = [f"{address} ({count})" for address, count in most if address]
     if others := len(counts) - len(most):

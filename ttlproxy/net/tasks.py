@@ -1,4 +1,4 @@
-"""Tasks that live and end together. Knows nothing else of ttlproxy."""
+"""Runs tasks that live and end together. Knows nothing else of ttlproxy."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _LONGEST_S = 1.0
 
 
 async def until_first(*tasks: Task) -> None:
-    """Waits for the first of the tasks to end, and raises what it raised."""
+    """Waits until one of the tasks ends, and raises what it raised."""
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()
 
 
 async def run_together(**coroutines: Coroutine[None, None, object]) -> None:
-    """Runs coroutines, as tasks named after their keywords, until one ends; then none is left.
+    """Runs coroutines, as tasks named after their keywords, until one ends; cancels the others.
 
     Raises what that one raised. asyncio.TaskGroup would leave its own task marked as being
-    cancelled (CPython 3.11 and 3.12), and wrap what is raised.
+    cancelled (CPython 3.11 and 3.12), and wrap the exception.
     """
     tasks = [asyncio.create_task(each, name=name) for name, each in coroutines.items()]
     try:
@@ -39,7 +39,7 @@ async def run_together(**coroutines: Coroutine[None, None, object]) -> None:
 async def run_all(*coroutines: Coroutine[None, None, object]) -> None:
     """Runs coroutines, as tasks, until all have ended.
 
-    Raises what one of them raises; then none is left.
+    Raises what the first failing one raises, after the others are cancelled.
     """
     tasks = [asyncio.create_task(each) for each in coroutines]
     try:
@@ -49,11 +49,11 @@ async def run_all(*coroutines: Coroutine[None, None, object]) -> None:
 
 
 async def cancel(*tasks: Task) -> None:
-    """Ends the tasks, whatever they are at; what they raise then is lost.
+    """Cancels the tasks and waits until all have ended; what they raise then is lost.
 
-    One that goes on is told again: CPython 3.11's `wait_for`, by which redis-py writes, loses a
-    cancellation that comes in the moment when the write is done. Who is cancelled here meanwhile
-    ends when the tasks have: they would go on without anybody who waits for them.
+    A task that goes on is cancelled again: CPython 3.11's `wait_for`, which redis-py uses to write,
+    loses a cancellation that comes at the moment when the write is done. If the caller is cancelled
+    meanwhile, it still waits for the tasks first, because nobody else would.
     """
     left, pause_s = set(tasks), _AGAIN_S
     interrupted = False  # no exception is kept: its traceback would keep this frame, in a circle
@@ -73,15 +73,15 @@ async def cancel(*tasks: Task) -> None:
 
 
 def report(task: Task) -> None:
-    """For `add_done_callback` of a task that nobody waits for: what it raised is logged at once.
+    """For `add_done_callback` of a task that nobody waits for: logs at once what it raised.
 
-    asyncio would say so when the task is collected, whenever that is, and not what it was for.
+    asyncio would log it only when the task is garbage-collected, and without the task's purpose.
     """
     if not task.cancelled() and (trouble := task.exception()) is not None:
         log.error("%s has ended, by a fault of ttlproxy", task.get_name(), exc_info=trouble)
 
 
 def _drop(task: Task) -> None:
-    """Asks for what a task raised, as else asyncio logs that nobody has."""
+    """Retrieves what a task raised, because asyncio logs exceptions that nobody retrieves."""
     if not task.cancelled():
         task.exception()

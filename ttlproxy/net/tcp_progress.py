@@ -1,4 +1,4 @@
-"""How far a connection has come, as the system knows it. Reads no byte, and knows no protocol."""
+"""How many bytes the kernel says a connection has carried. Reads none, and knows no protocol."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 import termios
 from typing import Final
 
-# Of Linux's struct tcp_info: segments that the other end has not acknowledged; bytes that it has,
-# and bytes that have come from it; bytes that were not sent yet.
+# In Linux's struct tcp_info: segments that the peer has not acknowledged; bytes that it has
+# acknowledged, and bytes received from it; bytes that were not sent yet.
 _UNACKED: Final = struct.Struct("=24xI")
 _BYTES: Final = struct.Struct("=120xQQ")
 _NOT_SENT: Final = struct.Struct("=144xI")
@@ -21,10 +21,10 @@ Progress = tuple[int, int]
 
 
 def progress(connection: socket.socket) -> Progress | None:
-    """Bytes that the other end has, and that have come from it; None while some are on their way.
+    """(bytes that the peer has, bytes received from it); None while some are on their way to it.
 
-    Of a unix socket both are 0, and None while the other end has not read all. Both are 0 as well
-    where the system does not tell. Raises OSError.
+    Unix socket: (0, 0), or None while the peer has not read all. Also (0, 0) if the system does not
+    know. Raises OSError.
     """
     if connection.family == socket.AF_UNIX:
         return None if _unread(connection) else (0, 0)
@@ -37,16 +37,16 @@ def progress(connection: socket.socket) -> Progress | None:
 
 
 def received(connection: socket.socket) -> int:
-    """Bytes that have come from the other end, whether read or not; 0 where that is not told.
+    """Bytes received from the peer, whether read or not.
 
-    That is of a unix socket, and where the system does not tell. Raises OSError.
+    0 for a unix socket, or if the system does not know. Raises OSError.
     """
     info = None if connection.family == socket.AF_UNIX else _info(connection)
     return 0 if info is None else int(_BYTES.unpack_from(info)[1])
 
 
 def _info(connection: socket.socket) -> bytes | None:
-    """What Linux knows of a TCP connection."""
+    """Linux's struct tcp_info of a connection; None on other systems and old kernels."""
     if not _LINUX:
         return None
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
@@ -54,7 +54,7 @@ def _info(connection: socket.socket) -> bytes | None:
 
 
 def _unread(connection: socket.socket) -> int:
-    """Bytes of a unix socket that the other end has not read."""
+    """Bytes in a unix socket that the peer has not read; 0 if the system does not know."""
     if not _LINUX:
         return 0
     count = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))

@@ -1,7 +1,7 @@
-"""What has come on a connection that an error has ended, and which its transport has not delivered.
+"""Reads bytes that have come on a failed connection and that its transport has not delivered.
 
-Where the other end has closed with bytes of ours unread, the next write fails, and event loops end
-the connection there and then, though the kernel holds what the other end had sent before.
+If the peer closes before it has read all our bytes, our next write fails. Event loops then end the
+connection at once, though the kernel still holds bytes that the peer sent before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CHUNK: Final = 256 * 1024
 
 
 def undelivered(transport: asyncio.BaseTransport) -> bytes:
-    """All that is there; to be called from `connection_lost`, before the socket is closed."""
+    """All bytes that are left; call it from `connection_lost`, before the socket is closed."""
     sock = transport.get_extra_info("socket")
     parts: list[bytes] = []
     with suppress(OSError):

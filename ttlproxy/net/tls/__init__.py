@@ -1,4 +1,4 @@
-"""TLS, to clients and to Redis: `contexts` are made of files, `transport` carries the bytes."""
+"""TLS, to clients and to Redis: `contexts` reads the files, `transport` carries the bytes."""
 
 from ttlproxy.net.tls.contexts import Contexts, for_clients, for_redis, of_clients, of_redis
 from ttlproxy.net.tls.transport import Tls, establish

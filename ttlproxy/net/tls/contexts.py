@@ -1,7 +1,6 @@
-"""SSL contexts: what the settings and their files say of certificates. Knows no connection.
+"""SSL contexts, made from the settings and the certificate files. Knows no connection.
 
-A context is made anew once its files have changed, for the connections that come then; those that
-are there keep what they have.
+When the files have changed, a new context is made for new connections; existing ones keep theirs.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from ttlproxy.errors import CertificateError
 
 log = logging.getLogger(__name__)
 
-# Seconds between two looks at the files, at a connection's start.
+# When a connection starts, the files are checked at most once in so many seconds.
 _LOOK_S: Final = 1.0
-# A file of this name has the certificate for any name one label longer than the rest.
+# A file `_.example.org.crt` has the certificate for all names one label longer than example.org.
 _ANY_LABEL: Final = "_"
 
 Stamp = tuple[Path, int, int, int]
@@ -33,7 +32,7 @@ class Contexts:
     def __init__(
         self, make: Callable[[], ssl.SSLContext], files: Callable[[], Iterable[Path]]
     ) -> None:
-        """Raises CertificateError where none can be made of the files."""
+        """Raises CertificateError if no context can be made from the files."""
         self._make = make
         self._files = files
         self._stamps = self._look()
@@ -44,7 +43,7 @@ class Contexts:
             raise CertificateError(_said(trouble)) from trouble
 
     def current(self) -> ssl.SSLContext:
-        """Of the files as they are now, or were a second ago."""
+        """The context for the files as they are now, or were up to a second ago."""
         now_s = time.monotonic()
         if now_s - self._looked_s >= _LOOK_S:
             self._looked_s = now_s
@@ -53,7 +52,7 @@ class Contexts:
         return self._current
 
     def _reload(self) -> None:
-        """Reads the files again. What cannot be used is logged, and all stays as it was."""
+        """Reads the files again. If they cannot be used, logs that and keeps the old context."""
         self._stamps = self._look()
         try:
             self._current = self._make()
@@ -63,7 +62,7 @@ class Contexts:
             log.info("the certificates have been read again")
 
     def _look(self) -> list[Stamp]:
-        """What shows that a file has changed, also where a link to it was turned."""
+        """Stamps that change with the files, also if a symbolic link points elsewhere."""
         stamps = []
         for path in self._files():
             try:
@@ -76,7 +75,7 @@ class Contexts:
 
 
 def for_clients(settings: Settings) -> Contexts | None:
-    """Of connections from clients; None where those are plain. Raises CertificateError."""
+    """For connections from clients; None if they use no TLS. Raises CertificateError."""
     if settings.tls_cert is None:
         return None
 
@@ -88,7 +87,7 @@ def for_clients(settings: Settings) -> Contexts | None:
 
 
 def of_clients(settings: Settings) -> ssl.SSLContext:
-    """A server's context. Raises OSError, ssl.SSLError among them."""
+    """A server's context. Raises OSError, of which ssl.SSLError is one, and ValueError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -103,7 +102,7 @@ def of_clients(settings: Settings) -> ssl.SSLContext:
         if path.suffix == ".crt":
             others[path.stem.lower()] = other = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             _load(other, path, path.with_suffix(".key"))
-            if settings.tls_ca is not None:  # OpenSSL looks for it in the context chosen by name
+            if settings.tls_ca is not None:  # OpenSSL uses that of the context chosen by name
                 other.load_verify_locations(settings.tls_ca)
     if others:
         context.sni_callback = _chooser(others)
@@ -111,7 +110,7 @@ def of_clients(settings: Settings) -> ssl.SSLContext:
 
 
 def for_redis(upstream: Upstream) -> Contexts | None:
-    """Of connections to Redis; None where those are plain. Raises CertificateError."""
+    """For connections to Redis; None if they use no TLS. Raises CertificateError."""
     if not upstream.tls:
         return None
     named = [upstream.tls_ca, upstream.tls_cert, upstream.tls_key]
@@ -119,7 +118,7 @@ def for_redis(upstream: Upstream) -> Contexts | None:
 
 
 def of_redis(upstream: Upstream) -> ssl.SSLContext:
-    """A client's context, which trusts the given authorities, or else the system's."""
+    """A client's context; it trusts the given authorities, or else those of the system."""
     context = ssl.create_default_context(cafile=upstream.tls_ca and str(upstream.tls_ca))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if upstream.tls_cert is not None:
@@ -128,7 +127,7 @@ def of_redis(upstream: Upstream) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, cert: Path, key: Path | None) -> None:
-    """The key stands in a file of its own, or in the certificate's."""
+    """The key is in its own file, or in the certificate's file."""
     try:
         context.load_cert_chain(cert, key, password=_no_password)
     except OSError as trouble:
@@ -147,7 +146,7 @@ def _chooser(
     others: dict[str, ssl.SSLContext],
 ) -> Callable[[ssl.SSLObject | ssl.SSLSocket, str, ssl.SSLContext], None]:
     def choose(connection: ssl.SSLObject | ssl.SSLSocket, name: str, _: ssl.SSLContext) -> None:
-        """Who asks for no name, or for none of these, has the first certificate."""
+        """A client that asks for no name, or for an unknown one, gets the main certificate."""
         name = (name or "").lower()
         wildcard = f"{_ANY_LABEL}.{name.partition('.')[2]}"
         if (other := others.get(name) or others.get(wildcard)) is not None:
@@ -157,6 +156,6 @@ def _chooser(
 
 
 def _said(trouble: Exception) -> str:
-    """Without OpenSSL's numbers of its own source lines."""
+    """The error without OpenSSL's source line numbers."""
     reason = getattr(trouble, "reason", None) or getattr(trouble, "strerror", None)
     return str(reason or trouble)

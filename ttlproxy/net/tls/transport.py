@@ -1,7 +1,7 @@
 """TLS between a socket and a protocol. Knows no Redis.
 
-asyncio's own TLS ends a connection as soon as its peer has said that it sends no more, and what is
-still owed to the peer is lost. Here each direction ends for itself, as over plain TCP.
+asyncio's own TLS closes a connection as soon as the peer has ended its direction, and bytes still
+owed to the peer are lost. Here each direction ends on its own, as over plain TCP.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from typing import Any, Final, cast
 
 from ttlproxy.net.undelivered import undelivered
 
-# How long a handshake may take.
+# The time limit of a handshake.
 _HANDSHAKE_S: Final = 10.0
-# The most that one record holds.
+# The most bytes in one TLS record.
 _RECORD: Final = 16 * 1024
 
 Settled = Callable[[Exception | None, object], None]
 
 
 class Tls(asyncio.Transport, asyncio.Protocol):
-    """To the event loop the protocol of a socket; to `protocol` its transport, once TLS is up."""
+    """For the event loop it is a socket's protocol; for `protocol` it is the transport, once TLS is
+    up."""
 
     __slots__ = (
         "_deliver",
@@ -50,7 +51,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         server_side: bool,
         server_name: str | None = None,
     ) -> None:
-        """`settled`: is told once that TLS is up, or why it never will be, and the peer's name."""
+        """`settled(trouble, peername)` is called once; `trouble` is None if TLS is up."""
         super().__init__()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._ssl = context.wrap_bio(
@@ -60,7 +61,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         self._trouble: Exception = ConnectionError("the connection has ended before TLS was up")
         self._up = False
         self._ended = False  # the peer sends no more
-        self._said_end = False  # we have said that we do
+        self._said_end = False  # we have told the peer that we send no more
         self.set_protocol(protocol)
 
     # From the event loop.
@@ -84,13 +85,13 @@ class Tls(asyncio.Transport, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None and self._up and not self._ssl.server_side:
             self.data_received(undelivered(self._transport))
-            exc = None  # that was all there is
+            exc = None  # all bytes have been delivered
         self._patience.cancel()
         if self._up:
             self._protocol.connection_lost(exc)
         else:
             self._settled(self._trouble, self._peername)
-        self.set_protocol(asyncio.Protocol())  # whose transport this was, in a circle of references
+        self.set_protocol(asyncio.Protocol())  # breaks a reference cycle
 
     def pause_writing(self) -> None:
         if self._up:
@@ -107,7 +108,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
             done = self._ssl.write(data)
             while done < len(data):
                 done += self._ssl.write(memoryview(data)[done:])
-        except ssl.SSLError:  # the peer has ended it all with an alert
+        except ssl.SSLError:  # the peer has ended the connection with an alert
             self.abort()
         else:
             self._transport.write(self._outgoing.read())
@@ -152,7 +153,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
     # Inside.
 
     def _shake_hands(self) -> bool:
-        """Whether TLS is up."""
+        """Goes on with the handshake; returns whether TLS is up."""
         try:
             self._ssl.do_handshake()
         except ssl.SSLWantReadError:
@@ -160,7 +161,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
             return False
         except (ssl.SSLError, ssl.CertificateError) as trouble:
             self._trouble = trouble
-            self._flush()  # what is wrong, to the peer
+            self._flush()  # the alert, to the peer
             self._transport.close()
             return False
         self._flush()
@@ -175,7 +176,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         self._transport.abort()
 
     def _read(self) -> None:
-        """Delivers what has come, in one piece."""
+        """Delivers all bytes that have come, in one piece."""
         read, incoming = self._ssl.read, self._incoming
         parts, ends = [], False
         try:
@@ -197,14 +198,14 @@ class Tls(asyncio.Transport, asyncio.Protocol):
             self.close()
 
     def _end(self) -> bool:
-        """The peer sends no more; whether the connection is kept for what it is owed."""
+        """The peer sends no more; returns whether the connection stays open for our bytes."""
         self._ended = True
         return bool(self._protocol.eof_received())
 
     def _say_end(self) -> None:
         if self._up and not self._said_end:
             self._said_end = True
-            with suppress(ssl.SSLError):  # it is said, though the peer has not said the same yet
+            with suppress(ssl.SSLError):  # raised because the peer has not ended its side yet
                 self._ssl.unwrap()
             self._flush()
 
