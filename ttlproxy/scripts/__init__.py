@@ -1,12 +1,12 @@
 """The Lua scripts: read from their files, with included pieces in place, ready to be called.
 
-A script's first lines say what it does and name its KEYS, ARGV and RESULT; the loader makes locals
-of those names, on the line of the first comment, so that the line numbers in Redis's errors are
-those of the file where nothing is included before. Comments are not sent, nor are functions that a
-script has no use for. A line `READS` says that a script writes nothing: a server that knows what
-that means answers it where it takes no writes. `name...` stands for all that follow and becomes
-`first_name`, where they begin. Locals too are `class`, the type's letter in a script named for a
-type, and what `traits` says of the server. Knows no Redis connection.
+A script's first lines say what it does and name its KEYS, ARGV and RESULT. The loader makes locals
+of the names in KEYS and ARGV. It puts them on the line of the first comment, so a line number in an
+error of Redis is that of the file, up to the first include. Comments and unused functions are not
+sent. A line `READS` says that a script writes nothing; from Redis 7.0 on, the server runs it even
+while it takes no writes. `name...` stands for all words from there on; the local `first_name` is
+the number of the first. Other locals are `class`, the letter of the type that the script's name
+begins with, and what `traits` says of the server. Knows no Redis connection.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _READING = {
     *("LLEN", "LPOS", "LRANGE", "ZCARD", "ZCOUNT", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX"),
     *("ZRANGEBYSCORE", "ZRANK", "ZSCORE"),
 }
-# Nothing else than before follows from saying so: full, or with old data, the server runs it.
+# The last two only keep what scripts may do without flags: run on a full server or on stale data.
 _FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale\n"
 _TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}
 
@@ -45,8 +45,8 @@ _TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}
 class Script:
     """One script as Redis gets it.
 
-    name: of its file; text: its source; sha: what EVALSHA calls it by; keys, argv: the names in
-    its header, the last one of a kind may end in `...`; reads: whether it writes nothing.
+    name: its file's; text: its source; sha: its SHA-1 in hex, for EVALSHA; keys, argv: the names
+    in its header, of which the last may end in `...`; reads: whether it writes nothing.
     """
 
     name: str
@@ -60,9 +60,9 @@ class Script:
 class Scripts(Mapping[str, Script]):
     """All scripts, made for one prefix of internal keys and one server.
 
-    loaded: whether Redis is believed to know them by their SHA; where not, the text is sent.
-    by_text: the server has no EVALSHA, so it is of no use to load them.
-    doubts: how often a request has passed that may change that, or the traits.
+    loaded: whether Redis is believed to know them by their SHA; if not, the text is sent.
+    by_text: whether the server has no EVALSHA, so that loading them is of no use.
+    doubts: how many requests have passed that may change `loaded` or the traits.
     """
 
     def __init__(self, prefix: bytes) -> None:
@@ -77,27 +77,27 @@ class Scripts(Mapping[str, Script]):
         self._suit(Traits())
 
     def flushed(self) -> None:
-        """Redis knows them no more, or may not in a moment."""
+        """Redis no longer knows them, or soon may not."""
         self.loaded = False
         self.doubts += 1
 
     def suit(self, traits: Traits) -> None:
-        """Makes them for a server like this; it does not know them yet, if they have changed."""
+        """Remakes them if the traits are new; the server does not know the new scripts yet."""
         if traits != self.traits:
             self._suit(traits)
 
     def ruled(self, ruled: bool, counting: bool) -> None:
-        """Whether what is past its deadline may have to be handed on, and be counted there."""
+        """`ruled`: whether there is a rule of ONEXPIRE; `counting`: whether one has a MAX."""
         self.suit(self.traits._replace(ruled=ruled, counting=counting))
 
     def _suit(self, traits: Traits) -> None:
         self.traits = traits
         self.loaded = False
-        # Each is made when it is first wanted: who goes on changing the traits costs little.
+        # A script is made when it is first asked for, so that changes of the traits cost little.
         self._scripts: dict[str, Script] = {}
 
     def __getitem__(self, name: str) -> Script:
-        made = self._scripts  # before the traits: another thread may look while they change
+        made = self._scripts  # read before the traits: another thread may read while they change
         script = made.get(name)
         if script is None:
             if name not in self._names:
@@ -127,7 +127,7 @@ def _script(name: str, prefix: bytes, traits: Traits) -> Script:
         ]
     )
     source, reads = prologue + _body(name), _reads(name)
-    if reads and traits.flags:  # in place of the file's first line, which is a comment
+    if reads and traits.flags:  # replaces the file's first line, which is a comment
         source = _FLAGS + prologue + _body(name).removeprefix("\n")
     text = source.encode()
     return Script(name, text, hashlib.sha1(text).hexdigest().encode(), keys, argv, reads)
@@ -135,7 +135,7 @@ def _script(name: str, prefix: bytes, traits: Traits) -> Script:
 
 @cache
 def _reads(name: str) -> bool:
-    """Whether a script says that it writes nothing, and does not."""
+    """Whether a script says that it writes nothing. ValueError if it calls a command that may."""
     if not _READS.search(_read(name)):
         return False
     if writes := {*_CALLED.findall(_body(name))} - _READING:
@@ -145,12 +145,12 @@ def _reads(name: str) -> bool:
 
 @cache
 def _body(name: str) -> str:
-    """What is the same for all prefixes and servers."""
+    """The part of a script that is the same for all prefixes and servers."""
     return _pruned(_with_pieces(_read(name), set()))
 
 
 def _with_pieces(source: str, included: set[str]) -> str:
-    """The source with the pieces it includes, each where it is first asked for."""
+    """The source with the pieces it includes, each in the place of its first include."""
 
     def piece(match: re.Match[str]) -> str:
         name = match[1]
@@ -163,10 +163,10 @@ def _with_pieces(source: str, included: set[str]) -> str:
 
 
 def _pruned(source: str) -> str:
-    """The source without comments, and without the functions that nothing in it mentions.
+    """The source without comments and without functions that nothing in it mentions.
 
-    Redis makes each function of a script anew for each call, at 0.1 us: those of a piece that a
-    script has no use for cost as much as a write.
+    Redis makes each function of a script again for each call, in 0.1 us: the unused functions of a
+    piece would cost as much as a write.
     """
     source = _COMMENT.sub("", source)
     mentions = Counter(_NAME.findall(source))

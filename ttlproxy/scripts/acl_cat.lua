@@ -1,4 +1,4 @@
--- ACL CAT of one category: the names that the link has heard, which Lua may not ask for, and ours.
+-- ACL CAT of one category: Redis's names, which the link has read because Lua may not, and ours.
 -- READS
 -- KEYS:
 -- ARGV: names

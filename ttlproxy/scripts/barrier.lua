@@ -1,4 +1,4 @@
--- Does nothing. A server that holds back the writes of its clients holds this back as well.
+-- Does nothing. A server that holds back the writes of clients holds this script back too.
 -- KEYS:
 -- ARGV:
 -- RESULT: 1

@@ -1,4 +1,4 @@
--- COMMAND COUNT, our commands counted.
+-- COMMAND COUNT, our commands included.
 -- READS
 -- KEYS:
 -- ARGV: ours

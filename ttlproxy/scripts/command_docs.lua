@@ -4,7 +4,7 @@
 -- ARGV: resp json argument...
 -- RESULT: the command's
 -- include told
--- What Redis does not know it leaves out.
+-- Redis leaves out names that it does not know.
 local reply = ask(unpack(ARGV, first_argument))
 if reply.err then
   return reply

@@ -4,7 +4,7 @@
 -- ARGV: resp json argument...
 -- RESULT: the command's; ours have as many columns as Redis's own
 -- include told
--- GET has no subcommands, as ours: under RESP3 an empty set for Redis, an empty array for Valkey.
+-- Our commands have no subcommands, like GET: under RESP3 that is an empty set or array, by server.
 local native = ask('INFO', 'get')[1] or {}
 local subcommands = 10
 
@@ -38,7 +38,7 @@ local reply = ask(unpack(ARGV, first_argument))
 if reply.err then
   return reply
 end
--- Redis 6.2 answers COMMAND INFO without names with nothing.
+-- Redis 6.2 answers COMMAND INFO without names with an empty array.
 if #reply > 0 then
   for name in pairs(told) do
     reply[#reply + 1] = row(name)

@@ -1,4 +1,4 @@
--- FIELDTTL: the time that a hash field or a set member has left, as Dragonfly says it.
+-- FIELDTTL: the time that a hash field or a set member has left, as Dragonfly gives it.
 -- READS
 -- KEYS: data index
 -- ARGV: element

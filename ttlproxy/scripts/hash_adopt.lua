@@ -1,4 +1,4 @@
--- Deadlines that the server keeps of a hash's fields become ours, those of a page of them.
+-- Deadlines that the server keeps for fields of a hash become ours, one page of fields at a time.
 -- KEYS: data index schedule
 -- ARGV: db cursor
 -- RESULT: the next cursor, 0 at the end

@@ -1,4 +1,4 @@
--- HGETDEL: the values of hash fields, which are deleted with their deadlines.
+-- HGETDEL: returns the values of hash fields, and deletes the fields with their deadlines.
 -- KEYS: data index schedule
 -- ARGV: field...
 -- RESULT: for each field its value, nil where there is none

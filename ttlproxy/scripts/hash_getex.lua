@@ -1,4 +1,4 @@
--- HGETEX: the values of hash fields, whose deadline is set (to `amount`), taken away (flag 1), or left.
+-- HGETEX: the values of hash fields; their deadline is set (to `amount`), removed (flag 1) or kept.
 -- KEYS: data index schedule
 -- ARGV: origin how field...
 -- RESULT: for each field its value, nil where there is none

@@ -1,4 +1,4 @@
--- Takes the deadline from hash fields.
+-- Removes the deadline of hash fields.
 -- KEYS: data index schedule
 -- ARGV: db single element...
 -- RESULT: for each field 1 removed, -1 had none, -2 no such field

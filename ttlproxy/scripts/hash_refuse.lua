@@ -1,4 +1,4 @@
--- Answers a malformed command on hash fields, after what Redis would find wrong before that.
+-- Refuses a malformed command on hash fields; errors that Redis would find first come first.
 -- READS
 -- KEYS: data
 -- ARGV: name amount base text

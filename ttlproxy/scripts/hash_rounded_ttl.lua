@@ -1,4 +1,4 @@
--- The time that hash fields have left, or their deadline, rounded to the nearest second, as Valkey does.
+-- The time that hash fields have left, or their deadline, rounded to the nearest unit as in Valkey.
 -- READS
 -- KEYS: data index
 -- ARGV: unit base element...

@@ -1,4 +1,4 @@
--- HSET, HMSET: the fields written have no deadline any more.
+-- HSET, HMSET: the written fields lose their deadlines.
 -- KEYS: data index schedule
 -- ARGV: command pair...
 -- RESULT: the command's

@@ -14,7 +14,7 @@
 -- include timed_write
 -- include hash_cap
 -- include cap
--- Valkey has conditions on the key, NX and XX, as well.
+-- Valkey has conditions on the key too: NX and XX.
 local of_fields = string.match(condition, 'F[NX]X') or ''
 local of_key = string.match(string.gsub(condition, of_fields, ''), '^[NX]X')
 if of_key and redis.call('EXISTS', data) ~= (of_key == 'XX' and 1 or 0) then

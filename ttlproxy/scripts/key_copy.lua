@@ -1,4 +1,4 @@
--- COPY: the index is copied along, also to another database; the one of the old target goes.
+-- COPY: copies the index too, also to another database; that of the old target is dropped.
 -- KEYS: data target index target_index schedule
 -- ARGV: db there replace word...
 -- RESULT: the command's

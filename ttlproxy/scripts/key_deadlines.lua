@@ -1,4 +1,4 @@
--- The deadlines of one key's elements, a page of them, the soonest first.
+-- A page of the deadlines of one key's elements, the earliest first.
 -- READS
 -- KEYS: data index
 -- ARGV: offset count

@@ -1,4 +1,4 @@
--- DEL, UNLINK: data, index and schedule entry together.
+-- DEL, UNLINK: delete data, index and schedule entry together.
 -- KEYS: schedule key...
 -- ARGV: command
 -- RESULT: the command's
@@ -6,7 +6,7 @@
 -- include try
 -- include index
 local count = (#KEYS - 1) / 2
--- Removes nothing, for no client's key has that name: only whether it may.
+-- Removes nothing, because no client's key has that name; it tells whether the client may.
 try('ZREM', schedule, prefix)
 local removed = 0
 batches(first_key, first_key + count - 1, function(from, to)

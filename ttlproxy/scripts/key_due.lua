@@ -1,4 +1,4 @@
--- DUE: elements of one key that have a deadline, the soonest first, each with the time that it has left.
+-- DUE: elements of one key that have a deadline, the earliest first, each with the time it has left.
 -- READS
 -- KEYS: data index
 -- ARGV: count

@@ -1,4 +1,4 @@
--- What stands in Redis for one key, as `ttlproxy doctor` asks; changes nothing.
+-- What Redis holds for one key, for `ttlproxy doctor`; changes nothing.
 -- READS
 -- KEYS: data index schedule
 -- ARGV: count

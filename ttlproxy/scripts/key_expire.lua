@@ -1,4 +1,4 @@
--- EXPIRE and its family: the index gets the expiry of its data. It carries the same one before, so a
+-- EXPIRE and its family: the index gets the same expiry as its data. Both had the same one before, so a
 -- condition decides alike for both.
 -- KEYS: data index schedule
 -- ARGV: command argument...
@@ -11,7 +11,7 @@ local number = arguments[1]
 local at
 local unit = string.find(command, '^P') and 1 or 1000
 local base = string.find(command, 'AT$') and 0 or 1
--- A plain number becomes one instant for both keys. Another one is Redis's to take or to refuse.
+-- A plain number becomes one instant for both keys. Any other is left to Redis to take or refuse.
 if number == '0' or string.find(number, '^%-?[1-9]%d*$') and #number <= 13 then
   at = number * unit + base * now
   command, arguments[1] = 'PEXPIREAT', ms(at)

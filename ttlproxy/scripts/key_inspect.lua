@@ -1,4 +1,4 @@
--- What there is to see of one key: its elements with a deadline, a page of them, the soonest first.
+-- One key for the inspector: a page of its elements that have a deadline, the earliest first.
 -- READS
 -- KEYS: data index
 -- ARGV: offset count most

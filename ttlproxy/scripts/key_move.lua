@@ -1,4 +1,4 @@
--- MOVE: the index goes along to the other database.
+-- MOVE: the index moves along to the other database.
 -- KEYS: data index schedule
 -- ARGV: db there
 -- RESULT: the command's
@@ -15,7 +15,7 @@ end)
 local first = moves and index_first(index)
 if first and not failure then
   local attention = redis.call('ZSCORE', schedule, data) or ms(first)
-  -- All that may be refused is tried before anything is moved.
+  -- All that Redis may refuse is tried before anything is moved.
   index_guard(index)
   announce_guard()
   try('MOVE', index, there)

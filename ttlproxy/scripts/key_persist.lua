@@ -1,4 +1,4 @@
--- PERSIST: the index loses its key-level expiry with its data; the deadlines of elements stay.
+-- PERSIST: index and data lose their key-level expiry; the deadlines of elements stay.
 -- KEYS: data index
 -- ARGV:
 -- RESULT: the command's

@@ -1,4 +1,4 @@
--- RENAME, RENAMENX: the index moves along, the one of the old target goes.
+-- RENAME, RENAMENX: the index moves along; that of the old target is dropped.
 -- KEYS: data target index target_index schedule
 -- ARGV: db command
 -- RESULT: the command's

@@ -1,8 +1,8 @@
--- Any command that can replace whole keys: where it did, their indexes go.
+-- Any command that can replace whole keys: the indexes of replaced keys are dropped.
 -- KEYS: schedule key...
 -- ARGV: count word...
 -- RESULT: the command's
--- The keys are the `count` that may be replaced, then those that are only read, then all indexes.
+-- The keys are the `count` that may be replaced, those that are only read, then the indexes of both.
 -- include try
 -- include index
 redis.setresp(3)
@@ -24,7 +24,7 @@ local reply = redis.pcall(unpack(ARGV, first_word))
 if type(reply) == 'table' and reply.err then
   return reply
 end
--- A key that has its type still was replaced, unless the reply says that nothing was done: SET NX.
+-- A key that still has its type was replaced too, unless the reply says no, as for SET NX.
 local done = reply and reply ~= 0
 for i = first_key, last do
   local after = kind(KEYS[i])

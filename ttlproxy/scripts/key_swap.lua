@@ -1,4 +1,4 @@
--- SWAPDB: every proxy is told that what it knows of the one database may be true of the other now.
+-- SWAPDB: tells every proxy that two databases have changed places.
 -- KEYS:
 -- ARGV: one other
 -- RESULT: the command's

@@ -1,7 +1,7 @@
--- TAKE: elements that were kept at their deadline, which are then gone from there.
+-- TAKE: returns elements that were kept at their deadline, and removes them.
 -- KEYS: data kept others
 -- ARGV: count
--- A count of 0 is for all.
+-- A count of 0 means all.
 -- RESULT: for each [element, value, deadline in ms], the earliest first
 -- include try
 -- include others

@@ -1,4 +1,4 @@
--- EXPIREMEMBER and its kin: sets the deadline of one element, as KeyDB does.
+-- EXPIREMEMBER and its variants: sets the deadline of one element, as KeyDB does.
 -- KEYS: data index schedule
 -- ARGV: origin how element...
 -- RESULT: 1 set, or deleted where it is already past; 0 no such key or element

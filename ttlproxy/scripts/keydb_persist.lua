@@ -1,4 +1,4 @@
--- PERSIST key member: takes the deadline from one element, as KeyDB does.
+-- PERSIST key member: removes the deadline of one element, as KeyDB does.
 -- KEYS: data index schedule
 -- ARGV: db single element...
 -- RESULT: 1 removed, 0 there was none

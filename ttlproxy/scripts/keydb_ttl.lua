@@ -1,4 +1,4 @@
--- TTL, PTTL key member: the time that one element has left, as KeyDB says it.
+-- TTL, PTTL key member: the time that one element has left, as KeyDB gives it.
 -- READS
 -- KEYS: data index
 -- ARGV: unit element

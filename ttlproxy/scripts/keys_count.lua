@@ -4,13 +4,13 @@
 -- ARGV:
 -- The first of the keys is the schedule, the last the set of others.
 -- RESULT: the command's
--- Asked for first: EXISTS removes a lease that is past its time, which DBSIZE would count.
+-- Before DBSIZE: EXISTS removes a lease that has expired, which DBSIZE would count.
 local present = redis.call('EXISTS', unpack(KEYS))
 local size = redis.pcall('DBSIZE')
 if type(size) == 'table' then
   return size
 end
--- Somebody may have put something else in the place of one of these.
+-- Something else may stand in the place of one of these keys.
 local function count(command, name)
   return tonumber(redis.pcall(command, name)) or 0
 end

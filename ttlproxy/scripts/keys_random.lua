@@ -4,7 +4,7 @@
 -- ARGV:
 -- RESULT: the command's, nil where there are internal keys alone
 -- include visible
--- Each internal key but a few has a data key beside it, so half of the picks are good.
+-- Nearly every internal key has a data key beside it, so about half of the picks are good.
 local enough = 100
 for _ = 1, enough do
   local name = redis.pcall('RANDOMKEY')
@@ -12,7 +12,7 @@ for _ = 1, enough do
     return name
   end
 end
--- Where nearly all keys are internal, the rest is looked for, from anywhere on and all the way round.
+-- If nearly all keys are internal, SCAN looks for the others, from a random place once all round.
 local anywhere = redis.call('TIME')[2]
 for _, cursor in ipairs({ anywhere, '0' }) do
   repeat

@@ -1,4 +1,4 @@
--- What is left of each of some keys that were managed: others may have deleted them.
+-- What is left of some keys that were managed: others may have deleted them.
 -- READS
 -- KEYS: key...
 -- ARGV:

@@ -1,4 +1,4 @@
--- UNDEFER: commands that were deferred are not carried out.
+-- UNDEFER: deletes deferred commands.
 -- KEYS: later later_index schedule others data
 -- ARGV: id...
 -- RESULT: how many there were

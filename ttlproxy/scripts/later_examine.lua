@@ -1,4 +1,4 @@
--- Commands that are deferred for a key and that no proxy has signed, as `ttlproxy doctor` asks.
+-- Counts deferred commands of a key that no proxy has signed, for `ttlproxy doctor`.
 -- KEYS: later
 -- ARGV: inner outer count
 -- At most about `count` are looked at.

@@ -1,4 +1,4 @@
--- DEFERRED: the commands that are deferred for a key, the soonest first.
+-- DEFERRED: the commands that are deferred for a key, the earliest first.
 -- READS
 -- KEYS: later later_index data
 -- ARGV: count
@@ -16,7 +16,7 @@ for i = 1, #page, 2 do
   local packed = redis.call('HGET', later, page[i])
   local words = packed and deferred_words(packed, later_target(later))
   if words then
-    -- What cannot be carried out yet has no time left.
+    -- 0 for a command that is due but still here.
     local left = math.max(tonumber(page[i + 1]) - now, 0)
     found[#found + 1] = { page[i], left, unpack(words) }
   end

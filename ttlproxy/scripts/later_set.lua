@@ -1,4 +1,4 @@
--- DEFER: writes down a command that is to be carried out when its time has come.
+-- DEFER: writes down a command that will be carried out at its time.
 -- KEYS: later later_index schedule others data
 -- ARGV: origin how id signature word...
 -- RESULT: the id; null where the condition is not met
@@ -10,7 +10,7 @@
 -- include others
 -- include later_names
 local command = { unpack(ARGV, first_word) }
--- In the order of their bytes generated ids are in the order of their arrival.
+-- The order of generated ids as bytes is the order of their arrival.
 if flag == '0' then
   local number = time[1] * 1000000 + time[2]
   repeat
@@ -18,8 +18,8 @@ if flag == '0' then
   until redis.call('HEXISTS', later, id) == 0
 end
 
--- Who may not do it now may not have it done later. Redis 6.2 cannot be asked: there a key of a type
--- that it refuses stands in, and for a channel one that nobody listens to.
+-- A client may defer only what it may do now. Redis 6.2 cannot be asked: there the command is tried on a
+-- key of a type that it refuses, or on a channel that nobody listens to.
 local function may_run()
   local name, nowhere = command[1], later_nowhere(later)
   if redis.acl_check_cmd then

@@ -1,4 +1,4 @@
--- LBADD: a member has this score from now on. One that has it already keeps its place.
+-- LBADD: sets a member's score. A member that already has it keeps its place.
 -- KEYS: data
 -- ARGV: condition standing member
 -- RESULT: 1 the member is new, 0 it is not, or the condition was not met

@@ -1,4 +1,4 @@
--- LBAROUND: a member's row, with as many above and below it.
+-- LBAROUND: a member's row, and `count` rows above and below it.
 -- READS
 -- KEYS: data
 -- ARGV: member count

@@ -1,4 +1,4 @@
--- LBINCRBY: adds to a member's score; who is not there has 0. `delta` is in eight bytes.
+-- LBINCRBY: adds `delta` (eight bytes) to a member's score; a new member begins with 0.
 -- KEYS: data
 -- ARGV: delta member
 -- RESULT: the new score, or an error

@@ -1,4 +1,4 @@
--- LBRANK: how many are better than a member.
+-- LBRANK: how many members are better than this one.
 -- READS
 -- KEYS: data
 -- ARGV: member

@@ -1,4 +1,4 @@
--- LBREM: members go.
+-- LBREM: removes members.
 -- KEYS: data
 -- ARGV: member...
 -- RESULT: how many there were

@@ -1,4 +1,4 @@
--- LBTOP: the rows from one rank to another; -1 is the last one.
+-- LBTOP: the rows from one rank to another; rank -1 is the last.
 -- READS
 -- KEYS: data
 -- ARGV: start stop

@@ -1,4 +1,4 @@
--- Gives the lease of the reaper back.
+-- Gives the reaper's lease back.
 -- KEYS: lease
 -- ARGV: holder
 -- RESULT: 1 given back, 0 it was somebody else's

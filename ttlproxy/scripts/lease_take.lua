@@ -1,10 +1,10 @@
--- Takes or keeps the lease of the reaper; whoever holds it reaps for all proxies.
+-- Takes or keeps the reaper's lease; the proxy that holds it reaps for all.
 -- KEYS: lease
 -- ARGV: holder milliseconds
 -- RESULT: 1 held, 0 somebody else holds it
--- The value is `holder:milliseconds`, and the key lives no longer than it says there: one that would
--- was written before the server's clock was set back, and counts as ended. So does one that never ends, or
--- is of another type: clients may write there.
+-- The value is `holder:milliseconds`. A lease with more time left than that was written before the
+-- server's clock was set back, and counts as ended. So does one without expiry or of another type, because
+-- clients may write there.
 local function is_held_by_another()
   local present = redis.pcall('GET', lease)
   if type(present) ~= 'string' then
@@ -21,7 +21,7 @@ end
 if is_held_by_another() then
   return 0
 end
--- Removes nothing, but a full server lets a script write that has written.
+-- Removes nothing; after this first write, a full server refuses the script nothing.
 redis.call('DEL', prefix .. 'none:')
 redis.call('SET', lease, holder .. ':' .. milliseconds, 'PX', milliseconds)
 return 1

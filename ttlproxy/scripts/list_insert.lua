@@ -1,5 +1,5 @@
 -- LINSERT: a value that is in the list keeps its deadline, which then holds for the new copy too; a
--- value that is not has none.
+-- new value has none.
 -- KEYS: data index schedule
 -- ARGV: where pivot element
 -- RESULT: the command's

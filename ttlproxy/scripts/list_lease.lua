@@ -1,5 +1,5 @@
--- LEASE: items from the right end of a list become members of a set, with a deadline, in one step. One
--- that the set has already stays where it is, and the next is taken.
+-- LEASE: moves items from the right end of a list to a set, with a deadline, in one step. An item that
+-- the set already has stays in the list, and the next one is taken.
 -- KEYS: data target index target_index schedule
 -- ARGV: origin how
 -- RESULT: the item, with a flag an array of at most `cap` of them; null where there is none. With a mark
@@ -14,7 +14,7 @@
 -- include list_length
 -- include events
 -- include may
--- Entries that are looked at beyond as many as are wanted.
+-- How many more entries are looked at than are wanted.
 local LOOK = 1000
 local wanted = tonumber(cap)
 local there = redis.pcall('SISMEMBER', target, '')
@@ -22,7 +22,7 @@ if type(there) == 'table' then
   return there
 end
 
--- A value is met first at its rightmost copy, which is the one that LREM takes from the right.
+-- The walk goes from the right, so it meets the copy of a value first that LREM then removes.
 local function choose()
   local items, met, seen = {}, {}, 0
   local most = math.min(length, wanted + LOOK)
@@ -57,7 +57,7 @@ for _, item in ipairs(items) do
   index_set(target_index, item, at)
 end
 index_was_set(db, prefix, target, target_index, schedule, now, before, at)
--- Nothing is lent that cannot be taken away.
+-- An item that may not be removed is not leased.
 may('LREM', data, -1, items[1])
 batches(1, #items, function(from, to)
   try('SADD', target, unpack(items, from, to))

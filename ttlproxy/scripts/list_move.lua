@@ -1,5 +1,5 @@
--- LMOVE, RPOPLPUSH: the deadline travels; an equal value at the target keeps its own. The deadline in
--- the source goes with the last copy there.
+-- LMOVE, RPOPLPUSH: the deadline moves along; an equal value at the target keeps its own. The source
+-- loses the deadline with its last copy.
 -- KEYS: data target index target_index schedule
 -- ARGV: db command end...
 -- RESULT: the command's
@@ -22,7 +22,7 @@ if data == target or type(value) ~= 'string' then
   return move()
 end
 local deadline = index_get(index, value)
--- Where it has none on either side, no list need be walked along.
+-- If it has no deadline on either side, no walk along a list is needed.
 if not (deadline or index_get(target_index, value)) then
   return move()
 end

@@ -1,4 +1,4 @@
--- Takes the deadline from list elements.
+-- Removes the deadline of list elements.
 -- KEYS: data index schedule
 -- ARGV: db single element...
 -- RESULT: for each element 1 removed, -1 had none, -2 no such element

@@ -1,5 +1,5 @@
--- LPOP, RPOP: the deadline of the value goes with its last copy. An entry that stayed behind would do
--- no harm: it is cleared when its value comes back, and reaped when it falls due.
+-- LPOP, RPOP: the deadline of the value goes with its last copy. A stale entry would do no harm: it is
+-- cleared when its value comes back, and reaped when it falls due.
 -- KEYS: data index schedule
 -- ARGV: command
 -- RESULT: the command's

@@ -1,5 +1,5 @@
 -- LPUSH, RPUSH, LPUSHX, RPUSHX: a value that is in the list keeps its deadline, which then holds for
--- the new copy too; a value that is not has none.
+-- the new copy too; a new value has none.
 -- KEYS: data index schedule
 -- ARGV: command element...
 -- RESULT: the command's

@@ -1,5 +1,5 @@
--- LPUSHEX, RPUSHEX: pushes values and gives them, and their equals in the list, their deadline in one
--- step. Where the time is already past they go, after they were counted.
+-- LPUSHEX, RPUSHEX: pushes values and gives them, and equal values in the list, a deadline in one step.
+-- If it is already past, they are removed, but counted in the reply.
 -- KEYS: data index schedule
 -- ARGV: origin how element...
 -- RESULT: how many live entries the list has after the push, -1 where they are too many
@@ -29,7 +29,7 @@ end
 if cap ~= '' then
   look_for(index_due(index, now, -1), 1)
 end
--- Each push makes the list longer, also that of a value which is there.
+-- Each push makes the list longer, even if an equal value is there.
 if not has_room(values, pushed) then
   return -1
 end

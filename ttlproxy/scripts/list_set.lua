@@ -1,6 +1,6 @@
--- LSET: the deadline of the old value goes with its last copy; the new value has none, unless it is
--- there already with one. An entry that stayed behind would do no harm: it is cleared when its value
--- comes back, and reaped when it falls due.
+-- LSET: the deadline of the old value goes with its last copy. The new value has none, unless an equal
+-- one is there with a deadline. A stale entry would do no harm: it is cleared when its value comes back,
+-- and reaped when it falls due.
 -- KEYS: data index schedule
 -- ARGV: at element
 -- RESULT: the command's

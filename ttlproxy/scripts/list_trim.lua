@@ -1,5 +1,5 @@
--- LTRIM: deadlines go with the last copies of their values. An entry that stayed behind would do no
--- harm: it is cleared when its value comes back, and reaped when it falls due.
+-- LTRIM: deadlines go with the last copies of their values. A stale entry would do no harm: it is
+-- cleared when its value comes back, and reaped when it falls due.
 -- KEYS: data index schedule
 -- ARGV: start stop
 -- RESULT: the command's
@@ -9,8 +9,8 @@
 -- include list_clear
 local length = redis.pcall('LLEN', data)
 
--- Values that may lose their last copy: those outside of what is kept, or all that have deadlines,
--- whichever are fewer.
+-- Values that may lose their last copy: those that LTRIM removes, or all that have deadlines, whichever
+-- are fewer.
 local function candidates()
   local from, to = tonumber(start), tonumber(stop)
   if type(length) == 'table' or not (from and to) then

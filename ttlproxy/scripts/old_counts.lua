@@ -1,5 +1,5 @@
--- How often elements were handed on stood in one sorted set: `length:index element`. A page of it moves to
--- a set for each key.
+-- Converts version 0.1: it counted how often elements were handed on in one sorted set, as `length:index
+-- element`. Moves a page of that to a sorted set for each key.
 -- KEYS: old_counts others
 -- ARGV: most
 -- RESULT: how many are left

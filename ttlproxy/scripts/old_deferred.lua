@@ -1,4 +1,4 @@
--- Commands that were deferred through version 0.1 are signed, a page of those for one key.
+-- Converts version 0.1: signs a page of the commands that it deferred for one key.
 -- KEYS: later others
 -- ARGV: inner outer cursor count
 -- RESULT: the next cursor, 0 at the end

@@ -1,4 +1,4 @@
--- A rule as version 0.1 wrote it gets its own key, and a signature.
+-- Converts version 0.1: a rule gets its own key, and a signature.
 -- KEYS: rules rule others
 -- ARGV: pattern row signature
 -- RESULT: 1 done, 0 it is another one now

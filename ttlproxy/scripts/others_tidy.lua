@@ -1,5 +1,5 @@
--- Internal keys that somebody may have forgotten, or made others forget: the sets that only DBSIZE reads, the
--- list of rules, and counts that nobody goes on with.
+-- Repairs the set of others and the list of rules, which clients may have changed, and removes counts
+-- that are too old.
 -- KEYS: others rules
 -- ARGV: name...
 -- The names are those that were found in the database, or among the others.

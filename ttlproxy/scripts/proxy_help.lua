@@ -1,4 +1,4 @@
--- The lines of a HELP.
+-- The lines of a HELP reply.
 -- READS
 -- KEYS:
 -- ARGV: line...

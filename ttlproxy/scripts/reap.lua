@@ -1,5 +1,5 @@
--- Removes elements past their deadline, of each key at most `limit`; of a long list more, which costs no
--- more. The only script that deletes for being due, whoever asks for it. Where a rule says so, elements
+-- Removes elements past their deadline, at most `limit` of each key; of a long list more, at the same
+-- cost. No other script removes what is due, for sessions or for the reaper. If a rule says so, elements
 -- are handed on first.
 -- KEYS: schedule rules key...
 -- ARGV: db limit budget version inner outer count action...
@@ -8,9 +8,10 @@
 --   [removed, first deadline left in ms or -1, entries without an element: 1 or 0, type,
 --    how late the earliest of those that were due is, in ms, handed on, of these too often,
 --    commands that nobody has signed]
--- No further key is begun once `budget` us have passed. The keys are `count` data keys, then all destinations that are keys, then all their indexes. The
--- actions are three words for each data key, the first '' where it has no rule; none without rules.
--- `inner` and `outer` are for signatures, '' where there are no deferred commands among the keys.
+-- After `budget` us no further key is begun. The keys are `count` data keys, then all destinations that
+-- are keys, then the indexes of both. The actions are three words for each data key, the first '' if it
+-- has no rule; there are none without rules. `inner` and `outer` are for signatures, '' if no key holds
+-- deferred commands.
 -- include try
 -- include clock
 local data, index
@@ -41,15 +42,15 @@ local function by(command)
   end
 end
 
--- Takes all entries of a list from its front, and puts those that stay behind its end: 330 ns an entry,
--- where to mark one that goes costs 3 us (Redis 7.0, a million entries). Subscribers would take it for
--- pushes of a client.
+-- Takes all entries of a list from its front, and pushes those that stay to its end: 330 ns an entry;
+-- marking an entry for removal costs 3 us (Redis 7.0, a million entries). Not used if events are on:
+-- subscribers would see pushes.
 local function rewrite(elements)
   local goes, removed, left = {}, 0, redis.call('LLEN', data)
   for _, element in ipairs(elements) do
     goes[element] = true
   end
-  -- Changes nothing, but is refused where LTRIM is, and a full server lets a script write that has.
+  -- Changes nothing, but is refused if LTRIM is; after it, a full server refuses the script nothing.
   try('LTRIM', data, 0, -1)
   while left > 0 and not failure do
     local page, stay = redis.call('LRANGE', data, 0, math.min(left, 1000) - 1), {}
@@ -80,7 +81,7 @@ local removers = {
 }
 -- include lengths
 
--- Redis says hexpired of fields that are there, and of no others.
+-- Redis publishes hexpired for fields that are there, and for no others.
 local function tell(kind, due)
   local letter, expired = string.sub(kind, 1, 1), {}
   if not wants(letter) then
@@ -95,7 +96,7 @@ local function tell(kind, due)
   notify(letter, 'expired', db, data, expired)
 end
 
--- The schedule is written in one go: where that fails, keys are looked at again before they need it.
+-- The schedule is written once, at the end. If that fails, keys are only looked at earlier than needed.
 local later, over = {}, {}
 
 local function reschedule()
@@ -109,7 +110,7 @@ local function reschedule()
   return first
 end
 
--- How many elements, or what costs as much, since the clock was looked at.
+-- Work since the clock was read last, in elements or what costs as much as one.
 local worked = 0
 -- include later
 
@@ -141,7 +142,7 @@ local function reap(number)
     due, trouble, fired, buried = fire(kind, due, number)
   end
   tell(kind, due)
-  -- Unlike elsewhere the elements go first: where that is refused, they keep their deadlines.
+  -- Unlike elsewhere, the elements go first: if that is refused, they keep their deadlines.
   local removed = removers[kind](due)
   index_remove_first(index, due, found)
   if failure then
@@ -152,8 +153,8 @@ local function reap(number)
   return trouble or { removed, first or -1, ghosts and 1 or 0, kind, late, fired, buried, 0 }
 end
 
--- Whether there is time for no further key. The clock costs as much as an element, so it is looked at
--- once in a hundred.
+-- Whether there is no time for another key. Reading the clock costs as much as an element, so it is
+-- read once in a hundred.
 local function is_over()
   if worked < 100 then
     return false
@@ -162,7 +163,7 @@ local function is_over()
   return fires_left <= 0 or passed_us() > tonumber(budget)
 end
 
--- '*' stands for any: somebody changes it all the time.
+-- '*' means any version: somebody changes it all the time.
 local current = redis.pcall('HGET', rules, 'version')
 if version ~= '*' and version ~= (type(current) == 'string' and current or '') then
   return false

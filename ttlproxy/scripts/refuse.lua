@@ -1,4 +1,4 @@
--- Answers a malformed command whose arguments come before the type of its key.
+-- Refuses a malformed command of which Redis checks the arguments before the type of the key.
 -- READS
 -- KEYS:
 -- ARGV: name amount base text

@@ -1,4 +1,4 @@
--- ONEXPIRE pattern DEL: elements of keys that match it are deleted again, and no more.
+-- ONEXPIRE pattern DEL: removes the rule, so elements of matching keys are only deleted again.
 -- KEYS: rules rule others sample...
 -- ARGV: db pattern
 -- RESULT: OK

@@ -1,4 +1,4 @@
--- ONEXPIRE without an action: the rule of one pattern, or all that the client may read.
+-- ONEXPIRE without an action: the rule of one pattern, or all rules that the client may read.
 -- READS
 -- KEYS: rules
 -- ARGV: pattern...
@@ -30,7 +30,7 @@ if fields.err then
   return is_wrong_type(fields) and {} or fields
 end
 
--- Each refusal would be logged, where Redis can be asked instead.
+-- Asks Redis if it can be asked, because each refusal would be logged.
 local function may_read(pattern)
   return not redis.acl_check_cmd or redis.acl_check_cmd('GET', prefix .. 'rule:' .. pattern)
 end

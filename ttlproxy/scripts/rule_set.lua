@@ -1,8 +1,8 @@
--- ONEXPIRE with an action: what becomes of elements at their deadline, in keys that match a pattern.
+-- ONEXPIRE with an action: sets what becomes of elements at their deadline, in keys of a pattern.
 -- KEYS: rules rule others sample...
 -- ARGV: db pattern row signature counts verb dest...
 -- RESULT: OK
--- The samples are keys that match, and destinations: Redis asks whether the client may touch them.
+-- The samples are matching keys and destinations: Redis checks that the client may touch them.
 -- include try
 -- include clock
 -- include index
@@ -18,7 +18,7 @@ local refusal = refusal_of(verb)
 if refusal then
   return refusal
 end
--- Each proxy reads all of them when one changes, and looks among them when a key falls due.
+-- A limit, because each proxy reads all rules when one changes, and searches them for each due key.
 local most = 1000
 if redis.call('EXISTS', rule) == 0 and redis.call('HLEN', rules) > most then
   return {

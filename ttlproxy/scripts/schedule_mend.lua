@@ -1,5 +1,5 @@
--- Puts a key into the schedule that has an index, and is missing there or stands too late, and tells every
--- proxy.
+-- Puts a key that has an index into the schedule if it is missing there or stands too late, and tells
+-- every proxy.
 -- KEYS: data index schedule
 -- ARGV: db
 -- RESULT: 1 put there, 0 it stood there in time

@@ -1,4 +1,4 @@
--- The keys of one database that need attention, a page of them, the soonest first.
+-- A page of the keys of one database that need attention, the earliest first.
 -- READS
 -- KEYS: schedule
 -- ARGV: offset count most

@@ -1,4 +1,4 @@
--- What falls due in one database: keys by their first deadline, and some keys to look into.
+-- What falls due in one database, and when: counts of keys by first deadline, and some sample keys.
 -- READS
 -- KEYS: schedule
 -- ARGV: some edge...

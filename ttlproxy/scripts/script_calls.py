@@ -1,4 +1,4 @@
-"""Script calls as requests for Redis. Knows what a script's header asks for, and no connection."""
+"""Script calls as requests for Redis. Knows the names in script headers; knows no connection."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Section: TypeAlias = Callable[[], bytes]
 class Caller:
     """Turns calls into requests for Redis; shared by all sessions and the link.
 
-    keys: the names of internal keys; claims: what clients may have changed of what is shared;
-    signer: of what clients write down for the link.
+    keys: the names of internal keys; claims: what clients may have changed for all sessions;
+    signer: signs what clients write into Redis for the link to carry out.
     """
 
     __slots__ = ("_scripts", "_section", "claims", "keys", "signer")
@@ -27,7 +27,7 @@ class Caller:
     def __init__(
         self, scripts: Scripts, keys: Keys, section: Section, signer: Signer | None = None
     ) -> None:
-        """`signer`: where nothing is signed, none is needed."""
+        """`signer`: not needed if nothing is signed."""
         self.signer = signer or Signer(b"")
         self._section = section
         self._scripts = scripts
@@ -37,10 +37,10 @@ class Caller:
     def words(
         self, call: Call, db: bytes, resp: bytes = b"2", by_text: bool = False
     ) -> tuple[bytes, ...]:
-        """The words of an EVALSHA; of an EVAL with the script's text where Redis may not know it.
+        """The words of an EVALSHA, or of an EVAL with the text if Redis may not know the script.
 
-        `resp` is b"3" where the client may be in RESP3. `by_text`: also where it is believed to,
-        such as inside MULTI, for a NOSCRIPT inside EXEC could be neither retried nor undone.
+        `resp` is b"3" if the client may be in RESP3. `by_text` sends the text in any case, as is
+        needed inside MULTI: a NOSCRIPT in EXEC could be neither retried nor undone.
         """
         script = self._scripts[call.script]
         as_text = by_text or not self._scripts.loaded
@@ -56,7 +56,7 @@ class Caller:
         return (*head, b"%d" % len(keys), *keys, *argv)
 
     def reads(self, call: Call) -> bool:
-        """Whether it writes nothing."""
+        """Whether the call writes nothing."""
         return self._scripts[call.script].reads
 
     def flushed(self) -> None:
@@ -64,7 +64,7 @@ class Caller:
         self._scripts.flushed()
 
 
-# What a script's header calls its KEYS, for these data keys.
+# The names that a script's header may have in KEYS -> what they mean for the call's data keys.
 _ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
     "data": lambda keys, data: (data[0],),
     "index": lambda keys, data: (keys.index(data[0]),),
@@ -86,7 +86,7 @@ _ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
     "fixed...": lambda keys, data: keys.fixed,
 }
 
-# A call's words with what no command knows, for scripts whose header names that first.
+# What is put before a call's words, by the first name in the ARGV of the script's header.
 _FIRST: Final[dict[str, Callable[[Sequence[bytes], bytes, bytes, Section], Sequence[bytes]]]] = {
     "db": lambda argv, db, resp, section: (db, *argv),
     "origin": lambda argv, db, resp, section: (b"%s %s" % (db, argv[0]), *argv[1:]),
@@ -94,8 +94,8 @@ _FIRST: Final[dict[str, Callable[[Sequence[bytes], bytes, bytes, Section], Seque
     "section": lambda argv, db, resp, section: (section(), *argv),
 }
 
-# Scripts that write down what the link will act on: where the signature goes among the words, what
-# kind it is of, and which of the words before it is put there are signed.
+# Scripts that write down what the link will act on -> the position of the signature among the
+# words, its kind, and which words are signed (counted without the signature).
 _SIGNED: Final[dict[str, tuple[int, bytes, slice]]] = {
     "later_set": (3, b"defer", slice(3, None)),
     "rule_set": (3, b"rule", slice(1, 3)),

@@ -13,7 +13,7 @@
 -- include timed_write
 -- include set_cap
 -- include cap
--- Whether it matters before the write which members are there.
+-- Whether the script must know before the write which members are there.
 local looks = condition ~= '' or cap ~= '' or at_once
 local members, met, added = {}, {}, 0
 for i = first_member, #ARGV do

@@ -1,4 +1,4 @@
--- SMOVE: the deadline travels; an equal member at the target keeps its own.
+-- SMOVE: the deadline moves along; an equal member at the target keeps its own.
 -- KEYS: data target index target_index schedule
 -- ARGV: db member
 -- RESULT: the command's

@@ -1,4 +1,4 @@
--- Takes the deadline from set members.
+-- Removes the deadline of set members.
 -- KEYS: data index schedule
 -- ARGV: db single element...
 -- RESULT: for each member 1 removed, -1 had none, -2 no such member

@@ -1,5 +1,5 @@
--- SPOP: the deadlines of the members go with them. An entry that stayed behind would do no harm: it
--- is cleared when its member comes back, and reaped when it falls due.
+-- SPOP: the deadlines of the members go with them. A stale entry would do no harm: it is cleared when
+-- its member comes back, and reaped when it falls due.
 -- KEYS: data index schedule
 -- ARGV: count...
 -- RESULT: the command's, in the client's RESP version

@@ -1,7 +1,7 @@
--- What all proxies before a server share: the first that writes it down wins. Only the link may reach it.
+-- What all proxies of a server share: the first proxy that writes it wins. Only the link may reach it.
 -- KEYS: state old_layout others
 -- ARGV: secret layout
--- The secret is '' where proxies have it from a file; the layout is '' until content of an older one is
+-- The secret is '' if proxies have it from a file; the layout is '' until an older layout is
 -- converted.
 -- RESULT: [secret, layout], each '' where there is none
 -- include try
@@ -13,7 +13,7 @@ end
 local wants_secret = not found[1] and secret ~= ''
 local wants_layout = not found[2] and layout ~= ''
 if wants_secret or wants_layout then
-  -- Removes nothing, but a full server lets a script write that has written.
+  -- Removes nothing; after this first write, a full server refuses the script nothing.
   try('DEL', prefix .. 'none:')
 end
 if wants_secret then
@@ -22,7 +22,7 @@ if wants_secret then
 end
 if wants_layout then
   try('HSET', state, 'layout', layout)
-  -- Proxies that know nothing of this hash read it there, and do not start.
+  -- Old proxies do not know this hash; they read the layout there, and do not start.
   try('SET', old_layout, layout)
   found[2] = layout
 end

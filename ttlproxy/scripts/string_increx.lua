@@ -1,11 +1,11 @@
--- INCREX: adds to a number as far as its bounds allow, and sets its time to live or takes it away.
+-- INCREX: adds to a number as far as its bounds allow, and sets or removes its time to live.
 -- What the bounds allow is decided here, digit by digit, so that a refusal writes nothing; Redis adds.
 -- KEYS: data
 -- ARGV: resp how increment lowest highest expiry
 -- RESULT: the value, and by how much it was changed
 -- include try
 -- include decimal
--- how: `INT` or `FLOAT`, and `SATURATE`. A bound that is '' is none; expiry: a command, a time, `ENX`.
+-- how: `INT` or `FLOAT`, and `SATURATE`. A bound of '' means none; expiry: a command, a time, `ENX`.
 local is_float, saturates = string.find(how, 'FLOAT'), string.find(how, 'SATURATE')
 local text = redis.pcall('GET', data)
 if type(text) == 'table' then
@@ -13,15 +13,15 @@ if type(text) == 'table' then
 end
 text = text or '0'
 
--- Less than 10^15, as it is written; so a sum of two has 16 digits at most.
+-- Whether an integer is below 10^15 by its digits, so that a sum of two has at most 16.
 local function is_small(word)
   return word == '0' or #word <= 15 and string.find(word, '^%-?[1-9]%d*$')
 end
 
 local BEYOND_REACH = string.rep('%d', 17)
 
--- Nearly all counters are small, with bounds that are small as well or beyond reach: what Lua counts by
--- itself takes a fifth of the time.
+-- Nearly all counters are small, and their bounds are small too or beyond reach. Lua's own numbers take
+-- a fifth of the time.
 local is_plain = not is_float and is_small(text) and is_small(increment)
   and (is_small(lowest) or string.find(lowest, '^%-' .. BEYOND_REACH))
   and (is_small(highest) or string.find(highest, '^' .. BEYOND_REACH))
@@ -41,7 +41,7 @@ if is_plain then
 end
 local zero, low, high = decimal('0'), decimal(lowest), decimal(highest)
 
--- An integer as such where Lua has it: beyond 2^53 it has few. A double where the client has them.
+-- An integer if Lua can hold it exactly, else text; a double for floats under RESP3.
 local function reply_of(number)
   if is_plain then
     return number
@@ -59,7 +59,7 @@ local function replies(value, applied)
   return { reply_of(value), reply_of(applied) }
 end
 
--- The number in a text, or nil: INCRBY takes neither a leading zero nor what 64 bits cannot hold.
+-- The number in a text, or nil: INCRBY takes no leading zero and nothing beyond 64 bits.
 local function number_in(word)
   local found = decimal(word)
   if is_float or is_plain or not found then
@@ -71,7 +71,7 @@ local function number_in(word)
   return is_integer and fits and found or nil
 end
 
--- The number in the key, or an error. INCRBYFLOAT knows more ways to write one.
+-- The number in the key, or nil and an error. INCRBYFLOAT knows more ways to write a number.
 local function current()
   local found = number_in(text)
   if found then
@@ -88,7 +88,7 @@ local function current()
   return nil, is_infinite and { err = 'ERR value cannot be Infinity' } or reply
 end
 
--- By INCRBYFLOAT a sum is what its long doubles make of it.
+-- Adds, and returns the sum: for a float what INCRBYFLOAT's long doubles make of it.
 local function add(applied, sum)
   if not is_float then
     try('INCRBY', data, shown(applied))

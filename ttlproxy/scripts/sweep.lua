@@ -1,4 +1,4 @@
--- Drops index entries whose element is gone, one page of them; it lasts as long as its key.
+-- Drops index entries whose element is gone, one page at a time, and mends the index's expiry.
 -- KEYS: data index schedule
 -- ARGV: cursor count
 -- RESULT: [the next cursor, 0 at the end; dropped; first deadline left in ms, -1 without an index]
@@ -13,7 +13,7 @@ if not find then
   return failure or { '0', 0, -1 }
 end
 if kind == 'list' then
-  -- One walk for all, where the index has no more entries than the list.
+  -- One walk for all entries, if the index has no more of them than the list.
   count = math.max(count, redis.call('LLEN', data))
 end
 local page = redis.pcall('ZSCAN', index, cursor, 'COUNT', count)

@@ -1,4 +1,4 @@
-"""What the scripts have to know of the server they run on; it is made part of their text."""
+"""What scripts must know of their server; it becomes part of their text."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ _CHANNELS = "KESTIV"
 class Traits(NamedTuple):
     """field_ttls: hash fields may have deadlines that the server keeps itself.
 
-    subkeys: `notify-keyspace-events` has letters for events with subkeys, as since Redis 8.8;
-    events: the types and channels of events that concern us, as letters of that setting; none where
-    nothing is to be published; ruled: some database has a rule;
-    counting: a rule counts how often an element is handed on; flags: a script may say of itself
-    that it writes nothing, as since Redis 7.0.
+    subkeys: `notify-keyspace-events` has letters for events with subkeys (Redis 8.8);
+    events: the types and channels of the events that scripts publish, as letters of that setting,
+    "" for none; counting: a rule counts how often an element is handed on;
+    ruled: some database has a rule; flags: a script may declare that it writes nothing (Redis 7.0).
     """
 
     field_ttls: bool = False
@@ -26,9 +25,9 @@ class Traits(NamedTuple):
     flags: bool = False
 
     def notifying(self, flags: str) -> Traits:
-        """With the events that `flags` ask for, the value of `notify-keyspace-events`.
+        """The traits with the events that `flags`, a value of `notify-keyspace-events`, asks for.
 
-        Where there are no letters for events with subkeys, K and E stand for S and T as well.
+        If there are no letters for events with subkeys, K and E stand for S and T too.
         """
         types = _TYPES if "A" in flags else [letter for letter in _TYPES if letter in flags]
         channels = [letter for letter in _CHANNELS if letter in flags]
@@ -38,6 +37,6 @@ class Traits(NamedTuple):
         return self._replace(events="".join([*types, *channels]) if wanted else "")
 
     def perhaps_notifying(self, flags: str) -> Traits:
-        """With the events of now, and those that `flags` ask for: until it is known which."""
+        """The traits with the events of now and those of `flags`, until it is known which hold."""
         both = {*self.events, *self.notifying(flags).events}
         return self._replace(events="".join(each for each in _TYPES + _CHANNELS if each in both))

@@ -1,9 +1,8 @@
-"""What requests on their way may change of what all sessions share.
+"""Claims: what requests on their way may change of what all sessions share.
 
-Only their client has said so, and Redis may refuse it. So it is believed as far as that does no
-harm if it is wrong, and until the link has looked. Where the link found nothing changed, nothing is
-believed for a while, so that who says it again and again costs others little. Knows no connection
-and no clock.
+Redis may refuse such a request. So a claim is believed only as far as that does no harm if it is
+wrong, and until the link has looked. If the link found nothing changed, no claim is believed for a
+while, so that a client that repeats a claim costs others little. Knows no connection and no clock.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from typing import Final, NamedTuple, Protocol
 from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
 
-# Reads of all schedules after a swap: it may have been carried out behind the first.
+# How often all schedules are read after a swap: it may be carried out after the first time.
 _READS: Final = 2
 
 
 class Claim(Protocol):
-    """One request of a client's."""
+    """What one request may change."""
 
     def believe(self, scripts: Scripts, registry: Registry) -> bool:
-        """Makes ready for what it says, and for its being refused; whether that costs anything."""
+        """Prepares for success and for refusal; returns whether that costs others anything."""
 
 
 class Flush:
@@ -33,7 +32,7 @@ class Flush:
 
 
 class Events(NamedTuple):
-    """CONFIG SET notify-keyspace-events: until the link has looked, nothing is left out."""
+    """CONFIG SET notify-keyspace-events: until the link has looked, old and new events count."""
 
     flags: str
 
@@ -45,14 +44,14 @@ class Events(NamedTuple):
 
 
 class Users:
-    """ACL SETUSER and its like: who may do what is looked at, and until then as it was."""
+    """ACL SETUSER and similar: the known rights count until the link has looked at the users."""
 
     def believe(self, scripts: Scripts, registry: Registry) -> bool:
         return False
 
 
 class Swap(NamedTuple):
-    """SWAPDB as it came: until the schedules are read anew, each database has the keys of both."""
+    """SWAPDB as it came: until the schedules are read, each database has the keys of both."""
 
     one: int
     other: int
@@ -63,9 +62,9 @@ class Swap(NamedTuple):
 
 
 class Claims:
-    """Context by all sessions and the link.
+    """Shared by all sessions and the link.
 
-    believed: whether no claim of late was wrong
+    believed: whether claims are believed now: none was wrong lately
     """
 
     __slots__ = ("_costs", "_reads", "_scripts", "believed")
@@ -77,14 +76,14 @@ class Claims:
         self.believed = True
 
     def note(self, claim: Claim, registry: Registry) -> None:
-        """A request is about to be forwarded."""
+        """A request that makes this claim is about to be forwarded."""
         if isinstance(claim, Swap):
             self._reads = _READS
         if self.believed:
             self._costs = claim.believe(self._scripts, registry) or self._costs
 
     def were_wrong(self, changed: bool) -> bool:
-        """The link has looked: whether what was believed was wrong, and costly; no more of it."""
+        """The link has looked. Returns whether a costly claim was wrong; then none is believed."""
         costs, self._costs = self._costs, False
         if not costs or changed:
             return False
@@ -92,7 +91,7 @@ class Claims:
         return True
 
     def wants_reading(self) -> bool:
-        """Whether the schedules have to be read anew now."""
+        """Whether the schedules must be read again now; counts down to none."""
         wanted = self._reads > 0
         self._reads = max(self._reads - 1, 0)
         return wanted

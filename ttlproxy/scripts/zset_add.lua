@@ -1,5 +1,5 @@
--- ZADD, GEOADD: a member whose score was written has no deadline any more, one that NX, XX, GT or LT
--- skipped keeps it.
+-- ZADD, GEOADD: a member whose score is written loses its deadline; one that NX, XX, GT or LT skips
+-- keeps it.
 -- KEYS: data index schedule
 -- ARGV: how tuple...
 -- RESULT: the command's

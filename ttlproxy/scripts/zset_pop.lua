@@ -1,5 +1,5 @@
--- ZPOPMIN, ZPOPMAX without a count: the deadline of the member goes with it. An entry that stayed
--- behind would do no harm: it is cleared when its member comes back, and reaped when it falls due.
+-- ZPOPMIN, ZPOPMAX without a count: the deadline of the member goes with it. A stale entry would do no
+-- harm: it is cleared when its member comes back, and reaped when it falls due.
 -- KEYS: data index schedule
 -- ARGV: command
 -- RESULT: the command's, in the client's RESP version

@@ -1,5 +1,5 @@
--- What the element commands mean for a key of a type that is known only here: 1 or 0, or Redis's error.
--- `kind` is that type; where `finders` has none for it, the key has no elements, or there is no key.
+-- has() and remove() for a key whose type is found out here. has() gives 1 or 0, or Redis's error.
+-- `kind` is the type; if `finders` has no command for it, the key has no elements, or there is no key.
 local kind = redis.call('TYPE', data).ok
 local finders = { hash = 'HEXISTS', set = 'SISMEMBER', zset = 'ZSCORE' }
 local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM' }

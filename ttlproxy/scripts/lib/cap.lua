@@ -1,9 +1,9 @@
--- MAXLEN: at most `cap` elements are live after a write, those past their deadline not counted, though
--- nobody has reaped them yet. With `evict` others make room: their deadline becomes now, and the link
--- reaps them. A type says size(), copies(element), how many of those are this one, and some(place).
+-- MAXLEN: at most `cap` elements are live after a write; elements past their deadline do not count, even
+-- if they are not reaped yet. With `evict` others make room: their deadline becomes now, and the link
+-- reaps them. Each type has size(), copies(element), how often it has an element, and some(place).
 
--- Lets elements that make `over` go, those with the earliest deadlines first, those without one last.
--- `written` are not touched; those that are `gone` already are the first `past` entries of the index.
+-- Evicts `over` elements: those with the earliest deadlines first, those without a deadline last.
+-- It spares the `written` ones; the elements `gone` already are the first `past` entries of the index.
 local function let_go(over, written, gone, past)
   local before, chosen = index_first(index), {}
 
@@ -41,7 +41,7 @@ local function let_go(over, written, gone, past)
   end
 end
 
--- How many elements are live, which of them are not, and how many entries of the index those have.
+-- How many elements are live; which are past their deadline; how many index entries those have.
 local function count_live()
   local live, gone, due = size(), {}, index_due(index, now, -1)
   for _, element in ipairs(due) do
@@ -51,7 +51,7 @@ local function count_live()
   return live, gone, #due
 end
 
--- Of the elements that are there: how many are live, and how many come back when they are written.
+-- Which elements are written; how many of them are live; how many come back because of the write.
 local function count_written(elements, gone)
   local written, kept, revived = {}, 0, 0
   for _, element in ipairs(elements) do
@@ -67,9 +67,9 @@ local function count_written(elements, gone)
   return written, kept, revived
 end
 
--- Before `elements` are written, `added` of which are not there yet: whether there is room for them,
--- which may have had to be made. Where none of them is new there always is, as there is for what
--- goes at once because its deadline is past.
+-- Whether there is room for `elements`, of which `added` are not there yet; called before the write.
+-- May evict others to make room. There is always room if none of them is new, and for elements that
+-- go at once because their deadline is past.
 local function has_room(elements, added)
   if cap == '' or #elements == 0 then
     return true

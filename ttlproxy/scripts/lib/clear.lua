@@ -1,4 +1,4 @@
--- Clears the deadlines of the elements, from `first` on.
+-- Clears the deadlines of `elements`, from number `first` on.
 local function clear(elements, first)
   local cleared = 0
   batches(first, #elements, function(from, to)

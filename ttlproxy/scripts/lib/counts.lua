@@ -1,5 +1,5 @@
--- How often elements of a key were handed on, for rules with a MAX: a sorted set, whose score is 2^20
--- times the second of the last time, plus the number. What nobody hands on for a month is forgotten.
+-- How often elements of a key were handed on, for rules with a MAX: a sorted set. A score is 2^20 times
+-- the second of the last time, plus the count. An entry is forgotten a month after its last time.
 local STEP, MONTH = 1048576, 2592000
 
 local function count_of(index, element)
@@ -7,7 +7,7 @@ local function count_of(index, element)
   return score and tonumber(score) % STEP or 0
 end
 
--- Redis's error where somebody has put something else in its place.
+-- Redis's error if a client has put something else in the place of the counts, else nil.
 local function counts_refusal(index)
   local reply = redis.pcall('ZSCORE', counts_name(index), '')
   return type(reply) == 'table' and reply.err and reply or nil
@@ -25,7 +25,7 @@ local function count_forget(index, element)
   others_gone(counts)
 end
 
--- A few of those that are too old.
+-- Removes up to 100 entries that are too old.
 local function counts_tidy(counts, now)
   local last = string.format('%.0f', (math.floor(now / 1000) - MONTH) * STEP)
   local old = redis.pcall('ZRANGEBYSCORE', counts, '-inf', last, 'LIMIT', 0, 100)

@@ -1,4 +1,4 @@
--- `here`: the client's database; within: acts in another one, and comes back.
+-- `here`: the client's database. within(): calls `act` in another database, and comes back.
 local here = tostring(actual_db(db, prefix))
 
 local function within(database, act)

@@ -1,4 +1,4 @@
--- `at`: the deadline that `amount` ms mean, counted from now where base is 1; nil where amount is ''.
+-- `at`: the deadline, `amount` in ms, counted from now if base is 1; nil if amount is ''.
 local at = tonumber(amount)
 if at then
   at = at + base * now
@@ -7,8 +7,8 @@ if at then
     return { err = "ERR invalid expire time in '" .. name .. "' command" }
   end
 end
--- Whether elements that are given it go in this step. Not where there are rules: one may say what becomes
--- of them, so they are due now, and stay until they are reaped.
+-- Whether elements that get this deadline are removed in this step. Not if there are rules of ONEXPIRE,
+-- for a rule may say what becomes of them: then they are due now, and stay until they are reaped.
 local at_once = at and at <= now and not ruled
 if at and at <= now and not at_once then
   at = now - 1

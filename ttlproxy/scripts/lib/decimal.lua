@@ -1,5 +1,5 @@
--- Decimal numbers of any length, exactly: Lua itself counts no further than 2^53. A number is limbs of
--- seven digits, the least first, with 21 digits behind the point; only its last limb may be negative.
+-- Exact decimal numbers of any length: Lua's own are exact only up to 2^53. A number is a list of limbs
+-- of seven digits, the lowest first, with 21 digits behind the point; only the last may be negative.
 local LIMB, FRACTION = 10000000, 21
 
 local function carried(limbs)
@@ -11,7 +11,7 @@ local function carried(limbs)
   return limbs
 end
 
--- nil for what is not written as Redis writes numbers
+-- The number in a text; nil if Redis would not write a number like that.
 local function decimal(text)
   local sign, whole, fraction = string.match(text, '^(%-?)(%d+)%.?(%d*)$')
   if not whole or #fraction > FRACTION then
@@ -42,7 +42,7 @@ local function is_less(one, other)
   return is_negative(plus(one, other, -1))
 end
 
--- As Redis writes it.
+-- The number as text, as Redis writes it.
 local function shown(number)
   if is_negative(number) then
     return '-' .. shown(plus({ 0 }, number, -1))

@@ -1,12 +1,12 @@
--- What stands in a hash of deferred commands: whoever may write there may have made anything of it.
+-- Reads a hash of deferred commands. It may hold anything: clients may write there.
 -- include later_names
 local VERBS = {
   LPUSH = true, RPUSH = true, XADD = true,
   PUBLISH = true, SPUBLISH = true, DEL = true, UNLINK = true,
 }
 
--- The words, and their signature; nothing where that is no command of DEFER's for the key of the hash,
--- which is the `target`.
+-- The words of a command, and its signature. Nothing if DEFER takes no such command, or if the command
+-- is not for `target`, the key that the hash belongs to.
 local function deferred_words(packed, target)
   local readable, signature, command = pcall(cmsgpack.unpack, packed)
   if readable and type(signature) == 'table' then

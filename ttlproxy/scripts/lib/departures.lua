@@ -1,5 +1,5 @@
--- Elements whose time is already past go together, after all that is written of deadlines, and in one
--- call, for which Redis publishes one event.
+-- Elements whose deadline is already past are removed together, after all deadlines are written, and in
+-- one call, for which Redis publishes one event.
 local departed, departures = {}, {}
 
 local function depart(element)

@@ -1,4 +1,4 @@
--- What `answer` says of each element, up to the first failure.
+-- A list of answer(element) for each element, up to the first failure.
 local function each(answer)
   local replies = {}
   for i = first_element, #ARGV do

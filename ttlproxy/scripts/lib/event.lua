@@ -1,7 +1,6 @@
--- JSON that carries any bytes. What is UTF-8 stays as it is; each other byte, 0x80 to 0xff, becomes
--- \udc80 to \udcff, which nothing that is UTF-8 does, so that nothing is lost (Python calls it
--- surrogateescape).
--- By the first byte: the others never begin one, so it is enough to look where one of these stands.
+-- JSON that carries any bytes. UTF-8 stays as it is; each other byte, 0x80 to 0xff, becomes \udc80 to
+-- \udcff. Valid UTF-8 never decodes to these, so nothing is lost (Python calls it surrogateescape).
+-- First byte of a UTF-8 sequence -> the pattern of a whole one. Other bytes begin none.
 local leads = {}
 
 local function lead(from, to, pattern)
@@ -10,7 +9,7 @@ local function lead(from, to, pattern)
   end
 end
 
--- The bytes from 0x80 on, of which there are some.
+-- The text with each byte that is not UTF-8 escaped; the text has bytes from 0x80 on.
 local function carried(text)
   if not leads[194] then
     lead(194, 223, '^.[\128-\191]')

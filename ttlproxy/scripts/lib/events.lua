@@ -27,8 +27,8 @@ local function publish_subkeys(key, name, at, elements)
   end
 end
 
--- Says that `event` (expire, expired, persist) has befallen `elements` of `key`, whose type has the
--- letter `class`.
+-- Publishes `event` (expire, expired, persist) for `elements` of `key`; `class` is the letter of its
+-- type.
 local function notify(class, event, db, key, elements)
   if events == '' or #elements == 0 or not wants(class) then
     return

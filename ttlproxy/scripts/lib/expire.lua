@@ -13,7 +13,7 @@ local function forbids(word, old)
   end
 end
 
--- Two conditions, of which each may refuse, are Valkey's.
+-- Valkey allows two conditions, and each may refuse.
 local function refuses(old)
   return forbids(string.sub(condition, 1, 2), old) or forbids(string.sub(condition, 3), old)
 end

@@ -1,4 +1,4 @@
--- How each type says whether an element is there: nil, false or 0 where it is not.
+-- For each type, a function that says whether an element is there: nil, false or 0 if it is not.
 local function by(command)
   return function(element)
     return redis.call(command, data, element)

@@ -1,9 +1,9 @@
--- Hands elements on that are past their deadline, as a rule says (core/expiry_actions.py), before they are
--- removed: an element is in its key or at its destination, for everybody and at any time.
+-- Hands on elements that are past their deadline, as a rule says (core/expiry_actions.py), before they
+-- are removed: everybody sees an element in its key or at its destination, at any time.
 -- include counts
 -- include event
--- Elements that are handed on together. No call may keep the server long, so another page is begun
--- only while it has had less than half of a call's usual time, and handed on no more bytes than this.
+-- How many elements are handed on together. No call may keep the server busy for long, so another page
+-- is begun only while the call has taken less than this many us, and has some of these bytes left.
 local PAGE, MOST_US = 50, 3000
 local bytes_left = 1048576
 local rule, kind
@@ -35,7 +35,7 @@ local function all_by(command)
   end
 end
 
--- What each element holds, false where it is not there: somebody has popped it.
+-- The value of each element, '' if its type has none; false if the element is gone, as after a pop.
 local readers = { hash = all_by('HMGET'), zset = all_by('ZMSCORE') }
 
 function readers.set(elements)
@@ -46,7 +46,7 @@ function readers.set(elements)
   return values
 end
 
--- Of a list, whose equal values go together, each copy is handed on.
+-- How often an element is handed on: in a list, once for each equal value, as they go together.
 local function copies_of(element)
   if kind ~= 'list' then
     return 1
@@ -64,8 +64,8 @@ function readers.list(elements)
   return values
 end
 
--- What it costs to hand so much on, in bytes: to make JSON of one that is not ASCII takes longer than to
--- copy a hundred.
+-- What it costs to hand a text on, in bytes. JSON of one byte that is not ASCII takes longer than a copy
+-- of a hundred bytes.
 local function weight(text)
   return #text * (rule.payload == 'EVENT' and string.find(text, '[\128-\255]') and 100 or 1)
 end
@@ -77,13 +77,13 @@ local function entry_of(element, value, score)
     element = element,
     value = value,
     due = ms(due),
-    -- What had to make room has half a millisecond more in its deadline.
+    -- An evicted element has half a millisecond more in its deadline.
     why = tonumber(score) > due and 'evicted' or 'expired',
     copies = copies_of(element),
   }
 end
 
--- Those of the elements that are there, as many as this call may hand on; the others are added to `gone`.
+-- The elements that are there, as many as this call may hand on; adds those that are not to `gone`.
 local function entries_of(elements, gone)
   local found, values, scores = {}, readers[kind](elements), index_scores(index, elements)
   for i, element in ipairs(elements) do
@@ -120,8 +120,8 @@ local function payload_of(entry)
   return payloads[rule.payload or kind == 'hash' and 'VALUE' or 'ELEMENT'](entry)
 end
 
--- What a consumer has taken from a list may have left its deadline there, or an equal value is past its
--- deadline and waits for being reaped: a value that comes now must not go with it.
+-- Clears deadlines that values pushed now must not get: one that a consumer left behind when it took an
+-- equal value, and one that is past while an equal value waits for its reap.
 local function clear_stale(list, values)
   local list_index = index_name[list]
   if redis.call('EXISTS', list_index) == 0 then
@@ -137,7 +137,7 @@ local function clear_stale(list, values)
   index_was_cleared(list, list_index, schedule, cleared)
 end
 
--- Each hands entries on, and gives how many, and Redis's error where that is not all.
+-- Each handler hands entries on; returns how many, and Redis's error if that is not all of them.
 local handlers = {}
 
 local function push(dest, entries)
@@ -159,7 +159,7 @@ end
 
 handlers.LPUSH, handlers.RPUSH = push, push
 
--- One by one, up to the first that Redis refuses.
+-- A handler that sends entries one by one, up to the first that Redis refuses.
 local function one_by_one(send)
   return function(dest, entries)
     for done, entry in ipairs(entries) do
@@ -199,7 +199,7 @@ end)
 
 local TYPES = { LPUSH = 'list', RPUSH = 'list', XADD = 'stream' }
 
--- Why nothing can be put there.
+-- The error if nothing can be handed on to `dest`; nil if it can.
 local function misfit(dest)
   local wanted = TYPES[rule.verb]
   if not handlers[rule.verb] or rule.payload and not payloads[rule.payload] then
@@ -216,8 +216,8 @@ local function misfit(dest)
   end
 end
 
--- The same commands, on a key that is not there: what may not be removed is not handed on. It is also
--- the write after which a full server refuses a script nothing.
+-- The commands that remove elements, here on a key that does not exist: what may not be removed is not
+-- handed on. They are also the first write, after which a full server refuses the script nothing.
 local PROBES = {
   hash = { { 'HDEL', '' } },
   set = { { 'SREM', '' } },
@@ -234,7 +234,7 @@ local function forbidden()
   end
 end
 
--- The entries for each destination, in their order.
+-- Splits entries, in their order: those for the destination, and those handed on MAX times already.
 local function sorted(entries)
   if rule.most == 0 then
     return entries, {}
@@ -248,7 +248,7 @@ local function sorted(entries)
   return again, spent
 end
 
--- Hands entries on; adds those that were to `gone`.
+-- Hands entries on; adds their elements to `gone`, and calls `count` for each.
 local function hand_on(dest, entries, gone, count)
   local done, trouble = 0, nil
   if entries[1] then
@@ -272,7 +272,7 @@ local function forget(entry)
   count_forget(index, entry.element)
 end
 
--- Of one page: how many were handed on, how many of those too often, and what Redis refuses.
+-- Hands one page on. Returns how many entries, how many of these were dead-lettered, Redis's error.
 local function fire_page(elements, gone)
   local again, spent = sorted(entries_of(elements, gone))
   local trouble = again[1] and misfit(rule.dest) or spent[1] and misfit(rule.rest)
@@ -288,13 +288,13 @@ local function fire_page(elements, gone)
   return done + buried, buried, trouble
 end
 
--- Gives the elements that may be removed now, what Redis refuses, and how many were handed on, and how
--- many of those too often.
+-- Returns the elements that may be removed now, Redis's error or nil, how many entries were handed on,
+-- and how many of these were dead-lettered.
 function fire(type_, due, number)
   rule, kind = says(number), type_
   local gone, fired, buried, at = {}, 0, 0, 1
   local trouble = forbidden() or rule.most > 0 and counts_refusal(index)
-  -- Of a list all at once, for each page takes a walk along it.
+  -- The page of a list is all of `due`, because each page takes a walk along the list.
   local size = kind == 'list' and #due or PAGE
   while at <= #due and not trouble and fires_left > 0 do
     local page, done, spent = { unpack(due, at, math.min(at + size - 1, #due)) }, 0, 0

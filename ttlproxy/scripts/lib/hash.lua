@@ -1,4 +1,4 @@
--- What the element commands mean for a hash: 1 or 0, or Redis's error.
+-- has() and remove() for a hash. has() gives 1 or 0, or Redis's error.
 local function has(element)
   return redis.pcall('HEXISTS', data, element)
 end

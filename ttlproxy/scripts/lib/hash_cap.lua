@@ -1,11 +1,11 @@
--- What a cap has to know of a hash.
+-- What lib/cap.lua needs to know of a hash.
 local copies = has
 
 local function size()
   return redis.call('HLEN', data)
 end
 
--- Some elements, and where the others begin: false after the last.
+-- Some elements, and the place where the others begin, false after the last.
 local function some(cursor)
   local reply, fields = redis.call('HSCAN', data, cursor or 0, 'COUNT', 100), {}
   for i = 1, #reply[2], 2 do

@@ -1,7 +1,7 @@
 -- The index of a data key (element -> deadline in ms), and the schedule (data key -> when it needs
 -- attention). No other file knows how they are laid out.
 
--- Lua prints 14 significant digits by itself.
+-- As text, all digits of it: Lua by itself prints 14.
 local function ms(number)
   return string.format('%.0f', number)
 end
@@ -11,7 +11,7 @@ local function index_get(index, element)
   return score and tonumber(score)
 end
 
--- Of each element, as text; false where it has none.
+-- The deadline of each element, as text; false if it has none.
 local function index_scores(index, elements)
   return redis.call('ZMSCORE', index, unpack(elements))
 end
@@ -26,24 +26,24 @@ local function index_count(schedule)
   return redis.call('ZCARD', schedule)
 end
 
--- [element, deadline, ...], the soonest first; Redis's error for what is no number.
+-- [element, deadline, ...], the earliest first, or Redis's error, as for an offset that is no number.
 local function index_page(index, offset, count)
   return redis.pcall('ZRANGEBYSCORE', index, '-inf', '+inf', 'WITHSCORES', 'LIMIT', offset, count)
 end
 
--- Elements past their deadline: `deadline < now`, as Redis's keys and hash fields; Redis's error where
--- something else than an index stands in its place.
+-- Elements past their deadline: `deadline < now`, as for Redis's keys and hash fields. Redis's error if
+-- something else stands in the place of the index.
 local function index_due(index, now, limit)
   return redis.pcall('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', 0, limit)
 end
 
--- Whether Redis said so of something that somebody has put in the place of an index. To keep it would
--- hold up all who ask for a reap or a sweep.
+-- Whether this is Redis's error because something else stands in the place of an index. Callers drop
+-- it, because otherwise each reap or sweep would fail.
 local function is_no_index(reply)
   return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true)
 end
 
--- Elements in the order of their deadlines: all, or those from one place to another.
+-- Elements in the order of their deadlines: all, or those from rank `from` to rank `to`.
 local function index_elements(index, from, to)
   return redis.call('ZRANGE', index, from or 0, to or -1)
 end
@@ -58,23 +58,24 @@ local function index_size(index)
   return redis.call('ZCARD', index)
 end
 
--- How many elements are past their deadline at an instant; none where something else is in its place.
+-- How many elements are past their deadline at an instant; 0 if something else is in the index's place.
 local function index_due_count(index, at)
   return tonumber(redis.pcall('ZCOUNT', index, '-inf', '(' .. ms(at))) or 0
 end
 
--- The same of keys that need attention; and some of those, picked by chance.
+-- How many keys need attention at an instant.
 local function schedule_due_count(schedule, at)
   return redis.call('ZCOUNT', schedule, '-inf', '(' .. ms(at))
 end
 
+-- So many keys of the schedule, picked at random.
 local function schedule_some(schedule, count)
   return redis.call('ZRANDMEMBER', schedule, count)
 end
 
 local guarded = false
 
--- Changes nothing, but is refused where the client may not announce a deadline.
+-- Changes nothing, but is refused if the client may not announce a deadline.
 local function announce_guard()
   if not guarded then
     guarded = true
@@ -83,12 +84,12 @@ local function announce_guard()
   end
 end
 
--- Whether all proxies are told when the first deadline is `at`, after `before` or none.
+-- Whether a deadline must be announced: it is earlier than the first one before it, if there was one.
 local function is_earlier(before, at)
   return not before or at < before
 end
 
--- `before`: what index_first gave before, and index_was_set will be told.
+-- `before`: what index_first returned before; index_was_set must get the same.
 local function index_set(index, element, deadline, before)
   if is_earlier(before, deadline) then
     announce_guard()
@@ -114,7 +115,7 @@ local function index_set_all(index, elements, deadline, before)
   end)
 end
 
--- An element has to make room: the half tells it from those whose time has come.
+-- An element must make room: a score that ends in .5 means evicted, not expired.
 local function index_evict(index, element, now)
   announce_guard()
   return try('ZADD', index, string.format('%.1f', now - 1.5), element)
@@ -125,7 +126,7 @@ local function index_remove(index, ...)
   return try('ZREM', index, ...)
 end
 
--- The same for elements of which `count` were the first of all: some of those, or all.
+-- The same for `elements`, which are all or some of the first `count` of the index.
 local function index_remove_first(index, elements, count)
   if #elements == count and count > 0 then
     return try('ZREMRANGEBYRANK', index, 0, count - 1)
@@ -135,12 +136,12 @@ local function index_remove_first(index, elements, count)
   end)
 end
 
--- How often elements were handed on (lib/counts.lua), in the slot of the index.
+-- The key that counts how often elements were handed on (lib/counts.lua), in the slot of the index.
 local function counts_name(index)
   return prefix .. 'counts:' .. string.sub(index, #prefix + 1)
 end
 
--- The same where that is the end of them, or of their deadlines: they begin anew.
+-- As index_remove, for elements that end, or lose their deadline: their counts begin again.
 local function index_clear(index, ...)
   if counting then
     local counts = counts_name(index)
@@ -151,30 +152,30 @@ local function index_clear(index, ...)
   return index_remove(index, ...)
 end
 
--- The same for one element that stays. Returns whether the server has published that, as well.
+-- The same for one element that stays. Also returns whether the server has published an event for it.
 local function index_persist(index, element)
   return index_clear(index, element), false
 end
 
--- Changes nothing, but is refused where the server is full or the client has no right to the index:
--- for scripts whose first write would otherwise be one that a full server allows.
+-- Changes nothing, but is refused if the server is full or the client has no right to the index. It is
+-- for scripts whose first write would else be one that a full server allows.
 local function index_guard(index)
   try('ZADD', index, 'XX', 'GT', 0, '')
 end
 
--- Where elements wait for TAKE, in the slot of the index.
+-- The key where elements wait for TAKE, in the slot of the index.
 local function kept_name(index)
   return prefix .. 'kept:' .. string.sub(index, #prefix + 1)
 end
 
--- The name of a key that never exists, in the slot of the index. Clients who may not touch the key may not
--- put anything there either.
+-- The name of a key that never exists, in the slot of the index. Clients that may not touch the key may
+-- not touch this name either.
 local function index_nowhere(index, prefix)
   return prefix .. 'none:' .. string.sub(index, #prefix + 1)
 end
 
--- The database that this connection is in. A session that has sent SELECT cannot know whether it
--- was accepted, and says "?n" for what it believes; MOVE answers an error to the same database.
+-- The database that this connection is in. A session does not know whether a SELECT succeeded, so it
+-- says "?n" for the one it believes. A MOVE to the same database is an error, which shows the right one.
 local function actual_db(db, prefix)
   if string.sub(db, 1, 1) ~= '?' then
     return db
@@ -198,8 +199,8 @@ local function actual_db(db, prefix)
   end
 end
 
--- Tells every proxy that the first deadline of the index's key is now `first`: a key that exists
--- for a moment, whose name is the message. It keeps the Cluster slot of the index.
+-- Tells every proxy that the first deadline of the index's key is now `first`, by a key that exists
+-- for a moment and whose name is the message. It is in the Cluster slot of the index.
 local function announce(db, prefix, index, first)
   local name = prefix .. '!' .. actual_db(db, prefix) .. ':' .. ms(first) .. ':'
     .. string.sub(index, #prefix + 1)
@@ -207,7 +208,7 @@ local function announce(db, prefix, index, first)
   try('DEL', name)
 end
 
--- Changes nothing, but is refused where the client may not announce a swap. A full server allows it, as
+-- Changes nothing, but is refused if the client may not announce a swap. A full server allows it, as
 -- it allows SWAPDB: Redis asks for memory only before the first write of a script, and DEL needs none.
 local function announce_swap_guard(prefix)
   try('DEL', prefix .. '!')
@@ -221,9 +222,9 @@ local function announce_swap(prefix, one, other)
   try('DEL', name)
 end
 
--- An index that was there may carry the expiry of a key that is gone, emptied by a script or a pop
--- that has not been swept yet, or one that a script has changed. It must not end before the key of now.
--- `wanted` is the PTTL of `data`, where that is known.
+-- The index must not expire before its key. It may have an old expiry: that of a former key, which a
+-- script or a pop has emptied and nobody has swept yet, or one that a script has changed on the key.
+-- `wanted` is the PTTL of `data`, if known.
 local function index_must_last(data, index, wanted)
   local left = redis.call('PTTL', index)
   if left < 0 then
@@ -237,7 +238,7 @@ local function index_must_last(data, index, wanted)
   end
 end
 
--- After elements of `data` were given the deadline `at`; `before` is what index_first gave before.
+-- Call it after elements of `data` got the deadline `at`; `before`: what index_first returned before.
 local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   if before then
     index_must_last(data, index)
@@ -251,7 +252,7 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
     -- A new index carries the key-level expiry of its data.
     local attention, left = at, redis.call('PTTL', data)
     if left >= 0 then
-      -- In its last millisecond the data still answers; PEXPIRE 0 would drop the index before it.
+      -- In its last millisecond the key still exists; PEXPIRE 0 would drop the index before it.
       try('PEXPIRE', index, math.max(left, 1))
       attention = math.min(at, now + left)
     end
@@ -260,7 +261,7 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   announce(db, prefix, index, at)
 end
 
--- After `cleared` elements lost their deadline: the schedule entry goes with the last one.
+-- Call it after `cleared` elements lost their deadline: the schedule entry goes with the last one.
 local function index_was_cleared(data, index, schedule, cleared)
   if type(cleared) == 'number' and cleared > 0 and redis.call('EXISTS', index) == 0 then
     try('ZREM', schedule, data)
@@ -272,14 +273,14 @@ local function index_drop(data, index, schedule)
   try('ZREM', schedule, data)
 end
 
--- After the index of `data` came from another name or database, as it was there.
+-- Call it after the index of `data` came unchanged from another name or database.
 local function index_arrived(db, prefix, data, index, schedule, attention, first)
   try('ZADD', schedule, attention, data)
   announce(db, prefix, index, first)
 end
 
--- The index, with the expiry it carries, and the schedule entry go from one data key to another,
--- whose own index goes.
+-- Moves the index, with its expiry, and the schedule entry from one data key to another, whose own
+-- index is dropped.
 local function index_move(db, prefix, source, source_index, target, target_index, schedule)
   local first = index_first(source_index)
   if not first then
@@ -287,7 +288,7 @@ local function index_move(db, prefix, source, source_index, target, target_index
     return
   end
   local attention = redis.call('ZSCORE', schedule, source) or ms(first)
-  -- All that may be refused is tried before anything is moved; the first needs no memory.
+  -- All that Redis may refuse is tried before anything is moved; the first write needs no memory.
   try('ZREM', schedule, prefix)
   index_guard(target_index)
   announce_guard()
@@ -296,7 +297,7 @@ local function index_move(db, prefix, source, source_index, target, target_index
   index_arrived(db, prefix, target, target_index, schedule, attention, first)
 end
 
--- What a full server allows at any time, and after which it refuses a script nothing.
+-- A write that a full server allows, and after which it refuses the script nothing.
 local function index_write_when_full(index, prefix)
   try('DEL', index_nowhere(index, prefix))
 end

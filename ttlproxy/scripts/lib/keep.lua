@@ -1,4 +1,4 @@
--- Before a write that alters an element or makes it: one that is there keeps its deadline, a new one
+-- Call it before a write that changes or makes an element: an old element keeps its deadline, a new one
 -- has none.
 local function keep(element)
   index_guard(index)

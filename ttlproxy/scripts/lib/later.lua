@@ -1,15 +1,15 @@
--- Commands that are deferred for a key (later_set.lua), carried out one by one in the order of their
--- due times: each leaves its hash in the same step. One that Redis refuses stays, and others go on; so
--- does what no proxy has signed, which is not carried out, and is not looked at again for an hour.
+-- Carries out the commands that are deferred for a key (later_set.lua), one by one, in the order of
+-- their due times; each leaves its hash in the same step. A command that Redis refuses stays, and the
+-- others go on. One that no proxy has signed is not carried out, and is looked at again in an hour.
 -- include deferred
 -- include signed
--- Of one call: how many are looked at, and how large they may be together; each word costs 300 ns, as
--- much as a few hundred bytes.
+-- The limits of one call: how many commands it looks at, and how many bytes they have together. Each
+-- word costs 300 ns, as much as a few hundred bytes, and counts as WORD bytes.
 local MOST_SEEN, MOST_BYTES, WORD = 1000, 1048576, 256
 local SET_ASIDE_MS = 3600000
 
--- A pushed value that is not in the list must not meet the deadline that an equal one has left there;
--- one that is there shares its deadline, and waits where that is past.
+-- A pushed value that is not in the list must not get the deadline that an equal one has left behind. A
+-- value that is in the list shares its deadline; if that is past, the push waits.
 local function make_way(list, list_index, values)
   if redis.call('EXISTS', list_index) == 0 then
     return
@@ -27,7 +27,7 @@ local function make_way(list, list_index, values)
   index_was_cleared(list, list_index, schedule, cleared)
 end
 
--- The key goes with its deadlines, and with its place in the schedule that is about to be written.
+-- Drops the deadlines of a key, and its entries in `later`, what will be written to the schedule.
 local function let_go(key, key_index)
   index_drop(key, key_index, schedule)
   for i = #later, 2, -2 do
@@ -38,7 +38,7 @@ local function let_go(key, key_index)
   end
 end
 
--- Returns Redis's error, or nil.
+-- Carries one command out. Returns Redis's error, or nil.
 local function run(command, target_index)
   local name, target = command[1], command[2]
   local trouble
@@ -51,14 +51,14 @@ local function run(command, target_index)
   return type(reply) == 'table' and reply.err and reply or nil
 end
 
--- What a proxy has signed for this very key; nil for all else.
+-- The words of a command that a proxy has signed for this key; nil for anything else.
 local function signed_command(packed, target)
   local words, signature = deferred_words(packed, target)
   return words and signature == signature_of('defer', words) and words or nil
 end
 
--- Gives the ids of those that were carried out, or are gone; those that nobody has signed; and what Redis
--- refused first.
+-- Returns the ids of the commands that were carried out or are gone, the ids of the unsigned ones, and
+-- Redis's first error.
 local function carry_out(ids, most)
   local target, target_index = later_target(data), prefix .. string.sub(data, #LATER + 1)
   local done, unsigned, size, trouble = {}, {}, 0, nil
@@ -87,8 +87,8 @@ local function set_aside(ids)
 end
 
 local function reap_later()
-  -- Changes nothing, but is refused where what is carried out could not be removed; and a full server
-  -- lets a script write that has.
+  -- Changes nothing, but is refused if a command could not be removed after it. It is also the first
+  -- write, after which a full server refuses the script nothing.
   try('HDEL', index_nowhere(index, prefix), '')
   local due = index_due(index, now, MOST_SEEN)
   if failure or due.err then

@@ -2,18 +2,18 @@
 -- bytes alone order them, the rows before the places:
 --   row    'r' spot member            the table, best first
 --   place  's' length member spot     where a member's row is
--- A spot is 15 bytes: a standing, which is 2^63-1 minus the score, in 8, and in 7 the arrival, which
--- is one more than that of the last who came to the same score.
+-- A spot is 15 bytes: the standing, which is 2^63-1 minus the score, in 8 bytes, and the arrival in 7:
+-- one more than that of the last member that came to the same score.
 -- include try
 local ROW, PLACE, STANDING, SPOT = 'r', 's', 8, 15
 
--- How many entries there are; WRONGTYPE for a sorted set that is something else.
+-- How many entries there are. WRONGTYPE if the key is no leaderboard.
 local size = redis.pcall('ZCARD', data)
 if type(size) == 'table' then
   return size
 end
 if size > 0 then
-  -- The last one in reverse is found at once, by its rank it takes a search.
+  -- REV finds the last entry at once; by its rank, Redis would search for it.
   local last = redis.call('ZRANGE', data, 0, 0, 'REV', 'WITHSCORES')
   if size % 2 == 1 or last[2] ~= '0' or string.sub(last[1], 1, 1) ~= PLACE then
     return { err = 'WRONGTYPE Operation against a key holding the wrong kind of value' }
@@ -28,7 +28,7 @@ local function row_of(member, spot)
   return ROW .. spot .. member
 end
 
--- Where a member stands; nil for nobody.
+-- The spot of a member; nil if it is not in the leaderboard.
 local function spot_of(member)
   local place = place_of(member)
   local entry = redis.call('ZRANGEBYLEX', data, '[' .. place, '+', 'LIMIT', 0, 1)[1]
@@ -45,19 +45,19 @@ local function standing_of(spot)
   return string.sub(spot, 1, STANDING)
 end
 
--- Lua's numbers are exact up to 2^53, so a standing is two of them, and the smaller one is better.
+-- A standing as two numbers, because Lua's are exact only up to 2^53. The smaller standing is better.
 local function halves(standing)
   return struct.unpack('>I4I4', standing)
 end
 
--- Whether one standing is better than another; Lua's own order of strings is the locale's.
+-- Whether one standing is better than another. Lua compares strings by the locale, so numbers are used.
 local function is_better(one, other)
   local high, low = halves(one)
   local other_high, other_low = halves(other)
   return high < other_high or high == other_high and low < other_low
 end
 
--- The score that a standing stands for, in decimal digits.
+-- The score of a standing, in decimal digits.
 local function score_of(standing)
   local high, low = halves(standing)
   high, low = 2 ^ 31 - 1 - high, 2 ^ 32 - 1 - low
@@ -77,7 +77,7 @@ local function score_of(standing)
   return sign .. string.format('%.0f%06.0f', upper, lower % 10 ^ 6)
 end
 
--- The next arrival at a standing.
+-- The spot of the next arrival at a standing.
 local function next_spot(standing)
   local first = ROW .. standing
   local last = redis.call(
@@ -86,8 +86,8 @@ local function next_spot(standing)
   return standing .. struct.pack('>I7', arrival)
 end
 
--- A member comes to a standing, from its spot if it has one. The new entries come before the old ones
--- go, so that the key lives, and what may be refused is tried before that.
+-- Moves a member to a standing, from its spot if it has one. The new entries are added before the old
+-- ones are removed, so that the key lives; what Redis may refuse is tried before that.
 local function move(member, standing, spot)
   local arrived = next_spot(standing)
   if spot then
@@ -100,7 +100,7 @@ local function move(member, standing, spot)
   end
 end
 
--- [rank, member, score] of those from one rank to another, as far as there are any.
+-- [rank, member, score] of the members from one rank to another, as far as there are any.
 local function rows(from, to)
   from, to = math.max(from, 0), math.min(to, size / 2 - 1)
   local found = {}

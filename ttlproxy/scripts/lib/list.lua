@@ -1,10 +1,10 @@
--- What the element commands mean for a list, whose equal values are one element: 1 or 0, or Redis's
--- error. LPOS and LREM walk along the list for each value, at 35 ns an entry; a walk of our own costs
--- 280 ns an entry, however many values it is for (Redis 7.0, lists of 10^4 to 10^6 entries).
+-- has() and remove() for a list, whose equal values are one element. has() gives 1 or 0, or Redis's
+-- error. LPOS and LREM walk along the list for each value, at 35 ns an entry. A walk of our own costs
+-- 280 ns an entry for any number of values (Redis 7.0, lists of 10^4 to 10^6 entries).
 local FEW = 8
 local looked_for = {}
 
--- Calls see(value, position) for the entries from one position to another.
+-- Calls see(value, position) for each entry from one position to another.
 local function walk(from, to, see)
   for at = from, to, 1000 do
     local page = redis.call('LRANGE', data, at, math.min(at + 999, to))
@@ -14,7 +14,7 @@ local function walk(from, to, see)
   end
 end
 
--- Counts the copies of many values at once, those from `first` on, where that is cheaper.
+-- Counts the copies of the values from number `first` on in one walk, if that is cheaper.
 local function look_for(values, first)
   if #values - first < FEW then
     return

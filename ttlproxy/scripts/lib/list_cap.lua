@@ -1,4 +1,4 @@
--- What a cap has to know of a list.
+-- What lib/cap.lua needs to know of a list.
 local function copies(element)
   return looked_for[element] or #redis.call('LPOS', data, element, 'COUNT', 0)
 end
@@ -7,8 +7,8 @@ local function size()
   return length
 end
 
--- Some values, those farthest from the end that is pushed to, and where the others begin: false after
--- the last.
+-- Some values, those farthest from the pushed end first, and the place where the others begin, false
+-- after the last.
 local function some(place)
   local from, values = place or 0, {}
   if name == 'rpushex' then

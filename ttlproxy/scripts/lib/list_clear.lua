@@ -1,4 +1,4 @@
--- Clears the deadlines of those of the values, from `first` on, that the list does not have.
+-- Clears the deadlines of the values, from number `first` on, that are not in the list.
 local function clear_absent(values, first)
   local dated, cleared = {}, 0
   for i = first, #values do

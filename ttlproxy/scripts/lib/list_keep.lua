@@ -1,6 +1,6 @@
 -- include list_clear
--- Before a write that puts values into the list: one that is there keeps its deadline, a new one has
--- none.
+-- Call it before a write that puts values into the list: a value that is there keeps its deadline, a
+-- new one has none.
 local function keep(values, first)
   index_guard(index)
   if not failure then

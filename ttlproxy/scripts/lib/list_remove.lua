@@ -1,5 +1,5 @@
--- Removes every entry that equals one of the values; returns how many there were. The places of many
--- are found in one walk: those at the ends are trimmed, the others are made equal and go together.
+-- remove_all: removes every entry that equals one of the values; returns how many there were. For many
+-- values one walk finds the places: those at the ends are trimmed, the others made equal for one LREM.
 local function remove_one_by_one(values)
   local removed = 0
   for _, value in ipairs(values) do
@@ -8,7 +8,7 @@ local function remove_one_by_one(values)
   return removed
 end
 
--- The places of all that equal one of the values, and how long the list is.
+-- The places of all entries that equal one of the values, and how long the list is.
 local function places(values)
   local wanted, found, length = {}, {}, redis.call('LLEN', data)
   for _, value in ipairs(values) do
@@ -26,8 +26,8 @@ local function remove_all(values)
   if #values <= FEW then
     return remove_one_by_one(values)
   end
-  -- The shortest takes the place of others, so that the list never grows. It goes first: a full server
-  -- allows LREM, and then also LSET.
+  -- The shortest value replaces the others, so that the list never grows. It is removed first: a full
+  -- server allows LREM, and after that LSET too.
   local shortest = values[1]
   for _, value in ipairs(values) do
     shortest = #value < #shortest and value or shortest

@@ -1,4 +1,4 @@
--- Why the client may not have something done that it may not do itself, or that nobody can.
+-- Redis's error, or ours, if a client may not set a rule: it may not do the action itself, or nobody can.
 local WORDS = { LPUSH = { '' }, RPUSH = { '' }, XADD = { '*', '', '' } }
 
 local function is_unknown(command)
@@ -6,7 +6,7 @@ local function is_unknown(command)
   return string.find(reply.err, 'Unknown Redis c', 1, true)
 end
 
--- On a key of another type it does nothing, if it may be called at all.
+-- Redis's error if the client may not call it. Tried on a key of another type, where it does nothing.
 local function refused(command)
   local probe = prefix .. '!probe'
   try('DEL', probe)
@@ -16,7 +16,7 @@ local function refused(command)
   return not string.find(reply.err, 'WRONGTYPE', 1, true) and reply
 end
 
--- Before 7.0, Redis does not tell who may publish where.
+-- Before 7.0, Redis cannot be asked whether a client may publish to a channel.
 local function refused_channel(command)
   for i = first_dest, #ARGV do
     if redis.acl_check_cmd and not redis.acl_check_cmd(command, ARGV[i], '') then

@@ -1,5 +1,5 @@
 -- include native_deadline
--- And to set or to take away ours takes the server's, which it announces itself.
+-- Setting or removing our deadline also removes the server's, which publishes the event for that.
 if field_ttls then
   local our_set, our_persist = index_set, index_persist
 

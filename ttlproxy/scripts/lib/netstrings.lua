@@ -1,4 +1,4 @@
--- The words in a row of netstrings, from one of them on, as far as it can be read.
+-- The words of a row of netstrings, from number `number` on, as far as the text can be read.
 local function words_from(number, text)
   local found, at = {}, 1
   while at <= #text do

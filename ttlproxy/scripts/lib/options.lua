@@ -1,4 +1,4 @@
--- `how`, a command and its options in one word: the command, the options as a list, and each as a key.
+-- Splits `how`: `command`, and `options`, which has the options as a list and each also as a key.
 local options = {}
 for word in string.gmatch(how, '%S+') do
   options[#options + 1] = word
@@ -6,7 +6,7 @@ for word in string.gmatch(how, '%S+') do
 end
 local command = table.remove(options, 1)
 
--- The command with its options, on a key, and words of ARGV.
+-- The words of a call: the command, the key, the options, and ARGV from one place to another.
 local function called(key, from, to)
   local words = { command, key, unpack(options) }
   for i = from, to do

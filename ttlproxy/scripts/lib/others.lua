@@ -1,5 +1,5 @@
--- The set of internal keys that are neither indexes nor shared, for DBSIZE to leave out. Clients may write
--- there, and may have made anything of it: an error is of no consequence.
+-- The set of internal keys that are neither indexes nor shared, so that DBSIZE can leave them out.
+-- Clients may write there, so it may hold anything, and errors are ignored.
 local function others_add(name)
   redis.pcall('SADD', prefix .. 'others', name)
 end

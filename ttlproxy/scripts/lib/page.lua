@@ -1,4 +1,4 @@
--- Of [name, when, ...]: for each [the name's first `most` bytes, its length, when in ms].
+-- [name, when, ...] -> for each [the name's first `most` bytes, its length, when in ms].
 local function cut_page(page, most)
   local found = {}
   for at = 1, #page, 2 do

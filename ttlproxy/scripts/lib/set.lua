@@ -1,4 +1,4 @@
--- What the element commands mean for a set: 1 or 0, or Redis's error.
+-- has() and remove() for a set. has() gives 1 or 0, or Redis's error.
 local function has(element)
   return redis.pcall('SISMEMBER', data, element)
 end

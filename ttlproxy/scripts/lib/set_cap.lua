@@ -1,11 +1,11 @@
--- What a cap has to know of a set.
+-- What lib/cap.lua needs to know of a set.
 local copies = has
 
 local function size()
   return redis.call('SCARD', data)
 end
 
--- Some elements, and where the others begin: false after the last.
+-- Some elements, and the place where the others begin, false after the last.
 local function some(cursor)
   local reply = redis.call('SSCAN', data, cursor or 0, 'COUNT', 100)
   return reply[2], reply[1] ~= '0' and reply[1]

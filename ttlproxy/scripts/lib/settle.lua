@@ -1,6 +1,6 @@
 -- include departures
--- After deadlines were changed: `dated` were given the deadline `at`, where the first of all was
--- `before`; `cleared` is how many lost theirs; elements whose time is past go.
+-- Call it after deadlines were changed: `dated` got the deadline `at`, `cleared` elements lost theirs,
+-- and `before` was the first deadline of all. Removes elements whose deadline is past.
 local function settle(before, dated, cleared)
   if dated[1] then
     index_was_set(db, prefix, data, index, schedule, now, before, at)

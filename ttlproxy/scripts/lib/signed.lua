@@ -1,5 +1,5 @@
--- Whether a proxy has signed what a client has written down: HMAC-SHA1 (core/signing.py), of which `inner` and
--- `outer` are the keys.
+-- The signature by which a proxy knows what it has signed itself: HMAC-SHA1 (core/signing.py). `inner`
+-- and `outer` are its padded keys.
 local function raw(digest)
   local sub = string.sub
   return struct.pack('>I4I4I4I4I4',

@@ -1,6 +1,6 @@
--- What nearly every request needs, in a straight line before any function is made, which is half of what
--- a script costs: a time from now, for elements of a key that has an earlier deadline, without conditions
--- or subscribers. What is not so, or is refused, is left to what follows, which begins anew.
+-- The common case, before any function is made, which is half of what a script costs: a time from now,
+-- for elements of a key that has an earlier deadline, no conditions and no subscribers. In all other
+-- cases, and if Redis refuses a step, the script goes on below and begins again.
 -- include clock
 local ahead = events == '' and #ARGV < 1000 and string.match(how, '^0%+(%d+)$')
 if ahead then

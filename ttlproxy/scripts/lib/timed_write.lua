@@ -1,6 +1,6 @@
 -- include events
 -- include settle
--- Those of the elements that are not there.
+-- The elements that are not there.
 local function new_ones(elements)
   local found = {}
   for _, element in ipairs(elements) do
@@ -11,9 +11,9 @@ local function new_ones(elements)
   return found
 end
 
--- Elements and their deadline: `at`, or none where that is nil; with `keep`, elements that are there keep
--- what they have. `write` writes them; those that are to go at once, too, for Redis 8 publishes both,
--- but with `keep`, where some stay as they are.
+-- Gives elements the deadline `at`, or none if it is nil; with `keep`, elements that are there keep
+-- theirs. `write` writes the elements. Those that go at once are written too, because Redis 8 publishes
+-- both events; with `keep` they are not, because some stay as they are.
 local function write_timed(elements, keep, write)
   local before, changed, cleared = index_first(index), keep and new_ones(elements) or elements, 0
   local dated = at and not at_once and changed or {}

@@ -1,5 +1,5 @@
--- What JSON says of our commands, as replies. Under RESP3, where sets and maps are themselves, Lua
--- loses their order; a client that is sure to be in RESP2 gets arrays in the order of Redis's own.
+-- Turns JSON about our commands into replies. RESP3 has sets and maps, and Lua loses their order; a
+-- client that is certainly in RESP2 gets arrays in Redis's own order.
 local is_resp3 = resp == '3'
 
 local function reply_of(value)
@@ -36,8 +36,8 @@ end
 
 local told = cjson.decode(json)
 
--- COMMAND with these words, in the RESP version of the reply. Nulls within it are `false`, which is
--- null again for the client, under RESP3 too, because the script ends in RESP2.
+-- Calls COMMAND in the RESP version of the reply. A null in it is `false` here, which is a null again
+-- for the client, under RESP3 too, because the script ends in RESP2.
 local function ask(...)
   if is_resp3 then
     redis.setresp(3)

@@ -1,4 +1,4 @@
--- A deadline goes along with an element that is new at the target.
+-- An element that is new at the target brings its deadline along; without one, a stale entry is cleared.
 local function travel(element, deadline)
   if not deadline then
     index_was_cleared(target, target_index, schedule, index_clear(target_index, element))

@@ -1,5 +1,5 @@
--- Writes by pcall: the first error stands in `failure`, after which nothing is written any more,
--- so that a client without the right, or a full server, gets Redis's own error text.
+-- Writes by pcall. The first error is kept in `failure`; after it nothing more is written. So a client
+-- without the right, or of a full server, gets Redis's own error text.
 local failure
 
 local function try(...)
@@ -15,7 +15,7 @@ local function try(...)
   return reply
 end
 
--- Calls act(first, last) for batches of the range that unpack can carry (it fails at 8,000 values).
+-- Calls act(first, last) for parts of the range that unpack can take (it fails at 8,000 values).
 -- 7,200 divides by two: field and value stay together.
 local function batches(first, last, act)
   for at = first, last, 7200 do

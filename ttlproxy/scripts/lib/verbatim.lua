@@ -1,4 +1,4 @@
--- A verbatim string, which is a bulk string under RESP2; 6.2 has none of them for scripts, and is
+-- A verbatim string, which is a bulk string under RESP2. Scripts of 6.2 have none, so there Redis is
 -- asked in RESP2.
 local has_verbatim = redis.REDIS_VERSION_NUM ~= nil
 if has_verbatim then

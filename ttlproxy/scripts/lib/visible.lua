@@ -1,11 +1,11 @@
--- Internal keys are for nobody to see.
+-- Hides internal keys from clients.
 local STATE = 'ttlproxy-state:' .. prefix
 
 local function is_internal(name)
   return string.sub(name, 1, #prefix) == prefix or name == STATE
 end
 
--- Those of the names that are not internal, in their order.
+-- The names that are not internal, in their order.
 local function visible(names)
   local found = {}
   for _, name in ipairs(names) do

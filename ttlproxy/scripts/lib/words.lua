@@ -1,8 +1,8 @@
--- What the first two words say, which are packed: before it has logged in, a client may send Redis 7
--- ten words and no more, and a command on one element has to stay within them.
--- origin: `db name`. how: a digit, the conditions, the time, with a plus where it counts from now, and
--- MAXLEN after a slash, with an E where others are evicted; `cap` and `evict` are '' where not given.
--- A mark by which the reply will be known may stand behind.
+-- Unpacks the first two words. They are packed because a client that has not logged in may send Redis 7
+-- at most ten words, and a command on one element must fit into them.
+-- origin: `db name`. how: a digit, the conditions, the time (with a plus if it counts from now), then
+-- MAXLEN after a slash, with an E if others are evicted; `cap` and `evict` are '' if not given. Last, a
+-- mark after `#` by which the proxy finds the reply.
 local db, name = string.match(origin, '^(%S+) (%S+)$')
 local flag, condition, sign, amount, cap, evict, mark =
   string.match(how, '^(%d)(%a*)(%+?)(%d*)/?(%d*)(E?)#?(.*)$')

@@ -1,7 +1,7 @@
--- ZADD and GEOADD, whose words stand in ARGV from `first_tuple` on, `width` of them for each member.
+-- For ZADD and GEOADD: their words stand in ARGV from `first_tuple` on, `width` words for each member.
 local width = command == 'GEOADD' and 3 or 2
 
--- Redis judges the numbers before it writes any: so does this, on a key that is not there.
+-- Has Redis check the numbers before any is written, by writes that change nothing.
 local function judge()
   local nowhere = index_nowhere(index, prefix)
   batches(first_tuple, #ARGV, function(from, to)
@@ -9,10 +9,10 @@ local function judge()
   end)
 end
 
--- The members whose score ZADD will write, how many of them are new, and how many changes it counts,
--- decided as it does (zsetAdd in Redis's t_zset.c): an equal score is written, unless GT or LT asks for
--- another one. HSET of an equal value clears the deadline as well (Redis 8). A member that is named
--- again is compared with what was written before.
+-- The members whose score ZADD will write, how many of them are new, and how many changes it counts.
+-- Decided as ZADD does (zsetAdd in Redis's t_zset.c): an equal score is written, unless GT or LT is
+-- given. HSET of an equal value clears the deadline too (Redis 8). A member that is named again is
+-- compared with what was written before.
 local function written_members()
   local members, scores, added, updated = {}, {}, 0, 0
 

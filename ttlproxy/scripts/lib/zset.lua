@@ -1,4 +1,4 @@
--- What the element commands mean for a sorted set: 1 or 0, or Redis's error. Asked under RESP2 only,
+-- has() and remove() for a sorted set. has() gives 1 or 0, or Redis's error. Call it under RESP2 only,
 -- where a score is a string.
 local function has(element)
   local score = redis.pcall('ZSCORE', data, element)

@@ -1,11 +1,11 @@
--- What a cap has to know of a sorted set.
+-- What lib/cap.lua needs to know of a sorted set.
 local copies = has
 
 local function size()
   return redis.call('ZCARD', data)
 end
 
--- Some elements, lowest scores first, and where the others begin: false after the last.
+-- Some elements, lowest scores first, and the place where the others begin, false after the last.
 local function some(place)
   local from = place or 0
   local members = redis.call('ZRANGE', data, from, from + 99)
