@@ -1,6 +1,6 @@
-"""Processes: what is started in which order, which signals end it, the workers that share a port,
-and the embedded Redis.
+"""Processes: the order of starting and ending, signals, the workers that share a port, and the
+embedded Redis.
 
-`app` builds all parts and is the only place that knows them all. Reads no flag and no file of
-settings: that is `cli`.
+`app` builds all parts and is the only module that knows them all. `cli` reads the flags and the
+settings file.
 """

@@ -1,4 +1,4 @@
-"""The one place that knows all others: build, start, supervise, drain."""
+"""The one module that knows all others: builds, starts, supervises and drains."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ Started = Callable[[str, str, Embedded | None], None]
 
 
 async def serve(settings: Settings, started: Started, read: Read) -> int:
-    """Runs the proxy until SIGTERM or SIGINT; gives the exit code.
+    """Runs the proxy until SIGTERM or SIGINT; returns the exit code.
 
-    `started(address, upstream, embedded server)` is called once clients may come, `read` to have
-    the settings anew. Raises TtlproxyError, and OSError where the address cannot be had.
+    `started(address, upstream, embedded server)` is called when clients may connect, `read` to read
+    the settings again. Raises TtlproxyError, and OSError if the address cannot be bound.
     """
     reload = Reload(settings, read)
     chosen = "max_clients" in settings.model_fields_set
@@ -93,11 +93,11 @@ async def _serve(
 
 
 async def work(settings: Settings, receiver: Receiver) -> int:
-    """Runs one of several proxies, whose clients another process accepts; gives the exit code.
+    """Runs one of several workers, whose clients another process accepts; returns the exit code.
 
     Ends with that process. Raises TtlproxyError.
     """
-    settings = settings.model_copy(update={"drain_min": 0.0})  # that one has waited, or is gone
+    settings = settings.model_copy(update={"drain_min": 0.0})  # the parent has waited, or is gone
     assert settings.upstream is not None
 
     def change(values: bytes) -> None:
@@ -140,10 +140,10 @@ async def _proxy(
         try:
             await _until(run_together(link=link.tried.wait(), stop=signals.stop.wait()), vital)
             if signals.stop.is_set():
-                return  # nobody could come yet
+                return  # no client could connect yet
             address = await server.start()
             health.accepts = True
-            gc.freeze()  # what is there now stays: the collector need not look at it again
+            gc.freeze()  # objects made so far stay, so the collector need not scan them
             say(address)
             await _until(signals.stop.wait(), vital)
             health.drains = True
@@ -163,11 +163,11 @@ async def _proxy(
 async def _admin(
     settings: Settings, upstream: Upstream, signals: Signals, subject: Subject
 ) -> AsyncIterator[None]:
-    """The pages about it, where they are wanted, from before it starts until after it has ended."""
+    """Serves the admin pages about `subject`, if they are set, for its whole life."""
     if settings.admin is None:
         yield
         return
-    from ttlproxy.admin import Admin  # takes 13 MB (RSS), of those who want it
+    from ttlproxy.admin import Admin  # takes 13 MB (RSS), so it is imported only if needed
 
     admin = Admin(settings.admin, settings, upstream, subject, signals.stop_soon)
     log.info("admin pages at http://%s", await admin.start())
@@ -179,7 +179,7 @@ async def _admin(
 
 @asynccontextmanager
 async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
-    """The process that listens is told of it, again and again, and at the end."""
+    """Reports to the process that listens every EVERY_S seconds, and at the end."""
 
     async def report() -> None:
         while True:
@@ -202,7 +202,7 @@ async def _supervise(
     signals: Signals,
     shown: Callable[[WorkerTotals], AbstractAsyncContextManager[None]],
 ) -> None:
-    """Several processes that serve one address."""
+    """Runs several workers that serve one address, and drains them."""
     async with shown(workers.totals):
         running = asyncio.create_task(workers.run(), name="workers")
         beating = asyncio.create_task(workers.totals.heartbeat.run(), name="pulse")
@@ -210,7 +210,7 @@ async def _supervise(
         try:
             await _until(run_together(all=workers.listen(), stop=signals.stop.wait()), vital)
             if signals.stop.is_set():
-                return  # nobody could come yet
+                return  # no client could connect yet
             say(workers.address)
             await _until(signals.stop.wait(), vital)
             workers.totals.drains = True
@@ -227,7 +227,7 @@ async def _supervise(
 
 
 async def purge(settings: Settings, force: bool, say: Callable[[str], None]) -> int:
-    """Removes all that is internal from the upstream; gives the exit code. Raises TtlproxyError."""
+    """Removes all internal keys from the upstream; returns the exit code. Raises TtlproxyError."""
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
         await purged(settings, upstream, force, say)
@@ -237,26 +237,27 @@ async def purge(settings: Settings, force: bool, say: Callable[[str], None]) -> 
 async def doctor(
     settings: Settings, sample: int, mend: Callable[[str], None] | None
 ) -> tuple[str, list[Finding]]:
-    """The upstream for people, and what is found there; mends first, telling `mend` of it."""
+    """(the upstream's URL without password, findings). If `mend` is given, mends first and calls it
+    with each line of the report."""
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
         return upstream.shown, await examined(settings, upstream, sample, mend)
 
 
 async def until_interrupted(main: Coroutine[None, None, int]) -> int:
-    """The exit code of `main`, or INTERRUPTED where SIGINT has ended it."""
+    """The exit code of `main`, or INTERRUPTED if SIGINT ended it."""
     interrupted = asyncio.Event()
     with on_interrupt(interrupted.set):
         running = asyncio.create_task(main, name="main")
         try:
             await _until(interrupted.wait(), [running])
         finally:
-            await cancel(running)  # again, where that is lost on the way
+            await cancel(running)  # repeats the cancellation if it gets lost
     return INTERRUPTED if interrupted.is_set() else running.result()
 
 
 async def _drain(server: Server, limit_s: float, now: asyncio.Event) -> None:
-    """Lets what is in flight finish, up to the limit, or until `now` is set."""
+    """Lets what is in flight finish, for at most `limit_s` or until `now` is set."""
     draining = asyncio.create_task(server.drain(limit_s), name="drain")
     await _until(now.wait(), [draining])
     await cancel(draining)
@@ -272,13 +273,13 @@ async def _ended(embedded: Embedded) -> None:
 
 
 async def _check_addresses(settings: Settings) -> None:
-    """Raises OSError for what would be found only when a server of our own has been started."""
+    """Raises OSError if an address cannot be bound, before an embedded server is started."""
     for address in filter(None, (settings.listen, settings.admin)):
         await Listener(address).check()
 
 
 async def _upstream(settings: Settings, stack: AsyncExitStack) -> tuple[Upstream, Embedded | None]:
-    """The Redis to stand before; an embedded one is ended with the stack."""
+    """The Redis behind the proxy; an embedded one is stopped when the stack is closed."""
     if settings.upstream is not None:
         return settings.upstream, None
     embedded = Embedded(settings.data_dir)
@@ -289,7 +290,7 @@ async def _upstream(settings: Settings, stack: AsyncExitStack) -> tuple[Upstream
 async def _unless(
     stop: asyncio.Event, main: Coroutine[None, None, tuple[Upstream, Embedded | None]]
 ) -> tuple[Upstream, Embedded | None] | None:
-    """What `main` gives; None where it is to stop before that."""
+    """The result of `main`; None if `stop` is set first."""
     running = asyncio.create_task(main, name="start")
     try:
         await _until(stop.wait(), [running])
@@ -299,7 +300,7 @@ async def _unless(
 
 
 async def _until(event: Coroutine[None, None, object], others: Sequence[Task]) -> None:
-    """Until the event, or until one of the other tasks ends; raises what that raised."""
+    """Waits for the event, or until one of the other tasks ends; raises what that raised."""
     waiting = asyncio.create_task(event)
     try:
         await until_first(waiting, *others)

@@ -1,4 +1,4 @@
-"""A private Redis for whoever has none. Knows processes and files; knows no setting and no proxy.
+"""A private Redis for users without one. Knows processes and files; knows no setting and no proxy.
 
 The server runs in a session of its own, so that a Ctrl-C in the terminal reaches only the proxy,
 which still needs its Redis to finish what is in flight.
@@ -38,10 +38,10 @@ def find_server() -> Path:
 
 
 class Embedded:
-    """A Redis on a unix socket: `start` gives its URL, `wait` its exit code, `stop` ends it.
+    """A Redis on a unix socket: `start` returns its URL, `wait` its exit code, `stop` ends it.
 
-    `binary`, `version`, `data_dir`, `socket_path` and `pid` say what runs where, once it does.
-    Raises NoEmbeddedRedis if there is no server to run.
+    `binary`, `version`, `data_dir`, `socket_path` and `pid` are valid after `start`. Raises
+    NoEmbeddedRedis if there is no server to run.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -76,7 +76,7 @@ class Embedded:
         return await self._process.wait()
 
     async def stop(self) -> None:
-        """End the server, the hard way if it takes too long, and give up the data directory."""
+        """End the server, by SIGKILL after STOP_S seconds, and unlock the data directory."""
         if self._process:
             with suppress(ProcessLookupError):
                 self._process.terminate()
@@ -105,7 +105,8 @@ class Embedded:
         return os.fsdecode(os.pread(self._lock, 4096, 0))
 
     def _place_socket(self) -> None:
-        """Decide where the socket is, and write it into the lock for whoever finds us killed."""
+        """Choose the socket's path; write it into the lock file for the next start, should we be
+        killed."""
         assert self._lock is not None
         self.socket_path = self.data_dir / "redis.sock"
         if len(os.fsencode(self.socket_path)) > SOCKET_PATH_MAX:
@@ -131,7 +132,7 @@ class Embedded:
             )
 
     async def _answering(self, process: Process) -> None:
-        """Wait until the server has loaded its data and says so."""
+        """Wait until the server has loaded its data and answers PING."""
         while await _ask(str(self.socket_path), b"PING\r\n") != b"+PONG\r\n":
             if process.returncode is not None:
                 raise EmbeddedError(
@@ -182,7 +183,7 @@ async def _end(socket: str) -> None:
 
 
 async def _ask(socket: str, request: bytes) -> bytes:
-    """The first line of the reply; nothing if the server is not there or closes."""
+    """The first line of the reply; b"" if the server is not there or closes the connection."""
     try:
         reader, writer = await asyncio.open_unix_connection(socket)
     except OSError:

@@ -1,8 +1,8 @@
-"""Accepted connections, handed by the process that listens to the processes that serve.
+"""Passes accepted connections from the process that listens to the processes that serve.
 
-The two ends of a Unix socket that keeps messages apart. One way go connections, as descriptors, and
-what changes of the settings. The other way goes how many connections have ended, first of all none:
-then the process serves; and now and then what that process reports of itself.
+A channel is a Unix socket pair (SOCK_SEQPACKET). The listening process sends connections, as file
+descriptors, and changed settings. The serving process sends how many connections have ended, where
+the first message means that it serves, and from time to time a report on itself.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ttlproxy.proxy.client_limit import ClientProtocol
 _CLIENT: Final = b"client"
 _SETTINGS: Final = b"settings "
 _REPORT: Final = b"report "
-_MESSAGE: Final = 1 << 16  # bytes, more than any message has
+_MESSAGE: Final = 1 << 16  # bytes; longer than any message
 
 
 def channel() -> tuple[socket.socket, socket.socket]:
-    """The sockets for the two ends."""
+    """The sockets of the two ends."""
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in ends:
         end.setblocking(False)
@@ -35,15 +35,14 @@ def channel() -> tuple[socket.socket, socket.socket]:
 class Sender:
     """The end of the process that listens.
 
-    ready: the other end serves; closed: there is no other end any more; on_report: called with what
-    it reports
+    ready: the other end serves; closed: the other end is gone; on_report: called with each report
     """
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._given = 0
         self._ended = 0
-        self._room = asyncio.Event()  # of all who wait for it
+        self._room = asyncio.Event()  # shared by all callers of `room`
         self.ready = asyncio.Event()
         self.closed = asyncio.Event()
         self.on_report: Callable[[bytes], None] = lambda report: None
@@ -51,34 +50,34 @@ class Sender:
 
     @property
     def clients(self) -> int:
-        """Connections that the other end has."""
+        """How many connections the other end has."""
         return self._given - self._ended
 
     def give(self, client: socket.socket) -> bool:
-        """Hands a connection over and closes it here; False where the other end takes none now."""
+        """Sends a connection and closes it here; False if the other end takes none now."""
         try:
             socket.send_fds(self._end, [_CLIENT], [client.fileno()])
-        except OSError:  # it does not keep up, or is gone
+        except OSError:  # the other end is too slow, or gone
             return False
         client.close()
         self._given += 1
         return True
 
     def tell(self, settings: bytes) -> bool:
-        """Says what has changed of the settings; False where the other end takes nothing now."""
+        """Sends changed settings; False if the other end takes nothing now."""
         try:
             self._end.send(_SETTINGS + settings)
-        except OSError:  # it does not keep up, or is gone
+        except OSError:  # the other end is too slow, or gone
             return False
         return True
 
     def finish(self) -> None:
-        """No more will come: behind those that were given the other end is told so."""
-        with suppress(OSError):  # it is gone
+        """Tells the other end that no more connections come, after those that were given."""
+        with suppress(OSError):  # the other end is gone
             self._end.shutdown(socket.SHUT_WR)
 
     async def room(self) -> None:
-        """Until the other end may take one again, or is gone."""
+        """Waits until the other end may take a message again, or is gone."""
         if not self.closed.is_set():
             self._room.clear()
             asyncio.get_running_loop().add_writer(self._end, self._has_room)
@@ -110,7 +109,7 @@ class Sender:
 class Receiver:
     """The end of a process that serves.
 
-    closed: no more connections come; on_settings: called with what has changed of the settings
+    closed: no more connections come; on_settings: called with changed settings
     """
 
     def __init__(self, end: socket.socket, settings: Settings) -> None:
@@ -125,7 +124,7 @@ class Receiver:
     async def start(self, protocol: ClientProtocol) -> Listen:
         """Says that this process serves; from now on each connection gets its protocol.
 
-        Gives the address that the connections come to.
+        Returns the address that clients use.
         """
         self._admission = Admission(protocol, self._settings, self.ended)
         asyncio.get_running_loop().add_reader(self._end, self._read, self._admission)
@@ -133,7 +132,7 @@ class Receiver:
         return self._settings.listen
 
     def stop(self) -> None:
-        """Takes no more."""
+        """Takes no more connections."""
         asyncio.get_running_loop().remove_reader(self._end)
 
     def ended(self) -> None:
@@ -144,7 +143,7 @@ class Receiver:
             asyncio.get_running_loop().call_soon(self._tell)
 
     def report(self, text: bytes) -> None:
-        """Says something of this process; not where the other end does not keep up, or is gone."""
+        """Sends a report on this process; drops it if the other end is too slow, or gone."""
         with suppress(OSError):
             self._end.send(_REPORT + text)
 
@@ -177,4 +176,4 @@ class Receiver:
         elif message.startswith(_SETTINGS):
             self.on_settings(message.removeprefix(_SETTINGS))
         elif not descriptors:
-            self.ended()  # this process may open no more: the kernel has closed the connection
+            self.ended()  # at the limit of open files the kernel has closed the connection

@@ -1,4 +1,4 @@
-"""How many clients the limit of open files has room for."""
+"""How many clients the limit of open files allows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ log = logging.getLogger(__name__)
 
 # A client takes two: its own socket and the one to Redis.
 _OF_CLIENT: Final = 2
-# For all else that a process opens; Redis reserves 32.
+# For everything else that a process opens; Redis reserves 32.
 RESERVED: Final = 64
 
 
 def room(limit: int, most: int, processes: int) -> int:
-    """Of `most` clients, how many may come where each process may open `limit` files."""
+    """How many of `most` clients fit, at least 1, if each process may open `limit` files."""
     return max(min(most, (limit - RESERVED) // _OF_CLIENT * processes), 1)
 
 
 def make_room(most: int, processes: int, chosen: bool) -> int:
-    """Raises the limit as far as `most` clients need; gives how many there is room for.
+    """Raises the limit as far as `most` clients need; returns how many clients fit.
 
-    `chosen`: somebody has asked for so many, and is to be warned where there is room for fewer.
+    `chosen`: `most` was set by the user, who is warned if fewer fit.
     """
     wanted = most * _OF_CLIENT + RESERVED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

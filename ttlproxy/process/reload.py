@@ -1,4 +1,4 @@
-"""Settings read again while the proxy runs: which may change at once, and which take a restart."""
+"""Reads the settings again while the proxy runs: some change at once, others need a restart."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ AT_ONCE: Final = tuple(
 
 
 def adopt(settings: Settings, values: Values) -> None:
-    """Lets values take effect for all who hold these settings."""
+    """Puts values into the settings object, for all who hold it, and sets the log level."""
     settings.__dict__.update(values)  # they are frozen for everybody else
     logs.set_level(settings.log_level)
 
 
 class Reload:
-    """Reads the settings again when that is asked for."""
+    """Reads the settings again on request."""
 
     def __init__(self, settings: Settings, read: Read) -> None:
         """`settings`: as they were read at the start; `read` may raise SettingsError."""
@@ -40,14 +40,14 @@ class Reload:
         self._read = read
 
     async def run(self, asked: asyncio.Event, take: Callable[[Values], Awaitable[None]]) -> None:
-        """Until cancelled; `take` is given what may change at once."""
+        """Reads them each time `asked` is set; gives `take` what changes at once."""
         while True:
             await asked.wait()
             asked.clear()
             await take(self._again())
 
     def _again(self) -> Values:
-        """What has changed and takes effect; all that has changed is logged, by name."""
+        """The values that have changed and take effect; logs the names of all that have changed."""
         try:
             read = self._read()
         except SettingsError as error:
@@ -67,7 +67,7 @@ class Reload:
 
 
 def _lasting(value: object) -> object:
-    """A setting without what its files say, which is read again at each connection."""
+    """A setting without the content of its files, which is read again at each connection."""
     if isinstance(value, SecretFile):
         return value.path
     if not isinstance(value, Upstream):

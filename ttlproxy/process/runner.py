@@ -1,4 +1,4 @@
-"""Runs one coroutine as the whole of a process: its log, its event loop, and its exit code."""
+"""Runs one coroutine as a whole process: sets up its log and event loop, gives the exit code."""
 
 import asyncio
 import importlib.util
@@ -15,20 +15,20 @@ log = logging.getLogger(__name__)
 
 
 def run(settings: Settings, main: Coroutine[None, None, int], process: str = "") -> int:
-    """Runs one of `app`'s, with a log and an event loop as they are set; gives the exit code.
+    """Runs a coroutine of `app` with the log and event loop of the settings; returns the exit code.
 
-    `process`: which of several this is, for its log lines.
+    `process`: the name of this process in its log lines; empty if there is only one.
     """
     logs.set_up(settings.log_level, settings.log_format, process)
     try:
         with asyncio.Runner(loop_factory=loop_factory(settings.event_loop)) as runner:
             return runner.run(main)
-    except (TtlproxyError, OSError) as error:  # OSError: the address is in use, or not ours
+    except (TtlproxyError, OSError) as error:  # OSError: the address cannot be bound
         if settings.log_format == "text":
             return failed(error)
         log.critical("%s", error)
         return _exit_code(error)
-    except KeyboardInterrupt:  # where nobody has said what SIGINT does, as `__main__` does
+    except KeyboardInterrupt:  # if no handler for SIGINT was set, as `__main__` does
         return INTERRUPTED
     except Exception:
         log.critical("ended, by a fault of ttlproxy", exc_info=True)
@@ -36,7 +36,7 @@ def run(settings: Settings, main: Coroutine[None, None, int], process: str = "")
 
 
 def failed(error: Exception) -> int:
-    """Says on standard error why the process ends; returns its exit code."""
+    """Prints the error on standard error; returns the exit code."""
     print(f"ttlproxy: {error}", file=sys.stderr)
     return _exit_code(error)
 
@@ -46,7 +46,7 @@ def _exit_code(error: Exception) -> int:
 
 
 def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's loop if it is installed and not declined, else None for asyncio's own."""
+    """uvloop's loop if it is installed and `choice` allows it, else None for asyncio's own."""
     if choice == "asyncio" or not importlib.util.find_spec("uvloop"):
         return None
     import uvloop

@@ -1,4 +1,4 @@
-"""What the outside tells the process to do. Knows the numbers of signals, not what follows."""
+"""Signals that tell the process to stop or to reload. Does not know how it does so."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, Self
 
-# The exit code, as shells have it for a process that SIGINT has ended.
+# The exit code that shells give for a process ended by SIGINT.
 INTERRUPTED: Final = 130
 
 
 @contextmanager
 def on_interrupt(act: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile SIGINT has the running loop call `act`; of the main thread alone.
+    """Inside this context SIGINT makes the running loop call `act`; main thread only.
 
-    With the loop's own add_signal_handler it would raise KeyboardInterrupt, wherever that hits,
-    from the end of the loop on.
+    With the loop's own add_signal_handler, SIGINT would raise KeyboardInterrupt at any point of the
+    code once the loop has ended.
     """
     loop = asyncio.get_running_loop()
 
@@ -33,8 +33,8 @@ def on_interrupt(act: Callable[[], None]) -> Iterator[None]:
 
 
 class Signals:
-    """stop: the end is to begin; now: and to come at once; reload: settings are to be read anew;
-    code: how the process ends, if nothing goes wrong."""
+    """stop: begin to end; now: end at once; reload: read the settings again; code: the exit code
+    if nothing goes wrong."""
 
     def __init__(self) -> None:
         self.stop, self.now = asyncio.Event(), asyncio.Event()
@@ -46,7 +46,7 @@ class Signals:
     @classmethod
     @contextmanager
     def of_process(cls) -> Iterator[Self]:
-        """stop and now: at the first SIGTERM or SIGINT, and at the second; reload: at SIGHUP."""
+        """The first SIGTERM or SIGINT sets `stop`, the second `now`; SIGHUP sets `reload`."""
         signals = cls()
         signals._loop.add_signal_handler(signal.SIGTERM, signals._end)
         signals._loop.add_signal_handler(signal.SIGHUP, signals.reload.set)
@@ -56,8 +56,9 @@ class Signals:
     @classmethod
     @contextmanager
     def of_worker(cls) -> Iterator[Self]:
-        """SIGINT is for both. The others are for the process that listens, which hands on what they
-        mean: a service manager may send them to all processes of a group.
+        """SIGINT sets `stop` and `now`. A worker ignores SIGTERM and SIGHUP, because a service
+        manager may send them to the whole group: the process that listens passes them on by the
+        fd channel.
         """
         signals = cls()
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -66,11 +67,11 @@ class Signals:
             yield signals
 
     def stop_soon(self) -> None:
-        """Begins the end, if nothing has; any thread may call it."""
+        """Sets `stop`; any thread may call it."""
         self._loop.call_soon_threadsafe(self.stop.set)
 
     async def pause(self, seconds: float) -> None:
-        """Some time, which ends early with `now`."""
+        """Waits so many seconds, or until `now` is set."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.now.wait()

@@ -1,4 +1,4 @@
-"""`python -m ttlproxy.process.worker`, as `workers` calls it: one process of several that serve."""
+"""`python -m ttlproxy.process.worker`: one of several processes that serve; `workers` starts it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _MOST_SETTINGS = 1 << 16
 
 
 def main() -> int:
-    """Serves until the handover ends; its socket is the descriptor that the first word names."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to be ended with care
+    """Serves until the fd channel ends; the first argument is the channel's file descriptor."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the event loop runs
     from ttlproxy.config import Settings
     from ttlproxy.process import app
     from ttlproxy.process.fd_channel import Receiver

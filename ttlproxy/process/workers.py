@@ -1,7 +1,8 @@
-"""Processes that serve one address: this one listens, and hands each client to the least busy.
+"""Several processes that serve one address: this one listens, and gives each client to the least
+busy worker.
 
-That spreads a few long-lived connections evenly, which SO_REUSEPORT does not. To Redis and to each
-other workers are proxies like any: they share nothing.
+That spreads a few long-lived connections evenly, which SO_REUSEPORT does not. The workers share
+nothing: to Redis and to each other they are independent proxies.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from ttlproxy.telemetry.worker_totals import WorkerTotals
 
 log = logging.getLogger(__name__)
 
-# After a worker has ended by itself: seconds until the next is started.
+# A worker that has ended by itself is replaced after this many seconds (random, from, to).
 _PAUSE_S: Final = (0.5, 1.5)
 
 
 class Workers:
-    """The processes that serve, and the socket that they have their clients from.
+    """The processes that serve, and the listening socket.
 
-    address: where that is, once it is there, with the port where any was asked for
-    crew: how they do
+    address: where clients connect; with the real port, once `listen` is done
+    totals: the workers' metrics and health
     """
 
     def __init__(self, settings: Settings) -> None:
-        """`settings`: those of each worker."""
+        """`settings`: for each worker."""
         self._settings = settings
         self.address = settings.listen
         self.totals = WorkerTotals()
@@ -54,9 +55,9 @@ class Workers:
         self._one_more_serves = asyncio.Condition()
 
     async def run(self) -> None:
-        """Keeps them running until they are stopped.
+        """Keeps the workers running until they are stopped.
 
-        Raises WorkerError where one ends before all of them have served.
+        Raises WorkerError if one ends before it serves, unless clients are accepted already.
         """
         keeping = [asyncio.create_task(self._keep()) for _ in range(self._settings.workers)]
         try:
@@ -67,31 +68,31 @@ class Workers:
             await cancel(*keeping)
 
     async def listen(self) -> None:
-        """Once all of them serve: accepts. Raises OSError."""
+        """Waits until all workers serve, then accepts clients. Raises OSError."""
         await self._until_serving(self._settings.workers)
         self.address = await self._listener.hand_over(self._give)
         self.totals.accepts = True
 
     async def adopt(self, values: Values) -> None:
-        """Lets settings change, here and in each worker."""
+        """Changes settings, here and in each worker."""
         adopt(self._settings, values)
         for sender in list(self._senders.values()):
             while not (sender.tell(pickle.dumps(values)) or sender.closed.is_set()):
                 await sender.room()
 
     async def stop(self) -> None:
-        """Accepts nobody; each worker lets what is in flight finish, and then ends."""
+        """Accepts no more clients; each worker finishes what is in flight, and then ends."""
         self._stops = True
         self._listener.stop()
         for sender in self._senders.values():
             sender.finish()
 
     def hurry(self) -> None:
-        """Each worker is to end at once."""
+        """Tells each worker to end at once."""
         self._signal(signal.SIGINT)
 
     async def close(self) -> None:
-        """Ends what is left, at once."""
+        """Kills the workers that are left."""
         self._stops = True
         self._listener.stop()
         self._signal(signal.SIGKILL)
@@ -107,11 +108,11 @@ class Workers:
         while not self._stops:
             process, sender = await self._start()
             self._senders[process] = sender
-            if self._stops:  # meanwhile
+            if self._stops:  # it was stopped meanwhile
                 sender.finish()
             serving = asyncio.create_task(self._when_serving(sender))
             code = await process.wait()
-            await sender.closed.wait()  # and its last words have been read
+            await sender.closed.wait()  # its last report has been read
             await cancel(serving)
             del self._senders[process]
             self.totals.lost(process.pid)
@@ -133,7 +134,7 @@ class Workers:
             await self._one_more_serves.wait_for(lambda: len(self._serving()) >= count)
 
     def _serving(self) -> list[Sender]:
-        """The least busy first."""
+        """The channels of workers that serve, the least busy first."""
         senders = self._senders.values()
         serving = [each for each in senders if each.ready.is_set() and not each.closed.is_set()]
         return sorted(serving, key=lambda sender: sender.clients)
@@ -141,12 +142,12 @@ class Workers:
     async def _start(self) -> tuple[asyncio.subprocess.Process, Sender]:
         ours, theirs = channel()
         with theirs:
-            ours.send(pickle.dumps(self._settings))  # not as words, which all users can read
+            ours.send(pickle.dumps(self._settings))  # not as arguments, which all users can read
             number = theirs.fileno()
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "ttlproxy.process.worker", str(number)),
                 pass_fds=[number],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # where we are from
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # to find ttlproxy
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,  # a terminal's Ctrl-C is for this process
             )
