@@ -1,5 +1,5 @@
-"""What the proxy says of itself: log lines, the catalogue of metrics, its health, and the totals of
-several workers.
+"""What the proxy reports on itself: log lines, the catalogue of metrics, its health, and the totals
+of several workers.
 
 Knows what is counted and where. Does not know how it is shown: that is `admin`.
 """

@@ -1,4 +1,4 @@
-"""How a proxy does, in words and in figures. Waits for nobody: any thread may ask it."""
+"""A proxy's health in words, and its metrics. Never blocks: any thread may ask."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 from ttlproxy.telemetry.metrics_catalogue import Report, Source, report
 
-# An event loop that has not turned for so long is taken to be stuck. The longest that it may take
-# for one thing is to parse a request of max_request_bytes.
+# If the event loop has not turned for so long, we call it stuck. The longest legal step is to parse
+# a request of max_request_bytes.
 STUCK_S: Final = 3.0
 
 
 class Worker(NamedTuple):
-    """One of several processes. why_not_ready: empty where it is."""
+    """One of several processes. why_not_ready: the reason; empty if it is ready."""
 
     pid: int
     clients: float
@@ -21,9 +21,9 @@ class Worker(NamedTuple):
 
 
 class Health:
-    """Of one process that serves. Each reason is empty where there is none.
+    """The health of one process that serves. Each `why_not_` is empty if all is well.
 
-    accepts: clients may come; drains: those that are here are let go
+    accepts: clients may connect; drains: the process is ending
     """
 
     def __init__(self, source: Source) -> None:
@@ -38,7 +38,7 @@ class Health:
         return "" if self.accepts else "starting: clients are not accepted yet"
 
     def why_not_ready(self) -> str:
-        """While the link serves, its scripts are loaded, and it knows every managed key."""
+        """While the link serves, the scripts are loaded and every managed key is known."""
         if self.drains:
             return "draining: the proxy is about to end"
         if not self._source.link.serving:
@@ -50,7 +50,7 @@ class Health:
         return report(self._source)
 
     def script_names(self) -> Mapping[bytes, str]:
-        """Of the scripts that the link has loaded, by what EVALSHA calls them."""
+        """SHA -> name of the scripts that the link has loaded."""
         return {script.sha: script.name for script in self._source.link.scripts.values()}
 
     def workers(self) -> Sequence[Worker]:

@@ -1,8 +1,8 @@
-"""How log lines look, as text or as JSON, and what may not stand in them. Knows no line itself.
+"""The format of log lines, text or JSON, and what is removed from them. Knows no line itself.
 
-Our own words are `str`, and what comes from clients is `bytes` and never decoded: so whatever looks
-like bytes is taken out of each line and each traceback, and with it all that a client has sent as
-AUTH, HELLO, ACL, CONFIG, key or value. Redis quotes arguments in some errors; these go as well.
+Our own words are `str`; bytes from clients are never decoded. So everything that looks like a bytes
+literal is removed from each line and traceback, and with it all that a client has sent: AUTH,
+HELLO, ACL, CONFIG, keys and values. Arguments that Redis quotes in some errors are removed too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SECRETS: Final = (
 
 
 def one_line(text: str) -> str:
-    """A line whose control characters, and others that do not show, are escaped as in Python."""
+    """The text with control and other unprintable characters escaped as in Python."""
     if text.isprintable():
         return text
     return "".join(
@@ -36,7 +36,7 @@ def one_line(text: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """A line without what may be secret."""
+    """The text without what may be secret."""
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text
@@ -44,16 +44,16 @@ def redacted(text: str) -> str:
 
 class _Time(logging.Formatter):
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """In UTC, to the millisecond, as ISO 8601 and RFC 3339 have it."""
+        """In UTC, to the millisecond, in the format of ISO 8601 and RFC 3339."""
         at = datetime.fromtimestamp(record.created, UTC)
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class _Text(_Time):
-    """Time, level, the process if there are several, message; what has gone wrong, and where.
+    """Time, level, the process if there are several, message; the exception, and where it was.
 
-    A line for each event, whatever is in it: who can choose a name that is logged could else write
-    lines of his own, and whoever reads the log by lines would take half an event for a whole one.
+    Each event is exactly one line. Otherwise a logged name could forge lines of its own, and
+    programs that read the log by lines would take half an event for a whole one.
     """
 
     def __init__(self, process: str) -> None:
@@ -66,7 +66,7 @@ class _Text(_Time):
 
 
 def _trouble(record: logging.LogRecord) -> str:
-    """What was raised, what that came from, and where each was: the innermost call first."""
+    """The exception, its causes, and where each was raised: the innermost call first."""
     trouble = record.exc_info[1] if record.exc_info else None
     said = []
     while trouble is not None:
@@ -85,7 +85,7 @@ def _where(trouble: BaseException) -> str:
 
 
 class _Json(_Time, JsonFormatter):
-    """An object a line: time, level, logger, message, exc_info, and what `extra` has."""
+    """One object per line: time, level, logger, message, exc_info, and the fields of `extra`."""
 
     def __init__(self, process: str) -> None:
         super().__init__(
@@ -105,9 +105,9 @@ _FORMATS: Final[dict[str, Callable[[str], logging.Formatter]]] = {"text": _Text,
 
 
 def set_up(level: str, form: str, process: str = "") -> None:
-    """From now on lines of that level and above go to standard error in that format.
+    """From now on lines of `level` and above go to standard error in the format `form`.
 
-    `process`: which of several this is.
+    `process`: the name of this process; empty if there is only one.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_FORMATS[form](process))

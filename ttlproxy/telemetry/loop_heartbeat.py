@@ -1,4 +1,4 @@
-"""The event loop's heartbeat. Knows nothing of what the loop has to do."""
+"""The event loop's heartbeat. Does not know what the loop does."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _LAGS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
 class LoopHeartbeat:
-    """Shows to other threads, which go on where the loop is stuck, that it turns.
+    """Shows that the event loop turns; other threads can ask even if it is stuck.
 
-    lag_ms: how late it came to each beat
+    lag_ms: how late each beat was
     """
 
     def __init__(self) -> None:
@@ -30,10 +30,10 @@ class LoopHeartbeat:
             self.lag_ms.observe(max(self.age_s() - _EVERY_S, 0) * 1000)
 
     def why_not_live(self, stuck_s: float) -> str:
-        """Empty unless the loop has not turned for so long."""
+        """The reason; empty unless the loop has not turned for more than `stuck_s`."""
         age_s = self.age_s()
         return f"the event loop has been stuck for {age_s:.1f} s" if age_s > stuck_s else ""
 
     def age_s(self) -> float:
-        """How long ago the last beat was."""
+        """Seconds since the last beat."""
         return time.monotonic() - self._beat_s

@@ -1,7 +1,7 @@
-"""What is told in numbers of a proxy: each figure is a row. Knows no way to show them.
+"""The catalogue of metrics: a row for each. Does not know how they are shown.
 
-/metrics and the table in docs/operations.md are made of the rows. To add a figure, add one: what it
-is read from is looked at by other threads at any time, so that has to be one look at one thing.
+/metrics and the table in docs/operations.md are made from the rows. To add a metric, add a row.
+Other threads call its `read` at any time, so it must read a single value once.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ttlproxy.link import Link
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]
-"""Upper bounds; how many observations are in each, and beyond all; their total."""
+"""Upper bounds; how many observations are in each bucket and above all; the sum of their values."""
 Value: TypeAlias = float | dict[str, float] | dict[str, str] | Buckets
-"""Of a figure: a number; numbers by label; what an info says; those of a histogram."""
+"""A metric's value: a number; numbers by label; the labels of an info; a histogram's buckets."""
 Report: TypeAlias = dict[str, Value]
-"""Values by the figure's name."""
+"""Metric name -> value."""
 
 
 class Source(NamedTuple):
-    """Where the figures of one process are read."""
+    """The objects that the metrics of one process are read from."""
 
     metrics: Metrics
     link: Link
@@ -36,9 +36,9 @@ class Source(NamedTuple):
 
 
 class MetricSpec(NamedTuple):
-    """kind: as Prometheus has them; label: its name, if it has one, and `values` all it may be.
+    """kind: Prometheus's type; label: the label's name, if any, and `values` all its values.
 
-    of_many: for a number, what becomes of those of several processes
+    of_many: how the numbers of several processes become one, if there is no label
     """
 
     name: str
@@ -51,14 +51,14 @@ class MetricSpec(NamedTuple):
 
     @property
     def series(self) -> tuple[str, ...]:
-        """The names that queries know it by."""
+        """The names of its time series in queries."""
         if self.kind == "histogram":
             return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
         return (self.name,)
 
 
 def _by(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
-    """All that a label may be, so that each series is there from the start."""
+    """A number for each value of a label, so that each series exists from the start."""
     return {value: counts.get(value, 0) for value in values}
 
 
@@ -276,12 +276,12 @@ _OF_MANY: Final[dict[str, Callable[[Iterable[float]], float]]] = {
 
 
 def report(source: Source) -> Report:
-    """All figures of one process, as of now."""
+    """All metrics of one process, as of now."""
     return {metric.name: metric.read(source) for metric in METRICS}
 
 
 def total(reports: Sequence[Report]) -> Report:
-    """Those of several processes as those of one."""
+    """The reports of several processes, combined into one."""
     found: Report = {}
     for metric in METRICS:
         values = [each[metric.name] for each in reports if metric.name in each]
@@ -291,7 +291,7 @@ def total(reports: Sequence[Report]) -> Report:
 
 
 def lasting(of: Report) -> Report:
-    """What remains true of a process that has ended."""
+    """The part of a report that stays true when its process has ended: all but gauges."""
     return {
         each.name: of[each.name] for each in METRICS if each.kind != "gauge" and each.name in of
     }

@@ -1,6 +1,6 @@
-"""How several processes do, as each tells from time to time: what `health` answers, of all of them.
+"""Metrics and health of all workers together, from the reports that each sends regularly.
 
-What a process has counted stays in the sum when it has ended, so that no counter goes down.
+The counters of a worker stay in the sum when it has ended, so that no counter goes down.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ttlproxy.telemetry.health import STUCK_S, Health, Worker
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 from ttlproxy.telemetry.metrics_catalogue import Report, lasting, total
 
-# How often each tells.
+# How often each worker sends a report.
 EVERY_S: Final = 0.5
-# Stands for those that have ended, where the others have their pids.
+# The key of all workers that have ended; the others' keys are their pids.
 _ENDED: Final = 0
 
 
 class _Report(NamedTuple):
-    """The last that a process has told, and when, by our clock in s."""
+    """The last report of a worker, and when it came, in s of time.monotonic()."""
 
     at_s: float
     why_not_ready: str
@@ -33,15 +33,15 @@ class _Report(NamedTuple):
 
 
 def report_of(health: Health) -> bytes:
-    """What a process says of itself, for `WorkerTotals.heard`."""
+    """A worker's report on itself, for `WorkerTotals.heard`."""
     return json.dumps([health.why_not_ready(), health.report()]).encode()
 
 
 class WorkerTotals:
-    """Of all workers, and of the process that listens.
+    """Metrics and health of all workers, and of the process that listens.
 
-    heartbeat: of the latter; accepts: clients may come; drains: those that are here are let go;
-    refused: clients that no worker was given; replaced: workers that have ended by themselves
+    heartbeat: of the listening process; accepts: clients may connect; drains: the proxy is ending;
+    refused: clients beyond max_clients; replaced: workers that have ended by themselves
     """
 
     def __init__(self) -> None:
@@ -50,10 +50,10 @@ class WorkerTotals:
         self.drains = False
         self.refused = 0
         self.replaced = 0
-        self._reports: dict[int, _Report] = {}  # never changed, for other threads look: replaced
+        self._reports: dict[int, _Report] = {}  # replaced, never changed: other threads read it
 
     def heard(self, pid: int, message: bytes) -> None:
-        """A worker has told of itself."""
+        """A worker has sent a report."""
         self._reports = {**self._reports, pid: _Report(time.monotonic(), *json.loads(message))}
 
     def lost(self, pid: int) -> None:
@@ -65,7 +65,7 @@ class WorkerTotals:
             self._reports = now
 
     def why_not_live(self) -> str:
-        """One that is stuck is one too many: its clients wait."""
+        """A single stuck worker is enough, because its clients wait."""
         if why_not := self.heartbeat.why_not_live(STUCK_S):
             return why_not
         for pid, last in self._working().items():
@@ -77,7 +77,7 @@ class WorkerTotals:
         return "" if self.accepts else "starting: clients are not accepted yet"
 
     def why_not_ready(self) -> str:
-        """While one is ready it has all new clients."""
+        """Ready while one worker is ready."""
         if self.drains:
             return "draining: the proxy is about to end"
         reasons = [last.why_not_ready for last in self._working().values()]
@@ -96,7 +96,7 @@ class WorkerTotals:
         return found
 
     def script_names(self) -> Mapping[bytes, str]:
-        """Nobody makes scripts here."""
+        """The process that listens has no scripts."""
         return {}
 
     def workers(self) -> list[Worker]:
