@@ -1,1 +1,1 @@
-"""Kills, lost connections, failovers, jumping clocks, and what Redis refuses."""
+"""Kills, lost connections, failovers, jumping clocks, and requests that Redis refuses."""

@@ -1,4 +1,5 @@
-"""Redis's wall clock jumps, as a virtual machine's or NTP's does, and everything goes on by it."""
+"""Redis's wall clock jumps, as on a virtual machine or by NTP; everything adapts to the new
+time."""
 
 from contextlib import closing
 

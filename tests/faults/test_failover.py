@@ -1,6 +1,6 @@
-"""Another server takes the place of the proxy's, and no connection is lost by that.
+"""Another server replaces the proxy's Redis, and no connection is lost by that alone.
 
-As where a name or a virtual address moves: `Switch` goes on relaying what is connected.
+A name or a virtual address moves like that: `Switch` keeps relaying existing connections.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def pair(start_server: StartServer, start_proxy: StartProxy) -> Iterator[Pair]:
 
 
 def _wait_for_replica(pair: Pair) -> None:
-    """The replica has all that the master has carried out by now, whoever has asked for it."""
+    """Returns when the replica has all that the master has carried out by now, for any client."""
     sent = int(info(pair.master.port, "replication")["master_repl_offset"])
 
     def has_all() -> bool:
@@ -65,7 +65,7 @@ def _wait_for_replica(pair: Pair) -> None:
 
 
 def _fail_over(pair: Pair) -> None:
-    """The replica is the master, and the other way round; new connections go to the new master."""
+    """Swaps master and replica; new connections go to the new master."""
     _wait_for_replica(pair)
     _promote(pair.replica)
     _replicate(pair.master, pair.replica)
@@ -87,7 +87,7 @@ def _held(pair: Pair, *requests: tuple[object, ...]) -> Iterator[Connection]:
 
 
 def _connected_to(pair: Pair, server: Server) -> Connection:
-    """A client that reconnects as often as it has to."""
+    """A client that reconnects as often as necessary."""
     found: list[Connection] = []
 
     def reaches() -> bool:
@@ -119,7 +119,7 @@ def test_clients_of_a_master_that_is_one_no_more_are_closed(pair: Pair) -> None:
         _fail_over(pair)
         for client in clients:
             assert client.read_to_end() == b""
-        assert b"UNBLOCKED" in blocked.read_to_end()  # as Redis says when it becomes a replica
+        assert b"UNBLOCKED" in blocked.read_to_end()  # Redis says so when it becomes a replica
         assert listener.read_to_end() == b""
     assert TOLD in pair.proxy.stderr
     _connected_to(pair, pair.replica).close()
@@ -145,7 +145,7 @@ def test_what_follows_from_deadlines_goes_on_at_the_new_master(pair: Pair) -> No
 def test_a_master_that_becomes_a_replica_where_it_is_ends_sessions_once(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """Nothing else tells: new connections reach the same server as before."""
+    """Only INFO shows it: new connections reach the same server as before."""
     server, master = start_server(), start_server()
     proxy = start_proxy(server.url)
     with Connection(proxy.port) as client:
@@ -195,7 +195,7 @@ def test_an_address_that_moves_while_the_old_master_lives(
         pair = Pair(old, new, switch, proxy)
         with _held(pair, ("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1)) as client:
             switch.target = new.port
-            assert client.ask("PING") == b"+PONG\r\n"  # nobody has connected since, as without
+            assert client.ask("PING") == b"+PONG\r\n"  # no new connection: no failover is seen
             with _connected_to(pair, new) as moved:
                 assert moved.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1) == b":1\r\n"
                 wait_until(lambda: moved.ask("EXISTS", "h") == b":0\r\n", "the field gone")
@@ -282,7 +282,7 @@ def test_replicas_behind_one_address_are_alike(
 
 
 def _until_sent(server: Server, gets: int) -> None:
-    """Returns when Redis has nothing left to send of the replies to so many GETs."""
+    """Returns when Redis has sent all replies to so many GETs."""
 
     def is_sent() -> bool:
         readers = [each for each in connections(server.port) if each["cmd"] == "get"]
@@ -304,9 +304,11 @@ def test_what_redis_has_sent_comes_before_the_end(pair: Pair) -> None:
 
 
 def test_who_reads_slowly_has_all_that_redis_has_sent(pair: Pair) -> None:
-    """A connection to a server that is left lasts until the client has taken its last replies."""
+    """A client's connection stays open after a failover until the client has taken its last
+    replies."""
     with Connection(pair.proxy.port) as client:
-        # Less than what comes, and more than loopback's segments: else each takes 200 ms.
+        # Smaller than the data, and larger than loopback's segments: else each segment takes 200
+        # ms.
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
         value = b"x" * (1 << 19)
         assert client.ask("SET", "k", value) == b"+OK\r\n"
@@ -316,7 +318,7 @@ def test_who_reads_slowly_has_all_that_redis_has_sent(pair: Pair) -> None:
         wait_until(lambda: TOLD in pair.proxy.stderr, "the proxy to notice")
         with Connection(
             pair.replica.port
-        ) as direct:  # clients that are left are looked at each second
+        ) as direct:  # each second the proxy checks the remaining clients
             assert direct.ask("BLPOP", "nothing", "2.5") == b"*-1\r\n"
         assert client.read_to_end() == b"$%d\r\n%b\r\n" % (len(value), value) * 16
 

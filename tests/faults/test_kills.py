@@ -1,4 +1,4 @@
-"""Kills in the middle of work: of the proxy, of Redis, of the link; and a server that is full."""
+"""Kills in the middle of work: of the proxy, of Redis, of the link; and a full server."""
 
 import re
 import threading
@@ -33,7 +33,7 @@ def _internal(server: Server) -> list[bytes]:
 
 
 def _load(port: int, stop: threading.Event, acknowledged: list[int]) -> None:
-    """HSET and HPEXPIREFIELD of ever new fields until the connection breaks."""
+    """Repeats HSET and HPEXPIREFIELD with new fields until the connection breaks."""
     number = 0
     try:
         with Connection(port) as client:
@@ -194,7 +194,7 @@ def test_redis_tells_of_itself_while_it_loads_its_data(
     start_server: StartServer, start_proxy: StartProxy, version: str
 ) -> None:
     debug = () if version == "6.2" else ("--enable-debug-command", "yes")
-    # While it loads, Redis looks at its clients after every 2 MB.
+    # While it loads, Redis serves its clients after every 2 MB.
     server = start_server("--rdbcompression", "no", *debug)
     proxy = start_proxy(server.url)
     with (
@@ -238,7 +238,7 @@ def test_a_full_server_refuses_in_its_own_words(
 def test_connections_that_are_reset_end_no_proxy(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """An event loop may refuse to write to one, and by no OSError."""
+    """An event loop may refuse to write to such a connection, with an error that is no OSError."""
     server = start_server()
     with Switch(server.port) as switch:
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}")

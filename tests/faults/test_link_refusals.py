@@ -1,5 +1,6 @@
-"""What Redis refuses the proxy's own user, or what somebody has broken: those who need it wait, and
-are closed in the end; nobody else notices, and the log says why."""
+"""Redis refuses something to the proxy's own user, or internal content is broken: clients that need
+it
+wait and are closed at the end; others notice nothing, and the log gives the reason."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -18,7 +19,8 @@ KEYS = Keys()
 
 
 def _due(server: Server, db: int, *keys: str) -> None:
-    """Hashes and, where the name begins with s, sets whose one element is past its deadline."""
+    """Hashes, and sets for names that begin with s; the one element of each is past its
+    deadline."""
     with Connection(server.port) as direct:
         direct.ask("SELECT", db)
         for key in keys:
@@ -28,13 +30,13 @@ def _due(server: Server, db: int, *keys: str) -> None:
 
 
 def _lease(server: Server, *words: str) -> None:
-    """While somebody else has the lease, only those are reaped for whom a client asks."""
+    """Another holder of the lease: then elements are reaped only for requests of clients."""
     with Connection(server.port) as direct:
         direct.ask(*words)
 
 
 def _before(server: Server, start_proxy: StartProxy, *settings: str) -> Proxy:
-    """A proxy whose own user has every right as yet."""
+    """A proxy whose own user still has every right."""
     with Connection(server.port) as direct:
         direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "&*", "+@all")
     return start_proxy(f"redis://proxy:word@127.0.0.1:{server.port}", *settings)
@@ -154,7 +156,7 @@ def test_a_schedule_that_somebody_has_overwritten_stops_its_own_database_only(
         app.ask("HSETEX", "g", "PX", 1, "FIELDS", 1, "e", "v")
         direct.ask("SELECT", 0)
         wait_until(lambda: direct.ask("EXISTS", "g") == b":0\r\n", "the other database reaped")
-        app.ask("FLUSHDB")  # after which the schedules are read anew
+        app.ask("FLUSHDB")  # the schedules are read again after it
         _beats(server, 3)
         assert app.ask("PING") == b"+PONG\r\n"
     for refused in ("to reap in", "to read the schedule of"):

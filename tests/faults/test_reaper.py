@@ -1,4 +1,4 @@
-"""What the reaper takes next: decided without Redis; and that it does what it decided, with one."""
+"""What the reaper takes next, decided without Redis; and with Redis, that it does so."""
 
 from collections import deque
 
@@ -197,7 +197,7 @@ def test_a_server_with_nothing_due_has_only_what_proxies_share(
 
 
 def _make_due(direct: Connection, keys: list[bytes], elements: int) -> None:
-    """Sets with so many members each, all past their deadline, that nobody knows of yet."""
+    """Sets with so many members each, all past their deadline; no proxy knows of them yet."""
     members = [b"%d" % number for number in range(elements)]
     for key in keys:
         direct.ask("SADD", key, *members)
@@ -214,9 +214,9 @@ def test_many_keys_are_reaped_by_few_calls(
         start_proxy(server.url, "--reap-budget-ms", "60000")
         wait_until(lambda: direct.ask("EXISTS", Keys().schedule) == b":0\r\n", "all gone")
         assert direct.ask("EXISTS", *keys) == b":0\r\n"
-    # Two for the keys, one for the lease, and what a slow start may add to that.
+    # Two calls for the keys, one for the lease, and what a slow start may add.
     assert calls(server.port, "evalsha") + calls(server.port, "eval") < 32
-    # Not one for each key.
+    # Not one call for each key.
     assert calls(server.port, "zrem") < 8
 
 
@@ -258,7 +258,7 @@ def test_what_stays_of_a_long_list_keeps_its_order_and_its_expiry(
 def test_a_list_much_of_which_is_due_is_walked_along_and_not_searched(
     app: Connection, server: AnyServer
 ) -> None:
-    """LSET looks for each place anew."""
+    """LSET would search for each place from the start."""
     values = [f"v{number}" for number in range(600)]
     app.ask("RPUSHEX", "l", "EX", "1000", "ELEMENTS", len(values), *values)
     with Connection(server.port) as direct:

@@ -1,7 +1,7 @@
-"""What goes wrong in one round of the reaper costs no more than that round.
+"""An error in one round of the reaper affects only that round.
 
-The proxy's link and reaper run here, without clients: no heartbeat mends anything, and the reaper
-never looks by itself at what it was not woken for.
+The proxy's link and reaper run here without clients. There is no heartbeat that repairs anything,
+and the reaper runs only when it is woken.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ def _nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _make_due(direct: Client, key: str) -> None:
-    """A set whose one element is past its deadline; the proxies are told of it, once."""
+    """A set whose one element is past its deadline; it is announced to the proxies once."""
     index, name = Keys().index(key.encode()), Keys().announcement(0, 1, key.encode())
     direct.ask_many(
         [

@@ -1,4 +1,4 @@
-"""Connections of the proxy's own that are lost, and servers that are silent: clients just wait."""
+"""The proxy loses its own connections, or a server is silent: clients only wait."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _kill(direct: Connection, port: int, holds: Callable[[dict[str, str]], bool]
 
 @contextmanager
 def _killing(server: Server, name: str) -> Iterator[Callable[[], int]]:
-    """Kills one kind of connection again and again; gives how often that was."""
+    """Kills one kind of connection again and again; yields a function that returns how often."""
     killed, over = [0], threading.Event()
 
     def kill() -> None:
@@ -65,7 +65,7 @@ def test_each_request_is_answered_while_one_kind_of_connection_is_killed(
             assert client.ask("HPEXPIREFIELD", "h", "goes", 1) == b":1\r\n"
             assert client.ask("SET", "k", number) == b"+OK\r\n"
             wait_until(lambda: client.ask("HLEN", "h") == b":1\r\n", "the field gone")
-    # Where the machine is slow, no connection may live long enough: then Redis counts as away.
+    # On a slow machine no connection may live long enough: then Redis counts as away.
     assert "Traceback" not in proxy.stderr
 
 
@@ -97,11 +97,11 @@ def test_a_server_that_is_silent_is_waited_for(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
-    # So that all that waits for a reply would have been given up several times over.
+    # Short enough that every request would time out several times.
     proxy = start_proxy(server.url, *PATIENT, "--connect-timeout", "0.2", "--log-level", "debug")
     with Connection(proxy.port) as client:
         client.ask("HSETEX", "h", "PX", 50, "FIELDS", 1, "a", 1)
-        # Requests that come earlier may see the field, however late Redis reads them.
+        # Earlier requests may see the field, however late Redis reads them.
         past_s = time.monotonic() + 0.052
         _stopped(server)
         wait_until(lambda: time.monotonic() > past_s, "the deadline to pass")
@@ -131,7 +131,7 @@ def test_a_proxy_starts_before_a_server_that_is_silent(
 def test_a_host_that_has_vanished_is_found_out(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """Connections to it look alive, and nobody accepts another."""
+    """Its connections look alive, and it accepts no new one."""
     server = start_server()
     with Switch(server.port) as switch:
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}", "--connect-timeout", "0.3")
@@ -227,7 +227,7 @@ def test_a_flapping_server_fills_no_log(start_server: StartServer, start_proxy: 
 
 
 def _heartbeats(server: Server, count: int) -> list[bytes]:
-    """What Redis is told by the proxy in so many heartbeats, each with its TIME."""
+    """What the proxy sends to Redis in so many heartbeats; each has a TIME."""
     lines: list[bytes] = []
     with Connection(server.port) as monitor:
         monitor.ask("MONITOR")
@@ -245,8 +245,8 @@ def test_an_idle_proxy_asks_redis_for_little(
     with Connection(proxy.port) as client:
         for number in range(managed):
             client.ask("HSETEX", f"h:{number}", "EX", 1000, "FIELDS", 1, "a", 1)
-    _heartbeats(server, 3)  # the first look at more
-    beats = 11  # one of which looks at all that changes seldom
+    _heartbeats(server, 3)  # the first heartbeats ask more
+    beats = 11  # one of them checks what seldom changes
     lines = _heartbeats(server, beats)
     assert len(lines) <= beats * (5 if managed == 0 else 7) + 10, b"\n".join(lines).decode()
     assert sum(map(len, lines)) <= beats * 600, b"\n".join(lines).decode()
@@ -268,7 +268,7 @@ def test_no_channel_of_the_proxys_is_seen(
 
 
 def _let_pass(direct: Connection, milliseconds: int) -> None:
-    """Returns when Redis's clock is so much later than now."""
+    """Returns when Redis's clock has moved on by so many ms."""
 
     def now_ms() -> int:
         seconds, micros = direct.ask("TIME").split(b"\r\n")[2::2]
@@ -281,7 +281,8 @@ def _let_pass(direct: Connection, milliseconds: int) -> None:
 def test_a_proxy_hears_of_another_at_once(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """What the other makes due is seen by the next request here, in the first second, too."""
+    """An element that the other proxy makes due is gone for the next request here, from the
+    start."""
     server = start_server()
     first = start_proxy(server.url)
     with Connection(first.port) as here, Connection(server.port) as direct:
@@ -325,7 +326,8 @@ def test_a_right_that_is_lost_while_the_link_serves_ends_no_life_of_it(
         with Connection(proxy.port) as client:
             if taken != "-acl":
                 wait_until(lambda: "Redis refuses the heartbeat" in proxy.stderr, "it is said")
-            # Past a flush that bypasses the proxy, which may take a heartbeat.
+            # Wait for the new scripts: a flush that bypasses the proxy is noticed at the next
+            # heartbeat.
             short = ("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1)
             wait_until(lambda: client.ask(*short) == b":1\r\n", "scripts")
             wait_until(lambda: client.ask("EXISTS", "h") == b":0\r\n", "the field gone")
@@ -352,7 +354,7 @@ def test_what_comes_while_the_link_is_away_goes_on_in_the_order_in_which_it_came
                 for number in range(3):
                     for each, key in ((client, "old"), (newcomer, "new")):
                         each.send(command("RPUSH", key, number) + command("LLEN", key))
-                    admin.get("/livez")  # the proxy has read what has come to it
+                    admin.get("/livez")  # the proxy has read the clients' requests
                 hello.release()
                 for each, key in ((client, "old"), (newcomer, "new")):
                     assert each.read_many(6) == [b":%d\r\n" % n for n in (1, 1, 2, 2, 3, 3)]
@@ -364,7 +366,8 @@ def test_what_comes_while_the_link_is_away_goes_on_in_the_order_in_which_it_came
 def test_a_reap_that_is_lost_is_asked_for_anew(
     losses: int, start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """Twice in a row is the end of the link's life, which sessions survive; once is not."""
+    """Two losses in a row end the link's life, and sessions survive that; one loss does not end
+    it."""
     server = start_server()
     left = [losses]
     with Connection(server.port) as direct:

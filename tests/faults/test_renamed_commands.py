@@ -1,4 +1,4 @@
-"""Servers whose configuration takes commands away: what can be done without goes on."""
+"""Servers whose configuration removes commands: what works without them still works."""
 
 from contextlib import closing
 from itertools import chain

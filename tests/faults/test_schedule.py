@@ -1,4 +1,4 @@
-"""The schedule in other hands: deleted, or with scores that nobody but a person would write."""
+"""The schedule changed by others: deleted, or with scores that only a person would write."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_score_that_is_no_whole_number_stops_nobody(
 def test_a_deadline_that_is_not_the_first_writes_the_index_and_nothing_else(
     start_server: StartServer, start_proxy: StartProxy, words: tuple[str, ...]
 ) -> None:
-    """Neither the schedule, nor what tells the other proxies, nor what finds out the right to."""
+    """It writes no schedule entry, announces nothing, and makes no test write for rights."""
     server = start_server()
     with Connection(start_proxy(server.url).port) as app, Connection(server.port) as direct:
         app.ask("HSETEX", "k", "EX", 1000, "FIELDS", 2, "e", "v", "f", "v")
