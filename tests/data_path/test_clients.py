@@ -1,4 +1,4 @@
-"""Ordinary use by redis-py, ioredis and redis-cli: they need not know that a proxy is there."""
+"""Ordinary use by redis-py, ioredis and redis-cli: they do not notice the proxy."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_redis_py_with_asyncio(proxy: Proxy) -> None:
 
 
 def _cli(proxy: Proxy, *lines: str) -> list[str]:
-    """What redis-cli prints for lines typed into it, as on a terminal."""
+    """What redis-cli prints for lines that are typed on a terminal."""
     binary = shutil.which("redis-cli")
     if binary is None:
         absent("redis-cli", "no redis-cli here")

@@ -1,5 +1,6 @@
-"""What makes a connection more than requests and replies: transactions, subscriptions, waiting,
-protocol versions, users. Each test would read the same without the proxy."""
+"""Connections with state: transactions, subscriptions, blocking, protocol versions, users. Each
+test
+would be the same without the proxy."""
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
@@ -99,7 +100,7 @@ def test_monitor_shows_what_other_clients_send(app: Connection, other: Connectio
     assert app.ask("MONITOR") == OK
     assert other.ask("SET", "watched", "1") == OK
     shown = [app.read()]
-    while b'"SET" "watched" "1"' not in shown[-1]:  # the proxy's own commands come between
+    while b'"SET" "watched" "1"' not in shown[-1]:  # the proxy's own commands are shown too
         shown.append(app.read())
     assert all(line.startswith(b"+") for line in shown)
 
@@ -131,7 +132,7 @@ def test_client_reply_skip_silences_one_virtual_command(app: Connection) -> None
 
 
 def test_an_empty_line_uses_up_client_reply_skip(app: Connection) -> None:
-    """As in Redis, where whatever resets the client resets the flag."""
+    """As in Redis: whatever resets the client resets the flag."""
     app.send(b"HSET h a 1\r\nCLIENT REPLY SKIP\r\n\r\nHEXPIREFIELD h a 100\r\n")
     assert app.read_many(2) == [b":1\r\n", b":1\r\n"]
 

@@ -1,4 +1,4 @@
-"""What a chunk costs the proxy, in system calls and in objects that stay: numbers, not times."""
+"""What a chunk costs the proxy in system calls and in objects that stay: counts, not times."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ REWRITTEN = (
     command("HTTLFIELD", "h", "far"),
     command("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v"),
 )
-# redis-py asks for it before each request of the link.
+# redis-py calls it before each request of the link.
 _NOT_OF_CHUNKS = (*READS, *WRITES, *WAITS, "getpid")
 
 
 def _moves(calls: Sequence[Call]) -> list[Call]:
-    """What was read from and written to the two busiest descriptors: the client's and its Redis."""
+    """Reads and writes of the two busiest descriptors: the client's connection and its one to
+    Redis."""
     moves = [call for call in calls if call.name in (*READS, *WRITES)]
     busiest = Counter(move.first for move in moves).most_common(2)
     return [move for move in moves if move.first in dict(busiest)]
 
 
 def _talk(client: Connection, requests: Sequence[bytes], rounds: int) -> None:
-    """One chunk at a time, each of one of the requests, with all replies before the next."""
+    """Sends the requests in turn, one chunk at a time, and reads all replies before the next."""
     for number in range(rounds):
         request = requests[number % len(requests)]
         client.send(request)
@@ -63,7 +64,7 @@ def test_each_chunk_is_read_once_and_written_once_at_once(
         _talk(client, requests, 50)
         with traced(proxy.pid, tmp_path) as calls:
             _talk(client, requests, ROUNDS)
-            _talk(client, requests, 1)  # whose last call strace may miss
+            _talk(client, requests, 1)  # strace may miss its last call
     moves = _moves(calls)
     assert 2 * CHUNKS <= len(moves) <= 2 * CHUNKS + 4
     moves = moves[: 2 * CHUNKS]
@@ -79,7 +80,7 @@ def test_each_chunk_is_read_once_and_written_once_at_once(
 def test_between_a_chunk_and_the_next_there_is_one_wait_and_nothing_else(
     proxy: Proxy, server: AnyServer, tmp_path: Path
 ) -> None:
-    """But for the heartbeats of the link and of the loop, which come a few times a second."""
+    """Except for the heartbeats of the link and of the loop, a few times a second."""
     with Connection(proxy.port) as client:
         _talk(client, PLAIN, 50)
         with traced(proxy.pid, tmp_path) as calls:
@@ -132,7 +133,7 @@ def test_a_thousand_chunks_leave_no_object_behind(
 def test_a_later_deadline_costs_a_script_no_more_than_it_has_to(
     proxy: Proxy, server: AnyServer, write: str, looks: list[str], writes: list[str]
 ) -> None:
-    """Whether the type is right, the key lasts, the first deadline is earlier; then the writes."""
+    """It checks the type, the key's expiry and the first deadline; then it writes."""
     with Connection(proxy.port) as client, Connection(server.port) as direct:
         client.ask(*write.format(100).split())
         direct.ask("CONFIG", "RESETSTAT")

@@ -50,7 +50,7 @@ def test_a_request_split_anywhere_is_answered_whole(app: Connection) -> None:
     assert expected[9] == b":1\r\n"
     for cut in range(1, len(VARIED)):
         app.send(command("PING") + VARIED[:cut])
-        assert app.read() == b"+PONG\r\n"  # so the first part has been looked at by now
+        assert app.read() == b"+PONG\r\n"  # so the first part has been read by now
         app.send(VARIED[cut:])
         assert app.read_many(VARIED_REPLIES) == expected, f"cut after {VARIED[:cut]!r}"
 
@@ -209,7 +209,7 @@ def test_a_client_that_vanishes_while_blocked_leaves_nothing_behind(
     with Connection(proxy.port) as client:
         client.send(command("BLPOP", "queue", "0"))
         until_blocked(server.port, 1)
-        # With a reset rather than an end: that is how a killed process goes.
+        # A reset instead of an end: a killed process leaves its connections like that.
         client.socket.setsockopt(*LINGER_0)
     until_blocked(server.port, 0)
 

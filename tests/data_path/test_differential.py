@@ -1,5 +1,5 @@
-"""The same bytes sent to Redis and through the proxy bring the same bytes back. Knows commands only
-as generated rows, and replies not at all."""
+"""The same bytes, sent to Redis and through the proxy, get the same replies. Knows commands only
+as generated rows, and no replies."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from tests.support.servers import Proxy
 EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
 CUTS = st.lists(st.floats(0, 1), max_size=12)
 CLIENT_ID = re.compile(rb"(\$2\r\nid\r\n):\d+\r\n")
-# A rewritten command that Redis refuses to a RESP2 subscriber is refused under the script's name.
+# If Redis refuses a rewritten command to a RESP2 subscriber, its error names the script.
 REFUSED_NAME = re.compile(rb"(Can't execute )'\w+'")
 FAR_MS = 4_102_444_800_000
 PROTOCOLS = {"RESP2": b"", "RESP3": command("HELLO", "3")}
@@ -41,7 +41,8 @@ both_protocols = pytest.mark.parametrize("hello", PROTOCOLS.values(), ids=PROTOC
 
 
 def _everything(connect: Connect, parts: list[bytes]) -> bytes:
-    """What comes back until the connection ends; HELLO's client id is another in every server."""
+    """All bytes until the connection ends; HELLO's client id is replaced, since servers differ in
+    it."""
     with connect() as client:
         for part in parts:
             client.send(part)
@@ -49,19 +50,19 @@ def _everything(connect: Connect, parts: list[bytes]) -> bytes:
 
 
 def alike(plain: AnyServer, connect: Connect, parts: list[bytes]) -> None:
-    """`connect` leads to a proxy."""
+    """Compares a Redis without a proxy with the proxy that `connect` reaches."""
     expected, got = (
         REFUSED_NAME.sub(rb"\1", _everything(each, parts))
         for each in (partial(Connection, plain.port), connect)
     )
-    if got != expected:  # cut into replies, for a difference one can read
+    if got != expected:  # cut into replies, so that the difference can be read
         framers = Framer(), Framer()
         replies = [framer.feed(each) for framer, each in zip(framers, (got, expected), strict=True)]
         assert [*replies[0], framers[0].rest] == [*replies[1], framers[1].rest]
 
 
 def empty(*servers: AnyServer) -> None:
-    """Each has the script that streams call by its digest, whatever other tests have flushed."""
+    """Empties the servers, and loads the script that streams call by its digest."""
     for server in servers:
         with Connection(server.port) as client:
             assert client.ask("FLUSHALL") == b"+OK\r\n"
@@ -108,8 +109,9 @@ def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
     seeds: list[int],
     cuts: list[float],
 ) -> None:
-    """The same stream before Redis and before the proxy; half of what it left gets deadlines, only
-    there; and the next stream finds no difference, nor does a look at everything."""
+    """The same streams go to Redis and to the proxy. After the first, half of the elements get
+    deadlines, only behind the proxy. The second stream and a look at all data find no
+    difference."""
     empty(plain, server)
     alike(plain, partial(Connection, proxy.port), [pipeline(server.name, before)])
     alike(plain, partial(Connection, proxy.port), [FILL])
@@ -120,7 +122,7 @@ def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
     alike(plain, partial(Connection, proxy.port), [LOOK])
 
 
-# Command of a type's deadlines, its keyword, its keys, its elements.
+# For each type: the command that sets deadlines, its keyword, its keys, its elements.
 DATED = [
     ("HPEXPIREATFIELD", "FIELDS", "hash", "field"),
     ("SPEXPIREATMEMBER", "MEMBERS", "set", "number"),
@@ -160,7 +162,7 @@ LOOK = (
 
 
 def _give_deadlines(proxy: Proxy) -> None:
-    """Every second element of what there is, in every database, is to go in the year 2100."""
+    """In every database every second element gets a deadline in the year 2100."""
     requests: list[tuple[bytes | str | int, ...]] = [
         (name, key, FAR_MS, keyword, len(POOLS[elements][::2]), *POOLS[elements][::2])
         for name, keyword, keys, elements in DATED

@@ -1,4 +1,4 @@
-"""TCP keepalive on both sides, as the kernel tells it: Linux only."""
+"""TCP keepalive on both sides, as the kernel reports it: Linux only."""
 
 import asyncio
 import socket
@@ -18,12 +18,12 @@ from ttlproxy.link.connections import plain_socket
 
 KEEPALIVE = "02"  # the timer of /proc/net/tcp (net/ipv4/tcp_ipv4.c, get_tcp4_sock)
 SECONDS = 1234
-OWN_SECONDS = 15  # of the proxy's own connections, where the setting is no shorter
+OWN_SECONDS = 15  # of the proxy's own connections, unless the setting is shorter
 TICKS = 100  # a second (USER_HZ)
 
 
 def _timers(port: int, *, remote: bool) -> Iterator[tuple[str, float]]:
-    """Kind and seconds left, of the established connections from or to a port, but for one end."""
+    """Kind and remaining seconds of the timers of established connections from or to a port."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         row = line.split()
         if row[2 if remote else 1].endswith(f":{port:04X}") and row[3] == "01":
@@ -32,7 +32,7 @@ def _timers(port: int, *, remote: bool) -> Iterator[tuple[str, float]]:
 
 
 def _probed(port: int, seconds: int) -> int:
-    """How many connections to a port, from here, have a timer of about that many seconds."""
+    """How many connections to a port from here have a keepalive timer of about so many seconds."""
     return sum(
         kind == KEEPALIVE and seconds * 0.9 < left <= seconds
         for kind, left in _timers(port, remote=True)
@@ -50,12 +50,13 @@ def test_both_sides_are_probed_as_the_setting_says(
         wait_until(lambda: _probed(own_port, SECONDS) == 1, "the client is")
         wait_until(lambda: _probed(server.port, SECONDS) == 1, "its connection to Redis is")
         ours = [kind for kind, left in _timers(server.port, remote=True) if left <= OWN_SECONDS]
-        assert len(ours) >= 3 * workers  # the link's, the pushes' and the reaper's of each worker
+        assert len(ours) >= 3 * workers  # link, pushes and reaper of each worker
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such option")
 def test_what_is_not_acknowledged_ends_a_connection_of_the_proxys_own(server: AnyServer) -> None:
-    """A network that swallows packets is found out in seconds, not in the system's 15 minutes."""
+    """A network that swallows packets is noticed within seconds, not after the system's 15
+    minutes."""
 
     async def of_the_link() -> int:
         redis = to_redis(Upstream.parse(server.url), "test", 5, SECONDS, patient=True)

@@ -1,4 +1,4 @@
-"""What Redis has answered reaches a client that goes on sending after the end."""
+"""Redis's replies reach a client that keeps sending after the request that ends the connection."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENDS = {
 
 
 def _received(client: Connection) -> bytes:
-    """All that comes before the connection ends, be it by a reset."""
+    """All bytes until the connection ends, even by a reset."""
     received = b""
     with contextlib.suppress(ConnectionResetError):
         while data := client.socket.recv(1 << 20):
@@ -44,13 +44,13 @@ def _received(client: Connection) -> bytes:
 
 
 def _sent_on(port: int, end: bytes, more: bytes = MORE, asks_id: bool = False) -> bytes:
-    """What comes back where all is sent and nobody waits for a reply."""
+    """The reply to a client that sends everything without waiting for replies."""
     with Connection(port) as client:
         if asks_id:
             end = command("CLIENT", "KILL", "ID", client.ask("CLIENT", "ID")[1:-2], "SKIPME", "no")
 
         def send() -> None:
-            with contextlib.suppress(OSError):  # it has been ended
+            with contextlib.suppress(OSError):  # the connection has ended
                 client.send(command("PING") * PINGS + end + more)
 
         sending = threading.Thread(target=send)
@@ -84,7 +84,7 @@ def test_nothing_behind_the_end_is_carried_out(proxy: Proxy, server: AnyServer) 
 def test_what_redis_has_answered_before_it_closes_unforeseen_arrives_as_without_a_proxy(
     proxy: Proxy, plain: AnyServer
 ) -> None:
-    """Redis resets the connection, for it leaves bytes unread; what came before is there."""
+    """Redis resets the connection because it leaves bytes unread; the replies before arrive."""
     for port in (plain.port, proxy.port):
         with ThreadPoolExecutor(20) as threads:
             told = threads.map(lambda _, at=port: _sent_on(at, b"", asks_id=True), range(CLIENTS))

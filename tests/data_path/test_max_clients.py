@@ -1,4 +1,4 @@
-"""How many clients may come, and what the one too many is told."""
+"""How many clients may connect, and what the next one is told."""
 
 import logging
 import resource
@@ -74,7 +74,7 @@ def test_before_tls_is_up_one_client_too_many_is_only_closed(
     cert, key = Authority(tmp_path).issue("localhost")
     flags = ("--tls-cert", str(cert), "--tls-key", str(key), "--max-clients", "1")
     proxy = start_proxy(server.url, *flags)
-    stack.enter_context(Connection(proxy.port))  # whose TLS is never up
+    stack.enter_context(Connection(proxy.port))  # its TLS handshake never ends
     with Connection(proxy.port) as refused:
         assert refused.read_to_end() == b""
 

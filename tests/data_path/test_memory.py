@@ -1,4 +1,5 @@
-"""How much of the proxy's memory clients take: by large values, not reading, being many."""
+"""How much memory of the proxy clients take: with large values, without reading, in great
+numbers."""
 
 from __future__ import annotations
 
@@ -23,23 +24,23 @@ pytestmark = [pytest.mark.any_server, pytest.mark.slow]
 MIB = 1 << 20
 KIB = 1 << 10
 PATIENCE_S = 100.0
-# Of a connection, whatever passes: two buffers of 256 KiB, and a chunk on its way.
+# For one connection, whatever passes: two buffers of 256 KiB, and a chunk on its way.
 CEILING = 4 * MIB
 IDLE = 2_000
 IDLE_CEILING = 40 * KIB
-# Descriptors: two of the proxy's for each connection, and one of the test's.
+# Descriptors: the proxy needs two for each connection, the test one.
 _DESCRIPTORS = 2 * IDLE + 200
 
 
 @pytest.fixture
 def fresh(server: AnyServer, start_proxy: StartProxy) -> Proxy:
-    """A proxy that has had no client yet, so that nothing it needs is left over from others."""
+    """A proxy without earlier clients, so it has no free memory left over from them."""
     return start_proxy(server.url)
 
 
 @contextmanager
 def _bounded(proxy: Proxy) -> Iterator[None]:
-    """At no time meanwhile the proxy has more memory than allowed."""
+    """Within the context the proxy's memory never grows by CEILING or more."""
     proxy.forget_peak()
     before = proxy.rss_bytes()
     yield
@@ -47,7 +48,7 @@ def _bounded(proxy: Proxy) -> Iterator[None]:
 
 
 def _receive(client: Connection, count: int) -> int:
-    """Reads so many bytes and forgets them; gives how many there were of the letter v."""
+    """Reads so many bytes and drops them; returns how often the letter v was among them."""
     found = 0
     while count:
         data = client.socket.recv(min(count, RECEIVE_BYTES))
@@ -81,7 +82,7 @@ def test_replies_that_nobody_reads_stay_with_redis(fresh: Proxy, server: AnyServ
         with _bounded(fresh):
             lazy.send(command("GET", "big") * count)
             wait_until(lambda: calls(server.port, "get") == count, "Redis has answered")
-            for _ in range(3000):  # as many turns of the proxy's loop
+            for _ in range(3000):  # as many passes of the proxy's loop
                 busy.ask("PING")
             assert _receive(lazy, count * (MIB + len(b"$1048576\r\n\r\n"))) == count * MIB
 
@@ -91,7 +92,7 @@ def test_a_million_requests_before_the_first_reply_is_read_are_answered(fresh: P
     with Connection(fresh.port, PATIENCE_S) as client:
         assert client.ask("SET", "k", "v") == b"+OK\r\n"
         some, replies = command("GET", "k") * 10_000, len(b"$1\r\nv\r\n") * 10_000
-        client.send(some)  # what the loop keeps from then on is not counted
+        client.send(some)  # the loop allocates some memory once: it is not counted
         _receive(client, replies)
         with _bounded(fresh):
             for _ in range(100):
@@ -151,7 +152,7 @@ def test_a_header_that_announces_elements_reserves_nothing_for_them(
     with ExitStack() as stack, _bounded(fresh):
         for _ in range(10):
             stack.enter_context(Connection(fresh.port)).send(header + b"$3\r\nGET\r\n")
-        with Connection(fresh.port) as client:  # by now the others' have been looked at
+        with Connection(fresh.port) as client:  # by now the proxy has read the others' requests
             assert client.ask("PING") == b"+PONG\r\n"
 
 

@@ -1,4 +1,4 @@
-"""What the generator of native commands knows is what there is."""
+"""The generator of native commands knows all commands of the server, and no others."""
 
 import hiredis
 import pytest
@@ -11,7 +11,7 @@ from tests.support.servers import release
 
 
 def _of(server: AnyServer) -> set[str]:
-    """A server's commands by name, and, where a command has subcommands, those."""
+    """A server's commands by name; for a command with subcommands, these."""
     reader = hiredis.Reader(encoding="utf-8")
     with Connection(server.port) as client:
         reader.feed(client.ask("COMMAND"))

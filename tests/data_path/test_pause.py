@@ -1,5 +1,5 @@
-"""CLIENT PAUSE: as before a Redis alone, what only reads is answered while writes wait, and nobody
-loses a connection, however long it takes."""
+"""CLIENT PAUSE: as without a proxy, reads are answered while writes wait, and no client loses its
+connection, however long it takes."""
 
 import threading
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from ttlproxy.core.keys import Keys
 
 OK = b"+OK\r\n"
 WRITES = ("CLIENT", "PAUSE", 100_000, "WRITE")
-# Requests that only read, each before a key with deadlines, and the beginning of the reply.
+# Requests that only read, each for a key with deadlines, and the beginning of the reply.
 READS = {
     "KEYS *": b"*",
     "SCAN 0": b"*",
@@ -69,7 +69,7 @@ def other(proxy: Proxy) -> Iterator[Connection]:
 
 
 def _make_due(app: Connection, direct: Connection, key: str) -> None:
-    """A hash with a field that stays and one past its deadline, which the proxy will look for."""
+    """A hash with a field that stays and one past its deadline; the proxy is told to reap it."""
     direct.ask("SET", LEASE, "nobody reaps by itself", "PX", 60_000)
     app.ask("HSET", key, "stays", "v")
     app.ask("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v")
@@ -130,12 +130,12 @@ def test_a_read_of_what_is_due_is_answered_and_reaped_after_the_pause(
 def test_a_barrier_that_has_not_reached_redis_says_nothing_of_a_pause(
     server: Server, start_proxy: StartProxy, direct: Connection
 ) -> None:
-    """Else a read would pass before the reap that it waits for, and show what is due."""
+    """Else a read would pass before the reap that it waits for, and show an expired element."""
     held, go_on = set[bytes](), threading.Event()
     is_armed, sent = False, 0
 
     def hold(data: bytes) -> None:
-        """Connections that are opened anew: that of reaps, and one of the two for barriers."""
+        """Holds new connections: the one for reaps, and one of the two for barriers."""
         for name in {b"ttlproxy:reaps", b"ttlproxy:barrier"} - held:
             if name in data and is_armed:
                 held.add(name)
@@ -151,7 +151,8 @@ def test_a_barrier_that_has_not_reached_redis_says_nothing_of_a_pause(
                     direct.ask("CLIENT", "KILL", "ID", line.split()[0].partition(b"=")[2])
 
             def are_held() -> bool:
-                """Asks until the proxy has heard that something is due: by a relay that is late."""
+                """Sends reads until the proxy knows that something is due: the relay may be
+                slow."""
                 nonlocal sent
                 if not held:
                     app.send(command("HGET", "h", "f"))
@@ -263,7 +264,7 @@ def test_the_reaper_goes_on_after_a_pause(
 def test_events_that_change_in_a_pause_keep_no_heartbeat_waiting(
     server: Server, app: Connection, direct: Connection
 ) -> None:
-    """Scripts are made anew for them, and Redis 6.2 loads none before the pause is over."""
+    """The proxy makes new scripts for them, and Redis 6.2 loads none during the pause."""
     assert direct.ask(*WRITES) == OK
     assert app.ask("CONFIG", "SET", "notify-keyspace-events", "KEA") == OK
     until = calls(server.port, "info") + 8  # two for each heartbeat of the link before 7.0

@@ -1,5 +1,5 @@
-"""A write that follows, on its connection, one that may give its key deadlines finds them, however
-long Redis takes to come to the first."""
+"""A request may give its key deadlines. A write that follows on the same connection finds them,
+however long Redis takes to carry out the first request."""
 
 import threading
 from collections.abc import Iterator
@@ -37,8 +37,8 @@ def app(server: Server, start_proxy: StartProxy) -> Iterator[Connection]:
 
 
 def _time_passes(server: Server) -> None:
-    """More heartbeats than a pin lasts, where nothing is under way."""
-    until = calls(server.port, "time") + 10  # two of them by whoever finds out that writes wait
+    """Waits for more heartbeats than a pin lasts if no request is under way."""
+    until = calls(server.port, "time") + 10  # two of them by the check for paused writes
     wait_until(lambda: calls(server.port, "time") >= until, "some heartbeats", START_TIMEOUT_S)
 
 
@@ -104,7 +104,8 @@ def test_without_replies(server: Server, app: Connection, direct: Connection) ->
 def test_on_a_connection_that_gets_on_and_does_not_come_to_it(
     server: Server, start_proxy: StartProxy, direct: Connection
 ) -> None:
-    """Messages come all the time: it is not at rest, though Redis has answered all others."""
+    """Messages arrive all the time: the connection is not at rest, but all other requests are
+    answered."""
     goes_on = threading.Event()
 
     def hold(data: bytes) -> None:
@@ -148,7 +149,7 @@ def test_what_came_of_nothing_is_forgotten_when_its_connection_rests(
 
 
 def test_an_idle_proxy_asks_for_no_write(server: Server, app: Connection) -> None:
-    """It looks through its keys every ten seconds, with a script, and sends no barriers."""
+    """It checks its keys every ten seconds by a script, and sends no barriers."""
     app.ask("SADDEX", "s", 1000, "m")
     _time_passes(server)
     wait_until(lambda: _scripts_in_a_while(server) <= 2, "no barrier in a while")

@@ -1,4 +1,4 @@
-"""Bytes that are no proper request: Redis's own error text, or its silence, and the same end."""
+"""Malformed requests get Redis's own error or silence, and the same end of the connection."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ PING = command("PING", "before")
 class Abuse:
     name: str
     data: bytes
-    closes: bool = True  # Redis answers and closes; else it goes on
-    more: bytes = b""  # what completes it where Redis waits
-    deaf: bool = False  # Redis looks for the line's end only up to a NUL, and so never finds it
+    closes: bool = True  # Redis replies and closes; False: it goes on
+    more: bytes = b""  # what completes the request if Redis waits
+    deaf: bool = False  # Redis searches for the line's end only up to a NUL, so it never finds it
     until: tuple[int, ...] = (99,)  # from this release on Redis waits for more
-    not_by: str = ""  # who does not close, or does, where others do or do not
+    not_by: str = ""  # a server that behaves the other way: it does not close, or does
 
     def closed_by(self, server: AnyServer) -> bool:
         return self.closes != (bool(self.not_by) and server.name.startswith(self.not_by))
@@ -81,13 +81,13 @@ each_abuse = pytest.mark.parametrize("abuse", ABUSES, ids=lambda abuse: abuse.na
 
 
 def _told(port: int, abuse: Abuse, closes: bool) -> bytes:
-    """What is answered around the abuse, up to the end of the connection."""
+    """The replies before, to and after the abuse, up to the end of the connection."""
     after = b"" if closes else abuse.more + command("PING", "after") + command("QUIT")
     with Connection(port) as client:
         client.send(PING + abuse.data)
         answer = b""
         if abuse.more:
-            answer = client.read()  # the first part has been looked at by now
+            answer = client.read()  # the first part has been read by now
         client.send(after)
         if abuse.deaf:
             client.half_close()
@@ -138,7 +138,8 @@ def test_an_error_in_the_first_bytes_of_a_connection_is_answered_alike(
 def test_an_announced_count_is_accepted_or_refused_as_the_server_does(
     plain: AnyServer, proxy: Proxy, count: int
 ) -> None:
-    """6.2 refuses more than 2^20 words, 7.0 more than 2^31 - 1; what it accepts, it waits for."""
+    """6.2 refuses more than 2^20 words, 7.0 more than 2^31 - 1; a server waits for the words it
+    accepts."""
     answers = []
     for port in (plain.port, proxy.port):
         with Connection(port) as client:

@@ -1,4 +1,4 @@
-"""The header by which a load balancer says for whom it connects; and what is no such header."""
+"""The header by which a load balancer names its client; and data that is no such header."""
 
 import ipaddress
 import itertools
@@ -119,7 +119,7 @@ AT_DEBUG = ("--proxy-protocol", "yes", "--log-level", "debug")
 
 @pytest.fixture(params=[1, 2], ids=["alone", "two workers"])
 def behind(request: pytest.FixtureRequest, start_proxy: StartProxy, server: AnyServer) -> Proxy:
-    """A proxy that asks for the header."""
+    """A proxy that requires the header."""
     return start_proxy(server.url, *AT_DEBUG, "--workers", str(request.param))
 
 
@@ -216,7 +216,7 @@ def test_who_is_in_the_middle_of_a_header_does_not_keep_the_proxy_from_ending(
 
 @pytest.fixture
 def haproxy(tmp_path: Path) -> Haproxy:
-    """haproxy(port, words): a context whose value is the port of one before that port."""
+    """haproxy(port, words): a context; its value is the port of an HAProxy in front of `port`."""
     binary = shutil.which("haproxy")
     if binary is None:
         absent("haproxy", "haproxy is not on the PATH")

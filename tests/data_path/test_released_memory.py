@@ -1,6 +1,6 @@
-"""What a client has cost is free when it has gone: no circle of references waits for the collector.
+"""A client's memory is free when it has gone: no reference cycle waits for the garbage collector.
 
-The proxy freezes what it has at start, so that collections are rare, and large buffers would wait.
+The proxy freezes its objects at start, so collections are rare, and large buffers would wait.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ATTEMPTS = 2_000
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Connect = Callable[[int], Coroutine[None, None, Stream]]
 End = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
-# How a client may end, and what it has said before; with so many bytes it is answered.
+# What a client has sent before it ends, and the number of bytes in the reply.
 SAID = {
     "a request": (b"PING\r\n", 7),
     "part of a large request": (LARGE[: 5 * MIB], 0),
@@ -77,7 +77,7 @@ ENDS = (_closes, _resets, _says_the_end)
 
 
 def _left() -> list[str]:
-    """Of all that has come since the collector was switched off."""
+    """The kinds of objects that are left of those made since the collector was switched off."""
     kinds = (Client, Backend, Receiver, Session, Tls)
     young = gc.get_objects(generation=0)
     return [type(each).__name__ for each in young if isinstance(each, kinds)]
@@ -164,11 +164,11 @@ def test_nothing_of_a_client_by_tls_outlives_it(
     _run(
         loop,
         settings,
-        (_resets,),  # the loops' own TLS takes its time to close
+        (_resets,),  # the loops' own TLS takes time to close
         lambda port: asyncio.open_connection(
             "127.0.0.1", port, ssl=context, server_hostname="localhost"
         ),
-        longest=1 << 16,  # more of it the test's own end keeps until it is sent
+        longest=1 << 16,  # the test's own end keeps more of it until it is sent
     )
 
 
@@ -190,7 +190,7 @@ def test_memory_is_back_after_a_storm_of_clients(
 def test_what_many_clients_have_sent_is_back_when_they_close(
     server: AnyServer, start_proxy: StartProxy
 ) -> None:
-    """Their chunks are smaller than what the allocator gives back by itself."""
+    """Their chunks are smaller than what the allocator returns to the system by itself."""
     proxy = start_proxy(server.url)
     _storm(proxy.port, LARGE[:200_000], 20)
     before = proxy.rss_bytes()
@@ -207,8 +207,8 @@ def _storm(port: int, said: bytes, count: int) -> None:
 
 
 BOUND = 48 * MIB
-# A request that is rewritten is there up to four times for a moment; chunks, and what is counted
-# of a transport only beyond its high-water mark.
+# A rewritten request exists up to four times for a moment. Chunks add to that, and so do a
+# transport's bytes below its high-water mark, which are not counted.
 BESIDE = 5 * len(LARGE) + 24 * MIB
 
 
@@ -232,6 +232,6 @@ def test_what_is_kept_for_all_clients_stays_below_its_limit(
 
 
 def _send(client: Connection, said: bytes) -> None:
-    """As much of it as is taken before the connection is ended."""
+    """Sends what is accepted before the connection ends."""
     with contextlib.suppress(OSError):
         client.send(said)

@@ -1,4 +1,4 @@
-"""Clients that do nothing, that take nothing, or for whom too much is kept."""
+"""Clients that do nothing, that read nothing, or for whom too much is buffered."""
 
 import asyncio
 import socket
@@ -47,7 +47,7 @@ EXEMPT: dict[str, list[tuple[str, ...]]] = {
 
 
 def _is_open(client: Connection) -> bool:
-    """Whether no end stands behind what there is to read."""
+    """Whether the connection is still open behind the data that can be read."""
     client.socket.settimeout(0.01)
     try:
         while client.socket.recv(1 << 16):
@@ -102,7 +102,7 @@ def test_who_sends_now_and_then_is_not_idle(
 
 
 def _lazy(proxy: Proxy, server: AnyServer, stack: ExitStack, count: int) -> Connection:
-    """A client for whom Redis has more than sockets take, and who reads nothing."""
+    """A client that reads nothing, while Redis has more replies for it than sockets hold."""
     with Connection(proxy.port) as client:
         client.ask("SET", "big", b"v" * MIB)
         client.ask("CONFIG", "RESETSTAT")
@@ -213,7 +213,7 @@ def test_many_that_do_not_read_are_bounded_together(
 
 
 class _Laden:
-    """A client for whom something is kept, which counts how often it is looked at."""
+    """A client with buffered data; it counts how often its buffer is checked."""
 
     idles = False
     unread = 0
@@ -233,7 +233,7 @@ class _Laden:
 
 
 def test_what_is_kept_for_one_more_costs_no_look_at_all_others() -> None:
-    """Else the end of some thousand clients at once would stop the proxy for a minute."""
+    """Else the end of some thousand clients at once would block the proxy for a minute."""
 
     async def look() -> int:
         clients = [_Laden() for _ in range(500)]

@@ -1,4 +1,4 @@
-"""How far a connection has come: told by the system, without a byte being read."""
+"""How far a connection has progressed: the system reports it, and no byte is read."""
 
 import socket
 import sys

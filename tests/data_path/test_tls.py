@@ -1,4 +1,4 @@
-"""TLS to clients and to Redis: the same conversations, and who is let in with what certificate."""
+"""TLS to clients and to Redis: the same conversations, and which certificates are accepted."""
 
 import socket
 import ssl
@@ -36,14 +36,14 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def flags(authority: Authority) -> list[str]:
-    """Of a proxy that clients reach by TLS."""
+    """The flags of a proxy that clients reach over TLS."""
     cert, key = authority.issue(*LOCAL, into="proxy")
     return ["--tls-cert", str(cert), "--tls-key", str(key)]
 
 
 @pytest.fixture
 def connect(authority: Authority) -> Iterator[Connect]:
-    """connect(proxy, name, certificate) is a connection by TLS."""
+    """connect(proxy, name, certificate) opens a connection over TLS."""
     opened = []
 
     def connect(
@@ -61,7 +61,7 @@ def connect(authority: Authority) -> Iterator[Connect]:
 def _behind_tls(
     start_server: StartServer, authority: Authority, *config: str
 ) -> tuple[Server, str]:
-    """A Redis that is reached by TLS, and its URL."""
+    """A Redis that is reached over TLS, and its URL."""
     cert, key = authority.issue(*LOCAL, into="redis")
     port = free_port()
     files = [
@@ -134,7 +134,7 @@ def test_replies_that_nobody_reads_do_not_pile_up_in_tls(
     before = proxy.rss_bytes()
     lazy.send(command("GET", "k") * 100)
     wait_until(lambda: calls(server.port, "get") == 100, "Redis has answered")
-    for _ in range(1000):  # as many turns of the proxy's loop
+    for _ in range(1000):  # as many passes of the proxy's loop
         busy.ask("PING")
     assert proxy.rss_bytes() - before < 24 * MIB
     assert lazy.read_many(100) == [b"$%d\r\n%b\r\n" % (MIB, value)] * 100
@@ -220,7 +220,7 @@ def test_a_client_s_certificate_may_be_left_out_where_it_is_optional(
 
 
 def _names(authority: Authority, folder: Path, *names: str) -> Path:
-    """A folder for --tls-names."""
+    """A folder for --tls-names, with the certificates of these names."""
     found = folder / "names"
     found.mkdir()
     for name in names:
@@ -317,7 +317,8 @@ def test_a_proxy_header_comes_before_tls(
 
 
 def _serves(proxy: Proxy) -> bool:
-    """By every kind of connection to Redis: the client's, the link's, the pushes', the reaper's."""
+    """Uses every kind of connection to Redis: the client's, the link's, the pushes', the
+    reaper's."""
     with Connection(proxy.port) as client:
         client.ask("HSET", "h", "a", 1, "b", 2)
         if client.ask("HPEXPIREFIELD", "h", "a", 20) != b":1\r\n":

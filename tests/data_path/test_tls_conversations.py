@@ -1,4 +1,4 @@
-"""The conversations of test_conversations, and generated ones, over TLS: each as it is there."""
+"""The conversations of test_conversations, and generated ones, over TLS: each unchanged."""
 
 import inspect
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def tls_proxy(shared_server: AnyServer, loop_name: str, authority: Authority) ->
 
 
 class Secure(Connection):
-    """A connection by TLS."""
+    """A connection over TLS."""
 
     def __init__(self, port: int, authority: Authority) -> None:
         context = authority.trusted()
@@ -53,7 +53,7 @@ def other(tls_proxy: Proxy, authority: Authority) -> Iterator[Connection]:
         yield client
 
 
-# Those that know no other connection than these.
+# The tests that use only these connections.
 for name, test in vars(test_conversations).items():
     if name.startswith("test_") and {*inspect.signature(test).parameters} <= {
         *("app", "other", "server")

@@ -1,4 +1,4 @@
-"""Who has not logged in: Redis's own replies and limits, and nothing that the proxy keeps."""
+"""Clients that have not logged in: Redis's own replies and limits, and no memory of the proxy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOMB = b"*4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$1\r\nf\r\n$500000000\r\n"
 GET, PING, RESET = command("GET", "k"), command("PING"), command("RESET")
 QUIT = command("QUIT")
 
-# Redis reads no further.
+# Redis reads no more of it.
 TOO_LARGE = LARGE[:60]
 STREAMS = {
     "at the limits": TEN + FITS + QUIT,
@@ -76,7 +76,7 @@ def before_it(locked: Server, start_proxy: StartProxy) -> Proxy:
 
 
 def _told(port: int, *pieces: bytes, between: Connection | None = None) -> bytes:
-    """All that is answered to what is sent in these pieces; `between` hears a PING after each."""
+    """All replies to these pieces; after each piece `between` sends a PING."""
     with Connection(port) as client:
         for piece in pieces:
             client.send(piece)
@@ -184,7 +184,7 @@ def test_large_requests_before_the_login_take_no_memory(before_it: Proxy, before
 
 
 def stack_in(port: int, before: bytes) -> None:
-    """One client that sends as much of a bomb as is taken."""
+    """A client that sends as much of a bomb as is accepted."""
     with Connection(port) as client:
         client.send(before + BOMB)
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Where Redis may be, and as whom the proxy goes there: TCP, TLS, unix sockets, passwords."""
+"""Where Redis may be, and how the proxy reaches it: TCP, TLS, unix sockets, passwords."""
 
 from contextlib import ExitStack
 from pathlib import Path
