@@ -1,4 +1,4 @@
-"""The command as a shell sees it, and the text it greets with."""
+"""The command as a shell runs it, and its first lines of output."""
 
 import asyncio
 import importlib.util

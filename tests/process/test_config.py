@@ -1,4 +1,4 @@
-"""What a setting may be, how it may be given, and that no password shows."""
+"""The values of settings, the ways to give them, and that no password is shown."""
 
 from pathlib import Path
 

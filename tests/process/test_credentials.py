@@ -1,4 +1,4 @@
-"""The proxy's own user and password: from files, which may change meanwhile; and never shown."""
+"""The proxy's own user and password: from files that may change at run time; and never shown."""
 
 import os
 import re
@@ -28,13 +28,13 @@ def _set_user(server: Server, name: str, password: str) -> None:
 
 
 def _cut_off(server: Server, name: str) -> None:
-    """The proxy's own connections, all of them."""
+    """Closes all of the proxy's own connections."""
     with Connection(server.port) as direct:
         assert direct.ask("CLIENT", "KILL", "USER", name).startswith(b":")
 
 
 def _serves(proxy: Proxy) -> bool:
-    """Scripts, reaping and announcements: each of its own connections."""
+    """Uses scripts, reaping and announcements: each of the proxy's own connections."""
     with Connection(proxy.port) as client:
         client.send(command("HSET", "h", "a", 1, "b", 2))
         if client.read().startswith(b"-ERR ttlproxy"):
@@ -97,7 +97,7 @@ def test_a_password_may_come_through_a_pipe(
     wait_until(lambda: _serves(proxy), "it has logged in again")
 
 
-# Nothing secret is shown.
+# No secret is shown.
 
 SECRETS = {
     "the link's": "planted-link",
@@ -125,7 +125,8 @@ REQUESTS = [
 
 
 def _shown(proxy: Proxy) -> str:
-    """All that the process and its pages show to others, but for the replies to a client's own."""
+    """All that the process and its pages show to others, except the replies to a client's own
+    requests."""
     admin = pages(proxy)
     found = re.findall(r"\S+", admin.get("/metrics").text)
     texts = [admin.get(path).text for path in ("/", "/livez", "/readyz", "/startup", "/nosuch")]
@@ -152,7 +153,7 @@ def test_no_secret_shows_in_logs_pages_or_the_list_of_processes(
         for words in REQUESTS:
             client.ask(*words)
         wait_until(lambda: client.ask("HLEN", "h") in (b":0\r\n",), "the element gone")
-        client.send(b"*1\r\n$planted-wrong\r\n")  # what Redis refuses as a protocol error
+        client.send(b"*1\r\n$planted-wrong\r\n")  # Redis refuses it as a protocol error
         client.read_to_end()
     secret.write_text("planted-wrong")
     _cut_off(server, "link")
@@ -209,7 +210,7 @@ def test_a_wrong_password_is_said_as_what_it_is(
         assert words in text
         assert PASSWORD_SETTING in text
         assert "planted" not in text
-    # It is looked at again and again, and said anew where the reason is another one.
+    # The link tries again and again, and logs again only if the reason is another one.
     server.kill()
     wait_until(lambda: "refused" in proxy.stderr, "the other reason")
     assert proxy.stderr.count(words) == 1

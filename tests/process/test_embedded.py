@@ -39,7 +39,7 @@ asyncio.run(main())
 
 @pytest.fixture(autouse=True)
 def path(binary: Binary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is the whole PATH and has one redis-server."""
+    """A folder that is the whole PATH and contains one redis-server."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "redis-server").symlink_to(binary.path)
@@ -71,7 +71,7 @@ async def connected(socket: Path) -> AsyncIterator[tuple[StreamReader, StreamWri
 
 
 async def ask(server: Embedded, request: str) -> str:
-    """Sends an inline command that has a reply of one line."""
+    """Sends an inline command whose reply is one line."""
     async with connected(server.socket_path) as (reader, writer):
         writer.write(f"{request}\r\n".encode())
         return (await reader.readline()).decode().rstrip()

@@ -1,4 +1,5 @@
-"""Connections that go from one process to another. Knows sockets, no processes and no Redis."""
+"""Connections that are passed from one process to another. Knows sockets, no processes and no
+Redis."""
 
 import asyncio
 import socket
@@ -8,7 +9,7 @@ from ttlproxy.process.fd_channel import Receiver, Sender, channel
 
 
 def _full(sender: Sender) -> int:
-    """Gives connections until no more are taken: how many."""
+    """Gives connections until no more are accepted; returns how many."""
     given = 0
     while True:
         near, far = socket.socketpair()
@@ -56,7 +57,7 @@ def test_a_connection_that_cannot_be_taken_counts_as_ended() -> None:
         receiver = Receiver(far, load([]))
         await receiver.start(lambda source: asyncio.Protocol())
         assert near.recv(64) == b"0"
-        near.send(b"client")  # as it comes where the process has no descriptor left for it
+        near.send(b"client")  # as if the process had no free descriptor
         near.setblocking(True)
         said = await asyncio.to_thread(near.recv, 64)
         assert said == b"1"

@@ -1,5 +1,6 @@
-"""A proxy that ends under load, beside another: its clients go there, and each request is carried
-out once. What is unanswered when a connection ends was not carried out, so it can be sent again."""
+"""A proxy ends under load, and another one runs: clients move there, and each request is carried
+out
+once. A request without a reply was not carried out, so the client can send it again."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ ENOUGH = 50
 
 
 class Counting(threading.Thread):
-    """A client that counts a key up, one request at a time, and never leaves one out.
+    """A client that increments a key, one request at a time, and never skips one.
 
-    answered: requests that had their reply; sent_again: those that had none from the first proxy
+    answered: requests with a reply; sent_again: those that got none from the first proxy
     """
 
     def __init__(self, ports: list[int], key: str) -> None:
@@ -45,7 +46,7 @@ class Counting(threading.Thread):
             self.sent_again += 1
 
     def _talk(self, client: Connection) -> bool:
-        """False where the connection ends first."""
+        """Sends requests; False if the connection ends first."""
         while not self.stop:
             try:
                 client.send(self._request)

@@ -1,4 +1,4 @@
-"""Ctrl-C ends whatever ttlproxy is at, at any moment: with 130, and without a traceback."""
+"""Ctrl-C ends ttlproxy at any moment, whatever it does: with 130, and without a traceback."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ttlproxy.process.app import until_interrupted
 
 pytestmark = pytest.mark.any_server
 
-# Where the interpreter has not begun with ttlproxy yet, the signal itself ends it: for a shell 130.
+# If ttlproxy's code has not begun yet, the signal itself ends the interpreter: 130 for a shell.
 ENDED = (signals.INTERRUPTED, -signal.SIGINT)
-# As many at a time as make the machine busy.
+# Enough at a time to make the machine busy.
 AT_ONCE = 5
 STEPS_S = (0.05, 0.2, 0.5)
 IN_MAIN = re.compile(r'__main__\.py", line \d+, in main\n')
@@ -37,7 +37,7 @@ Started = subprocess.Popen[str]
 
 @pytest.fixture
 def server(start_server: StartServer) -> Server:
-    """With so many keys that the doctor has to do for a while."""
+    """A server with so many keys that the doctor needs some time."""
     server = start_server()
     with closing(Client(server.port)) as direct:
         script = """
@@ -62,15 +62,16 @@ def _start(*words: str) -> Started:
 
 
 def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]:
-    """How each ends, by a signal that comes a step later than the one before.
+    """The exit codes and outputs; each process gets the signal a step later than the one before.
 
-    Without those that the interpreter itself has ended, with words of its own, before it came to
-    `main`: nothing of ours can be earlier.
+    Leaves out processes that the interpreter ended, with its own message, before `main` began: our
+    code
+    cannot act earlier.
     """
     for each in started:
         with suppress(ProcessLookupError):
             each.send_signal(signal.SIGINT)
-        time.sleep(step_s)  # another moment for each: no event says that one has come
+        time.sleep(step_s)  # another moment for each: there is no event to wait for
     said = [each.communicate(timeout=60)[1] for each in started]
     ended = zip([each.returncode for each in started], said, strict=True)
     return [
@@ -97,7 +98,7 @@ def test_ctrl_c_ends_it_at_any_moment(server: Server, words: list[str], done: tu
             assert code in (*ENDED, *done), said
             assert "Traceback" not in said
             assert "KeyboardInterrupt" not in said
-            if done and code in ENDED:  # what serves may have said what it does by then
+            if done and code in ENDED:  # a proxy may have logged something by then
                 assert said == ""
 
 
@@ -141,7 +142,8 @@ def test_ctrl_c_ends_a_proxy_that_serves(server: Server) -> None:
 
 
 async def test_an_interrupt_that_is_lost_on_the_way_comes_again() -> None:
-    """CPython 3.11's wait_for loses a cancellation that comes as it ends; redis-py writes by it."""
+    """CPython 3.11's wait_for loses a cancellation at the moment it ends; redis-py writes with
+    it."""
 
     async def deaf_once() -> int:
         with suppress(asyncio.CancelledError):
@@ -163,5 +165,5 @@ async def test_what_is_not_interrupted_ends_as_it_would() -> None:
 
 
 def test_both_say_the_same_of_an_interrupt() -> None:
-    """The one that is there before anything is imported, and the one that is there then."""
+    """The handler from before the imports, and the one after them."""
     assert __main__.INTERRUPTED == signals.INTERRUPTED

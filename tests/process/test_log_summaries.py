@@ -1,4 +1,4 @@
-"""What happens to many clients is told once, and then counted: all of it, and in few lines."""
+"""An event of many clients is logged once and then counted: nothing is left out, in few lines."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ async def test_a_summary_comes_by_itself(caplog: pytest.LogCaptureFixture) -> No
 
 
 def _told(proxy: Proxy, what: str) -> int:
-    """How many of them the log tells of, each by itself or in a number."""
+    """How many clients the log reports, one by one or as a number."""
     lines = [line for line in proxy.stderr.splitlines() if what in line]
     return sum(int(found[1]) if (found := MORE.search(line)) else 1 for line in lines)
 
 
 def _refused(proxy: Proxy, count: int) -> None:
-    """So many clients come at once, to a proxy without Redis."""
+    """Connects so many clients at once to a proxy without Redis."""
     opened = [Connection(proxy.port) for _ in range(count)]
     for client in opened:
         assert b"no connection to Redis" in client.read_to_end()
@@ -114,7 +114,7 @@ def _refused(proxy: Proxy, count: int) -> None:
 
 @pytest.fixture
 def forlorn(start_proxy: StartProxy) -> Proxy:
-    """A proxy whose Redis is not there."""
+    """A proxy without a Redis."""
     return start_proxy(f"redis://127.0.0.1:{free_port()}", "--hold-max", "0.1")
 
 

@@ -1,4 +1,4 @@
-"""What the log says, in which form, and what it keeps to itself."""
+"""What the log says, in which format, and what it hides."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ SECRET = "open sesame"
 
 
 class JsonProxy(Proxy):
-    """A proxy that logs JSON, and so says in its log where it listens."""
+    """A proxy that logs JSON, so its log says where it listens."""
 
     def __init__(self, upstream: str, *arguments: str) -> None:
         super().__init__(upstream, "--log-format", "json", *arguments, forked=True)
 
     def lines(self) -> list[dict[str, Any]]:
-        """Each is an object, or this fails."""
+        """The lines as objects; fails if one is not JSON."""
         return [json.loads(line) for line in self.stderr.splitlines()]
 
     def until(self, message: str) -> dict[str, Any]:
-        """The first line with such a message."""
+        """The first line with this message."""
         found: list[dict[str, Any]] = []
 
         def is_there() -> bool:

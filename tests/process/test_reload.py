@@ -1,4 +1,4 @@
-"""SIGHUP: which settings change at once, and what is said of the others."""
+"""SIGHUP: which settings change at once, and what is logged about the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def _read_again(proxy: Proxy, says: str = "have been read again") -> None:
-    """SIGHUP, and that it has been heeded."""
+    """Sends SIGHUP, and waits until the proxy has handled it."""
     before = proxy.stderr.count(says)
     os.kill(proxy.pid, signal.SIGHUP)
     wait_until(lambda: proxy.stderr.count(says) > before, says)
@@ -105,7 +105,7 @@ def test_a_password_that_was_changed_in_its_file_is_used(
 
 
 def _budget_of_a_reap(server: Server, client: Connection) -> int:
-    """What the reap script is told of the time that it may take, in us, when a field is due."""
+    """The time limit of a reap, in µs, that the reap script gets when a field is due."""
     with Connection(server.port) as monitor:
         monitor.ask("MONITOR")
         client.ask("HSET", "h", "a", 1, "b", 2)

@@ -1,4 +1,4 @@
-"""SIGTERM: what is owed arrives whole, and then the process ends with 0."""
+"""SIGTERM: replies that are owed arrive complete, and then the process ends with 0."""
 
 import os
 import signal
@@ -60,7 +60,7 @@ def test_every_reply_owed_to_slow_readers_arrives_whole(
 
 
 def _talk(port: int, counts: list[int], index: int) -> None:
-    """SET and GET until the other end closes; every reply that comes is whole and right."""
+    """SET and GET until the other end closes; every reply must be complete and right."""
     pair = b"+OK\r\n$1\r\nv\r\n"
     with Connection(port) as client, suppress(ConnectionError):
         received = b""
@@ -167,7 +167,7 @@ def test_a_blocked_client_gets_its_answer_first(
 
 
 def _half_closed(port: int) -> int:
-    """Connections to a server that has not looked yet whether more comes: /proc, Linux only."""
+    """Connections to a server that has not read their end yet: /proc, Linux only."""
     rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(row[1].endswith(f":{port:04X}") and row[3] == _CLOSE_WAIT for row in rows)
 
@@ -229,7 +229,7 @@ def test_a_second_signal_ends_it_at_once(
 
 
 def _stopping(proxy: Proxy) -> None:
-    """SIGTERM, and that it is known to have arrived."""
+    """Sends SIGTERM, and waits until it has arrived."""
     proxy.terminate()
     wait_until(lambda: "stopping" in proxy.stderr, "the signal has been seen")
 

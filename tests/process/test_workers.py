@@ -169,7 +169,7 @@ def test_a_second_sigterm_ends_all_workers_at_once(
 def test_a_signal_to_the_whole_group_is_heeded_once_by_the_process_that_listens(
     start_proxy: StartProxy, server: AnyServer
 ) -> None:
-    """As service managers send it."""
+    """Service managers send it to the whole group."""
     proxy = start_proxy(server.url, "--workers", "2", "--drain-min", "1000")
     pids = _all_workers(proxy)
     for pid in (*pids, proxy.pid):
@@ -214,7 +214,7 @@ def test_a_worker_that_starts_while_all_stop_ends_as_well(server: AnyServer) -> 
         workers = Workers(load(["--upstream", server.url, "--workers", "2"]))
         running = asyncio.create_task(workers.run())
         await asyncio.sleep(0)
-        await asyncio.sleep(0)  # the processes are being started
+        await asyncio.sleep(0)  # the processes are starting
         await workers.stop()
         await asyncio.wait_for(running, 30)
 
