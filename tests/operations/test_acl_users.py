@@ -1,4 +1,5 @@
-"""Clients with ACL users of their own: what deadlines need, and what there is without."""
+"""Clients with ACL users of their own: the rights that deadlines need, and what works without
+them."""
 
 import re
 import shlex
@@ -18,7 +19,7 @@ from tests.support.servers import Proxy
 from ttlproxy.commands.router import VIRTUALS
 
 OK = b"+OK\r\n"
-# What docs/security.md says that a user needs.
+# The rights that a user needs according to docs/security.md.
 NEEDED = [*(f"+{name}" for name in script_commands()), "+eval", "+evalsha", "~__ttl:*"]
 OWN = ["~app:*", "+@hash", "+exists"]
 
@@ -26,7 +27,7 @@ LogIn = Callable[..., Connection]
 
 
 def _is_known(direct: Connection, rule: str) -> bool:
-    """Whether the server has the command that a rule allows, if it is one command."""
+    """Whether the server has the command that a rule allows, if the rule is for one command."""
     if rule[0] != "+" or rule[1] == "@":
         return True
     none = (b"*1\r\n*-1\r\n", b"*1\r\n$-1\r\n")
@@ -35,15 +36,15 @@ def _is_known(direct: Connection, rule: str) -> bool:
 
 @pytest.fixture
 def key(request: pytest.FixtureRequest) -> str:
-    """A hash that this test alone uses, so that nothing is known of it from before."""
+    """A hash that only this test uses, so the proxy knows nothing about it."""
     return f"app:{request.node.name}"
 
 
 @pytest.fixture
 def log_in(proxy: Proxy, server: AnyServer, key: str) -> Iterator[LogIn]:
-    """log_in(*rules) is a connection to the proxy as a user that has these rules.
+    """log_in(*rules) opens a connection to the proxy as a user with these rules.
 
-    They are given through the proxy, which looks at once; else it would do so within ten seconds.
+    The rules are set through the proxy, so it reads them at once; else within ten seconds.
     """
     with ExitStack() as stack:
         direct = stack.enter_context(Connection(server.port))
@@ -53,7 +54,7 @@ def log_in(proxy: Proxy, server: AnyServer, key: str) -> Iterator[LogIn]:
         def log_in(*rules: str) -> Connection:
             known = [rule for rule in rules if _is_known(direct, rule)]
             assert through.ask("ACL", "SETUSER", "app", "reset", "on", ">word", *known) == OK
-            assert through.ask("PING") == b"+PONG\r\n"  # behind the look
+            assert through.ask("PING") == b"+PONG\r\n"  # the proxy has read the rules by now
             client = stack.enter_context(Connection(proxy.port))
             assert client.ask("AUTH", "app", "word") == OK
             assert direct.ask("HSET", key, "f", "v", "g", "w") == b":2\r\n"
@@ -110,9 +111,9 @@ def test_without_one_of_these_rights_a_deadline_is_refused_and_nothing_changes(
 
 
 def test_a_user_with_what_the_readme_lists_may_use_every_command(log_in: LogIn) -> None:
-    """Those of the scripts that put the names of commands together among them.
+    """This includes scripts that build the names of the commands they call.
 
-    Where the server has a command itself, it asks for the right to that one as well.
+    If the server has a command itself, the user needs the right to that one too.
     """
     natives = (f"+{name}" for name in VIRTUALS)
     client = log_in("~*", "&*", *(rule for rule in NEEDED if rule[0] == "+"), *natives)
@@ -124,12 +125,12 @@ def test_a_user_with_what_the_readme_lists_may_use_every_command(log_in: LogIn) 
 
 @pytest.fixture
 def direct_keys(server: AnyServer) -> Iterator[Callable[[], list[bytes]]]:
-    """All that there is in Redis."""
+    """All keys in Redis."""
     with Connection(server.port) as direct:
         yield lambda: sorted(set(direct.ask("KEYS", "*").split(b"\r\n")[2::2]) - SHARED)
 
 
-# Asked twice in a row they bring the same replies.
+# Asked twice in a row, these give the same replies.
 NATIVE = [
     ("HSET", "app:n", "f", "1"),
     ("HGETALL", "app:n"),
@@ -163,7 +164,7 @@ def test_it_reads_keys_with_deadlines_and_writes_none(
     assert client.ask("HGET", key, "g") == b"$1\r\nw\r\n"
 
 
-# What Redis itself answers to each of these users.
+# Redis itself answers these to each of the users below.
 COUNTS = ["DBSIZE", "KEYS *", "SCAN 0", "RANDOMKEY", "COMMAND COUNT"]
 COUNTING = "~app:* +dbsize +scan +keys +randomkey +command"
 
@@ -184,7 +185,7 @@ COUNTING = "~app:* +dbsize +scan +keys +randomkey +command"
 def test_who_may_count_keys_may_do_so_from_the_moment_on_that_the_user_is_there(
     start_server: StartServer, start_proxy: StartProxy, rules: str, past: bool
 ) -> None:
-    """Though the proxy's script for it may take rights that the user has not."""
+    """The proxy's own script for it may need rights that the user does not have."""
     server = start_server()
     proxy = start_proxy(server.url)
     with ExitStack() as stack:
@@ -253,7 +254,7 @@ def test_who_has_not_logged_in_is_told_so_by_redis(
 def test_a_key_that_got_no_deadline_is_written_by_who_may_run_no_scripts(
     log_in: LogIn, app: Connection, key: str
 ) -> None:
-    """What others ask for, and what comes of nothing, keeps nobody from a key."""
+    """A request of others that sets no deadline keeps nobody from writing to the key."""
     client = log_in(*OWN)
 
     def written() -> bytes:

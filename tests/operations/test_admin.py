@@ -22,7 +22,7 @@ from ttlproxy.process import app
 
 pytestmark = pytest.mark.any_server
 
-# Where nobody listens.
+# Nobody listens there.
 NOWHERE = ("--upstream", "redis://127.0.0.1:1")
 PROBES = [route.path for route in ROUTES if route.method == "GET"]
 
@@ -110,7 +110,7 @@ def test_nobody_ends_a_proxy_that_was_not_told_who_may(admin: Pages) -> None:
     assert admin.get("/readyz").status == 200
 
 
-# Istio's sidecar passes on what comes from outside of the pod from 127.0.0.6.
+# Istio's sidecar forwards requests from outside the pod from 127.0.0.6.
 @pytest.mark.parametrize("peer", ["127.0.0.1", "127.0.0.6"])
 def test_a_peer_on_loopback_is_trusted_no_more_than_others(
     start_server: StartServer, start_proxy: StartProxy, tmp_path: Path, peer: str

@@ -1,4 +1,5 @@
-"""A user made from what `ttlproxy rights` says: all on its own keys, nothing of anybody else's."""
+"""A user with the rights that `ttlproxy rights` prints: everything on its own keys, nothing on
+others'."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ REFUSED = (b"-NOPERM", b"-ERR this key belongs", b"-ERR Error running", b"-ERR C
 
 
 def internal_names(key: bytes) -> list[bytes]:
-    """All that may stand in Redis for one key."""
+    """All internal keys that Redis may hold for one key."""
     return [
         KEYS.index(key),
         KEYS.later(key),
@@ -61,7 +62,7 @@ def test_the_patterns_match_the_internal_names_of_keys_that_match_and_of_no_othe
     for key in (name, b"alice:" + name, b"a" + name, b"{alice:}" + name):
         own = allowed(key, patterns)
         if key.startswith(KEYS.prefix):
-            continue  # no key of a client's
+            continue  # clients cannot use such a key
         assert allowed(key, globs) == own
         assert [allowed(each, globs) for each in internal_names(key)] == [own] * 6
 
@@ -101,7 +102,7 @@ LogIn = Callable[[int], Connection]
 
 @pytest.fixture
 def alice(direct: Client) -> Iterator[LogIn]:
-    """alice(port) is a connection of the user's, to the proxy or to Redis itself."""
+    """alice(port) opens a connection as alice, to the proxy or to Redis itself."""
     with ExitStack() as stack:
         assert direct.ask("ACL", "SETUSER", "alice", "reset", *ALICE) == b"OK"
         stack.callback(direct.ask, "ACL", "DELUSER", "alice")
@@ -118,7 +119,7 @@ _KEYS_AT = {"LEASE": (1, 2), "ONEXPIRE": (1, 3), "COPY": (1, 2), "RENAME": (1, 2
 
 
 def _of_alice(line: str) -> list[str]:
-    """A request on her keys instead."""
+    """The request with alice's keys."""
     words = shlex.split(line)
     places: tuple[int, ...] = _KEYS_AT.get(words[0].upper(), (1,))
     if words[0].upper() == "DEFER":
@@ -143,7 +144,7 @@ def test_she_has_every_command_on_her_own_keys(
     for line, reply in virtual.example:
         answer = client.ask(*_of_alice(line))
         if " PUBLISH " in line and version == "6.2":
-            continue  # there it takes the right to all channels: docs/limits.md
+            continue  # there it needs the right to all channels: docs/limits.md
         assert answer.startswith(b"-") == ("(error)" in reply), (line, answer)
 
 
@@ -190,7 +191,7 @@ def test_all_that_scripts_call_is_there(direct: Client, alice: LogIn, server: Se
 
 @pytest.fixture
 def of_bob(client: Client) -> Client:
-    """He has deadlines, a rule, something deferred, kept and counted."""
+    """Bob's keys have deadlines, a rule, and something deferred, kept and counted."""
     client.ask("HSET", "bob:h", "f", "v")
     client.ask("HEXPIREFIELD", "bob:h", "f", 1000)
     client.ask("ONEXPIRE", "bob:*", "RPUSH", "bob:late")
@@ -231,7 +232,7 @@ def test_nothing_internal_of_others_is_in_her_reach(
 
 
 def _forge(past: Connection, key: bytes, packed: bytes, id_: bytes = b"forged") -> None:
-    """Something is deferred and due, for a key of hers."""
+    """Forges a deferred command that is due, for one of alice's keys."""
     later = KEYS.later(key)
     assert past.ask("HSET", later, id_, packed).startswith(b":")
     assert past.ask("ZADD", KEYS.index(later), 1, id_).startswith(b":")
@@ -347,12 +348,12 @@ def test_who_takes_the_list_of_rules_away_ends_none(
     wait_until(lambda: direct.ask("LINDEX", "bob:late", -1) == b"due already", "it handed on")
 
 
-# --- a proxy that starts later, or meets junk
+# --- a proxy that starts later, or finds garbage
 
 
 @pytest.fixture
 def own(start_server: StartServer) -> Iterator[tuple[Server, Client]]:
-    """A server where she is, and nobody reaps but for reads."""
+    """A server with alice's user; elements are reaped only for reads."""
     server = start_server()
     with closing(Client(server.port)) as direct:
         direct.ask("ACL", "SETUSER", "alice", *ALICE)

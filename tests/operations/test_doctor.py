@@ -1,4 +1,4 @@
-"""`ttlproxy doctor` before servers that are ill in one way each, and of healthy ones."""
+"""`ttlproxy doctor` on servers with one problem each, and on healthy ones."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ttlproxy.operations.doctor import CHECKS
 
 
 class Ill(NamedTuple):
-    """sick: the requests that make the server ill, the last one's reply is no error."""
+    """sick: the requests that cause the problem; the last reply must be no error."""
 
     check: str
     severity: str
     sick: tuple[str, ...]
     what: str
-    cured: bool = True  # by what the finding says under mend
+    cured: bool = True  # the request under mend cures it
 
 
 ILLS = (
@@ -61,7 +61,7 @@ ILLS = (
 
 def _ask(server: Server, line: str) -> None:
     for _ in attempts(START_TIMEOUT_S, "room for a connection"):
-        with suppress(ConnectionError):  # one that has just ended may still count
+        with suppress(ConnectionError):  # a connection that has just ended may still count
             _asked(server, line)
             return
 
@@ -132,7 +132,7 @@ def test_several_proxies_with_io_threads_are_worth_a_warning(
 def test_a_snapshot_that_fails_is_an_error(start_server: StartServer) -> None:
     server = start_server("--dbfilename", "dump.rdb")
     with closing(Client(server.port)) as direct:
-        server.folder.joinpath("dump.rdb").mkdir()  # nothing can be renamed to it
+        server.folder.joinpath("dump.rdb").mkdir()  # so no file can be renamed to it
         direct.ask("SET", "a", 1)
         assert direct.ask("SAVE") != b"OK"
         direct.ask("BGSAVE")
@@ -180,7 +180,7 @@ def test_a_command_that_scripts_call_is_missed_where_it_is_renamed(
 def test_a_script_that_fails_is_named(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that the server does not compile, and one that it refuses what it calls."""
+    """One script does not compile, the other makes a call that the server refuses."""
     bodies = {"hash_set": "retrun 1", "sweep": "return redis.call('GET')"}
     original = scripts._body
     monkeypatch.setattr(scripts, "_body", lambda name: bodies.get(name) or original(name))
@@ -252,7 +252,7 @@ def test_tls_spoken_to_a_plain_port_is_said(start_server: StartServer) -> None:
 def test_a_plain_connection_to_a_tls_port_is_said(
     start_server: StartServer, start_proxy: StartProxy, tmp_path: Path
 ) -> None:
-    """The proxy's own, which before any server is as a server's."""
+    """A TLS port of the proxy; the TLS port of a server would be the same."""
     cert, key = Authority(tmp_path).issue("localhost")
     proxy = start_proxy(start_server().url, "--tls-cert", str(cert), "--tls-key", str(key))
     (found,) = examine(f"redis://127.0.0.1:{proxy.port}", connect_timeout=1)
@@ -290,7 +290,7 @@ def test_a_wrong_password_is_a_finding(start_server: StartServer) -> None:
 def test_overdue_elements_with_a_proxy_are_an_error(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """The reaper has been refused: a lease that never ends is somebody else's."""
+    """The reaper was refused: somebody else holds a lease that never ends."""
     server = start_server()
     start_proxy(server.url)
     with closing(Client(server.port)) as direct:

@@ -1,4 +1,4 @@
-"""`ttlproxy doctor`, as it is typed: what it prints, and its exit codes."""
+"""`ttlproxy doctor` on the command line: its output and its exit codes."""
 
 from __future__ import annotations
 

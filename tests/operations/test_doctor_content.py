@@ -1,4 +1,4 @@
-"""`ttlproxy doctor` before internal content that somebody has damaged by hand, and its --mend."""
+"""`ttlproxy doctor` on internal content that was damaged by hand, and its --mend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPES = {
 
 
 class World(NamedTuple):
-    """One server, a client past the proxy and one of the proxy."""
+    """A server, a client of the server itself, and a client of the proxy."""
 
     server: Server
     direct: Client
@@ -56,7 +56,7 @@ def test_a_deadline_whose_element_is_gone_is_found_and_dropped(name: str, world:
 
 
 class Damage(NamedTuple):
-    """check: what finds it; done: how a set with deadlines is damaged, past the proxy."""
+    """check: what finds the damage; done: damages a set with deadlines, without the proxy."""
 
     check: str
     severity: str
@@ -87,7 +87,7 @@ def test_damage_is_found_and_mended(damage: Damage, world: World) -> None:
 
 
 def test_proxies_learn_of_a_schedule_that_was_mended(world: World) -> None:
-    """What no schedule names is not known to be managed by a proxy that comes later."""
+    """A proxy that starts later knows a key as managed only if the schedule names it."""
     world.app.ask("SADDEX", "k", "PXAT", FUTURE_MS, "MEMBERS", 2, "a", "b")
     world.direct.ask("ZADD", INDEX, 1, "a")
     world.direct.ask("DEL", SCHEDULE)

@@ -1,4 +1,4 @@
-"""The rights of the proxy's own user: no more than what the sources ask for, and no less."""
+"""The rights of the proxy's own user: exactly those that the sources need."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from ttlproxy.scripts import Scripts
 
 HOME = Path(ttlproxy.__file__).parent
 TABLE = HOME / "operations/doctor/required_rights.py"
-# Who speaks to Redis as the proxy's own user; the doctor's table itself is no speaker.
+# The modules that speak to Redis as the proxy's own user; the doctor's table itself does not.
 SPEAKERS = [
     *sorted((HOME / "link").glob("*.py")),
     *sorted((HOME / "admin").glob("*.py")),
     *sorted(set((HOME / "operations/doctor").glob("*.py")) - {TABLE}),
     HOME / "operations/purge.py",
 ]
-# Words of that kind that ask for nothing by themselves, and what needs no right.
+# Words in capitals that need no right.
 NO_COMMANDS = {"BCAST", "AUTH", "HELLO", "MULTI", "DISCARD", "PUBLISH", "SPUBLISH"}
-# How redis-py's methods, and its way of connecting, put it.
+# The commands of redis-py's methods, and those that it sends when it connects.
 METHODS = {"info": "INFO", "config_get": "CONFIG|GET"}
 BY_CONNECTING = {"CLIENT|SETNAME", "CLIENT|SETINFO"}
 
 
 def _word(node: ast.AST) -> str:
-    """A word of a request, where it is written down as such; else nothing."""
+    """The word of a request, if it is a constant; else an empty string."""
     if isinstance(node, ast.Constant) and isinstance(node.value, bytes):
         word = node.value.decode("latin-1")
         return word if re.fullmatch("[A-Z][A-Z-]{2,}", word) else ""
@@ -50,7 +50,7 @@ def _word(node: ast.AST) -> str:
 
 
 def _named(words: list[ast.expr]) -> str:
-    """The command that a row of words begins with."""
+    """The command at the beginning of these words."""
     first = _word(words[0]) if words else ""
     if first.encode() in CONTAINERS and len(words) > 1:
         return f"{first}|{_word(words[1])}"
@@ -87,7 +87,7 @@ def test_the_table_has_the_scripts_that_are_called_and_no_more() -> None:
 
 
 def test_each_word_of_a_script_is_a_command_or_an_option(server: AnyServer, direct: Client) -> None:
-    """So that none of what a script calls by a name that it puts together is overlooked."""
+    """So no command is missed whose name a script builds."""
     words = [*all_scripted(), *OPTIONS]
     version = release(server.name) if hasattr(server, "name") else (9,)
     for word, row in zip(words, direct.ask("COMMAND", "INFO", *words), strict=True):

@@ -1,4 +1,4 @@
-"""The rights that the proxy's own user needs: `ttlproxy doctor` names those that it lacks."""
+"""The rights that the proxy's own user needs: `ttlproxy doctor` names the missing ones."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ttlproxy.operations.doctor.required_rights import rules
 
 
 def _line(server: Server) -> list[str]:
-    """Those of docs/security.md, for this server."""
+    """The rules of docs/security.md for this server."""
     return rules(release(server.name), field_ttls=server.name.startswith("valkey-9"))
 
 
 def _user(server: Server, *more: str) -> str:
-    """The URL of a proxy's user with the rights of docs/security.md, and these rules on top."""
+    """The URL of a proxy's user with the rights of docs/security.md and these additional rules."""
     return _user_with(server, [*_line(server), *more])
 
 
@@ -38,7 +38,7 @@ def _user_with(server: Server, line: Sequence[str]) -> str:
 
 
 def _refused(direct: Client) -> list[bytes]:
-    """What Redis has refused the proxy's user, but for words that this server does not have."""
+    """What Redis has refused the proxy's user, except for CLIENT and its subcommands."""
     entries = [dict(zip(each[::2], each[1::2], strict=True)) for each in direct.ask("ACL", "LOG")]
     ours = [entry[b"object"] for entry in entries if entry[b"username"] == b"proxy"]
     return [what for what in ours if not what.startswith(b"client|") and what != b"client"]
@@ -46,13 +46,13 @@ def _refused(direct: Client) -> list[bytes]:
 
 @pytest.fixture
 def server(start_server: StartServer) -> Server:
-    """With events of all elements."""
+    """A server with all keyspace events on."""
     return start_server("--notify-keyspace-events", "KEA")
 
 
 @pytest.fixture
 def limited(server: Server, start_proxy: StartProxy) -> Proxy:
-    """A proxy whose user has the rights of the README and no others."""
+    """A proxy whose user has exactly the rights of docs/security.md."""
     return start_proxy(_user(server), *FLAGS)
 
 
@@ -70,7 +70,7 @@ def app(limited: Proxy) -> Iterator[Client]:
 
 @pytest.fixture
 def unrefused(limited: Proxy, direct: Client) -> Iterator[None]:
-    """Whatever the test does: Redis has refused the proxy nothing."""
+    """During the test Redis must refuse the proxy nothing."""
     yield
     assert _refused(direct) == []
     assert figure(pages(limited), "ttlproxy_refusals_total") == 0
@@ -206,7 +206,7 @@ def test_the_listed_rights_are_enough_for_the_doctor_and_the_purge(
 
 @pytest.mark.parametrize("part", range(4))
 def test_each_right_of_the_line_is_named_where_it_is_missing(server: Server, part: int) -> None:
-    """Or is one without which the doctor cannot look at all, which names what was refused."""
+    """Without some rights the doctor cannot examine at all; then it names what was refused."""
     listed = _line(server)
     for rule in listed[part::4]:
         taken = {"~*": "resetkeys", "&*": "resetchannels"}.get(rule, rule.replace("+", "-", 1))

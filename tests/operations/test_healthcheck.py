@@ -1,4 +1,4 @@
-"""`ttlproxy healthcheck`, as a container's engine calls it."""
+"""`ttlproxy healthcheck`, as a container engine calls it."""
 
 from __future__ import annotations
 

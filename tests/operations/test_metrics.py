@@ -1,4 +1,4 @@
-"""/metrics tells what has happened, as the table of figures says, and nothing of clients."""
+"""/metrics reports what has happened, as the metrics catalogue says, and nothing about clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What version 0.1 has left in Redis goes on working under a proxy of this version."""
+"""What version 0.1 has left in Redis still works under a proxy of this version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.servers import Server
 from ttlproxy.core.keys import Keys
 
 KEYS = Keys()
-# Rows and names as that version wrote them.
+# Entries and names as that version wrote them.
 FAR_MS = 4_000_000_000_000
 
 
@@ -39,7 +39,7 @@ def _deferred(direct: Client, key: bytes, id_: str, at_ms: int, *words: str) -> 
 
 
 def _leave(direct: Client, other: Client) -> None:
-    """What there is of each kind, in two databases."""
+    """Writes something of each kind, in two databases."""
     direct.ask("SET", "__ttl:layout", 1)
     direct.ask("SET", "__ttl:serial", 7)
     for db in (direct, other):
@@ -71,7 +71,7 @@ def old(start_server: StartServer) -> Iterator[tuple[Server, Client, Client]]:
 def test_rules_deferred_commands_and_counts_are_taken_over(
     old: tuple[Server, Client, Client], start_proxy: StartProxy, kills: int
 ) -> None:
-    """Also where proxies are killed at it: whatever was done by then is not done again."""
+    """Even if proxies are killed during it: what was done before a kill is not done again."""
     server, direct, other = old
     for _ in range(kills):
         with closing(Client(server.port)) as killer:
@@ -109,7 +109,7 @@ def test_rules_deferred_commands_and_counts_are_taken_over(
 def test_what_is_not_of_version_01_is_signed_by_nobody(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """A server where clients have narrow rights, who may write where rules are listed."""
+    """On a server where clients have narrow rights, a client may write to the list of rules."""
     server = start_server()
     with closing(Client(server.port)) as direct:
         direct.ask("ACL", "SETUSER", "alice", "on", "nopass", "+@all", "~alice:*", "~__ttl:*")

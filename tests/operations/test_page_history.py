@@ -1,4 +1,4 @@
-"""Series made of the metrics: rates, quantiles, and what came since one has looked."""
+"""Time series from the metrics: rates, quantiles, and what has been added since the last read."""
 
 from ttlproxy.admin.history import LENGTH, History, gauge, quantile, rate, up
 from ttlproxy.telemetry.metrics_catalogue import Report

@@ -1,4 +1,4 @@
-"""Names of any bytes, shown and typed."""
+"""Names of any bytes, as they are shown and typed."""
 
 import pytest
 from hypothesis import given

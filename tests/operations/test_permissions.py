@@ -1,4 +1,4 @@
-"""Who may run scripts and ask ACL CAT, as ACL LIST tells it."""
+"""Which users may run scripts and ACL CAT, according to ACL LIST."""
 
 import pytest
 

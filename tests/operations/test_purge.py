@@ -1,4 +1,4 @@
-"""`ttlproxy purge`, as it is typed: what goes, what stays, and when it refuses."""
+"""`ttlproxy purge` on the command line: what is removed, what stays, and when it refuses."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def test_a_purge_removes_what_is_internal_and_nothing_else(
     proxy.stop()
     done = _purge("--upstream", server.url)
     assert (done.returncode, done.stderr) == (0, "")
-    # 1,200 indexes, the schedule, two keys for what is deferred, and the set of these; in database
-    # 0 the layout and the state, too.
+    # 1,200 indexes, the schedule, two keys for deferred commands, and the set of these. In database
+    # 0
+    # also the layout and the state.
     assert done.stdout.splitlines() == [
         "database 0: 1206 internal keys removed",
         "database 3: 1204 internal keys removed",

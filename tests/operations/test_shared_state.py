@@ -1,4 +1,5 @@
-"""What proxies before one server share: the key of their signatures, where nobody else comes."""
+"""What the proxies of one server share: the key of their signatures, where no client can reach
+it."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def test_it_is_hidden_and_cannot_be_named(client: Client, direct: Client) -> Non
 def test_it_is_written_back_as_it_was(
     start_server: StartServer, start_proxy: StartProxy, gone: str
 ) -> None:
-    """So that what is deferred in another database is carried out, by a proxy that comes later."""
+    """So a proxy that starts later carries out what is deferred in another database."""
     server = start_server()
     first = start_proxy(server.url)
     with closing(Client(first.port, 3)) as app, closing(Client(server.port)) as direct:
@@ -97,7 +98,7 @@ def test_a_file_has_the_key_instead_and_without_it_nothing_is_carried_out(
         later = KEYS.later(b"q")
         for name in (KEYS.index(later), KEYS.schedule):
             direct.ask("ZADD", name, 1, "a" if name != KEYS.schedule else later)
-        other = start_proxy(server.url)  # knows nothing of the file
+        other = start_proxy(server.url)  # it does not have the file
         with closing(Client(other.port)) as app:
             app.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, "m")
             wait_until(lambda: direct.ask("EXISTS", "s") == 0, "it deleted")

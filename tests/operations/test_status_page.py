@@ -1,4 +1,4 @@
-"""The status page in a browser: it moves, it says what is wrong, and anybody can read it."""
+"""The status page in a browser: it updates, it says what is wrong, and it is accessible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from tests.support.servers import Proxy
 pytestmark = pytest.mark.any_server
 
 NASTY = "<script>alert(1)</script><img src=x onerror=alert(2)>"
-# Each of a pair stands on the other; WCAG 2.2 asks for 4.5 of text and 3 of what else must be seen.
+# (foreground, background). WCAG 2.2 requires a contrast of 4.5 for text, 3 for other visible
+# things.
 TEXTS = [
     (text, ground)
     for text in ("--text", "--quiet", "--first", "--good", "--warn", "--bad")
@@ -38,7 +39,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def seen(browser: Browser, watched: Proxy) -> Iterator[Visit]:
-    """The page, which must not make the browser complain."""
+    """The page; the browser must report no error."""
     with visit(browser, url(watched)) as seen:
         yield seen
     assert seen.wrongs == []
@@ -50,7 +51,7 @@ def url(proxy: Proxy) -> str:
 
 @contextmanager
 def load(proxy: Proxy) -> Iterator[None]:
-    """A client that goes on and on."""
+    """A client that sends requests without end."""
     stop = threading.Event()
 
     def run() -> None:
@@ -166,7 +167,7 @@ def test_nothing_is_asked_while_nobody_looks(seen: Visit) -> None:
     seen.until("!isAsking")
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     page.on("request", lambda request: asked.append(request.url))
-    page.wait_for_timeout(1500)  # longer than from one question to the next
+    page.wait_for_timeout(1500)  # longer than the interval between two updates
     assert asked == []
     page.evaluate("Object.defineProperty(document, 'hidden', { value: false })")
     with page.expect_request("**/status.json*"):

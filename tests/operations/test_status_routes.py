@@ -1,4 +1,4 @@
-"""What the status page is told over HTTP, and who may ask."""
+"""What the status page gets over HTTP, and who may ask."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def inspected(admin: Pages, **query: str) -> dict[str, Any]:
 
 
 def answered(admin: Pages, part: str) -> dict[str, Any]:
-    """What the page is told of it once Redis has answered."""
+    """A part of the status, once Redis has answered."""
     wait_until(lambda: bool(status(admin)[part]), f"an answer about {part}")
     found: dict[str, Any] = status(admin)[part]
     return found
 
 
 def surveyed(admin: Pages, keys: int) -> dict[str, Any]:
-    """The first survey that has found so many keys: one is made every few seconds."""
+    """The first survey with so many keys: one is made every few seconds."""
     found: dict[str, Any] = {}
 
     def is_made() -> bool:

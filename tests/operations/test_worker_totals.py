@@ -1,4 +1,4 @@
-"""Several workers are one to whoever watches: one page, one sum, and no counter ever goes down."""
+"""Several workers look like one process: one page, one sum, and no counter ever decreases."""
 
 from __future__ import annotations
 
