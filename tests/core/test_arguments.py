@@ -1,4 +1,4 @@
-"""What COMMAND DOCS says of our commands' arguments: as what the proxy takes."""
+"""COMMAND DOCS describes our commands' arguments exactly as the proxy accepts them."""
 
 from __future__ import annotations
 

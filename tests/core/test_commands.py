@@ -1,4 +1,4 @@
-"""The tables of commands: every row is tested here, its examples included."""
+"""The tables of commands: every row is tested here, with its examples."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _shown(reply: bytes) -> str:
 
 
 def _as_told(text: str) -> str:
-    """As an example has it: it is the year 2026, and of a number of ms that are left none has
-    gone by."""
+    """The reply as an example shows it: with a time in 2026, and with no time gone since the
+    request."""
     text = re.sub(r"\b1\d{15}\b", "1767225600000000", text)
     text = re.sub(r"\b1\d{12}$", "1767225600000", text, flags=re.MULTILINE)
     return re.sub(r"\b\d*9\d{4}$", _hundreds, text, flags=re.MULTILINE)
@@ -74,7 +74,7 @@ def test_too_few_words_inside_a_transaction_abort_it(app: Connection, virtual: V
 def test_a_command_becomes_one_script_call_and_no_more(
     app: Connection, server: AnyServer, virtual: Virtual
 ) -> None:
-    if virtual.group == "hash":  # a server that has the command answers it on keys without ours
+    if virtual.group == "hash":  # the server may answer it for unmanaged keys
         app.ask("HSET", "h", "other", "v")
         app.ask("HEXPIREFIELD", "h", "other", "100")
     line, _ = virtual.example[-1]
@@ -101,7 +101,7 @@ def test_scripts_and_tables_name_each_other() -> None:
 
 
 def test_scripts_that_publish_events_know_the_database() -> None:
-    """Where no events are on, one that does not would go unnoticed."""
+    """Without events switched on, a script that does not know it would not be noticed."""
     tellers = [script for script in SCRIPTS.values() if b"local function notify" in script.text]
     assert {script.name for script in tellers} >= {"reap", "hash_expire", "set_persist"}
     assert {script.argv[0] for script in tellers} == {"db", "origin"}

@@ -1,4 +1,4 @@
-"""The rule of a key is found among many without asking all of them."""
+"""The rule of a key is found among many rules without trying all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _actions(patterns: list[bytes]) -> Actions:
 
 
 def _found(patterns: list[bytes], key: bytes) -> bytes | None:
-    """The destination, by the rule as docs/expiry-rules.md has it: one pattern after the other."""
+    """The destination, found as docs/expiry-rules.md says: one pattern after the other."""
     first = [key] if key in patterns else []
     for pattern in [*first, *sorted(patterns, key=lambda each: (-len(each), each))]:
         found = matching(pattern).fullmatch(key)

@@ -1,4 +1,4 @@
-"""A histogram's counts, and what it says of their distribution."""
+"""A histogram's counts, and the quantiles that it estimates from them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

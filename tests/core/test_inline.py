@@ -1,4 +1,4 @@
-"""Requests that come as lines: their words are Redis's, and are what is judged."""
+"""Inline requests: they are split into words as Redis does it, and these words are checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = st.lists(st.sampled_from([*PARTS, b'" ', b"' ", b"\\x41", b"\\'", b'\\"'
 )
 @given(tail=LINES.map(b"".join))
 def test_a_line_has_the_words_that_redis_finds_in_it(plain: AnyServer, tail: bytes) -> None:
-    """The error for a command that Redis does not know repeats its words."""
+    """Redis repeats the words in its error for an unknown command."""
     line = b"nosuch " + tail
     words = split(line)
     with Connection(plain.port) as client:

@@ -1,4 +1,4 @@
-"""Where the keys of a request stand, as read from the server's COMMAND reply."""
+"""The positions of a request's keys, according to the server's COMMAND reply."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.redis_client import Client
 from ttlproxy.commands import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Router, natives
 from ttlproxy.commands.model.key_positions import KNOWN
 
-# A request, and its keys; those after a stroke may be written.
+# A request, and its keys; those after the bar may be written.
 REQUESTS = """
 GET k                                       -> k
 SET k v                                     -> | k
@@ -81,7 +81,7 @@ def rules(direct: Client) -> Router:
 
 
 def _rows(server: AnyServer) -> Iterator[tuple[list[bytes], set[bytes], set[bytes]]]:
-    """Requests, with their keys and those of them that may be written."""
+    """(words, keys, keys that may be written) for each request."""
     for line in (REQUESTS + (ONLY_6 if server.name == "6.2" else SINCE_7)).splitlines():
         said, _, keys = line.partition("->")
         read, _, written = keys.partition("|")
@@ -97,7 +97,7 @@ def test_the_keys_of_a_request_are_those_that_redis_finds(
     for words, keys, _ in _rows(server):
         assert set(rules.find(words[0]).keys(words)) - {b""} == keys, words
         found = direct.ask("COMMAND", "GETKEYS", *words)
-        if isinstance(found, list):  # an error: it has none, or Redis does not say
+        if isinstance(found, list):  # an error: it has no keys, or Redis cannot say
             assert set(found) <= keys | {b""}, words
 
 

@@ -1,4 +1,4 @@
-"""The names of internal keys: their slot, and that no two data keys share one."""
+"""The names of internal keys: their slot, and that no two data keys have the same one."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The line of those who wait: nobody in it holds up the event loop, or is tried once it is over."""
+"""The queue of waiting clients: it blocks no event loop, and skips clients that no longer wait."""
 
 from __future__ import annotations
 

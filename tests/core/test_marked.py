@@ -1,4 +1,4 @@
-"""A marked reply among others: taken off its mark wherever the stream is cut."""
+"""A marked reply among others: its mark is removed wherever the stream is cut."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ttlproxy.wire import Marked
 
 WORD = b"w" * 32
-# Replies and pushes with what looks like a mark, or like the error of a script that has not run.
+# Replies and pushes that look like a mark, or like the error of a script that has not run.
 OTHERS = (
     b"+OK\r\n",
     b"$-1\r\n",
@@ -49,7 +49,7 @@ UNKNOWN = b"-ERR unknown command `%b`, with args beginning with: \r\n"
 
 @dataclass
 class Server:
-    """Sends replies in pieces of these sizes; `unanswered` are the fences that it was sent."""
+    """Sends replies in pieces of these sizes; `unanswered` are the fences that it received."""
 
     marked: Marked
     sizes: Iterator[int]
@@ -59,7 +59,7 @@ class Server:
     unanswered: list[bytes] = field(default_factory=list)
 
     def passes(self, pieces: list[bytes]) -> None:
-        """What is the client's."""
+        """Sends replies that the client must get."""
         self.send(b"".join(pieces))
         self.expected += b"".join(pieces)
 

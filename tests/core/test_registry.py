@@ -1,4 +1,4 @@
-"""What a proxy knows of managed keys, and that it never knows too little."""
+"""What a proxy knows of managed keys; it must never miss one."""
 
 from functools import partial
 
@@ -163,7 +163,7 @@ def test_what_is_read_late_does_not_undo_an_announcement() -> None:
 def test_a_reap_that_was_out_when_schedules_were_read_undoes_nothing_of_it(
     first_ms: int | None,
 ) -> None:
-    """It may be older than an announcement that was missed, for which they are read."""
+    """It may be older than a missed announcement, which is why the schedules are read."""
     registry = Registry()
     registry.announced(0, b"k", 50)
     registry.reaping((0, b"k"))
@@ -277,7 +277,7 @@ def test_a_bound_is_never_late_and_early_by_a_small_part_of_the_time_left(
 
 
 def test_far_deadlines_of_many_keys_share_their_numbers() -> None:
-    """A number for each would be a fifth of what a managed key may cost."""
+    """One number object for each key would be a fifth of the memory that a managed key may take."""
     registry = Registry()
     registry.begin_load(0)
     registry.load(0, ((b"%d" % n, 1_000_000_000 + 7 * n) for n in range(10_000)))
@@ -307,7 +307,7 @@ def test_heartbeats_alone_end_no_pin() -> None:
 
 
 class _Connection:
-    """settled: what it says of itself"""
+    """settled: whether it says that it is at rest"""
 
     def __init__(self, settled: bool) -> None:
         self.settled = settled
@@ -383,9 +383,9 @@ STEPS = st.lists(
 def test_a_key_is_known_while_a_request_that_may_manage_it_is_under_way(
     steps: list[tuple[str, int, bytes]],
 ) -> None:
-    """Each connection's requests are carried out in their order, at any time.
+    """Redis carries out each connection's requests in order, at any time.
 
-    From one barrier to the next Redis gets on with each connection.
+    Between two barriers it carries out at least one request of each connection.
     """
     registry = Registry()
     under_way: list[list[bytes]] = [[], [], []]

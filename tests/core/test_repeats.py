@@ -1,4 +1,4 @@
-"""A request read by what is known of one before it says what it would, were it the first."""
+"""A request gets the same reading, whether or not an earlier request helps to read it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS = b"FIELDS fields MEMBERS members EX KEEPTTL FXX EVICT 0 1 2 3 007 7036874
 
 @st.composite
 def _alike(draw: st.DrawFn) -> list[Args]:
-    """Requests that are nearly well-formed, each like the first but for a word or two."""
+    """Almost well-formed requests; each differs from the first in a word or two."""
     options = draw(st.lists(st.sampled_from(OPTIONS), max_size=2))
     number = draw(st.integers(1, 3))
     elements = ["a", "b", "1", "c", "d", "e"][: number * draw(st.integers(1, 2))]

@@ -1,4 +1,4 @@
-"""The text of scripts as Redis gets it."""
+"""The text of scripts that Redis gets."""
 
 import re
 import threading
@@ -40,7 +40,7 @@ def test_a_later_deadline_leaves_the_schedule_alone(app: Connection, server: Any
 
 
 def test_who_looks_at_scripts_while_they_change_leaves_no_old_ones_behind() -> None:
-    """The status page does, from a thread of its own."""
+    """The status page reads them like this, from its own thread."""
     scripts, ended = Scripts(b"__ttl:"), threading.Event()
 
     def look() -> None:
@@ -80,7 +80,7 @@ def test_a_script_that_reads_says_so_and_calls_no_write(direct: Client) -> None:
 
 
 def test_a_line_has_the_same_number_with_and_without_flags(direct: Client, version: str) -> None:
-    """It stands in Redis's errors."""
+    """Redis's errors contain the line number."""
     places = []
     for traits in (Traits(), Traits(flags=version != "6.2")):
         SCRIPTS.suit(traits)

@@ -1,4 +1,5 @@
-"""A client's requests on their way to Redis, without sockets: what goes on, and as what."""
+"""A client's requests on their way to Redis, without sockets: what is forwarded, and in which
+form."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class World:
         self.step = self.session.from_client(b"")
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
-        """What Redis reads when the client sends these in one chunk."""
+        """What Redis reads if the client sends these in one chunk."""
         chunk = b"".join(
             request if isinstance(request, bytes) else encode(tuple(request.encode().split()))
             for request in requests
@@ -72,7 +73,7 @@ class World:
         return Requests().feed(sent)
 
     def take(self, chunk: bytes) -> bytes:
-        """What goes to Redis of a chunk; `step` is what else follows from it."""
+        """The bytes of a chunk that go to Redis; `step` says what else follows."""
         if self.session.passes(chunk):
             self.step = self.step._replace(look=False)
             return chunk
@@ -333,7 +334,7 @@ def test_after_a_flush_of_scripts_their_text_is_sent(world: World) -> None:
 
 def test_a_flush_inside_a_transaction_counts_when_exec_comes(world: World) -> None:
     world.say("MULTI", "SCRIPT FLUSH")
-    world.scripts.loaded = True  # loaded anew meanwhile
+    world.scripts.loaded = True  # loaded again meanwhile
     assert world.names("EXEC", "HTTLFIELD h f") == [b"EXEC", b"EVAL"]
 
 
@@ -347,7 +348,8 @@ def test_a_database_that_was_selected_is_only_believed(world: World) -> None:
 def test_a_command_on_one_element_stays_within_the_words_of_who_has_not_logged_in(
     world: World,
 ) -> None:
-    """Redis 7 takes no more than ten words then (src/networking.c, processMultibulkBuffer)."""
+    """Before a login Redis 7 accepts at most ten words (src/networking.c,
+    processMultibulkBuffer)."""
     world.registry.announced(0, b"h", NOW_MS + 9)
     for request in (
         "HPEXPIREFIELD h f 9 NX",

@@ -1,4 +1,5 @@
-"""A request that waits ends what is looked at: all behind it comes again, wherever it was cut."""
+"""A request that waits ends the step: what follows it is given again, wherever the stream is
+cut."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ BEHIND = encode((b"GET", b"b")) + LEASE + b"\r\n*0\r\nPING\r\n" + LARGE + encode
 
 
 def _taken(world: World, chunks: list[bytes]) -> list[bytes | str]:
-    """What Redis gets, and where somebody has waited, as a socket handles it."""
+    """The bytes for Redis, and a "wait" where a request waits, as a socket would handle the
+    chunks."""
     out: list[bytes | str] = [b""]
     for chunk in chunks:
         while chunk:

@@ -1,4 +1,4 @@
-"""How tasks end. Knows asyncio alone."""
+"""How tasks end. Knows only asyncio."""
 
 import asyncio
 import gc
@@ -11,7 +11,7 @@ from ttlproxy.net.tasks import cancel, report, run_all
 
 
 async def test_a_task_that_lost_its_cancellation_is_cancelled_again() -> None:
-    """As in CPython 3.11's wait_for, when what it waits for is done in the same moment."""
+    """CPython 3.11's wait_for loses it if what it waits for is done in the same moment."""
     waiting = asyncio.Event()
 
     async def deaf_once() -> None:

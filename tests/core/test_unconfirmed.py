@@ -1,4 +1,4 @@
-"""What clients say that may be so: how far it is believed, and until when."""
+"""Requests that may have changed shared state: how far they are believed, and until when."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ttlproxy.link.confirmations import Looks
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.unconfirmed import Claims, Events, Flush, Swap
 
-# A connection that is handed on and never used.
+# A connection that is passed on and never used.
 NOBODY = Redis()
 
 
@@ -124,7 +124,7 @@ def test_a_claim_in_a_transaction_is_made_when_that_is_carried_out() -> None:
         ("MULTI", True),
         ("MULTI;DISCARD x", True),
         ("MULTI;DISCARD", False),
-        ("MULTI;EXEC x", False),  # which Redis aborts
+        ("MULTI;EXEC x", False),  # Redis aborts it
         ("MULTI;RESET x", True),
         ("MULTI;RESET", False),
         ("MULTI;MULTI", True),

@@ -1,4 +1,4 @@
-"""The framing of requests, against itself: however a stream is cut, the same commands come out."""
+"""The framing of requests: however a stream is cut, the same commands come out."""
 
 import itertools
 
@@ -74,7 +74,7 @@ def test_the_exact_reader_finds_where_each_request_ends(frames: list[bytes]) -> 
 
 
 def _ended(broken: bytes, cut: int) -> tuple[bytes, Requests]:
-    """What goes on of a request, `broken` in two pieces, and another request."""
+    """What is forwarded of a request, `broken` cut into two pieces, and another request."""
     requests = Requests()
     raw = b""
     for piece in (encode((b"PING",)) + broken[:cut], broken[cut:], b"PING\r\n"):
@@ -133,7 +133,7 @@ def test_what_some_servers_refuse_goes_on_unread_and_so_does_all_after_it(broken
 def test_what_hiredis_takes_for_an_array_and_redis_for_a_line_is_read_as_redis_reads_it(
     kind: bytes, before: bytes
 ) -> None:
-    """Else a whole request would pass as the value of another that is harmless."""
+    """Else a whole request would pass as the value of another, harmless one."""
     first = {b"|": b"1", b"%": b"1"}.get(kind, b"2")
     lines = [b"$4\r\nPING", b"$10\r\nHSET h f v"]
     stream = kind + first + b"\r\n" + b"\r\n".join(lines) + b"\r\n"
@@ -259,7 +259,7 @@ def test_a_request_beyond_the_limit_is_excessive_by_its_announcement_or_as_it_co
 
 @given(st.lists(st.binary(min_size=1, max_size=60), min_size=2, max_size=9), st.integers(0, 10_000))
 def test_the_limit_of_a_request_acts_at_its_value(words: list[bytes], at: int) -> None:
-    """However much of it has come: what a bulk string announces counts once."""
+    """However much of it has arrived: the announced length of a bulk string counts at once."""
     request = encode(tuple(words))
     cut = at % (len(request) - 3) + 1
     announced = len(request) - len(encode((words[-1],))) + 4
@@ -305,7 +305,7 @@ def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.Mo
 def test_a_chunk_is_whole_only_if_it_ends_with_a_request(
     commands: list[tuple[bytes, ...]], large: bytes, data: st.DataObject
 ) -> None:
-    """Also one so large that it is read in slices."""
+    """This holds also for a chunk so large that it is read in slices."""
     commands = [(*words, large) for words in commands] * (1 + 2 * bool(large))
     parser = Parser()
     stream = b"".join(map(encode, commands))

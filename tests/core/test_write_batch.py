@@ -1,4 +1,4 @@
-"""When what is written goes out. Knows sockets and the event loop, no Redis."""
+"""When writes are sent. Knows sockets and the event loop, no Redis."""
 
 import asyncio
 import socket
@@ -91,7 +91,8 @@ def test_a_large_write_does_not_wait_and_passes_nothing_by(run: Run) -> None:
 
 
 def test_who_is_alone_does_not_wait(run: Run) -> None:
-    """After some turns of one write each the next are made at once; then it looks again."""
+    """After some turns with a single write the next writes are sent at once; then it checks
+    again."""
 
     async def main() -> None:
         async with _connected() as (transport, far):
@@ -110,7 +111,7 @@ def test_who_is_alone_does_not_wait(run: Run) -> None:
 
 
 def test_a_write_that_fails_costs_no_other_and_passes_none_by(run: Run) -> None:
-    """Not in the turn either after which writes are made at once."""
+    """Not even in the turn after which writes are sent at once."""
 
     async def main() -> None:
         async with _connected() as (ended, _), _connected() as (transport, far):
