@@ -50,9 +50,9 @@ class Effects:
             if bounds.get(key, now_ms) < now_ms:
                 self.reap.update(self.registry.due(key, now_ms))
 
-    def sees(self, databases: Iterable[int]) -> None:
-        """A request may see any key in these databases."""
-        self.reap_in.update(databases)
+    def sees_all(self) -> None:
+        """A request may see any key, in any database where there is a managed one."""
+        self.reap_in.update(self.registry.databases())
 
     def manages(self, places: Iterable[Place]) -> None:
         """A request may make these keys managed: they count as managed from now on."""

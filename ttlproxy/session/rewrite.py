@@ -101,7 +101,7 @@ def _matters_later(state: State, override: Override) -> bool:
 def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
     if survey.of_keys:
         # In all databases that have managed keys, because a SELECT may have failed.
-        state.sees(state.registry.databases())
+        state.sees_all()
     if survey.of_keys and state.rights.shows_internal:
         return None
     plan = survey.plan(args)

@@ -189,10 +189,10 @@ class State(Effects):
         if self.transaction is not None:
             self.transaction.named.update(keys)
 
-    def sees(self, databases: Iterable[int]) -> None:
-        super().sees(databases)
+    def sees_all(self) -> None:
+        super().sees_all()
         if self.transaction is not None:
-            self.transaction.seen.update(databases)
+            self.transaction.sees_all = True
 
     def manages(self, places: Iterable[Place]) -> None:
         if self.transaction is not None:

@@ -15,19 +15,19 @@ class Transaction:
       managed: places that they may make managed
       modifies: whether one of them may write
       named: keys that they name
-      seen: databases in which they may see any key
+      sees_all: whether one of them may see any key
       written: keys that they may change without their index
       filled: keys that they may put elements into
       claims: their claims about what all sessions share
     """
 
-    __slots__ = ("claims", "filled", "managed", "modifies", "named", "seen", "written")
+    __slots__ = ("claims", "filled", "managed", "modifies", "named", "sees_all", "written")
 
     def __init__(self) -> None:
         self.managed: set[Place] = set()
         self.modifies = False
         self.named: set[bytes] = set()
-        self.seen: set[int] = set()
+        self.sees_all = False
         self.written: set[bytes] = set()
         self.filled: set[bytes] = set()
         self.claims: list[Claim] = []
@@ -36,6 +36,7 @@ class Transaction:
         """EXEC is on its way: passes the noted effects on."""
         effects.manages(self.managed)
         effects.names(self.named, now_ms)
-        effects.sees(self.seen)
+        if self.sees_all:
+            effects.sees_all()
         effects.writes(self.written)
         effects.fills(self.filled)
