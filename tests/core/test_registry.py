@@ -265,6 +265,91 @@ def test_what_a_pin_stands_for_is_looked_for_also_where_nobody_else_announces() 
     assert not registry.expecting
 
 
+def test_what_a_reap_says_counts_once_those_before_it_are_over() -> None:
+    registry = Registry()
+    registry.reaping((0, b"k"))
+    registry.announced(0, b"k", 100)
+    registry.no_longer_reaping((0, b"k"))
+    _reaped(registry, 200)
+    assert registry.due(b"k", 150) == []
+    registry.announced(0, b"k", 100)
+    _reaped(registry, 200)
+    assert registry.due(b"k", 150) == []
+
+
+def test_a_swap_of_other_databases_leaves_a_reap_as_it_is() -> None:
+    for swapped in (Registry.swapped, Registry.perhaps_swapped):
+        registry = Registry()
+        registry.announced(3, b"k", 100)
+        registry.reaping((3, b"k"))
+        swapped(registry, 0, 7)
+        registry.reaped((3, b"k"), 200)
+        assert registry.due(b"k", 150) == []
+
+
+def test_the_bound_of_a_key_is_the_earliest_of_all_databases_after_a_swap() -> None:
+    for swapped, bound_ms in ((Registry.swapped, 0), (Registry.perhaps_swapped, 100)):
+        registry = Registry()
+        registry.announced(0, b"k", 100)
+        registry.announced(1, b"x", 50)
+        swapped(registry, 0, 1)
+        assert registry.names[b"k"] == bound_ms
+        registry.reaped((0, b"k"), 300)
+        registry.reaped((1, b"k"), 200)
+        assert registry.names[b"k"] == 200
+
+
+def test_managed_keys_are_listed_page_by_page_over_all_databases() -> None:
+    registry = Registry()
+    places = [(0, b"a"), (0, b"b"), (0, b"c"), (5, b"d"), (5, b"e")]
+    for db, key in places:
+        registry.announced(db, key, 100)
+    for count in (1, 2, 3, 4, 5, 9):
+        pages = [registry.listed(start, count) for start in range(0, 6, count)]
+        assert [place for page in pages for place in page] == places
+
+
+def test_a_key_that_is_known_has_an_index_for_all_and_a_pin_for_its_own_client() -> None:
+    registry, one, other = Registry(), Owner(), Owner()
+    registry.announced(0, b"k", 100)
+    assert registry.may_have_index(b"k", other)
+    registry.pin(0, b"k", one)
+    assert registry.may_have_index(b"k", other)
+    registry.pin(0, b"new", one)
+    registry.reaping((0, b"new"))
+    registry.reaped((0, b"new"), None)
+    assert not registry.may_have_index(b"new", other)
+    registry.begin_load()
+    registry.end_load()
+    assert not registry.may_have_index(b"new", other)
+    assert registry.may_have_index(b"new", one)
+
+
+def test_a_pin_lasts_for_each_of_those_who_pinned_a_key_one_after_the_other() -> None:
+    registry, first, second = Registry(), _Connection(False), _Connection(False)
+    registry.pin(0, b"k", first.owner)
+    registry.barrier()
+    registry.pin(0, b"k", second.owner)
+    _past_all_pins(registry)
+    first.settled = True
+    _past_all_pins(registry)
+    assert set(registry.names) == {b"k"}
+    second.settled = True
+    _past_all_pins(registry)
+    assert not registry.names
+    assert registry.databases() == []
+
+
+def test_a_database_without_keys_is_none_of_those_that_have_managed_ones() -> None:
+    registry = Registry()
+    registry.begin_load()
+    registry.load(3, [])
+    registry.end_load()
+    assert registry.databases() == []
+    with pytest.raises(RuntimeError):
+        registry.load(3, [])
+
+
 @given(st.integers(0, 1 << 46), st.integers(0, 1 << 40))
 def test_a_bound_is_never_late_and_early_by_a_small_part_of_the_time_left(
     now_ms: int, left_ms: int
@@ -274,6 +359,23 @@ def test_a_bound_is_never_late_and_early_by_a_small_part_of_the_time_left(
     registry.announced(0, b"k", deadline_ms)
     assert registry.due(b"k", deadline_ms + 1) == [(0, b"k")]
     assert registry.due(b"k", deadline_ms - left_ms // 1024) == []
+
+
+def test_a_connection_with_as_many_pins_as_are_kept_keeps_them() -> None:
+    registry, busy = Registry(), _Connection(False)
+    for number in range(MOST_KEPT):
+        registry.pin(0, b"%d" % number, busy.owner)
+    _past_all_pins(registry)
+    assert len(registry) == MOST_KEPT
+    registry.pin(0, b"one more", busy.owner)
+    for _ in range(2):
+        _past_all_pins(registry)
+    assert busy.told == ["swamped"]
+    assert not registry.names
+    assert registry.wants_barrier, "for it may rest"
+    busy.settled = True
+    registry.barrier()
+    assert not registry.wants_barrier
 
 
 def test_far_deadlines_of_many_keys_share_their_numbers() -> None:

@@ -26,6 +26,8 @@ NATIVES = [
     Native("SISMEMBER", 3, frozenset({"readonly"}), (KeySpec("RO"),)),
     Native("PING", -1, frozenset()),
     Native("INFO", -1, frozenset()),
+    Native("MULTI", 1, frozenset()),
+    Native("EXEC", 1, frozenset()),
     Native("DBSIZE", 1, frozenset()),
     Native("COMMAND", -1, frozenset()),
     Native("DEL", -2, frozenset({"write"}), (KeySpec("RM", last=-1),)),
@@ -33,6 +35,7 @@ NATIVES = [
     Native("SUNIONSTORE", -3, frozenset({"write"}), (KeySpec("OW"), KeySpec("RO", 2, last=-1))),
     Native("BLMOVE", 6, frozenset({"write"}), KNOWN["BLMOVE"]),
     Native("BRPOPLPUSH", 4, frozenset({"write"}), KNOWN["BRPOPLPUSH"]),
+    Native("HEXPIRE", -6, frozenset({"write"}), (KeySpec("RW"),)),
     Native("RENAME", 3, frozenset({"write"}), (KeySpec("RW", last=1),)),
 ]
 NOW_MS = 1_000_000
@@ -48,6 +51,7 @@ class World:
         self.registry = Registry()
         self.rights = Rights()
         self.rights.asks_login = asks_login
+        self.counts = Handled()
         caller = Caller(self.scripts, KEYS, bytes)
         self.session = Session(
             RULES,
@@ -56,7 +60,7 @@ class World:
             self.rights,
             lambda: NOW_MS,
             max_request_bytes,
-            Handled(),
+            self.counts,
             lambda: True,
         )
         self.step = self.session.from_client(b"")
@@ -75,7 +79,7 @@ class World:
     def take(self, chunk: bytes) -> bytes:
         """The bytes of a chunk that go to Redis; `step` says what else follows."""
         if self.session.passes(chunk):
-            self.step = self.step._replace(look=False)
+            self.step = self.step._replace(look=False, wait=None, withheld=b"")
             return chunk
         self.step = self.session.from_client(chunk)
         return self.step.to_redis
@@ -180,7 +184,7 @@ def test_unknown_keys_count_in_each_chunk_behind_what_makes_requests_late(
         assert name.startswith(b"EVAL"), number
 
 
-@pytest.mark.parametrize("before", ["SISMEMBER due m", "DBSIZE", "DEFER CANCEL due job"])
+@pytest.mark.parametrize("before", ["SISMEMBER due m", "DBSIZE", "UNDEFER due job"])
 def test_unknown_keys_count_in_a_chunk_that_may_wait_for_a_reap(world: World, before: str) -> None:
     world.registry.announced(0, b"due", NOW_MS - 1)
     assert world.names(before, "HSET h f v")[-1] == b"EVALSHA"
@@ -558,3 +562,376 @@ def test_a_key_that_gets_deadlines_while_a_large_value_comes_is_swept(world: Wor
     assert world.take(request[100_000:]) == request[100_000:]
     world.take(encode((b"PING",)))
     assert world.step.sweep == {b"k"}
+
+
+@pytest.mark.parametrize(
+    ("requests", "forwarded", "virtual", "rewritten"),
+    [
+        (["GET a", "PING"], 2, 0, 0),
+        (["MULTI", "GET a"], 2, 0, 0),
+        (["HTTLFIELD h f", "HTTLFIELD h f", "PING"], 1, 2, 0),
+        (["HSET managed f v", "HSET other f v"], 1, 0, 1),
+        (["SET k " + "v" * 200_000], 1, 0, 0),
+        (["GET __ttl:x"], 0, 0, 1),
+    ],
+)
+def test_each_request_is_counted_once_as_what_it_became(
+    world: World, requests: list[str], forwarded: int, virtual: int, rewritten: int
+) -> None:
+    world.registry.announced(0, b"managed", NOW_MS + 9)
+    stream = b"".join(encode(tuple(each.encode().split())) for each in requests)
+    for piece in (stream[:100_000], stream[100_000:]):
+        if piece:
+            world.take(piece)
+    counts = world.counts
+    assert (counts.forwarded, counts.virtual, counts.rewritten) == (forwarded, virtual, rewritten)
+
+
+@pytest.mark.parametrize(
+    ("word", "db"), [("3", 3), ("x", 0), ("-1", 0), ("999999999", 999_999_999), ("9999999999", 0)]
+)
+def test_only_a_number_is_believed_to_be_a_database(world: World, word: str, db: int) -> None:
+    world.say(f"SELECT {word}", "HEXPIREFIELD h f 9")
+    assert world.registry.places(b"h") == [(db, b"h")]
+
+
+def test_after_reset_a_client_is_in_its_first_database(world: World) -> None:
+    world.say("SELECT 3", "RESET", "HEXPIREFIELD h f 9")
+    assert world.registry.places(b"h") == [(0, b"h")]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_ours"), [("0 1", True), ("0 x", False), ("x 1", False), ("0", False)]
+)
+def test_a_swap_of_databases_that_redis_takes_is_announced(
+    world: World, words: str, is_ours: bool
+) -> None:
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    world.registry.others(False)
+    ((name, *rest),) = world.say(f"SWAPDB {words}")
+    assert world.registry.expecting == is_ours
+    if is_ours:
+        assert name == b"EVALSHA"
+        assert rest[-2:] == [b"0", b"1"]
+    else:
+        assert [name, *rest] == [b"SWAPDB", *words.encode().split()]
+
+
+def test_a_swap_by_whom_scripts_are_barred_counts_as_one_that_may_come(world: World) -> None:
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    world.rights.running = False
+    assert world.take(encode((b"SWAPDB", b"0", b"7"))) == encode((b"SWAPDB", b"0", b"7"))
+    assert world.step.look
+    assert world.registry.places(b"h") == [(0, b"h"), (7, b"h")]
+
+
+def test_what_is_watched_is_watched_with_its_index_and_reaped_before(world: World) -> None:
+    world.registry.announced(0, b"b", NOW_MS - 1)
+    assert world.say("WATCH a b") == [[b"WATCH", b"a", b"b", KEYS.index(b"a"), KEYS.index(b"b")]]
+    assert world.step.reap == {(0, b"b")}
+    world.rights.learn([b"user default on nopass ~a ~b +@all"])
+    assert world.say("WATCH a b") == [[b"WATCH", b"a", b"b"]]
+
+
+@pytest.mark.parametrize(
+    ("request_", "looked_at"),
+    [
+        ("CONFIG SET notify-keyspace-events KEA", True),
+        ("CONFIG SET maxmemory 0 Notify-Keyspace-Events K", True),
+        ("CONFIG SET maxmemory notify-keyspace-events", False),
+        ("CONFIG GET notify-keyspace-events maxmemory", False),
+        ("SCRIPT FLUSH", True),
+        ("SCRIPT FLUSH sync", True),
+        ("SCRIPT FLUSH now", False),
+        ("SCRIPT KILL", False),
+        ("ACL SETUSER app", True),
+        ("ACL DELUSER app", True),
+        ("ACL LOAD", True),
+        ("ACL LIST", False),
+        ("AUTH somebody word", True),
+        ("AUTH app word", False),
+        ("AUTH somebody", False),
+        ("HELLO 3 AUTH somebody word", True),
+        ("PING", False),
+    ],
+)
+def test_what_may_change_things_for_all_is_looked_at(
+    world: World, request_: str, looked_at: bool
+) -> None:
+    world.rights.learn([b"user default on nopass ~* +@all", b"user app on #af ~* +@all"])
+    world.take(encode(tuple(request_.encode().split())))
+    assert world.step.look == looked_at
+
+
+def test_a_word_alone_is_a_password_and_no_user(world: World) -> None:
+    world.say("AUTH word")
+    assert world.session.users == {b"default"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "resp"), [("HELLO", b"2"), ("HELLO 2", b"2"), ("HELLO 3", b"3"), ("PING 3", b"2")]
+)
+def test_a_client_has_the_protocol_that_it_asks_for(
+    world: World, request_: str, resp: bytes
+) -> None:
+    world.say(request_)
+    assert world.session.resp == resp
+
+
+def test_a_second_multi_keeps_what_the_first_has_begun(world: World) -> None:
+    world.say("MULTI", "HLEN h", "MULTI")
+    world.registry.announced(0, b"h", NOW_MS - 1)
+    world.say("EXEC")
+    assert world.step.reap == {(0, b"h")}
+
+
+@pytest.mark.parametrize(
+    ("request_", "modifies"),
+    [("HEXPIREFIELD h f 9", True), ("APPEND k v", True), ("HTTLFIELD h f", False), ("PING", False)],
+)
+def test_exec_writes_where_a_request_before_it_does(
+    world: World, request_: str, modifies: bool
+) -> None:
+    world.say("MULTI", request_)
+    assert not world.step.modifies
+    world.say("EXEC")
+    assert world.step.modifies == modifies
+
+
+def test_what_a_transaction_makes_managed_is_so_until_it_is_carried_out(world: World) -> None:
+    world.say("MULTI", "HEXPIREFIELD h f 9")
+    for _ in range(10):
+        world.registry.barrier()
+    assert not world.registry.places(b"h")
+    world.say("EXEC")
+    assert world.registry.places(b"h") == [(0, b"h")]
+
+
+def test_what_falls_due_until_exec_is_gone_before_the_keys_are_looked_over(world: World) -> None:
+    world.say("MULTI", "DBSIZE")
+    world.registry.announced(3, b"h", NOW_MS - 1)
+    world.say("EXEC")
+    assert world.step.reap_in == {3}
+
+
+@pytest.mark.parametrize(
+    ("begun", "request_"),
+    [("PING", "SUNIONSTORE h"), ("PING", "DBSIZE x"), ("MULTI", "HTTLFIELD h")],
+)
+def test_what_redis_refuses_goes_there_as_it_came(world: World, begun: str, request_: str) -> None:
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    world.say(begun)
+    assert world.say(request_) == [request_.encode().split()]
+
+
+def test_what_is_deferred_for_a_key_is_carried_out_before_it_is_asked_about(world: World) -> None:
+    later = KEYS.later(b"q")
+    world.say("UNDEFER q job")
+    assert world.registry.places(later) == [(0, later)]
+    world.registry.announced(0, later, NOW_MS - 1)
+    world.say("UNDEFER q job")
+    assert world.step.reap == {(0, later)}
+
+
+def test_what_a_blocking_command_has_taken_from_is_swept_with_the_next_request(
+    world: World,
+) -> None:
+    world.registry.announced(0, b"l", NOW_MS + 9)
+    world.say("BLMOVE l other LEFT LEFT 0")
+    world.say("PING")
+    assert world.step.sweep == {b"l"}
+    world.say("PING")
+    assert not world.step.sweep
+
+
+@pytest.mark.parametrize(
+    ("mode", "pins", "name"),
+    [
+        ("REPLY OFF", True, b"EVALSHA"),
+        ("REPLY OFF", False, b"HSET"),
+        ("NO-EVICT OFF", True, b"HSET"),
+    ],
+)
+def test_unknown_keys_count_where_nobody_is_told_what_has_been_carried_out(
+    world: World, mode: str, pins: bool, name: bytes
+) -> None:
+    world.registry.announced(0, b"other", NOW_MS + 9)
+    world.say(f"CLIENT {mode}")
+    if pins:
+        world.say("HEXPIREFIELD h f 9")
+    for _ in range(2):
+        assert world.names("HSET k f v") == [name]
+
+
+def test_unknown_keys_count_for_a_connection_with_more_pins_than_are_kept(world: World) -> None:
+    world.registry.announced(0, b"other", NOW_MS + 9)
+    assert world.names("HSET h f v") == [b"HSET"]
+    world.session.owner.swamp()
+    assert world.names("HSET h f v") == [b"EVALSHA"]
+
+
+def test_after_a_flush_of_its_own_a_client_s_scripts_go_as_text(world: World) -> None:
+    world.say("SCRIPT FLUSH")
+    world.scripts.loaded = True  # for others
+    assert world.names("HTTLFIELD h f") == [b"EVAL"]
+
+
+def test_what_may_take_an_item_makes_the_key_managed_where_it_goes(world: World) -> None:
+    world.take(encode((b"LEASE", b"a", b"b", b"EX", b"9", b"BLOCK", b"0")))
+    for _ in range(10):
+        world.registry.barrier()
+    assert world.step.wait
+    world.session.attempt(world.step.wait)
+    assert world.registry.places(b"b") == [(0, b"b")]
+
+
+def test_whoever_is_let_in_is_served() -> None:
+    world = World(asks_login=True)
+    assert world.session.before_login
+    world.say("RESET")
+    assert world.session.before_login
+    ((_, sha, *_),) = world.say("HTTLFIELD h f")
+    assert sha == world.scripts["refuse"].sha
+    world.session.logged_in()
+    assert not world.session.before_login
+    ((_, sha, *_),) = world.say("HTTLFIELD h f")
+    assert sha == world.scripts["hash_ttl"].sha
+
+
+def test_after_reset_whoever_may_have_logged_in_anew_is_served(world: World) -> None:
+    world.rights.learn([b"user default on #af ~* +@all"])
+    world.say("RESET")
+    ((_, sha, *_),) = world.say("HTTLFIELD h f")
+    assert sha == world.scripts["refuse"].sha
+    world.say("AUTH word")
+    ((_, sha, *_),) = world.say("HTTLFIELD h f")
+    assert sha == world.scripts["hash_ttl"].sha
+
+
+def test_who_leaves_without_a_login_is_gone() -> None:
+    world = World(asks_login=True)
+    assert world.names("QUIT", "PING") == [b"QUIT"]
+    assert world.session.over
+
+
+@pytest.mark.parametrize(
+    ("words", "is_ours"),
+    [
+        ((b"HSETEX", b"h", b"FIELDS", b"3", *[b"f"] * 6), True),
+        ((b"HSETEX", b"h", b"FIELDS", b"3", *[b"f"] * 7), False),
+        ((b"HTTLFIELD", b"h", b"f" * 16_384), True),
+        ((b"HTTLFIELD", b"h", b"f" * 16_385), False),
+    ],
+)
+def test_before_a_login_a_request_has_as_many_words_and_bytes_as_redis_allows(
+    words: tuple[bytes, ...], is_ours: bool
+) -> None:
+    sent = World(asks_login=True).take(encode(words))
+    assert (sent != encode(words)) == is_ours
+
+
+def test_before_a_login_what_is_too_large_goes_to_redis_before_it_is_whole() -> None:
+    world = World(asks_login=True)
+    begun = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n"
+    assert world.take(begun) == begun
+    small = World(asks_login=True)
+    assert small.take(b"*2\r\n$3\r\nGET\r\n$3\r\nk") == b""
+    assert small.session.kept > 0
+    small.session.drop()
+    assert small.session.kept == 0
+
+
+@pytest.mark.parametrize("length", [100, 101])
+def test_a_request_may_be_as_large_as_the_limit_says(length: int) -> None:
+    world = World(max_request_bytes=100)
+    frame = len(encode((b"HTTLFIELD", b"h", b"f" * 50))) - 50
+    ((_, sha, *_),) = world.say(encode((b"HTTLFIELD", b"h", b"f" * (length - frame))))
+    assert (sha == world.scripts["refuse"].sha) == (length > 100)
+
+
+@pytest.mark.parametrize(
+    ("words", "goes_on"),
+    [
+        ((b"SET", b"k"), True),
+        ((b"SET", b"__ttl:x"), False),
+        ((b"SET", b"managed"), False),
+        ((b"MYSTERY", b"k"), False),
+        ((b"PING",), True),
+    ],
+)
+def test_a_large_request_goes_on_before_it_is_whole_where_its_beginning_says_all(
+    world: World, words: tuple[bytes, ...], goes_on: bool
+) -> None:
+    world.registry.announced(0, b"managed", NOW_MS + 9)
+    begun = encode((*words, b"v" * 100_000))[:90_000]
+    assert world.take(begun) == (begun if goes_on else b"")
+    assert world.session.streams == goes_on
+
+
+def test_a_key_that_gets_deadlines_late_while_a_large_value_comes_is_swept(world: World) -> None:
+    request = encode((b"APPEND", b"k", b"v" * 300_000))
+    world.take(request[:100_000])
+    world.take(request[100_000:200_000])
+    world.registry.announced(0, b"k", NOW_MS + 9)
+    world.take(request[200_000:])
+    world.take(encode((b"PING",)))
+    assert world.step.sweep == {b"k"}
+
+
+def test_what_replicates_is_relayed_unread_and_has_no_boundary(world: World) -> None:
+    assert not world.session.relays
+    world.say("PSYNC ? -1")
+    assert world.session.relays
+    assert world.session.unfinished == "relayed unread"
+
+
+def test_behind_what_redis_refuses_to_read_nothing_is_relayed(world: World) -> None:
+    world.take(b"*1\r\n:5\r\n")
+    assert not world.session.relays
+
+
+def test_internal_keys_may_be_named_where_they_are_shown(world: World) -> None:
+    assert world.names("GET __ttl:x") == [b"EVALSHA"]
+    world.rights.shows_internal = True
+    assert world.names("GET __ttl:x") == [b"GET"]
+
+
+def test_what_begins_in_pieces_counts_for_what_follows(world: World) -> None:
+    world.registry.announced(0, b"other", NOW_MS + 9)
+    multi = encode((b"MULTI",))
+    assert world.take(multi[:9]) + world.take(multi[9:]) == multi
+    assert world.names("HSET h f v") == [b"EVAL"]
+
+
+@pytest.mark.parametrize(("governed", "name"), [(True, b"EVALSHA"), (False, b"HEXPIRE")])
+def test_deadlines_are_ours_where_a_rule_may_say_what_becomes_of_elements(
+    world: World, governed: bool, name: bytes
+) -> None:
+    world.registry.has_action = lambda key: governed and key == b"h"
+    assert world.names("HEXPIRE h 9 FIELDS 1 f") == [name]
+    assert world.names("HEXPIRE other 9 FIELDS 1 f") == [b"HEXPIRE"]
+
+
+@pytest.mark.parametrize(
+    ("said", "must_reap", "pauses"),
+    [
+        ({}, False, False),
+        ({"reap": {(0, b"k")}}, True, False),
+        ({"reap_in": {0}}, True, False),
+        ({"unswept": {(0, b"k")}}, True, False),
+        ({"owed": 0}, False, True),
+        ({"login": 0}, False, True),
+        ({"look": True}, False, True),
+    ],
+)
+def test_a_step_says_what_has_to_wait(
+    world: World, said: dict[str, object], must_reap: bool, pauses: bool
+) -> None:
+    step = world.step._replace(**said)  # type: ignore[arg-type]
+    assert (step.must_reap, step.pauses) == (must_reap, pauses)
+
+
+def test_a_request_that_waits_ends_what_is_looked_at(world: World) -> None:
+    assert not world.step.pauses
+    world.take(encode((b"LEASE", b"a", b"b", b"EX", b"9", b"BLOCK", b"0")))
+    assert world.step.pauses
