@@ -1,9 +1,9 @@
-"""The proxy's own connections to Redis: load scripts, run one, receive pushes, reap, reconnect.
+"""The proxy's own connections to Redis: load and call scripts, receive pushes, reap, reconnect.
 
-`link` holds it all together and `connections` opens them. `heartbeat` says when Redis is looked at,
-`pushes` receives announcements, `session_reaps` asks for reaps on behalf of sessions, and `reaper`
-removes what is due, when its `agenda` says so. `list_waiters` waits for items of lists, `refusals`
-counts what Redis refuses. `context` is what the reaper and all sessions use, too.
+`link` holds the parts together; `connections` opens connections. `heartbeat` decides when the link
+looks at Redis, `pushes` receives announcements, `session_reaps` reaps for sessions, and `reaper`
+reaps what is due, when its `agenda` says so. `list_waiters` waits for items of lists, `refusals`
+counts what Redis refuses. `context` has what the link, the reaper and all sessions share.
 
 Knows the proxy's own scripts and the registry. Knows no client's connection.
 """

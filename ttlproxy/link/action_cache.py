@@ -1,8 +1,8 @@
 """The rules of ONEXPIRE in each database, as far as this proxy has read them.
 
-A script that acts on them is told their version, and refuses any but that of now: what is known
-here may be old, and does no harm. Clients may write where rules are listed, so a rule that is known
-ends only with its own key, and one that no proxy has signed is none.
+A script that acts on rules is given their version, and refuses all but the current one. So old
+rules here do no harm. Clients may write to the list of rules, so a known rule ends only with its
+own key, and a rule that no proxy has signed is ignored.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals, is_wrong_type
 
 _NONE = Actions({})
-# Who changes rules, or only their version, without a pause, does not keep others from reaping.
+# After so many attempts older rules do: constant changes must not keep others from reaping.
 _PATIENCE = 3
-# Told to the script, any version will do.
+# As the version: the script accepts any.
 _ANY = b"*"
 _TOGETHER = 500
 
@@ -30,7 +30,7 @@ _TOGETHER = 500
 class Rulebook:
     """Rules by database.
 
-    `on_rules(ruled, counting)` is told whether there may be any, and any with a MAX.
+    `on_rules(ruled, counting)` is told whether there may be rules, and rules with a MAX.
     """
 
     def __init__(
@@ -45,33 +45,33 @@ class Rulebook:
         self._refusals = refusals
         self._on_rules = on_rules
         self._known: dict[int, Actions] = {}
-        # All that were ever known of a database, until their keys are gone.
+        # All patterns ever known of a database, until their keys are gone.
         self._patterns: defaultdict[int, set[bytes]] = defaultdict(set)
-        self._stale: Counter[int] = Counter()  # calls in a row that were told another version
+        self._stale: Counter[int] = Counter()  # calls in a row with an old version
         self._changed: set[int] = set()
         self._changes = 0
         self.unheeded: set[int] = set()
         """Databases where keys may have had deadlines before they had a rule."""
 
     def of(self, db: int) -> Actions:
-        """Those that are known of a database."""
+        """The known rules of a database."""
         return self._known.get(db, _NONE)
 
     def version(self, db: int) -> bytes:
-        """What a script is told of the version of those."""
+        """The version of these rules, for a script."""
         return _ANY if self._stale[db] >= _PATIENCE else self.of(db).version
 
     def heeded(self, db: int) -> None:
-        """A script has acted on them."""
+        """A script has accepted the version."""
         del self._stale[db]
 
     def stale(self, db: int) -> None:
-        """A script has refused to act on them, as they have changed."""
+        """A script has refused the version: the rules have changed."""
         self._stale[db] += 1
         self.forget(db)
 
     def named(self, db: int, patterns: Iterable[bytes]) -> None:
-        """There are keys of rules for these patterns, whether they are listed or not."""
+        """Rules for these patterns have keys, whether or not the list has them."""
         self._patterns[db].update(patterns)
 
     @property
@@ -80,7 +80,7 @@ class Rulebook:
         return sorted(self._changed)
 
     def has_action(self, key: bytes) -> bool:
-        """Whether a rule may say what becomes of a key's elements, in any database."""
+        """Whether a rule of any database may apply to a key."""
         return bool(self._changed) or any(rules.of(key) for rules in self._known.values() if rules)
 
     async def learn(self, redis: Redis, db: int) -> None:
@@ -117,11 +117,11 @@ class Rulebook:
         return listed(valid(reply))
 
     def forget(self, *databases: int) -> None:
-        """The rules there are other ones now, or may be."""
+        """The rules there have changed, or may have."""
         self._changes += 1
         self._changed.update(databases)
         together = set[bytes]().union(*(self._patterns[db] for db in databases))
-        for db in databases:  # two may have changed places
+        for db in databases:  # two may have been swapped
             self._known.pop(db, None)
             self._patterns[db] |= together
 
@@ -130,12 +130,12 @@ class Rulebook:
             self.forget(db)
 
     def flushed(self) -> None:
-        """There may be none any more, and where there were none there are none."""
+        """Rules may be gone. Databases without rules still have none."""
         for db in [db for db, rules in self._known.items() if rules]:
             self.forget(db)
 
     def changed(self, db: int, counts: bool, pattern: bytes) -> None:
-        """That of a pattern has just changed; `counts`: whether it has a MAX."""
+        """The rule of a pattern has just changed; `counts`: whether it has a MAX."""
         self.forget(db)
         self._patterns[db].add(pattern)
         self.unheeded.add(db)

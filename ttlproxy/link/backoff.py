@@ -1,4 +1,4 @@
-"""How long to wait before what has failed is tried again."""
+"""How long to wait before a failed attempt is repeated."""
 
 from __future__ import annotations
 

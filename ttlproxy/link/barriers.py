@@ -1,10 +1,9 @@
-"""Barriers: requests that Redis holds back where it holds back the writes of its clients.
+"""Barriers: requests that Redis holds back when it holds back the writes of its clients.
 
-One that is answered says that what was sent long before it has been carried out. One that is not,
-while Redis answers reads, says that writes are paused (CLIENT PAUSE ... WRITE). A read goes out in
-front of each barrier, in the same packet: only when that is answered it is known that Redis has the
-barrier, and that its answer would have come with the read's. A connection that is being opened, or
-that delivers nothing for a while, says nothing about a pause.
+If a barrier is answered, requests sent long before it have been carried out. If it is not, while
+Redis answers reads, writes are paused (CLIENT PAUSE ... WRITE). A read goes out before each
+barrier, in the same packet: the read's answer shows that Redis has the barrier too, and would have
+answered it. A connection that is being opened, or delivers nothing for a while, proves no pause.
 """
 
 from __future__ import annotations
@@ -23,29 +22,29 @@ from ttlproxy.link.pipeline import error, run
 from ttlproxy.net.tasks import cancel
 from ttlproxy.scripts.script_calls import Caller
 
-# The registry is told no more often.
+# Between two barriers for the registry.
 _EVERY_S: Final = 1.0
-# A server that is not paused, and no busier than usual, has answered by then.
+# A server that is neither paused nor unusually busy has answered by then.
 PATIENCE_S: Final = 0.1
 # A request that is answered while writes are paused.
 _READ: Final = (b"TIME",)
-# Such requests on another connection, which are answered while the barrier is not.
+# So many of these on another connection must be answered while the barrier is not.
 _READS: Final = 2
 
 
 class Barriers:
-    """Sends them while the registry wants them, and when somebody suspects a pause.
+    """Sends barriers while the registry wants them, and when somebody suspects a pause.
 
     holds: whether writes are paused
     """
 
     def __init__(self, caller: Caller, registry: Registry, connect: Callable[[str], Redis]) -> None:
-        """`connect`: gives a connection of its own with this name."""
+        """`connect(name)` gives a new connection with this name."""
         self._caller = caller
         self._registry = registry
         self._connect = connect
         self._wanted = asyncio.Event()
-        self._change = asyncio.Event()  # another barrier was answered, or is held
+        self._change = asyncio.Event()  # set when a barrier is answered, or found held
         self.holds = False
 
     async def judged(self) -> bool:
@@ -64,7 +63,7 @@ class Barriers:
             await self._change.wait()
 
     async def run(self) -> None:
-        """Until cancelled. Raises redis-py's ConnectionError when a new connection is lost, too."""
+        """Runs until cancelled. Raises redis-py's ConnectionError after two losses in a row."""
         loop = asyncio.get_running_loop()
         writes, reads = self._connect("ttlproxy:barrier"), self._connect("ttlproxy:barrier")
         next_s = loop.time() + _EVERY_S
@@ -90,7 +89,7 @@ class Barriers:
             await reads.aclose()
 
     async def _until_wanted(self, next_s: float) -> None:
-        """By somebody, or by the registry when it is time."""
+        """Waits until somebody wants a barrier, or the registry does when it is time."""
         while not self._wanted.is_set():
             try:
                 async with asyncio.timeout_at(next_s):
@@ -101,7 +100,7 @@ class Barriers:
                 next_s += _EVERY_S
 
     async def _pass(self, writes: Redis, reads: Redis) -> bool:
-        """Sends one; whether Redis has answered it, and not with an error."""
+        """Sends a barrier; returns whether Redis answers it without an error."""
         self._wanted.clear()
         received = asyncio.Event()
         passing = asyncio.create_task(self._answer(writes, received), name="barrier")
@@ -115,14 +114,14 @@ class Barriers:
             self._tell(False)
 
     async def _answer(self, writes: Redis, received: asyncio.Event) -> object:
-        """What Redis answers to a barrier. `received` is set as soon as Redis must have it."""
+        """Redis's answer to a barrier. `received` is set as soon as Redis must have it."""
         while True:
             words = self._caller.words(Call("barrier", (), ()), b"")
             _, reply = await run(writes, [(0, _READ), (0, words)], received.set)
             if not isinstance(reply, NoScriptError):
                 return reply
             received.clear()
-            self._caller.flushed()  # the next goes as text
+            self._caller.flushed()  # the next call has the text
 
     def _tell(self, holds: bool) -> None:
         self.holds = holds
@@ -131,19 +130,19 @@ class Barriers:
 
 
 async def _is_held(passing: asyncio.Task[object], received: asyncio.Event, reads: Redis) -> bool:
-    """Whether Redis has the barrier, and answers reads before it."""
+    """Whether Redis has the barrier, and answers reads but not the barrier."""
     if not await _comes_before(passing, received.wait()):
         return False
     for _ in range(_READS):
         if not await _comes_before(passing, run(reads, [(0, _READ)])):
             return False
-    return received.is_set()  # else it was answered NOSCRIPT, and goes again
+    return received.is_set()  # unset if Redis answered NOSCRIPT: it goes again
 
 
 async def _comes_before(
     passing: asyncio.Task[object], other: Coroutine[None, None, object]
 ) -> bool:
-    """Whether something else is done before the barrier is answered."""
+    """Whether `other` is done before the barrier is answered."""
     trying = asyncio.create_task(other, name="before a barrier")
     try:
         await asyncio.wait({passing, trying}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""What kind of server the link has met, by what it says of itself, and whether it can be served."""
+"""What the server can do, as its own replies say, and whether ttlproxy can work with it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ log = logging.getLogger(__name__)
 Said = Mapping[str, str]
 """What INFO says."""
 
-# How the index and the schedule are laid out; a proxy that meets a newer one does not start.
+# Version of the layout of index and schedule; a proxy that meets a newer one does not start.
 LAYOUT = 2
 OLDEST = (6, 2)
 _SUBKEY_EVENTS = (8, 8)
 _SCRIPT_READS = (7, 0)
-# What the link asks, and scripts need for any index. A server without one of them has a
-# `rename-command` in its configuration.
+# What the link asks, and what scripts need for any index. If a server lacks one of them, its
+# configuration has a `rename-command`.
 _NEEDED = (
     *("INFO", "TIME", "SELECT", "CLIENT", "HELLO", "SCRIPT", "EVAL", "HGET", "HGETALL"),
     *("GET", "SET", "DEL", "EXISTS", "TYPE", "PTTL", "PEXPIRE", "PERSIST"),
     *("ZADD", "ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYRANK", "ZSCAN", "ZSCORE"),
 )
 TRIAL = b"return 1"
-# The error of a server for a command that it does not have, and which that is.
+# A server's error for a command that it does not have, and that command.
 _UNKNOWN = re.compile(r"unknown command[ '`]+(\w+)", re.IGNORECASE)
 _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     (
@@ -50,7 +50,7 @@ _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
 
 
 def check_server(server: Said) -> None:
-    """Raises UnfitUpstream for a server that scripts and announcements cannot work on."""
+    """Raises UnfitUpstream if the server is too old, or is a Cluster."""
     if _version(server) < OLDEST:
         version = server.get("redis_version", "?")
         raise UnfitUpstream(f"Redis {version} is too old: 6.2 is the oldest that is served")
@@ -59,19 +59,19 @@ def check_server(server: Said) -> None:
 
 
 async def check_commands(redis: Redis) -> None:
-    """Raises UnfitUpstream for a server that has not all commands that are needed."""
+    """Raises UnfitUpstream if the server lacks a command that is needed."""
     names = [name.encode() for name in _NEEDED]
     (found,) = await run(redis, [(0, (b"COMMAND", b"INFO", *names))])
-    if isinstance(found, list):  # else COMMAND is not for us, or not there
+    if isinstance(found, list):  # else we may not call COMMAND, or it is missing
         missing = [name for name, row in zip(_NEEDED, found, strict=True) if not row]
         if missing:
             raise _lacking(missing)
 
 
 async def wants_text(redis: Redis) -> bool:
-    """Whether scripts are to be sent as text, since a server has EVAL and no EVALSHA.
+    """Whether scripts must be sent as text, because the server has EVAL but no EVALSHA.
 
-    Raises UnfitUpstream where it has no EVAL.
+    Raises UnfitUpstream if it has no EVAL.
     """
     sha = hashlib.sha1(TRIAL).hexdigest().encode()
     by_text, by_sha = await run(redis, [(0, (b"EVAL", TRIAL, 0)), (0, (b"EVALSHA", sha, 0))])
@@ -81,7 +81,7 @@ async def wants_text(redis: Redis) -> bool:
 
 
 def check_greeting(refusal: ResponseError) -> None:
-    """Raises UnfitUpstream where a command is lacking that begins each connection: CLIENT, AUTH."""
+    """Raises UnfitUpstream if a command is missing that opens connections: CLIENT, AUTH."""
     if named := _UNKNOWN.search(str(refusal)):
         raise _lacking([named[1]])
 
@@ -99,7 +99,7 @@ def _lacking(names: Sequence[str]) -> UnfitUpstream:
 
 
 def check_layout(prefix: bytes, layout: bytes | str | None) -> None:
-    """Raises UnfitUpstream for keys that a later ttlproxy has left."""
+    """Raises UnfitUpstream if the layout of the keys is newer than ours."""
     if layout is not None and layout.isdigit() and int(layout) > LAYOUT:
         raise UnfitUpstream(
             f"the keys under {prefix.decode()} have layout {int(layout)},"
@@ -108,12 +108,12 @@ def check_layout(prefix: bytes, layout: bytes | str | None) -> None:
 
 
 async def warn(redis: Redis) -> None:
-    """Logs the settings under which a promise does not hold."""
+    """Logs settings of Redis that break a promise of ttlproxy."""
     for name, is_bad, why in _TROUBLESOME:
         try:
             value = (await redis.config_get(name)).get(name) or ""
         except ResponseError:
-            return  # CONFIG is not for us, or not there
+            return  # we may not call CONFIG, or it is missing
         if is_bad(value):
             log.warning("Redis has %s %s: %s", name, value, why)
 
@@ -128,7 +128,7 @@ def has_subkey_events(server: Said) -> bool:
 
 
 def forms(server: Said) -> Mapping[str, Plan]:
-    """How it takes the commands of ours that it has itself."""
+    """How Valkey takes commands that it has and we have; empty for Redis."""
     return valkey.FORMS if server.get("server_name") == "valkey" else {}
 
 

@@ -1,4 +1,4 @@
-"""Between two heartbeats: looks at once at what a client's request may have changed."""
+"""Looks, between two heartbeats, at what a client's request may have changed."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from redis.asyncio import Redis
 
 from ttlproxy.scripts.unconfirmed import Claims
 
-# Before each look, until one finds something changed: the request may be carried out behind it.
+# Before each look, until one finds a change: the request may be carried out after a look.
 _PAUSES_S: Final = (0.0, 0.002, 0.004, 0.008, 0.016)
-# The same while nothing is believed.
+# The same while no claim is believed.
 _FEW_PAUSES_S: Final = (0.0, 0.03)
-# How long nothing is believed after a claim that was wrong. Who makes one again and again costs the
-# others one part in thirty of the time, in which scripts go as text.
+# How long no claim is believed after a wrong one. A client that repeats wrong claims makes scripts
+# go as text for one part in thirty of the time.
 _DISTRUST_S: Final = 1.0
-# How long a client waits for a look at most.
+# How long a client waits for a look, at most.
 _PATIENCE_S: Final = 1.0
 
 Job: TypeAlias = Callable[[Redis], Awaitable[None]]
 
 
 class Looks:
-    """`looked` asks for one and waits, `until_beat` carries them out.
+    """`looked` asks for a look and waits for it, `until_beat` carries looks out.
 
-    changed: whoever asks Redis sets it where the answer is another than the last
+    changed: set by a look that gets another answer than the last one
     """
 
     def __init__(self, claims: Claims) -> None:
@@ -41,7 +41,7 @@ class Looks:
         self._trust: asyncio.TimerHandle | None = None
 
     async def looked(self) -> None:
-        """Ends when what has just gone to Redis is known, or that it takes longer."""
+        """Ends when the link has looked at what has just gone to Redis, or after 1 s."""
         over = self._over
         self._wanted = True
         self._asked.set()
@@ -50,17 +50,17 @@ class Looks:
                 await over.wait()
 
     def first(self, job: Job) -> None:
-        """To be done before anything else, and before the next heartbeat."""
+        """Asks for a job before anything else, and before the next heartbeat."""
         self._job = job
         self._asked.set()
 
     def beat(self) -> None:
-        """The next heartbeat comes at once."""
+        """Asks for the next heartbeat at once."""
         self._beats = True
         self._asked.set()
 
     async def until_beat(self, pause_s: float, redis: Redis, look: Job) -> None:
-        """Looks as often as it is asked to, and ends when the pause is over."""
+        """Carries out jobs and looks; ends when the pause is over, or after `beat`."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + pause_s
         while (left_s := end_s - loop.time()) > 0:
@@ -78,7 +78,7 @@ class Looks:
             if self._wanted:
                 await self._look(redis, look)
         self._beats = False
-        if self._wanted:  # it comes after the heartbeat
+        if self._wanted:  # the look comes after the heartbeat
             self._asked.set()
 
     async def _look(self, redis: Redis, look: Job) -> None:
@@ -90,7 +90,7 @@ class Looks:
                 await asyncio.sleep(pause_s)
                 await look(redis)
                 if self.changed:
-                    await look(redis)  # what was doubtful is known now
+                    await look(redis)  # what was in doubt is known now
                     break
             self._judge()
         finally:

@@ -1,4 +1,4 @@
-"""How the proxy's own connections are opened: where Redis is, and as whom."""
+"""Opens the proxy's own connections to Redis: address, TLS, user and password."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ttlproxy.net.tls import of_redis
 
 
 class _Credentials(CredentialProvider):
-    """Read from their files anew for each connection."""
+    """User and password, read from their files for each connection."""
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
@@ -39,7 +39,7 @@ class _Credentials(CredentialProvider):
 
 
 class _Noticing(AbstractConnection):
-    """A connection that the other end has reset is lost, also where uvloop says it in its way."""
+    """Notices that Redis has reset the connection, also where uvloop raises RuntimeError."""
 
     async def send_packed_command(
         self, command: bytes | str | Iterable[bytes], check_health: bool = True
@@ -52,15 +52,15 @@ class _Noticing(AbstractConnection):
 
 
 class _TcpConnection(_Noticing, Connection):
-    """redis-py's own, but for that."""
+    """redis-py's own, with that change."""
 
 
 class _UnixConnection(_Noticing, UnixDomainSocketConnection):
-    """redis-py's own, but for that."""
+    """redis-py's own, with that change."""
 
 
 class _TlsConnection(_Noticing, SSLConnection):
-    """redis-py's own asks for the host's certificate, and for no other name's."""
+    """With our TLS context: redis-py's own checks only the host's own name."""
 
     def __init__(self, *, upstream: Upstream, **settings: Any) -> None:
         super().__init__(**settings)
@@ -77,11 +77,11 @@ class _TlsConnection(_Noticing, SSLConnection):
 def client(
     upstream: Upstream, name: str, timeout_s: float, keepalive_s: int = 0, *, patient: bool = False
 ) -> Redis:
-    """One connection of the proxy's own, for one task; retries nothing by itself. RESP2, bytes.
+    """One connection of the proxy's own, for one task; it retries nothing. RESP2, bytes.
 
     `timeout_s` limits connecting and, unless the connection is `patient`, each reply. A patient one
-    waits for as long as its TCP connection lives: somebody else has to see that the server has not
-    vanished, as the link does for its own.
+    waits as long as its TCP connection lives: its user must notice when the server has vanished, as
+    the link does.
     """
     pool = ConnectionPool(
         **_way(upstream, keepalive_s),
@@ -97,7 +97,7 @@ def client(
 
 
 def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
-    """What kind of connection it is, and where to."""
+    """The class of the connection, and its address."""
     if upstream.path:
         return {"connection_class": _UnixConnection, "path": upstream.path}
     way = {
@@ -112,7 +112,7 @@ def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
 
 
 def plain_socket(upstream: Upstream, timeout_s: float, keepalive_s: int = 0) -> socket.socket:
-    """A connected socket, blocking with a timeout; TLS is up where it is asked for."""
+    """A connected socket, blocking with a timeout, with TLS if that is set. Raises OSError."""
     if upstream.path:
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(timeout_s)

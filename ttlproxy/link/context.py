@@ -23,10 +23,10 @@ from ttlproxy.scripts.script_calls import Caller
 class Context:
     """What a proxy knows of Redis and of managed keys.
 
-    keys: names of internal keys; scripts, caller: as Redis gets them
+    keys: names of internal keys; scripts, caller: their texts, and how they are called
     registry: managed keys; rulebook: rules of ONEXPIRE; rights: of the clients' users
-    router: of the commands of the server that the link last spoke to, which puts new ones here
-    clock: the server's; overdue: what should have been reaped, at the last heartbeat
+    router: of the commands of the server that the link met last; the link replaces it
+    clock: the server's; overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
     """

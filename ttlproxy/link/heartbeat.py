@@ -1,4 +1,4 @@
-"""When the next heartbeat of the link is due, and what it looks at."""
+"""When the next heartbeat of the link is due, and whether it is thorough."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import asyncio
 from typing import Final
 
 EVERY_S: Final = 1.0
-# What seldom changes is looked at with every so many heartbeats, unless there is a reason.
+# One regular heartbeat in so many looks at what seldom changes; more if there is a reason.
 _SELDOM: Final = 10
-# A request that is a reason may be carried out just after the heartbeat that it has caused.
+# After a reason: the request may be carried out just after the first of these heartbeats.
 _AFTER_REASON: Final = 2
 
 
 class Beats:
-    """Regular heartbeats come once a second, others whenever `begin` is called.
+    """Regular heartbeats come once a second, others whenever `begin` is called earlier.
 
-    regular: whether the present heartbeat is one of them; thorough: whether it is to look at what
-    seldom changes, too
+    regular: whether this heartbeat is a regular one; thorough: whether it also looks at what seldom
+    changes
     """
 
     def __init__(self) -> None:
         self.regular = True
         self.thorough = True
-        self._reasons = _AFTER_REASON  # heartbeats that are to be thorough
+        self._reasons = _AFTER_REASON  # heartbeats that must still be thorough
         self._since_thorough = 0
         self._next_s = 0.0  # by the loop's clock
 
@@ -38,10 +38,10 @@ class Beats:
             self._since_thorough = 0
 
     def be_thorough(self) -> None:
-        """There is a reason: the next two heartbeats look at all."""
+        """There is a reason: the next two heartbeats look at everything."""
         self._reasons = _AFTER_REASON
 
     @property
     def left_s(self) -> float:
-        """Until the next regular one."""
+        """Seconds until the next regular heartbeat."""
         return self._next_s - asyncio.get_running_loop().time()

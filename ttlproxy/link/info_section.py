@@ -1,4 +1,4 @@
-"""INFO's section about the proxy. Knows numbers and their names; asks nobody."""
+"""The section of INFO about the proxy. Knows counters and their names; does no I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttlproxy.link.server_clock import ServerClock
 
 
 class Status:
-    """Of a proxy, from when this was made."""
+    """The status of a proxy that starts now."""
 
     def __init__(
         self, clock: ServerClock, registry: Registry, metrics: Metrics, overdue: Overdue
@@ -33,7 +33,7 @@ class Status:
 def _section(
     uptime_ms: float, registry: Registry, metrics: Metrics, overdue: Overdue, now_ms: int
 ) -> bytes:
-    """The section as INFO gives its own; fields of Redis's are called as there.
+    """The section in INFO's format; fields that Redis has too have its names.
 
     `now_ms`: by the server's clock
     """

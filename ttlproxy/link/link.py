@@ -1,16 +1,16 @@
-"""The link: everything the proxy itself wants of Redis, and whether Redis is there.
+"""The link: everything the proxy itself asks of Redis, and whether Redis is there.
 
-A life of the link belongs to one server. It ends when that server cannot be reached, is no master
-any more, or when new connections reach another server; the clients' sessions end with it unless the
-next life is with the same server. A connection that is lost alone is opened again within the life:
-the heartbeat and the reaps notice at their next request, and while there is no push connection
-nothing is served.
+A life of the link belongs to one server. It ends when that server cannot be reached or is no master
+any more, or when new connections reach another server. The clients' sessions end with it unless the
+next life is with the same server in the same role. A connection that is lost alone is opened again
+within the life: the heartbeat and the reaps notice at their next request, and while there is no
+push connection nothing is served.
 
 How long the link waits: its connections have no time-out for replies (`patient` in `connections`),
-as a server that pauses or sleeps is an ordinary one, and clients without a proxy would wait, too.
-What must not wait for ever runs within a life: where no heartbeat has been answered for
-connect_timeout and no new TCP connection is accepted either, the life ends, which cancels all that
-waits (`while_it_lives`). `look_again` makes the heartbeat look at once.
+because servers may pause or sleep, and clients without a proxy would wait, too. What must not wait
+for ever runs within a life: if no heartbeat is answered for connect_timeout and no new TCP
+connection is accepted either, the life ends, which cancels all that waits (`while_it_lives`).
+`look_again` makes the heartbeat look at once.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ from ttlproxy.scripts import Traits
 log = logging.getLogger(__name__)
 
 _BACKOFF = Backoff(cap=2.0, base=0.05)
-# So often in a row a connection may be lost, or not be opened, before its server counts as away.
+# A connection may be lost, or fail to open, so often in a row before its server counts as away.
 _MOST_LOSSES = 3
-# Of a push connection that is lost again and again while the server is there.
+# For a push connection that is lost again and again while the server is there.
 _PUSHES_AGAIN = Backoff(cap=0.25, base=0.005)
 # A life, or a push connection, that was shorter counts as a failure.
 _HEALTHY_MS = 1000
-# Between two looks at which server new connections reach.
+# Between two probes of which server new connections reach.
 _PROBE_S = 1.0
-# How long serving waits for the greeting of other proxies, which is a write: those may be paused.
+# How long serving waits until other proxies are greeted: a write, which may be paused.
 _GREETING_S = 0.1
 _PAGE = 1000
 # Between two walks over all keys.
 _SEARCH_MS = 600_000
-# Attempts at reading all schedules while databases change places; the next is a heartbeat later.
+# Attempts to read all schedules while databases are swapped; the next is a heartbeat later.
 _MOST_LOADS = 5
-# Due keys that are looked up at a time.
+# Due keys that are read at a time.
 DUE = 4096
 _HASH_DEADLINES = {"HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"}
 _EVENTS = (b"CONFIG", b"GET", b"notify-keyspace-events")
@@ -84,11 +84,11 @@ class Link:
     """Keeps the proxy's connections to Redis, and with them what it knows of managed keys.
 
     serving, ready: while scripts are loaded, announcements arrive and the registry is whole; a
-      plain flag for the hot path, and the event for those who wait
-    tried: the first attempt to get there is over
-    server: the one that the link last spoke to; term: how many servers that were, so that a session
-      can tell whether it is with this one
-    context: what the reaper and the sessions use, too
+      plain flag for the hot path, and an event to wait for
+    tried: the first attempt to serve is over
+    server: the one that the link last spoke to; term: how often that or its role has changed, so
+      that a client can tell whether its server is still this one
+    context: what the link, the reaper and all sessions share
     round_trip_ms: how long the last heartbeat's requests took, as the event loop saw it
     """
 
@@ -101,7 +101,7 @@ class Link:
         on_change: Callable[[], None] = lambda: None,
         on_stale: Callable[[Iterable[Place], int], None] = lambda places, now_ms: None,
     ) -> None:
-        """`on_change` is called when a life has ended whose sessions are to end with it,
+        """`on_change` is called when sessions must end because their server has changed,
         `on_stale(places, now_ms)` for keys whose index has entries without an element."""
         self.context = context
         self.keys = context.keys
@@ -147,32 +147,32 @@ class Link:
         self._session_reaps: SessionReaps | None = None
         self._barriers = Barriers(self.caller, self.registry, self._client)
         self._reload = False
-        self._swaps = 0  # of databases, as far as they are known of
+        self._swaps = 0  # of databases, as announced
         self._beats = Beats()
         self._outages = Outages(upstream.shown)
         self._answers = 0  # heartbeats that were answered
-        self._greetings = 0  # of other proxies
+        self._greetings = 0  # received from other proxies
         self._whole: Pushes | None = None  # the push connection since which the registry is whole
-        self._newcomers = asyncio.Event()  # clients have connected since the address was looked at
+        self._newcomers = asyncio.Event()  # clients have connected since the last probe
         self._served = False  # in the present life
-        self._demoted = False  # it was a master when we met it, and is a replica
-        self._over = asyncio.Event()  # set while there is none
+        self._demoted = False  # the server was a master when we met it, and is a replica
+        self._over = asyncio.Event()  # set while there is no life
         self._over.set()
         self._sees_users = True
         self._heard: dict[bytes, list[bytes]] = {}
-        self._heard_at: object = None  # how many commands the server had
+        self._heard_at: object = None  # how many commands the server had, for these
         self._hears = True
-        self._doubts = 0  # about scripts, when they were last asked for
-        self._loaded: Traits | None = None  # what they were made for when they were last loaded
-        self._pauses_script = False  # with the writes of clients
-        self._cached = 0  # scripts that Redis knew when it was last asked, where it is
-        self._notifies = ""  # the setting of Redis, when it was last asked for
+        self._doubts = 0  # about scripts, at the last look
+        self._loaded: Traits | None = None  # the traits of the scripts that were last loaded
+        self._pauses_script = False  # whether a pause of writes delays SCRIPT
+        self._cached = 0  # how many scripts Redis had, where their number is asked for
+        self._notifies = ""  # notify-keyspace-events, as last read
         self._failures = 0
         self._next_search_ms = 0.0
         self._bloated = False
 
     def receive_pushes(self) -> None:
-        """Takes what Redis has announced up to now."""
+        """Takes what Redis has announced so far, without waiting."""
         if self._pushes is not None:
             self._pushes.receive()
 
@@ -183,12 +183,11 @@ class Link:
         unswept: Iterable[Place],
         only_reads: bool,
     ) -> None:
-        """Ends when what is due now at these places, and in all of these databases, is gone.
+        """Reaps what is due now at these places and in all of these databases; sweeps `unswept`.
 
-        And what is `unswept` is swept. While writes are paused in Redis nothing goes: those who
-        `only_reads` are not held then, and the others until that is over. Where it takes longer
-        than hold_max otherwise: raises ReapRefused if Redis answers errors, TimeoutError if it is
-        away.
+        While writes are paused in Redis nothing can be reaped: a request that `only_reads` is not
+        held then, others are until the pause is over. After hold_max, pauses not counted, raises
+        ReapRefused if Redis answers errors, TimeoutError if it is away.
         """
         ask: Ask | None = None
         try:
@@ -210,9 +209,9 @@ class Link:
     async def _done(
         self, done: asyncio.Future[None], only_reads: bool, limit: asyncio.Timeout
     ) -> None:
-        """Ends when it is done, or writes are paused and nobody need wait for that.
+        """Ends when `done` is, or when writes are paused and the request `only_reads`.
 
-        Nothing counts for the limit while Redis answers nobody, or no writes.
+        Time in which Redis answers nobody, or no writes, does not count for the limit.
         """
         loop, barriers = asyncio.get_running_loop(), self._barriers
         while True:
@@ -231,9 +230,9 @@ class Link:
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
     ) -> tuple[list[Place], dict[int, ResponseError]]:
-        """Keys that need attention, the earliest of each database first; not all, where many do.
+        """Keys that need attention, the earliest of each database first, at most `most` of each.
 
-        And the databases whose schedule Redis does not let us read.
+        And Redis's errors for schedules that it does not let us read, by database.
         """
         words = (b"ZRANGEBYSCORE", self.keys.schedule, b"-inf", b"(%d" % now_ms, b"LIMIT", 0, most)
         pages, refused = await everywhere(redis, databases, words)
@@ -259,9 +258,9 @@ class Link:
                 await asyncio.sleep(_BACKOFF.compute(self._failures))
 
     async def while_it_lives(self, work: Coroutine[None, None, Result]) -> Result:
-        """Does work for as long as the present life of the link lasts; raises UpstreamError then.
+        """Does `work`; raises UpstreamError if the present life of the link ends before.
 
-        For those who have patient connections of their own.
+        For tasks that have patient connections of their own.
         """
         working = asyncio.create_task(work, name="within a life of the link")
         ending = asyncio.create_task(self._over.wait(), name="the end of a life of the link")
@@ -274,9 +273,9 @@ class Link:
             await cancel(working, ending)
 
     def look_again(self) -> None:
-        """A request has passed that may change what the link has seen: it looks at once.
+        """A request may have changed what the link has seen: the link looks at once.
 
-        And once more a second later, for the request may not have been carried out yet.
+        It looks again a second later, because the request may not have been carried out yet.
         """
         self._beats.be_thorough()
         self.looks.beat()
@@ -310,7 +309,7 @@ class Link:
                 self._on_stale,
             )
             stack.callback(self._session_reaps.stop)
-            stack.callback(self._is_serving, False)  # before those who wait are told to ask anew
+            stack.callback(self._is_serving, False)  # before waiting sessions are told to ask anew
             self._over.clear()
             await run_together(
                 pushes=self._keep_announced(),
@@ -326,7 +325,7 @@ class Link:
             answers = self._answers
             await asyncio.sleep(self._settings.connect_timeout)
             if answers == self._answers:
-                self.tried.set()  # clients may come, and wait
+                self.tried.set()  # clients may connect, and wait
                 log.debug("Redis has not answered for a while: is it still there?")
                 if not await accepts(self.upstream, self._settings.connect_timeout):
                     raise UpstreamError("it does not answer, and takes no new connection")
@@ -342,18 +341,18 @@ class Link:
             await asyncio.sleep(_PROBE_S)
 
     def _change(self) -> None:
-        """Sessions end: they are with a server that is not to be served any more."""
+        """Sessions end: their server is not served any more."""
         self.term += 1
         self._on_change()
 
     async def _keep_announced(self) -> None:
-        """Opens a push connection, and the next when that is lost; serving pauses meanwhile."""
+        """Opens a push connection, and a new one after each loss; serving pauses meanwhile."""
         failures = 0
         while True:
             began = self.clock.reading()
             try:
                 await self._hear_announcements()
-            except TimeoutError:  # it is silent: whether it is there is found out elsewhere
+            except TimeoutError:  # Redis is silent: `_end_where_unreachable` finds out more
                 log.debug("the push connection is not opened yet: Redis does not answer")
             except (UpstreamError, OSError):
                 if failures >= _MOST_LOSSES:
@@ -385,7 +384,7 @@ class Link:
             self._pushes = pushes
             greeting.append(asyncio.create_task(self._greet(), name="greeting"))
             await asyncio.wait(greeting, timeout=_GREETING_S)
-            self.looks.beat()  # which reads the registry, and lets clients be served
+            self.looks.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
         finally:
             self._is_serving(False)
@@ -394,10 +393,9 @@ class Link:
             await cancel(*greeting)
 
     async def _greet(self) -> None:
-        """Other proxies are told that there is one more.
+        """Tells other proxies that there is one more.
 
-        A server that does not take writes, or not of this user, tells them nothing: they count the
-        clients that track keys.
+        If the server refuses the write, they still notice: they count the clients that track keys.
         """
         redis = self._client("ttlproxy:hello")
         try:
@@ -419,17 +417,17 @@ class Link:
         return redis
 
     async def _prepare(self, redis: Redis) -> None:
-        """What the server can do, whether we may touch it, and the scripts.
+        """Learns what the server can do and whether we may use it; loads the scripts.
 
-        Of a server that is known nothing of that has changed, but for its scripts.
+        Of a server that is known only the role and the scripts may have changed.
         """
         self._sees_users = True
         try:
             (info,) = await run(redis, [(0, INFO)])
-        except ResponseError as refusal:  # it did not get so far
+        except ResponseError as refusal:  # the connection could not be opened
             compatibility.check_greeting(refusal)
             raise
-        if error(info):  # renamed, maybe: that does not pass, and is told
+        if error(info):  # maybe renamed: that does not pass, so it is reported
             await compatibility.check_commands(redis)
         said = fields(valid(info))
         compatibility.check_server(said)
@@ -446,7 +444,7 @@ class Link:
         await self._load_scripts(redis)
 
     async def _meet(self, redis: Redis, said: Mapping[str, str]) -> None:
-        """A server that is not known yet; `said`: in INFO."""
+        """Learns about a new server; `said`: the fields of INFO."""
         self._heard_at = None
         self.scripts.loaded = False
         self._pauses_script = compatibility.pauses_script(said)
@@ -478,7 +476,7 @@ class Link:
         await self.state.claim(redis)
 
     async def _load_scripts(self, redis: Redis) -> None:
-        """Those that Redis does not have."""
+        """Loads the scripts that Redis does not have."""
         if self.scripts.by_text:
             self.scripts.loaded = False
             return
@@ -498,12 +496,12 @@ class Link:
     async def _load(self, redis: Redis) -> None:
         """Reads all schedules into the registry, while announcements go on arriving.
 
-        Where schedules are not to be trusted, they add to what is known; where announcements may
-        have been missed, or most of what is known is of no use any more, indexes are searched for.
+        Schedules that are not trusted only add to what is known: then indexes are searched for if
+        announcements may have been missed, or most known keys are not managed any more.
 
-        Where databases change places meanwhile, one of them may have been read twice and the other
-        not at all: all is read again before it counts. The push of a swap that came before a page
-        was read is there when the page is.
+        If databases are swapped meanwhile, one of them may have been read twice and the other not
+        at all: all is read again before it counts. The push of a swap that came before a page was
+        read is there when the page is.
         """
         pushes = self._pushes
         missed = self._whole is not pushes
@@ -557,7 +555,7 @@ class Link:
         return Identity.of(fields(valid(info))).databases
 
     async def _beat(self, redis: Redis) -> None:
-        """Looks at Redis once a second, and at once where there is a reason."""
+        """Looks at Redis once a second, and at once if there is a reason."""
         orphans = Orphans(self.caller, self.refusals, lambda: self.rights.trusts_schedules)
         recheck = Recheck(self.registry, self.sweep, self.refusals, self._found_stale)
         failures = 0
@@ -587,7 +585,7 @@ class Link:
         self._on_stale(places, self.clock.now_ms())
 
     async def _look(self, redis: Redis) -> None:
-        """What a client's request may have changed."""
+        """Looks at what a client's request may have changed."""
         traits = self.scripts.traits
         if await self._learn_users(redis):
             self.looks.changed = True
@@ -596,13 +594,13 @@ class Link:
             await self._learn_scripts(redis, traits, self._found(known), events)
 
     def _exists(self) -> tuple[bytes, ...]:
-        """Asks for one script: a flush takes all. Where SCRIPT is held back in a pause, for all."""
+        """Asks for one script, as a flush takes all; for their number, if a pause delays SCRIPT."""
         if self._pauses_script:
             return (b"INFO", b"memory")
         return (b"SCRIPT", b"EXISTS", next(iter(self.scripts.values())).sha)
 
     def _found(self, reply: object) -> list[int]:
-        """What that says; raises an error of Redis."""
+        """What the reply to `_exists` says; raises an error of Redis."""
         if not self._pauses_script:
             found: list[int] = valid(reply)
             return found
@@ -612,10 +610,10 @@ class Link:
     async def _learn_scripts(
         self, redis: Redis, traits: Traits, known: list[int], events: object
     ) -> None:
-        """Whether Redis knows scripts made for these traits, and which events it publishes.
+        """Learns whether Redis knows scripts made for these traits, and which events it publishes.
 
-        A request that has just passed may be carried out yet: until the next look it counts.
-        `events`: None where they were not asked for
+        A request that has just passed may be carried out yet, so it counts until the next look.
+        `events`: None if they were not asked for
         """
         scripts = self.scripts
         is_calm, self._doubts = self._doubts == scripts.doubts, scripts.doubts
@@ -628,7 +626,7 @@ class Link:
             suited = traits.notifying if is_calm else traits.perhaps_notifying
             scripts.suit(suited(notifies))
         if not (is_calm and all(known)):
-            self._loaded = None  # until all are looked for: what is seen next is less than before
+            self._loaded = None  # until all are asked for: the next count may look unchanged
         if is_calm and not (scripts.traits == traits == self._loaded):
             if not await self._would_wait():
                 await self._load_scripts(redis)
@@ -640,7 +638,7 @@ class Link:
         return self._pauses_script and await self._barriers.judged()
 
     async def _refresh(self, redis: Redis) -> None:
-        """What may have changed of what no push tells."""
+        """Looks at what may have changed without a push."""
         greetings, traits = self._greetings, self.scripts.traits
         sent = self.clock.reading()
         info, now, known = await run(redis, [(0, INFO), (0, (b"TIME",)), (0, self._exists())])
@@ -660,7 +658,7 @@ class Link:
         if not error(known):
             await self._learn_scripts(redis, traits, self._found(known), events)
         else:
-            self.scripts.loaded = False  # for all that can be known
+            self.scripts.loaded = False  # as far as can be known
         if self._beats.regular:
             await self.overdue.look(redis, self.registry.databases(), self.clock.now_ms())
             for db in self.overdue.broken:
@@ -674,7 +672,7 @@ class Link:
             await self._learn_rules(redis)
 
     def _recognize(self, met: Identity, is_ungreeted: bool) -> None:
-        """Raises ServerChanged where a master is a replica now, or has given place to another."""
+        """Raises ServerChanged if it is another server, or was a master and is a replica now."""
         known = self.server
         assert known is not None
         if known.run_id != met.run_id:
@@ -689,19 +687,19 @@ class Link:
             self.look_again()
         if self._demoted:
             self._newcomers.set()  # the address may move to the new master at any time
-        # What other proxies announce reaches a replica by replication, so they are not seen there.
+        # A replica gets other proxies' announcements by replication, and counts only its own.
         alone = met.is_master and met.trackers <= 1
         self.registry.others(not (alone and is_ungreeted))
 
     async def _look_thoroughly(self, redis: Redis) -> object:
-        """What seldom changes: users, the server's commands; gives the keyspace events."""
+        """Looks at what seldom changes: users and commands; returns the keyspace events."""
         await self._learn_users(redis)
         await self._hear_categories(redis)
         (events,) = await run(redis, [(0, _EVENTS)])
         return events
 
     async def _keep_whole(self, redis: Redis) -> None:
-        """Reads the registry where it may lack something; clients are served when it is whole."""
+        """Reads the registry if it may lack something; serves clients when it is whole."""
         pushes = self._pushes
         if pushes is None or not (self._beats.regular or self._whole is not pushes):
             return
@@ -712,7 +710,7 @@ class Link:
             self._outages.over(len(self.registry))
 
     async def _learn_rules(self, redis: Redis) -> None:
-        """What has changed of the rules. Where Redis refuses, those who need them are told."""
+        """Reads rules that have changed. If Redis refuses, reaps that need them tell so."""
         for db in self.rulebook.unread:
             try:
                 await self.rulebook.learn(redis, db)
@@ -722,12 +720,12 @@ class Link:
             await self.adopt(redis)
 
     def _tell(self, now: object, sent: float) -> None:
-        """What TIME has answered to a request of that moment, to the clock."""
+        """Gives the clock TIME's reply to a request sent at that moment."""
         seconds, microseconds = valid(now)
         self.clock.learn(int(seconds) * 1000 + int(microseconds) // 1000, sent)
 
     async def _learn_users(self, redis: Redis) -> bool:
-        """Who may run scripts; gives whether that has changed.
+        """Reads what users may do; returns whether that has changed.
 
         Redis logs each refusal of ACL LIST, so one is enough.
         """
@@ -738,9 +736,9 @@ class Link:
         return self.rights.learn(valid(users) if not error(users) else None)
 
     async def _hear_categories(self, redis: Redis) -> None:
-        """What ACL CAT says, which no script may ask; anew when modules bring or take commands.
+        """Asks ACL CAT, which no script may; again when modules bring or take commands.
 
-        Nothing where Redis does not show who may ask it, or refuses it, which it logs each time.
+        Not if Redis does not show the users' rights, or has refused once: it logs each refusal.
         """
         if not (self._sees_users and self._hears):
             self._heard.clear()
@@ -756,9 +754,9 @@ class Link:
             self._heard_at = count
 
     async def _is_bloated(self, redis: Redis) -> bool:
-        """Whether most of what the registry holds has been reaped by others.
+        """Whether others have reaped most of the keys that the registry holds.
 
-        Where it takes a walk over all keys to read it anew, that is not done all the time.
+        If it takes a walk over all keys to read it anew, at most once in `_SEARCH_MS`.
         """
         is_early = self.clock.reading() < self._next_search_ms
         if len(self.registry) < 2 * _PAGE or (is_early and not self.rights.trusts_schedules):
@@ -785,7 +783,7 @@ class Link:
         self.registry.others(True)
 
     def _swapped(self, one: int, other: int) -> None:
-        """Two databases change places: until they are read anew, each has the keys of both."""
+        """Two databases were swapped: until they are read anew, each has the keys of both."""
         self.registry.swapped(one, other)
         self.rulebook.forget(one, other)
         self._reload = True
@@ -793,21 +791,21 @@ class Link:
         self._swaps += 1
 
     def _flushed(self) -> None:
-        """Any key may be gone. What is known too much costs reaps until it is read anew."""
+        """Any key may be gone. Until all is read anew, entries too many only cost reaps."""
         self.rulebook.flushed()
         self._reload = True
         self.looks.first(self.state.keep)
 
 
 def _setting(reply: object) -> str:
-    """The value in a CONFIG GET's reply; empty where CONFIG is not for us, or not there."""
+    """The value in a CONFIG GET's reply; empty if we may not call CONFIG or it is missing."""
     if isinstance(reply, dict):
         reply = [word for pair in reply.items() for word in pair]
     return reply[1].decode() if isinstance(reply, list) and len(reply) > 1 else ""
 
 
 async def _unless(done: asyncio.Future[None], work: Coroutine[None, None, object]) -> None:
-    """Does some work, unless something else is done before it."""
+    """Does `work`, unless `done` comes first."""
     working: Task = asyncio.create_task(work, name="a wait for a barrier")
     try:
         await asyncio.wait({done, working}, return_when=asyncio.FIRST_COMPLETED)

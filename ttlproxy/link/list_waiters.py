@@ -1,7 +1,7 @@
-"""Those who wait for items of a list: one connection for each list tells when there is one.
+"""Waits on lists for clients: one connection for each list tells when there is an item.
 
-It blocks in a BLMOVE from the list's right end to where the item was, which changes nothing. Then
-those who wait are tried in the order in which they came; each takes its item by itself.
+It blocks in a BLMOVE from the list's right end to the same end, which changes nothing. Then the
+waiting clients are tried in the order in which they came; each takes its item itself.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Attempt: TypeAlias = Callable[[], Awaitable[bool]]
 
 # How long Redis holds one BLMOVE.
 _BLOCK_S = 10
-# How long the others are held up by one whose attempt gets no reply.
+# How long an attempt without a reply holds up the others.
 _PATIENCE_S = 1.0
-# Between two looks at a list whose items are for none of those who wait.
+# Between two looks at a list whose items no waiting client can take.
 _PACE = Backoff(cap=0.5, base=0.005)
 
 
 class Waiter:
-    """One who waits.
+    """One waiting client.
 
-    answered: done when it has been; over: nothing is tried for it any more
+    answered: done when the client has its item; over: no attempt is made for it any more
     """
 
     def __init__(self, attempt: Attempt) -> None:
@@ -47,9 +47,9 @@ class Waiter:
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def turn(self) -> None:
-        """Tries. Where there is no reply it goes on trying, and the next has its turn."""
+        """Makes an attempt. If it gets no reply, it goes on while the next waiter has its turn."""
         if self.over:
-            await asyncio.sleep(0)  # it is about to leave the line, and has to be let
+            await asyncio.sleep(0)  # lets its task take it out of the line
             return
         if self._trying is None:
             self._trying = asyncio.create_task(self._try(), name="waiter: attempt")
@@ -61,12 +61,12 @@ class Waiter:
             await asyncio.wait({self._trying})
 
     async def leave(self) -> None:
-        """Whoever waited is gone."""
+        """The client does not wait any more."""
         if self._trying is not None:
             trying, self._trying = (
                 self._trying,
                 None,
-            )  # which it does not see to where it never began
+            )  # `_try` does not reset it if it never began
             await cancel(trying)
 
     async def _try(self) -> None:
@@ -79,7 +79,7 @@ class Waiter:
 
 
 class Waits:
-    """The lists for which somebody waits, each with its line."""
+    """The lists for which clients wait, each with its line of waiters."""
 
     def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
         self._upstream = upstream
@@ -88,9 +88,9 @@ class Waits:
         self._tasks: dict[Place, asyncio.Task[None]] = {}
 
     async def wait(self, place: Place, attempt: Attempt, limit: asyncio.Future[None]) -> bool:
-        """Waits for an item of the list at `place`, behind those who wait for it already.
+        """Waits for an item of the list at `place`, behind earlier waiters.
 
-        Ends when an attempt was answered, or the limit is over: whether it was answered.
+        Ends when an attempt was answered, or `limit` is done: returns whether it was answered.
         """
         waiter = Waiter(attempt)
         self._join(place, waiter)
@@ -104,7 +104,7 @@ class Waits:
             await waiter.leave()
 
     async def close(self) -> None:
-        """Ends the connections, when nobody waits any more."""
+        """Closes the connections, when nobody waits any more."""
         if self._tasks:
             await cancel(*self._tasks.values())
 
@@ -123,7 +123,7 @@ class Waits:
                 self._tasks[place].cancel()
 
     def _served(self, place: Place, task: asyncio.Task[None]) -> None:
-        """Nobody waits for this list any more, or somebody who came just now."""
+        """The task of a list has ended; clients that came just now get a new one."""
         del self._tasks[place]
         for waiter in self._lines.pop(place):
             self._join(place, waiter)
@@ -131,7 +131,7 @@ class Waits:
             log.error("the line for a list was lost", exc_info=trouble)
 
     async def _serve(self, place: Place) -> None:
-        """Tries those who wait for one list whenever it has an item."""
+        """Tries the waiters of one list whenever it has an item."""
         redis = client(self._upstream, "ttlproxy:waiter", self._timeout_s() + _BLOCK_S)
         failures = 0
         try:
@@ -143,7 +143,7 @@ class Waits:
             await redis.aclose()
 
     async def _goes_on(self, redis: Redis, place: Place) -> bool:
-        """One round; False where the next is to wait for a while."""
+        """One round; False if the next one must wait for a while."""
         try:
             answered, is_empty = await self._turns(redis, place)
             if is_empty and self._lines[place]:
@@ -156,7 +156,7 @@ class Waits:
             return False
 
     async def _turns(self, redis: Redis, place: Place) -> tuple[bool, bool]:
-        """Tries those in the line: whether one was answered, and whether the list is empty."""
+        """Tries the waiters in line: whether one was answered, and whether the list is empty."""
         answered = False
         for waiter in list(self._lines[place]):
             await waiter.turn()
@@ -164,7 +164,7 @@ class Waits:
                 (length,) = await run(redis, [(place[0], (b"LLEN", place[1]))])
                 if length == 0:
                     return answered, True
-                # Maybe it has come just now: then it is not for those behind.
+                # An item may have come just now: then it is not for those behind.
                 await waiter.turn()
             answered = answered or waiter.over
         return answered, False

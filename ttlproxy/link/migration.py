@@ -1,8 +1,8 @@
-"""What version 0.1 has left in Redis, put into today's form and signed: once, by the first proxy.
+"""Converts what version 0.1 has left in Redis to the present layout, and signs it: once.
 
-Then rules stood in one hash, deferred commands were not signed, and each database had one set for
-each kind of internal key. Every step is one script, and leaves alone what is converted already, so
-that a proxy that is killed in between, or another one at work, does no harm.
+In version 0.1 rules stood in one hash, deferred commands were not signed, and each database had one
+set for each kind of internal key. Every step is atomic, and skips what is already converted, so it
+does no harm if a proxy is killed in between, or if two convert at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAGE = 500
 
 
 class Migration:
-    """Converts one server. All of it raises redis-py's RedisError."""
+    """Converts one server. All methods raise redis-py's RedisError."""
 
     def __init__(self, caller: Caller, redis: Redis) -> None:
         self._caller = caller
@@ -34,7 +34,7 @@ class Migration:
         self._redis = redis
 
     async def is_due(self, databases: list[int]) -> bool:
-        """Whether version 0.1 is known to have been here, by names that few clients may write."""
+        """Whether version 0.1 was here, judged by keys that few clients may write."""
         keys = self._keys
         (layout,) = await run(self._redis, [(0, (b"GET", keys.old_layout))])
         if layout == b"1":
@@ -44,7 +44,7 @@ class Migration:
         return any(valid(count) for count in found)
 
     async def convert(self, databases: list[int]) -> None:
-        """Nothing of what is converted here can be told from what a client has forged before."""
+        """Converts all; it cannot tell what a client has forged before."""
         for db in databases:
             rules = await self._rules(db)
             deferred = await self._deferred(db)

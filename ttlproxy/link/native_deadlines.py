@@ -1,6 +1,6 @@
-"""Deadlines that the server itself keeps of hash fields become ours where ONEXPIRE has a rule.
+"""Takes over the server's own deadlines of hash fields where ONEXPIRE has a rule.
 
-For what the server removes cannot be handed on. New ones never become the server's: see
+What the server removes cannot be handed on. New deadlines of these hashes are always ours: see
 Override.governed.
 """
 
@@ -17,7 +17,7 @@ from ttlproxy.link.single_calls import answered
 from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = b"1000"
-# Of a database, at a time: the heartbeat has other things to do.
+# Pages of one database at each call: the heartbeat has other things to do.
 _PAGES = 20
 
 

@@ -1,7 +1,7 @@
-"""Indexes that the schedule does not have: it was evicted, or somebody has deleted it.
+"""Finds indexes that the schedule does not have: it was evicted, or somebody has deleted it.
 
-Nobody would reap them until the next write. They are looked for a page of the keyspace at a time,
-again and again: that costs a server next to nothing, and finds them late.
+Without this nobody would reap them until the next write. The search takes one page of the keyspace
+at a time, again and again: it costs a server next to nothing, and finds orphans late.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _REST = 10
 
 
 class Orphans:
-    """Where the search stands. Redis logs each refusal for want of a right, so one ends it.
+    """The search, and how far it is. Redis logs each refusal for a missing right: one ends it.
 
-    What it finds beside indexes is put in order too: see others_tidy.lua.
+    It puts other internal keys in order, too: see others_tidy.lua.
     """
 
     def __init__(self, caller: Caller, refusals: Refusals, trusts: Callable[[], bool]) -> None:
-        """`trusts`: whether nobody with narrow rights can write to a schedule, now."""
+        """`trusts()`: whether no client with narrow rights can write to a schedule now."""
         self._caller = caller
         self._refusals = refusals
         self._trusts = trusts
-        self._databases: list[int] = []  # that are still to be searched, the present one last
+        self._databases: list[int] = []  # still to be searched, the present one last
         self._cursor = b"0"
         self._others_cursor = b"0"
         self._may = True
@@ -55,7 +55,7 @@ class Orphans:
             self._refusals.note("to look for keys that the schedule has lost", refusal)
 
     def _rests(self) -> bool:
-        """Whether the keyspace has just been gone through: a small one need not be each second."""
+        """Whether a search has just ended: a small keyspace needs none every second."""
         self._resting = max(self._resting - 1, 0)
         return self._resting > 0
 
@@ -72,8 +72,8 @@ class Orphans:
         await self._tidy(redis, db, [name for name, key in found.items() if key is None])
 
     async def _mend(self, redis: Redis, db: int, found: list[bytes]) -> None:
-        """Those of the keys that the schedule of `db` does not have are put there; and, where it is
-        not to be trusted, those that stand there too late."""
+        """Adds keys that the schedule of `db` does not have; where the schedule is not trusted,
+        also corrects keys that it has too late."""
         if found and self._trusts():
             words = (b"ZMSCORE", self._caller.keys.schedule, *found)
             (scores,) = await run(redis, [(db, words)])
@@ -85,7 +85,7 @@ class Orphans:
                 self._refusals.note(f"to mend the schedule of database {db}", refusal)
 
     async def _tidy(self, redis: Redis, db: int, found: list[bytes]) -> None:
-        """What DBSIZE leaves out is what is there: these, and a page of those noted before."""
+        """Corrects what DBSIZE leaves out, for these names and a page of those noted before."""
         keys = self._caller.keys
         words = (b"SSCAN", keys.others, self._others_cursor, b"COUNT", _PAGE)
         (reply,) = await run(redis, [(db, words)])

@@ -1,4 +1,4 @@
-"""What the log says of a Redis that is away: once for each reason a minute, however it flaps."""
+"""Logs that Redis is away, or back: once a minute for each reason, however often it changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ttlproxy.link.server_clock import ServerClock
 log = logging.getLogger(__name__)
 
 _SILENCE_MS = 60_000
-# What redis-py and Redis say, by words in it, and what an operator has to know.
+# Words in errors of redis-py and Redis, and what to tell an operator.
 _EXPLAINED: Final = (
     (
         re.compile("NOAUTH|Authentication required"),
@@ -33,7 +33,7 @@ _EXPLAINED: Final = (
 
 
 def explained(trouble: RedisError | OSError | UpstreamError) -> str:
-    """Why Redis is away, in words for its operator. Repeats no secret."""
+    """Why Redis is away, in words for its operator. Contains no secret."""
     text = str(trouble)
     for words, explanation in _EXPLAINED:
         if words.search(text):
@@ -63,13 +63,13 @@ class Outages:
             self._say(logging.WARNING, f" is away: {self.reason}", is_new)
 
     def over(self, managed: int) -> None:
-        """The link serves; so many keys are managed."""
+        """The link serves; `managed`: how many keys are managed."""
         if self.reason or not self._said:
             self._say(logging.INFO, ":", True, f" {managed} keys managed")
         self.reason = ""
 
     def _say(self, level: int, what: str, is_event: bool, more: str = "") -> None:
-        """One line a minute of the same; what is left out is counted with the next line."""
+        """Writes a line at most once a minute; the next line counts those left out."""
         now_ms = ServerClock.reading()
         self._said = {line: at for line, at in self._said.items() if now_ms - at < _SILENCE_MS}
         if what in self._said:

@@ -1,6 +1,6 @@
-"""What is past its deadline and still there, as the schedules say.
+"""Which keys are past their deadline and still there, according to the schedules.
 
-The registry cannot tell: it holds lower bounds, and hears of no reap that is another proxy's.
+The registry cannot tell: it holds lower bounds, and hears of no other proxy's reaps.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ttlproxy.link.scores import whole_ms
 
 
 class Overdue:
-    """keys: how many, over all databases, when it was last looked; broken: databases with something
-    else in the place of their schedule."""
+    """keys: how many are overdue in all databases, at the last look; broken: databases where
+    another type of key stands in place of the schedule."""
 
     def __init__(self, schedule: bytes) -> None:
         self.keys = 0
         self.broken: list[int] = []
         self._schedule = schedule
-        self._first_ms: int | None = None  # what is past its deadline for longest
+        self._first_ms: int | None = None  # the earliest deadline that is past
 
     async def look(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
-        """Asks Redis; what it does not let us read counts as nothing."""
+        """Asks Redis; a schedule that we may not read counts as empty."""
         until = (b"-inf", b"(%d" % now_ms)
         first = (b"ZRANGEBYSCORE", self._schedule, *until, b"WITHSCORES", b"LIMIT", 0, 1)
         heads, refused = await everywhere(redis, databases, first)
@@ -36,6 +36,6 @@ class Overdue:
         self._first_ms = min(late.values(), default=None)
 
     def oldest_s(self, now_ms: int) -> float:
-        """How long the first of them has been due; 0 where there is none."""
+        """How long the oldest key has been due, in s; 0 if none is."""
         first_ms = self._first_ms
         return 0.0 if first_ms is None else max(now_ms - first_ms, 0) / 1000

@@ -13,18 +13,18 @@ _LEAST = 10
 
 
 def plan(queue: deque[Place], batch: int, together: int) -> dict[Place, int]:
-    """Takes from the front of `queue` the keys of the next call, with a limit of elements for each.
+    """Takes the keys of the next call from the front of `queue`, with a limit of elements for each.
 
-    None is long at it with that limit, and the script itself leaves out those that it has no time
-    for: so keys with much due, and keys with little, take part alike.
+    With that limit no key takes long, and the script leaves out keys for which it has no time: so
+    keys with much due and keys with little take part alike.
     """
     return {queue.popleft(): batch for _ in range(min(len(queue), together))}
 
 
 def keys_together(asked: int, reached: int) -> int:
-    """For how many keys the next call is, after one for `asked` of which `reached` were reached.
+    """How many keys the next call is for, after one for `asked` keys that got to `reached`.
 
-    Each that is not reached costs as much here as one that is.
+    A key that is not reached costs the proxy as much as one that is.
     """
     return min(asked * 2 if reached == asked else reached + reached // 4 + 1, TOGETHER)
 
@@ -39,15 +39,15 @@ def adapt(batch: int, took_ms: float, budget_ms: float, largest: int) -> int:
 
 
 def rest_ms(took_ms: float, budget_ms: float, keys: int) -> float:
-    """How long to leave the server to others, after a call that took longer than it should.
+    """How long to leave the server to others, in ms, after a call that took too long.
 
-    What is due in a long list is found in one walk along it, which no smaller batch makes shorter.
-    Where the call was for many keys, a smaller batch is enough, and most of the time was our own.
+    The script finds what is due in a long list by one walk, which no smaller batch makes shorter.
+    If the call was for many keys, a smaller batch is enough.
     """
     return took_ms if keys == 1 and took_ms > budget_ms else 0
 
 
 def sweep_after_ms(took_ms: float) -> int:
-    """How long to let requests pass before what they left is swept, where one key's sweep took so
-    long: a long list whose consumers never pause is swept for a tenth of the time at most."""
+    """How long after a request its keys are swept, in ms, if a sweep took `took_ms`: a long list
+    whose consumers never pause is swept for a tenth of the time at most."""
     return max(SWEEP_AFTER_MS, 10 * round(took_ms))

@@ -1,4 +1,4 @@
-"""How many proxies are before a server, as it says itself."""
+"""How many proxies are connected to a server, as the server says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_NAME = re.compile(rb"[^!-~]")
 
 
 def push_name(prefix: bytes) -> bytes:
-    """What the push connection of a proxy with this prefix of internal keys is called."""
+    """The name of the push connection of a proxy with this prefix of internal keys."""
     name = b"ttlproxy:pushes"
     return name if prefix == DEFAULT_PREFIX else name + b":" + _NO_NAME.sub(b"?", prefix)
 
@@ -23,7 +23,7 @@ def push_name(prefix: bytes) -> bytes:
 async def attached(redis: Redis, prefix: bytes) -> int:
     """How many proxies with this prefix there are.
 
-    All clients that track keys are counted where CLIENT LIST is not for us. Raises ResponseError.
+    If we may not call CLIENT LIST: all clients that track keys. Raises ResponseError.
     """
     listed, info = await run(redis, [(0, (b"CLIENT", b"LIST")), (0, INFO)])
     if isinstance(listed, ResponseError):

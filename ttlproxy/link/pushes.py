@@ -1,13 +1,13 @@
 """Announcements: a RESP3 connection that does nothing but receive what Redis pushes.
 
-A reply of its own pending would delay a push, so nothing is ever sent here once tracking is on.
-When a writer has its reply, the push can be read: `receive` takes what is there without waiting,
-and is called before each chunk of a client is looked at. asyncio's transports cannot do that, so
-this is a plain non-blocking socket.
+A pending reply would delay a push, so nothing is sent here once tracking is on. When a writer has
+its reply, the push can be read: `receive` takes what is there without waiting, before each look at
+a client's chunk. asyncio's transports cannot do that, so this is a plain non-blocking socket.
 
-The look costs a system call. A proxy that is alone needs none while no request of its own clients
-is under way that could be announced: nobody else can cause a push. So a new one says hello before
-it serves, by a key that it sets and deletes, and Redis counts the clients that track keys.
+Each `receive` costs a system call. A proxy that is alone needs none while no request of its own
+clients is under way that could be announced: nobody else can cause a push. So a new proxy says
+hello before it serves, by a key that it sets and deletes, and Redis counts the clients that track
+keys.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ttlproxy.link.proxy_count import push_name
 from ttlproxy.wire import encode
 
 _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError)
-# How long an announcement stays where whoever made it was killed, or may not delete it.
+# How long the key stays if its writer was killed, or may not delete it.
 _LEFT_MS = 1000
 
 
 def announcing(name: bytes) -> tuple[tuple[bytes | int, ...], ...]:
-    """Requests that have all proxies told a name, that of a key which does not stay."""
+    """Requests that announce a name to all proxies: they set and delete a key of that name."""
     return (b"SET", name, b"", b"PX", _LEFT_MS), (b"DEL", name)
 
 
@@ -83,7 +83,7 @@ class Pushes:
             self._socket = None
 
     def receive(self) -> None:
-        """Takes what Redis has pushed up to now."""
+        """Takes what Redis has pushed so far, without waiting."""
         if self._socket is not None and self._poll.poll(0):
             self._read()
 

@@ -14,9 +14,9 @@ from ttlproxy.link.server_identity import INFO, Identity, fields
 
 
 async def accepts(upstream: Upstream, timeout_s: float) -> bool:
-    """Whether a new TCP connection is accepted: by the kernel, where the server itself is stopped.
+    """Whether a new connection is accepted; the kernel does so even if the server is stopped.
 
-    A host that has vanished accepts none, while connections to it look alive.
+    A host that has vanished accepts none, although connections to it look alive.
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -33,7 +33,7 @@ async def accepts(upstream: Upstream, timeout_s: float) -> bool:
 
 
 async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
-    """The server that a new connection reaches; None where none answers in time."""
+    """The server that a new connection reaches; None if none answers in time."""
     redis = client(upstream, "ttlproxy:probe", timeout_s, patient=True)
     try:
         async with asyncio.timeout(timeout_s):

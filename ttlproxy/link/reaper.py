@@ -1,7 +1,7 @@
-"""The due-time loop: sleeps until the first deadline, then reaps in batches.
+"""The reaper: sleeps until the first deadline, then reaps in batches.
 
-One proxy reaps for all while it holds the lease; nothing depends on the lease but economy, because
-the reap script is atomic. Nothing is written to Redis while nothing is due.
+One proxy reaps for all while it holds the lease. The lease only saves work, because the reap script
+is atomic. While nothing is due, nothing is written to Redis.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from ttlproxy.net.tasks import run_all
 log = logging.getLogger(__name__)
 
 _BACKOFF = Backoff(cap=2.0, base=0.05)
-# The longest sleep, for what no announcement told.
+# The longest sleep, for deadlines that no announcement told.
 _LONGEST_SLEEP_MS = 5000
 # Until a schedule that could not be read is read again.
 _UNREAD_MS = 1000
 
 
 class Reaper:
-    """Deletes what is past its deadline, for everybody."""
+    """Reaps what is past its deadline, for all clients and proxies."""
 
     def __init__(self, settings: Settings, link: Link, agenda: Agenda, metrics: Metrics) -> None:
         self._settings = settings
@@ -72,7 +72,7 @@ class Reaper:
             try:
                 await self._link.while_it_lives(self._rounds_on(redis))
             except UpstreamError:
-                self._lease_until_ms = 0  # it may be another server's
+                self._lease_until_ms = 0  # the next server may be another one
             except RedisError as trouble:
                 failures = 1 if self._rounds > rounds else failures + 1
                 if isinstance(trouble, ResponseError):
@@ -92,7 +92,7 @@ class Reaper:
             self._rounds += 1
 
     async def drop_lease(self) -> None:
-        """Lets another proxy reap at once; for the end, when `run` has been cancelled."""
+        """Lets another proxy reap at once; call it at the end, after `run` was cancelled."""
         if self._lease_until_ms > self._link.clock.reading() and self._link.ready.is_set():
             redis = self._client(patient=False)
             try:
@@ -121,7 +121,7 @@ class Reaper:
             raise
 
     async def _work(self, redis: Redis) -> None:
-        """Does all that is due, and looks for when to go on."""
+        """Sweeps and reaps all that is due, and plans the next round."""
         await self._sweep(redis)
         databases = self._link.registry.databases()
         while True:
@@ -130,7 +130,7 @@ class Reaper:
             if not due:
                 break
             if not await self._hold_lease(redis):
-                # Somebody else is at it. See whether it is done well before the lease would end.
+                # Another proxy reaps. Look again well before its lease would end.
                 self._agenda.look_at(now_ms + self._settings.lease_ms // 3)
                 return
             await self._reap(redis, due)
@@ -139,7 +139,7 @@ class Reaper:
         await self._plan_next(redis, databases, now_ms)
 
     async def _sleep(self) -> None:
-        """Until past the next deadline, or until woken."""
+        """Sleeps until the next deadline has passed, or until woken."""
         agenda, now_ms = self._agenda, self._link.clock.now_ms()
         # "Past" is one ms later, and the clock as known here may be one ms fast.
         wait_ms = min(agenda.next_ms + 2 - now_ms, _LONGEST_SLEEP_MS)
@@ -152,14 +152,14 @@ class Reaper:
         agenda.woken.clear()
 
     async def _due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[Place]:
-        """Keys that need attention now, but for those that are parked."""
+        """Keys that need attention now, without parked ones."""
         due, unread = await self._link.due(redis, databases, now_ms, DUE + len(self._agenda.parked))
         if unread:
             self._agenda.look_at(now_ms + _UNREAD_MS)
         return [place for place in due if not self._agenda.parked.holds(place, now_ms)]
 
     async def _plan_next(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
-        """Wakes for what falls due next; all that was due by now has been reaped, or is parked."""
+        """Plans the next look; all that was due by now has been reaped, or is parked."""
         self._agenda.look_at(self._agenda.parked.first_ms())
         since = (b"ZRANGEBYSCORE", self._link.keys.schedule, now_ms, b"+inf")
         heads, _ = await everywhere(redis, databases, (*since, b"WITHSCORES", b"LIMIT", 0, 1))
@@ -168,7 +168,7 @@ class Reaper:
                 self._agenda.look_at(whole_ms(head[1]))
 
     async def _reap(self, redis: Redis, due: list[Place]) -> None:
-        """Two take keys from one queue: while Redis works for one, the other does its part."""
+        """Two tasks take keys from one queue: one works here while Redis works for the other."""
         queue = deque(due)
         await run_all(*(self._reap_from(queue, redis) for _ in range(2)))
 
@@ -191,7 +191,7 @@ class Reaper:
             self._metrics.parked = self._agenda.parked.reasons
 
     async def _hold_lease(self, redis: Redis) -> bool:
-        """Takes the lease, or keeps it while more than two thirds of it are left."""
+        """Takes or renews the lease, unless more than two thirds of it are left."""
         now_ms, lease_ms = self._link.clock.reading(), self._settings.lease_ms
         if self._lease_until_ms - now_ms > lease_ms * 2 // 3:
             return True
@@ -203,7 +203,7 @@ class Reaper:
         return bool(held)
 
     async def _sweep(self, redis: Redis) -> None:
-        """Goes through the indexes that are to be swept by now."""
+        """Sweeps the indexes whose sweep is due."""
         clock, sweep, longest_ms = self._link.clock, self._link.sweep, 0.0
         left = self._agenda.take_sweeps(clock.now_ms())
         try:
@@ -222,7 +222,7 @@ class Reaper:
         return await answered(redis, self._link.caller, 0, Call(script, (), argv))
 
     async def _make_unevictable(self, redis: Redis) -> None:
-        """The reaper must get through when clients are evicted; older servers refuse the words."""
+        """Keeps Redis from evicting this connection as a client; older servers refuse the words."""
         await run(
             redis, [(0, (b"CLIENT", b"NO-EVICT", b"ON")), (0, (b"CLIENT", b"NO-TOUCH", b"ON"))]
         )

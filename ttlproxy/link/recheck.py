@@ -1,9 +1,9 @@
-"""Looks again at what the registry knows: another proxy, or somebody past the proxies, may have
-deleted or replaced a key, and no announcement tells of that.
+"""Checks the keys of the registry again: another proxy, or a client without one, may have deleted
+or replaced a key, and no announcement tells that.
 
-One page of keys with each heartbeat, for some 2 us a key. Until its page comes a key counts as
-managed, which is no error: its commands are carried out by scripts, and its fields get deadlines of
-ours where the server has its own.
+Each regular heartbeat checks one page, for some 2 us a key. Until then a deleted key counts as
+managed, which is no error: scripts carry out its commands, and its fields get our deadlines even
+where the server has its own.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ttlproxy.link.sweeps import Sweep
 
 # Keys of one call.
 _TOGETHER: Final = 128
-# Calls with one heartbeat.
+# Calls in one heartbeat.
 _CALLS: Final = 4
-# Heartbeats after the last page, before the first comes again.
+# Heartbeats between the last page and the next first one.
 _REST: Final = 5
-# Places that are taken from the registry at a time: to find where to go on takes a walk over it.
+# Places that are taken from the registry at a time: to find the next takes a walk over it.
 _LISTED: Final = 50_000
 
 
 class Recheck:
-    """Where the walk over the registry stands.
+    """The walk over the registry, and how far it is.
 
-    `on_stale` is called with the places whose index is to be swept.
+    `on_stale` is called with the places whose index must be swept.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Recheck:
         self._sweep = sweep
         self._refusals = refusals
         self._on_stale = on_stale
-        self._listed: list[Place] = []  # the next to be looked at stands last
+        self._listed: list[Place] = []  # the next one stands last
         self._next = 0
         self._resting = _REST
         self._may = True
 
     async def look(self, redis: Redis) -> None:
-        """Looks at one page. Raises redis-py's ConnectionError or TimeoutError."""
+        """Checks one page. Raises redis-py's ConnectionError or TimeoutError."""
         self._resting = max(self._resting - 1, 0)
         if self._resting or not self._may:
             return
@@ -65,7 +65,7 @@ class Recheck:
                 stale = await self._sweep.stale(redis, db, [key for _, key in places])
                 self._on_stale(stale)
         except ResponseError as refusal:
-            # Redis logs each refusal for want of a right, so one is enough.
+            # Redis logs each refusal for a missing right, so one is enough.
             self._may = not isinstance(refusal, NoPermissionError)
             self._refusals.note("to look again at keys with deadlines", refusal)
 

@@ -1,4 +1,4 @@
-"""What Redis refuses the link: each is counted, and said once in a while for each cause."""
+"""What Redis refuses the link: counts all, and logs each cause once a minute."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ttlproxy.link.server_clock import ServerClock
 
 log = logging.getLogger(__name__)
 
-# Of an error inside a script, 6.2's and 7.0's.
+# In an error inside a script, of 6.2 and 7.0.
 _NO_RIGHT = re.compile("NOPERM|permission|can't (run|access)")
 _SILENCE_MS = 60_000
 _SHOWN = {"deferred": "a deferred command", "rule": "a rule of ONEXPIRE"}
 
 
 def reason(refusal: ResponseError) -> str:
-    """Which of metrics.PARKED a key is parked for."""
+    """The reason, of counters.PARKED, for which a key is parked."""
     if isinstance(refusal, NoPermissionError) or _NO_RIGHT.search(str(refusal)):
         return "noperm"
     if isinstance(refusal, OutOfMemoryError):
@@ -28,7 +28,7 @@ def reason(refusal: ResponseError) -> str:
 
 
 def passes(refusal: ResponseError) -> bool:
-    """Whether it ends without anybody's help: a script of somebody's keeps Redis busy."""
+    """Whether it ends by itself: a client's script keeps Redis busy."""
     return str(refusal).startswith("BUSY ")
 
 
@@ -37,7 +37,7 @@ def is_wrong_type(refusal: ResponseError) -> bool:
 
 
 class Refusals:
-    """Remembers what has been said of late, so that a thousand clients make one line."""
+    """Remembers what was logged of late, so that a thousand clients cause one line."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -49,7 +49,7 @@ class Refusals:
         self._say(f"Redis refuses {what}: {refusal}")
 
     def unsigned(self, kind: str, db: int, count: int) -> None:
-        """So many of metrics.SIGNED are there without the signature of a proxy."""
+        """`count` items of a kind in counters.SIGNED have no signature of a proxy."""
         self._metrics.unsigned[kind] += count
         self._say(
             f"what is there as {_SHOWN[kind]} in database {db} was not signed by a proxy with the"

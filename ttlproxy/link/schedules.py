@@ -1,9 +1,9 @@
-"""The schedules, read into the registry: which keys are managed, and when each needs attention.
+"""Reads the schedules into the registry: which keys are managed, and when each needs attention.
 
-A client with narrow rights can write to a schedule that it shares with others. Where there is such
-a client, a schedule only says when the reaper looks. Which keys are managed is then read from the
-names of the indexes, each of which only those can change who may change the key; of each key
-anything may be due.
+A client with narrow rights may write to the schedule that it shares with others. Then the schedule
+only tells the reaper when to look. Which keys are managed is read from the names of the indexes
+instead: only clients that may change a key may change its index. Any of these keys may have
+something due.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Schedules:
         self._refusals = refusals
 
     async def load(self, redis: Redis, db: int) -> None:
-        """Loads what the schedule of a database says. Raises redis-py's RedisError."""
+        """Loads a database's schedule; rebuilds it if it is none. Raises redis-py's RedisError."""
         try:
             await self._load(redis, db)
         except ResponseError as refusal:
@@ -50,7 +50,7 @@ class Schedules:
             await self._load(redis, db)
 
     async def search(self, redis: Redis, db: int) -> None:
-        """Loads all keys that have an index, whatever the schedule says; learns of all rules."""
+        """Loads all keys that have an index, without the schedule; finds all keys of rules."""
         async for names in self._pages(redis, db):
             keys = self._keys_of(names)
             self._registry.load(db, ((key, UNKNOWN) for key in keys))
@@ -59,7 +59,7 @@ class Schedules:
             self._rulebook.named(db, (name.removeprefix(begin) for name in rules))
 
     async def rebuild(self, redis: Redis, db: int) -> None:
-        """Makes a schedule anew, where somebody has put something else in its place."""
+        """Rebuilds a schedule, if another type of key stands in its place."""
         if not valid(await answered(redis, self._caller, db, Call("schedule_clear", (), ()))):
             return
         log.error(
@@ -93,5 +93,5 @@ class Schedules:
                 return
 
     def _keys_of(self, names: list[bytes]) -> list[bytes]:
-        """The data keys of those of the names that are indexes."""
+        """The data keys of those names that are indexes."""
         return [key for name in names if (key := self._caller.keys.data(name)) is not None]

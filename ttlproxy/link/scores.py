@@ -8,5 +8,5 @@ from ttlproxy.core.registry import NOTHING_DUE
 
 
 def whole_ms(score: bytes) -> int:
-    """What is before a score is before this, and no whole number of ms lies between the two."""
+    """The score, rounded down and limited: a whole ms is later than both or than neither."""
     return floor(min(max(float(score), 0), NOTHING_DUE))

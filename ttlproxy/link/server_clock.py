@@ -5,21 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-# What replies may disagree by, beside the time that they took, while nobody sets the clock.
+# By how much replies may disagree, beside the time that they took, if nobody sets the clock.
 _SLACK_MS = 50
 
 
 class ServerClock:
     """Estimates the server's clock from its replies; errs to the late side, which costs a reap.
 
-    `on_jump` is called when it was set, forward or back.
+    `on_jump` is called when somebody has set that clock, forward or back.
     """
 
     __slots__ = ("_earliest_ms", "_offset_ms", "_on_jump")
 
     def __init__(self, on_jump: Callable[[], None] = lambda: None) -> None:
         self._on_jump = on_jump
-        self._offset_ms = 0.0  # at the most, and at the least
+        self._offset_ms = 0.0  # at most; the next one: at least
         self._earliest_ms = 0.0
 
     @staticmethod
@@ -32,7 +32,7 @@ class ServerClock:
         return int(time.monotonic() * 1000 + self._offset_ms)
 
     def learn(self, server_ms: int, sent: float) -> None:
-        """The server said `server_ms`, cut to a whole ms, in reply to what was sent at `sent`."""
+        """The server said `server_ms`, cut to a whole ms, to a request sent at `sent`."""
         latest_ms, earliest_ms = server_ms + 1 - sent, server_ms - self.reading()
         jumped = (
             earliest_ms > self._offset_ms + _SLACK_MS or latest_ms < self._earliest_ms - _SLACK_MS

@@ -1,4 +1,4 @@
-"""Which server it is that has answered, and in which role: read from INFO."""
+"""Which server has answered, and in which role: read from INFO."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 INFO = (b"INFO",)
-# Of a server that does not count the clients which track keys.
+# Of a server that does not count clients that track keys.
 _MANY = 1 << 30
 
 
 class Identity(NamedTuple):
-    """run_id: another one after each start of a server; empty where it does not say.
+    """run_id: new after each start of a server; empty if it tells none.
 
     trackers: clients that track keys, as each proxy does; databases: those that hold keys
     """
@@ -31,9 +31,9 @@ class Identity(NamedTuple):
         )
 
     def is_other(self, met: Identity) -> bool:
-        """Whether `met`, which has answered now, is to take this one's place.
+        """Whether `met`, which has answered now, replaces this server.
 
-        Replicas behind one address are alike.
+        Two replicas behind one address count as the same.
         """
         if not (self.run_id and met.run_id) or self.run_id == met.run_id:
             return False
@@ -41,13 +41,13 @@ class Identity(NamedTuple):
 
 
 def fields(text: bytes) -> Mapping[str, str]:
-    """All sections of INFO's reply as one."""
+    """The fields of INFO's reply, of all sections."""
     lines = text.decode(errors="replace").split("\r\n")
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def is_loading(info: object) -> bool:
-    """Whether INFO says that the server reads its data, and runs no scripts."""
+    """Whether INFO says that the server loads its data, and so runs no scripts."""
     return isinstance(info, bytes) and b"loading:1\r\n" in info
 
 

@@ -1,6 +1,6 @@
-"""Reaps on behalf of sessions: those that ask in the same moment share one round trip.
+"""Reaps for sessions: those that ask at the same moment share one round trip.
 
-What Redis refuses holds up those who wait for it, and nobody else: they are asked for again, with
+If Redis refuses something, only the sessions that wait for it are held up. It is tried again, with
 pauses, until it is done or nobody waits any more.
 """
 
@@ -28,9 +28,9 @@ from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.scripts.script_calls import Caller
 
-# Keys of one call of the script. Each costs 15 us where few elements are due, a call alone 400 us.
+# Keys of one call of the script. Each costs 15 us if few elements are due, a call itself 400 us.
 TOGETHER = 128
-# After this part of its time a call begins no further key, which may be a large one.
+# After this part of its budget a call begins no further key: that may be a large one.
 _LAST_KEY = 0.4
 _BACKOFF = Backoff(cap=0.5, base=0.01)
 _NO_PADS = (b"", b"")
@@ -50,8 +50,8 @@ class Undelivered(ResponseError):  # noqa: N818 - the name says it
 class Outcome(NamedTuple):
     """What a reap has left.
 
-    more: where more may be due; stale entries: where the index has entries without an element;
-    refused: where Redis has answered an error; unreached: what there was no time for, in the order
+    more: where more may be due; stale_entries: where the index has entries without an element;
+    refused: where Redis has answered an error; unreached: where the call had no time, in the order
     asked for; calls_ms: how long each call took Redis
     """
 
@@ -63,10 +63,10 @@ class Outcome(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """What one call of the script is for: at most `limit` elements of each key.
+    """One call of the script: for at most `limit` elements of each key.
 
-    actions: of each key, where one of them has a rule; others: keys that what is deferred is for;
-    pads: what signatures of those are verified with
+    actions: of each key, empty if the database has no rules; others: keys for which commands are
+    deferred; pads: to verify the signatures of these
     """
 
     db: int
@@ -96,7 +96,7 @@ class _Batch(NamedTuple):
 
 
 class Reap:
-    """The reap script: called for a number of keys at once, its answers written down."""
+    """Calls the reap script for several keys at once, and records its answers."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Reap:
         rulebook: Rulebook,
         budget_ms: Callable[[], int],
     ) -> None:
-        """`budget_ms`: of Redis's time, what one call may take now."""
+        """`budget_ms()`: how much of Redis's time one call may take now."""
         self._caller = caller
         self._budget_ms = budget_ms
         self._rulebook = rulebook
@@ -120,11 +120,11 @@ class Reap:
     async def __call__(
         self, redis: Redis, limits: dict[Place, int], turn: asyncio.Lock | None = None
     ) -> Outcome:
-        """Removes due elements, at most `limits[place]` at each place.
+        """Removes due elements, at most `limits[place]` at each place; of a long list more.
 
-        `turn`: of those who reap side by side on one connection. While Redis works for one of them,
-        the others make ready what they will ask for, or write down what they were told.
-        Raises redis-py's ConnectionError or TimeoutError.
+        `turn`: shared by tasks that reap on one connection. While Redis works for one of them, the
+        others prepare their next call, or record an answer. Raises redis-py's ConnectionError or
+        TimeoutError.
         """
         for place in limits:
             self._registry.reaping(place)
@@ -132,7 +132,7 @@ class Reap:
         try:
             async with turn or nullcontext():
                 known = await self._with_rules(redis, limits, outcome)
-            # Where one of many is refused, all are, until each is asked for alone.
+            # If one key of a call is refused, the whole call is: then each key is asked for alone.
             alone = await self._ask(redis, known, TOGETHER, outcome, turn)
             if alone:
                 await self._ask(redis, alone, 1, outcome, turn)
@@ -144,7 +144,7 @@ class Reap:
     async def _with_rules(
         self, redis: Redis, limits: dict[Place, int], outcome: Outcome
     ) -> dict[Place, int]:
-        """Those of the places where the rules are known, which are read where they are not."""
+        """Reads rules that are not known; returns the places whose rules are known then."""
         refused: dict[int, ResponseError] = {}
         for db in {db for db, _ in limits}:
             try:
@@ -164,9 +164,10 @@ class Reap:
         outcome: Outcome,
         turn: asyncio.Lock | None,
     ) -> dict[Place, int]:
-        """Calls for so many keys at a time; gives what was refused to several of them.
+        """Calls for `together` keys at a time; returns the keys of calls refused as a whole.
 
-        One after the other: of requests that come together Redis lets no other client in between.
+        Sends one call after the other: between requests that come together Redis serves no other
+        client.
         """
         alone: dict[Place, int] = {}
         for batch in self._batches(limits, together):
@@ -174,7 +175,7 @@ class Reap:
             async with turn or nullcontext():
                 sent = self._clock.reading()
                 (reply,) = await run(redis, [(batch.db, words)])
-            if turn:  # what the next one asks for goes out before this is written down
+            if turn:  # lets the next task send its call before this answer is recorded
                 await asyncio.sleep(0)
             if error(reply) and len(batch.keys) > 1:
                 alone.update(dict.fromkeys(batch.places, batch.limit))
@@ -183,7 +184,7 @@ class Reap:
         return alone
 
     def _learn(self, batch: _Batch, reply: object, sent: float, outcome: Outcome) -> None:
-        """Writes the answers of one call down."""
+        """Records the answers of one call."""
         if isinstance(reply, NoScriptError):
             self._caller.flushed()
             outcome.more.update(batch.places)
@@ -227,7 +228,7 @@ class Reap:
         outcome.refused[place] = refusal
 
     def _batches(self, limits: dict[Place, int], together: int) -> Iterator[_Batch]:
-        """What each call is for, of at most so many keys."""
+        """The calls for these places, each for at most `together` keys."""
         alike: dict[tuple[int, int], list[bytes]] = {}
         for (db, key), limit in limits.items():
             alike.setdefault((db, limit), []).append(key)
@@ -247,9 +248,9 @@ class Reap:
 class Ask:
     """What a session waits for.
 
-    done: nothing is due any more at these places and in all of these databases, and what was
-      `unswept` is swept; an UpstreamError where the link was lost before
-    refusal: the error for which it is not done yet
+    done: nothing is due any more at these places and in all of these databases, and `unswept` is
+      swept; an UpstreamError if the link was lost before
+    refusal: the error that keeps it from being done
     """
 
     __slots__ = ("databases", "done", "failures", "places", "refusal", "unswept")
@@ -265,7 +266,7 @@ class Ask:
         self.failures = 0
 
     def served(self, refused: dict[Place, ResponseError], closed: dict[int, ResponseError]) -> None:
-        """All has been tried; Redis has refused it at these places, and in these databases."""
+        """All was tried; Redis has refused these places, and these databases."""
         concerned = [refused[place] for place in self.places | self.unswept if place in refused]
         concerned += [closed[db] for db in self.databases if db in closed]
         if concerned:
@@ -275,14 +276,14 @@ class Ask:
             self.done.set_result(None)
 
     def lost(self) -> None:
-        """It has to be asked for anew."""
+        """The session must ask again."""
         if not self.done.done():
             self.done.set_exception(UpstreamError("the link was lost"))
-            self.done.exception()  # nobody need be waiting
+            self.done.exception()  # maybe nobody waits
 
 
 class SessionReaps:
-    """Gathers what sessions want reaped; one round trip at a time."""
+    """Gathers what sessions want reaped, and serves it in rounds."""
 
     def __init__(
         self,
@@ -310,7 +311,7 @@ class SessionReaps:
     def ask(
         self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
     ) -> Ask:
-        """To be served in the next round; who does not wait any more cancels its `done`."""
+        """Adds a request to the next round; a session that waits no more cancels its `done`."""
         ask = Ask(places, databases, unswept)
         self._new.append(ask)
         self._asked.set()
@@ -319,7 +320,7 @@ class SessionReaps:
     async def run(self) -> None:
         """Serves until cancelled.
 
-        A connection that is lost is opened again; where that is of no use, its loss is raised.
+        A lost connection is opened again; a second loss in a row is raised.
         """
         losses = 0
         while True:
@@ -341,14 +342,14 @@ class SessionReaps:
             self._ask_again_later()
 
     def stop(self) -> None:
-        """Sessions that still wait have to ask anew."""
+        """Tells sessions that still wait to ask again."""
         if self._again is not None:
             self._again.cancel()
         for ask in (*self._new, *self._served, *self._refused):
             ask.lost()
 
     def _ask_again_later(self) -> None:
-        """BUSY passes, and what is broken may be mended. How long a session waits is its matter."""
+        """Tries again: BUSY passes, and errors may be mended. Sessions limit their own wait."""
         if self._refused and self._again is None:
             failures = max(ask.failures for ask in self._refused)
             loop = asyncio.get_running_loop()
@@ -362,7 +363,7 @@ class SessionReaps:
             self._asked.set()
 
     async def _serve(self, asks: list[Ask]) -> None:
-        """One attempt at all that is asked for."""
+        """One attempt at everything that was asked for."""
         refused: dict[Place, ResponseError] = {}
         for place in set[Place]().union(*(ask.unswept for ask in asks)):
             if refusal := await self._sweep(self._redis, place):
@@ -373,15 +374,14 @@ class SessionReaps:
         closed: dict[int, ResponseError] = {}
         while databases:
             due, unread = await self._due(self._redis, databases, now_ms)
-            # Once for each: what is due by the clock here may not yet be by the server's.
+            # Each place once: it may be due by the clock here and not yet by the server's.
             places = set(due) - met
             met |= places
             refused |= await self._reap_all(places)
             closed |= unread
             if not places:
                 break
-        # Before a replica nothing can be reaped, and what cannot be delivered is still there: reads
-        # pass.
+        # Requests pass these: a replica can reap nothing; what cannot be handed on stays.
         passing = (ReadOnlyError, Undelivered)
         refused = {at: why for at, why in refused.items() if not isinstance(why, passing)}
         closed |= {db: why for (db, _), why in refused.items()}
@@ -389,7 +389,7 @@ class SessionReaps:
             ask.served(refused, closed)
 
     async def _reap_all(self, places: set[Place]) -> dict[Place, ResponseError]:
-        """Until nothing is due at these places; gives what Redis refuses."""
+        """Reaps until nothing is due at these places; returns what Redis refuses."""
         refused: dict[Place, ResponseError] = {}
         while places:
             outcome = await self._reap(self._redis, dict.fromkeys(places, self._batch))

@@ -1,7 +1,7 @@
-"""What proxies before one server share beside deadlines: their secret, and the layout of it all.
+"""What the proxies of one server share beside deadlines: their secret, and the layout's version.
 
-It stands in a hash whose name no pattern of keys under the prefix reaches. Whoever writes it first
-wins, and the others take it over; when it is gone, as after FLUSHALL, any of them writes it again.
+Both stand in a hash whose name no ACL pattern of keys under the prefix reaches. The first proxy
+writes it, and the others adopt it; when it is gone, as after FLUSHALL, any of them writes it again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LAYOUT = b"%d" % LAYOUT
 
 
 class State:
-    """Keeps the secret of `caller.signer` and the layout in Redis.
+    """Keeps the secret of `caller.signer` and the layout's version in Redis.
 
     shares_secret: whether the secret is the one in Redis, and not a file's
     """
@@ -36,7 +36,7 @@ class State:
         trusts: Callable[[], bool],
         shares_secret: bool,
     ) -> None:
-        """`trusts`: whether no client has narrow rights, which version 0.1 knew nothing of."""
+        """`trusts()`: whether no client has narrow rights, which version 0.1 did not know."""
         self._trusts = trusts
         self._is_ours = False  # the content is of our layout
         self._caller = caller
@@ -44,10 +44,10 @@ class State:
         self._shares_secret = shares_secret
 
     async def claim(self, redis: Redis) -> None:
-        """At connect, before anybody is served.
+        """Writes or adopts the state, before anybody is served.
 
-        Raises UnfitUpstream for a layout that is newer than ours. Where Redis does not let the
-        state be written, as on a replica, the proxy serves with a secret of its own.
+        Raises UnfitUpstream if the layout is newer than ours. If Redis refuses the write, as a
+        replica does, the proxy serves with a secret of its own.
         """
         self._is_ours = False
         found = await self._written(redis, b"")
@@ -59,7 +59,7 @@ class State:
         self._is_ours = bool(found) or await self._written(redis, _LAYOUT) is not None
 
     async def _converted(self, redis: Redis) -> bool:
-        """Whether there is nothing left of an older layout."""
+        """Converts an older layout; returns whether nothing of it is left."""
         try:
             (info,) = await run(redis, [(0, (b"INFO", b"keyspace"))])
             databases = Identity.of(fields(valid(info))).databases
@@ -74,7 +74,7 @@ class State:
             return False
 
     async def keep(self, redis: Redis) -> None:
-        """In each heartbeat: it may be gone, or another proxy may have been first since then.
+        """Checks the state in each heartbeat: it may be gone, or another proxy may have written it.
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
@@ -89,9 +89,9 @@ class State:
             await self.claim(redis)
 
     async def _written(self, redis: Redis, layout: bytes) -> bytes | None:
-        """Writes what is missing, and takes over what is there.
+        """Writes what is missing, and adopts what is there.
 
-        Gives the layout, empty where there is none; None where Redis refuses.
+        Returns the layout, empty if there is none; None if Redis refuses.
         """
         signer = self._caller.signer
         secret = signer.secret if self._shares_secret else b""

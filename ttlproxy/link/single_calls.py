@@ -13,11 +13,11 @@ from ttlproxy.scripts.script_calls import Caller
 async def answered(
     redis: Redis, caller: Caller, db: int, call: Call, database: bytes = b""
 ) -> object:
-    """The reply in database `db`, Redis's error as an exception; never a NOSCRIPT.
+    """The reply of a script in database `db`, Redis's error as an exception; never a NOSCRIPT.
 
-    Where somebody has flushed the scripts the text is sent, and Redis knows this one again.
-    `database`: how scripts that want to know it are told where they are. Raises redis-py's
-    ConnectionError or TimeoutError.
+    If somebody has flushed the scripts, the text is sent, and Redis knows this one again.
+    `database`: the number of `db`, for scripts that ask for it. Raises redis-py's ConnectionError
+    or TimeoutError.
     """
     (reply,) = await run(redis, [(db, caller.words(call, database))])
     if isinstance(reply, NoScriptError):

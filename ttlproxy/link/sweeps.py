@@ -1,6 +1,6 @@
-"""Sweeps: index entries whose element is gone are dropped, a page of an index at a time.
+"""Sweeps: drops index entries whose element is gone, one page of an index at a time.
 
-What a sweep finds tells the registry which keys have no index any more.
+A sweep also tells the registry which keys have no index any more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ttlproxy.link.single_calls import answered
 from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = b"500"
-# Keys that are looked at in one call, each for 2 us.
+# Keys of one call, each for 2 us.
 _TOGETHER = 128
 
 
@@ -36,7 +36,7 @@ class Sweep:
         self._refusals = refusals
 
     async def __call__(self, redis: Redis, place: Place) -> ResponseError | None:
-        """Sweeps one index; gives the error for which Redis does not let it.
+        """Sweeps one index; returns Redis's error if it refuses, else None.
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
@@ -52,7 +52,7 @@ class Sweep:
                 return None
 
     async def with_index(self, redis: Redis, places: Iterable[Place]) -> list[Place]:
-        """Those that have an index, or may have one; at the others there is nothing to sweep.
+        """The places that have, or may have, an index; at the others there is nothing to sweep.
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
@@ -68,14 +68,14 @@ class Sweep:
     async def _look(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
         try:
             firsts = await self._firsts(redis, "keys_first", db, keys)
-        except ResponseError:  # the sweep is refused as well, and tells of it
+        except ResponseError:  # the sweep will be refused as well, and reports it
             return [(db, key) for key in keys]
         return [place for place, first_ms in firsts.items() if first_ms != -1]
 
     async def stale(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
-        """Those whose index is to be swept, as their key is gone; of the others it learns.
+        """The places whose index must be swept, as the key is gone or one of both has a wrong type.
 
-        Raises redis-py's RedisError.
+        The registry learns of the others. Raises redis-py's RedisError.
         """
         firsts = await self._firsts(redis, "keys_recheck", db, keys)
         return [place for place, first_ms in firsts.items() if first_ms is None]
@@ -83,7 +83,7 @@ class Sweep:
     async def _firsts(
         self, redis: Redis, script: str, db: int, keys: Sequence[bytes]
     ) -> dict[Place, int | None]:
-        """Of each key what the script says of its first deadline: see `_learn`."""
+        """The first deadline of each key, as the script tells it: see `_learn`."""
         places = [(db, key) for key in keys]
         with self._asking(places):
             reply = valid(await answered(redis, self._caller, db, Call(script, keys, ())))
@@ -93,7 +93,7 @@ class Sweep:
         return firsts
 
     async def _page(self, redis: Redis, place: Place, cursor: bytes) -> tuple[bytes, int]:
-        """The next cursor, and how many entries were dropped."""
+        """Sweeps a page; returns the next cursor, and how many entries were dropped."""
         db, key = place
         call = Call("sweep", (key,), (cursor, _PAGE))
         with self._asking([place]):
@@ -103,7 +103,7 @@ class Sweep:
 
     @contextmanager
     def _asking(self, places: Sequence[Place]) -> Iterator[None]:
-        """What is learnt within may be older than an announcement that comes meanwhile."""
+        """An announcement that comes within this counts more than what is learnt within."""
         for place in places:
             self._registry.reaping(place)
         try:
@@ -113,6 +113,6 @@ class Sweep:
                 self._registry.no_longer_reaping(place)
 
     def _learn(self, place: Place, first_ms: int | None) -> None:
-        """`first_ms`: the first deadline left, -1 without an index, None where that is not told."""
+        """`first_ms`: the first deadline left in ms, -1 without an index, None if not told."""
         if first_ms is not None:
             self._registry.reaped(place, first_ms if first_ms >= 0 else None)
