@@ -1,1 +1,1 @@
-"""What commands do to elements and their deadlines, before real servers."""
+"""What commands do to elements and their deadlines, on real servers."""

@@ -1,7 +1,7 @@
-"""docs/semantics.md as cases: a request, its reply, and the deadlines that are left.
+"""docs/semantics.md as cases: a request, its reply, and the deadlines afterwards.
 
-Before each, `k` has the elements a, b and c, of which a and b go in 100 s, and `to` has z. After
-it: the seconds left of a, b, c and d in the keys named; -1 without a deadline, -2 not there.
+Before each case `k` has the elements a, b and c; a and b expire in 100 s; `to` has z. The numbers
+after a key are the seconds left of a, b, c and d; -1: no deadline, -2: no such element.
 """
 
 ANY = """
@@ -53,7 +53,7 @@ DEFERRED k                              -> []   ; k 100 100 -1 -2
 DUE k COUNT 1                           -> [["a", *   ; k 100 100 -1 -2
 """
 
-# KeyDB knows no deadlines of list elements.
+# KeyDB has no deadlines of list elements.
 KEYDB = """
 EXPIREMEMBER k c 200                    -> 1    ; k 100 100 200 -2
 EXPIREMEMBERAT k c 1                    -> *    ; k 100 100 -2 -2
@@ -169,7 +169,8 @@ TYPES = {
 }
 
 # type, release -> what servers have, or answer so, from then on: 6.2 leaves the target of a GEO
-# command alone where the source is missing.
+# (type, release): commands, or replies, since that release. 6.2 leaves the target of a GEO command
+# alone if the source is missing.
 SINCE = {
     ("set", (7, 0)): """
 SINTERCARD 2 k k                        -> 3    ; k 100 100 -1 -2
@@ -186,7 +187,7 @@ BLMPOP 0 1 k RIGHT                      -> ["k", ["c"]] ; k 100 100 -2 -2
 """,
 }
 
-# Rows for the servers that have the command, whichever these are.
+# Rows for all servers that have the command.
 NEWER = {
     "hash": """
 MSETEX 1 k text EX 100                  -> 1    ;

@@ -1,6 +1,6 @@
 """Blocking commands and user scripts on managed keys: reaped, forwarded as they came, swept.
 
-Their replies, or their waiting, do not survive a script of ours.
+A script of ours could not block, or would change the reply.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.support.server_queries import until_blocked
 talk = said_in(WAYS)
 
 
-# A blocked client is served when the transaction is done: its element had a deadline by then.
+# Redis serves a blocked client at the end of the transaction: then its element has a deadline.
 PUSHED = """
     MULTI                                   -> OK
     RPUSH l a                               -> QUEUED
@@ -97,7 +97,7 @@ def test_what_was_popped_leaves_its_deadline_behind(
 def test_what_a_blocked_client_popped_is_swept_when_it_goes_on(
     app: Connection, other: Connection, server: AnyServer, direct: Client
 ) -> None:
-    """Its index entry cannot be known to be one too many before."""
+    """Only then the proxy can know that its index entry is stale."""
     for pop, key, added in (("BLPOP", "l", PUSHED), ("BZPOPMIN", "z", ADDED)):
         app.send(command(pop, key, 0))
         until_blocked(server.port, 1)
@@ -111,7 +111,7 @@ def test_what_a_blocked_client_popped_is_swept_when_it_goes_on(
 def test_a_woken_pop_and_then_a_blocking_move_of_an_equal_value(
     app: Connection, other: Connection, server: AnyServer, direct: Client
 ) -> None:
-    """The entry that the pop left is not met by the value that comes after it."""
+    """A later equal value does not get the stale deadline that the pop left in the index."""
     app.send(command("BLPOP", "l", 0))
     until_blocked(server.port, 1)
     hold(other, direct, PUSHED)
@@ -223,7 +223,7 @@ def test_a_function_is_reaped_for_and_swept_after(
 def test_what_stands_behind_a_request_that_waits_twice_is_answered(
     app: Connection, client: Client, direct: Client, held: str, reply: bytes
 ) -> None:
-    """Once for a reap of what stands before it, and once on its own account."""
+    """It waits first for the reap of the request before it, then for itself."""
     client.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "gone", "v")
     deadline_ms = direct.now_ms() + 1
     wait_until(lambda: direct.now_ms() > deadline_ms, "the deadline")

@@ -1,6 +1,7 @@
-"""Who is told that something has happened finds it so, on any connection, through any proxy.
+"""If a client learns of a write, it finds the write done, on any connection and through any proxy.
 
-What is told and what is read come in no order that Redis alone does not show."""
+News and data reach clients only in an order that Redis without a proxy can show.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +42,13 @@ def _streaming(listener: Connection) -> Callable[[], bytes]:
     return read
 
 
-# How it is told, and how one hears of it.
+# How the news is sent, and how it is received.
 WAYS: dict[str, tuple[Words, Callable[[Connection], Callable[[], bytes]]]] = {
     "PUBLISH": (("PUBLISH", "news", "x"), _subscribed),
     "RPUSH": (("RPUSH", "news", "x"), _popping),
     "XADD": (("XADD", "news", "*", "x", "x"), _streaming),
 }
-# How the teller asks for the write, and for the telling: in how many pieces.
+# How the sender puts the write and the news into chunks.
 TOGETHER = {
     "one by one": lambda write, tell: [[write], [tell]],
     "in one piece": lambda write, tell: [[write, tell]],
@@ -57,7 +58,7 @@ TOGETHER = {
 
 @pytest.fixture
 def proxies(start_server: StartServer, start_proxy: StartProxy) -> Iterator[list[int]]:
-    """The ports of two proxies before one Redis, with a client of each that is never quiet."""
+    """The ports of two proxies in front of one Redis; each has a client that never pauses."""
     server = start_server()
     ports = [start_proxy(server.url).port for _ in range(2)]
     stop = threading.Event()
@@ -114,7 +115,8 @@ def test_who_is_told_of_a_write_finds_it_done_and_its_deadline_known(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_who_is_told_by_one_who_was_told_finds_both_done(proxies: list[int], way: str) -> None:
-    """A tells B by the way, B writes and tells C by its reply; and C looks for both."""
+    """A tells B in the given way. B writes, and C knows of it by B's replies. C finds both
+    writes."""
     tell, hear = WAYS[way]
     chance = Random(way)
     with ExitStack() as stack:

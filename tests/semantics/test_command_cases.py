@@ -1,4 +1,4 @@
-"""Every row of the command tables does to deadlines what semantics_rows says."""
+"""Every row of the command tables does to deadlines what command_cases.py says."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 talk = said_in([pipelined, resp3, in_multi, resp3_in_multi])
 
 # type, first release (None: each server that has the command), request and reply in the type's own
-# words, then a key and four numbers each.
+# words, then keys with four numbers each.
 Row = tuple[str, tuple[int, ...] | None, str, list[str]]
 
 

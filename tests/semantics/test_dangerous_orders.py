@@ -1,8 +1,8 @@
-"""Orders of events in which a deadline gets lost, or hits an element that it was not given to.
+"""Orders of events that could lose a deadline, or give it to the wrong element.
 
-One test for each; the races among them are made certain by a blocking command, a transaction or a
-missing reaper, never by a sleep. A SELECT that fails misleads only where there are two proxies, and
-so stands in test_several_proxies; a layout newer than ours in test_faults.
+There is one test for each. A blocking command, a transaction or a missing reaper makes each race
+certain, never a sleep. A SELECT that fails misleads only with two proxies, so it is in
+test_several_proxies.py; a layout newer than ours is in tests/faults/test_kills.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ every = said_to_all(WAYS)
 talk = said_in(WAYS)
 
 
-# --- an element, or a key, that comes back
+# --- an element, or a key, that is written again
 
 
 def test_an_element_removed_and_added_again_before_its_old_deadline(every: Talk) -> None:
@@ -77,7 +77,7 @@ def test_renaming_a_plain_key_onto_a_managed_one(every: Talk) -> None:
 def test_an_index_that_was_evicted(
     app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
-    """Its elements stay for good, as if nobody had given them a deadline, and can get one again."""
+    """Its elements stay for good, as if they never had a deadline, and can get one again."""
     hold(app, direct, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))
     assert direct.ask("DEL", Keys().index(b"k")) == 1
     hold(other, direct, said_of(type_, "LEN k -> 2\nHTTLFIELD k FIELDS 2 a b -> [-1, -1]"))
@@ -92,7 +92,7 @@ def test_an_index_that_was_evicted(
 def test_a_key_that_was_evicted_and_is_written_again(
     app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
-    """Its index stands there still, and must not touch what is written now."""
+    """Its old index still exists, and must not affect what is written now."""
     hold(app, direct, said_of(type_, "ADD k a b -> 2\nHPEXPIREFIELD k 40 FIELDS 2 a b -> [1, 1]"))
     assert direct.ask("DEL", "k") == 1
     hold(other, direct, said_of(type_, "ADD k a -> 1\nHTTLFIELD k a -> -1"))
@@ -124,7 +124,7 @@ def test_a_flush_of_scripts_inside_a_transaction(app: Connection, direct: Client
 def test_an_element_that_expires_between_watch_and_exec(
     app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
-    """As with Redis's own expiry of fields: what has been deleted has been changed."""
+    """As with Redis's own expiry of fields: a deletion counts as a change."""
     dated = "ADD k a b -> 2\nHPEXPIREFIELD k a 20 -> 1"
     hold(app, direct, said_of(type_, dated + "\nWATCH k -> OK\nwait 20 in time"))
     hold(other, direct, said_of(type_, "LEN k -> 1"))
@@ -135,7 +135,7 @@ def test_an_element_that_expires_between_watch_and_exec(
 def test_a_plain_write_in_a_transaction_while_another_gives_the_first_deadline(
     app: Connection, other: Connection, direct: Client, type_: str
 ) -> None:
-    """It was queued when the key had no deadline, and takes effect when it has one."""
+    """The write is queued while the key has no deadline, and carried out when it has one."""
     hold(other, direct, "SADDEX elsewhere 100 m -> 1")
     hold(app, direct, said_of(type_, "ADD k a b -> 2\nMULTI -> OK\nREM k a -> QUEUED"))
     hold(app, direct, said_of(type_, "ADD k a -> QUEUED"))
@@ -156,7 +156,7 @@ def test_a_virtual_command_in_a_discarded_transaction(
     assert direct.ask("EXISTS", Keys().index(b"k"), Keys().schedule) == 0
 
 
-# --- what is executed later than it was looked at
+# --- requests that are carried out later than they were checked
 
 
 @every_type
@@ -192,7 +192,7 @@ def test_a_pop_woken_by_a_dated_push_and_then_an_equal_value_moved_there(
 def test_a_reap_that_finds_no_index_while_the_next_deadline_is_on_its_way(
     app: Connection, other: Connection, server: AnyServer, direct: Client, type_: str
 ) -> None:
-    """The request waits behind a blocking one; the key must count as managed all the while."""
+    """The request waits behind a blocking one; until then the key must count as managed."""
     setter = {"hash": "HEXPIREFIELD", "set": "SEXPIREMEMBER", "zset": "ZEXPIREMEMBER"}
     hold(other, direct, said_of(type_, "ADD k a b c -> 3\nHPEXPIREFIELD k c 20 -> 1"))
     app.send(
@@ -213,7 +213,7 @@ def test_a_reap_that_finds_no_index_while_the_next_deadline_is_on_its_way(
 
 @pytest.fixture
 def limited(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[Connection]:
-    """A client of a user whose rights a test may take away; set anew by each `_restrict`."""
+    """A client of a user whose rights a test may take away; `_restrict` sets the user up again."""
     _restrict(direct)
     with Connection(proxy.port) as client:
         assert client.ask("AUTH", "limited", "any") == b"+OK\r\n"
@@ -261,7 +261,7 @@ _WRITES = """
 
 @pytest.mark.usefixtures("no_reaper")
 def test_a_multi_that_was_refused(limited: Connection, app: Connection, direct: Client) -> None:
-    """What comes then is carried out at once, and not when an EXEC comes."""
+    """Later requests are carried out at once, and not at an EXEC."""
     _restrict(direct, "-multi", "-exec")
     assert limited.ask("MULTI").startswith(b"-NOPERM")
     hold(app, direct, "SADD k a b -> 2\nSPEXPIREMEMBER k a 20 -> 1")
@@ -279,7 +279,7 @@ def test_a_multi_that_was_refused(limited: Connection, app: Connection, direct: 
 def test_a_client_that_never_reads_delays_nobodys_deadline(
     app: Connection, proxy: Proxy, direct: Client
 ) -> None:
-    """Its replies fill every buffer on the way; others see what is due go in time."""
+    """Its replies fill every buffer on the way; other clients see elements expire in time."""
     hold(app, direct, "SADDEX k 100 a b -> 2")
     app.ask("HSET", "big", "f", b"x" * (1 << 20))
     with Connection(proxy.port) as never:

@@ -1,4 +1,4 @@
-"""Keyspace events of elements, as Redis 7.4 and 8.8 publish them, beside those of Redis itself."""
+"""Keyspace events of elements, as Redis 7.4 and 8.8 publish them, besides Redis's own events."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SETTING = "notify-keyspace-events"
 
 
 class Ear:
-    """A subscriber to everything; `heard` is what came since, without what names internal keys."""
+    """A subscriber to all events; `heard` returns the new ones, without those of internal keys."""
 
     def __init__(self, port: int) -> None:
         self._connection = Connection(port)
         self._connection.ask("PSUBSCRIBE", "__*")
 
     def heard(self, speaker: Connection | Client) -> list[str]:
-        """Each message as `channel payload`; `speaker` tells how far to listen."""
+        """Each message as `channel payload`; `speaker` publishes the message that ends the list."""
         speaker.ask("PUBLISH", "__end", "")
         messages: list[str] = []
         while (message := self._next()) != "__end ":
@@ -48,8 +48,8 @@ class Ear:
 def ear(
     request: pytest.FixtureRequest, proxy: Proxy, server: AnyServer, app: Connection
 ) -> Iterator[Ear]:
-    """A subscriber on either side of the proxy; before and afterwards events are off."""
-    app.ask("CONFIG", "SET", SETTING, "")  # through the proxy, which is to know of it
+    """A subscriber on either side of the proxy; before and after a test events are off."""
+    app.ask("CONFIG", "SET", SETTING, "")  # through the proxy, so that it knows
     listener = Ear(proxy.port if request.param == "through the proxy" else server.port)
     yield listener
     listener.close()
@@ -57,20 +57,20 @@ def ear(
 
 
 def switch_on(client: Connection, flags: str) -> None:
-    """Redis 8.8 has letters of their own for the channels with subkeys."""
+    """Redis 8.8 has additional letters for the channels with subkeys."""
     subkeys = flags.replace("K", "KS").replace("E", "ET")
     if client.ask("CONFIG", "SET", SETTING, subkeys) != b"+OK\r\n":
         assert client.ask("CONFIG", "SET", SETTING, flags) == b"+OK\r\n"
 
 
 def say(app: Connection, text: str) -> None:
-    """Each line of it is a request that Redis takes."""
+    """Sends each part of the text as a request; Redis must accept it."""
     for line in text.split(";"):
         assert not app.ask(*line.split()).startswith(b"-"), line
 
 
-# What is said, after a first part of which nobody hears; event, key and elements of what is heard,
-# where Redis itself names no elements before 8.8.
+# Requests before the subscription, requests during it, and their events: event, key and elements.
+# Before 8.8 Redis itself names no elements.
 HEARD = [
     ("HSET h a 1 b 2", "HEXPIREFIELD h a 100", ["hexpire h a"]),
     ("HSET h a 1 b 2", "HEXPIRE h 100 FIELDS 3 a zz b", ["hexpire h a b"]),
@@ -121,7 +121,7 @@ HEARD = [
 
 
 def _keyevents(heard: list[str]) -> list[str]:
-    """`event key elements` of what was published for each event."""
+    """`event key elements` for each event that was published."""
     found: list[str] = []
     for message in heard:
         channel, _, payload = message.partition(" ")
@@ -140,7 +140,7 @@ def _keyevents(heard: list[str]) -> list[str]:
 
 
 def _as_of_redis(events: list[str]) -> list[str]:
-    """Where Valkey's own commands meet a time already past, it says hexpired, and Redis hdel."""
+    """If a time is already past, Valkey's own commands publish hexpired, and Redis's hdel."""
     return [event.replace("hexpired", "hdel") for event in events]
 
 
@@ -178,7 +178,7 @@ def test_a_deadline_that_the_server_keeps_on_a_managed_key_is_published_once(
     say(app, "HEXPIREFIELD h b 100")
     switch_on(app, "EA")
     say(app, said)
-    # Valkey does not tell the elements.
+    # Valkey does not name the elements.
     assert [" ".join(event.split()[:2]) for event in _keyevents(ear.heard(app))] == expected
 
 

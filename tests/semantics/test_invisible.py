@@ -1,4 +1,4 @@
-"""Nobody can tell from the keyspace that the proxy keeps keys of its own there."""
+"""The keyspace does not show that the proxy keeps keys of its own there."""
 
 from __future__ import annotations
 

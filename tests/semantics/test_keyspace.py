@@ -1,6 +1,5 @@
-"""Whole keys: what replaces, copies and moves them, in one database and across, and blocking
-commands, scripts and WATCH: what docs/semantics.md says of keys.
-"""
+"""Whole keys: commands that replace, copy and move them, in one database and across; blocking
+commands, scripts and WATCH. docs/semantics.md says what they do to keys."""
 
 from __future__ import annotations
 
@@ -88,7 +87,7 @@ SOURCES = """
 
 
 def _for_each(writes: str, before: str, after: str) -> str:
-    """Each write with what comes before and after it, about a key of its own: k0, k1 and so on."""
+    """Each write with the lines before and after it, on a key of its own: k0, k1 and so on."""
     lines = filter(None, map(str.strip, writes.splitlines()))
     return SOURCES + "".join(
         re.sub(r"\bk\b", f"k{n}", f"{before}\n{line}\n{after}\n") for n, line in enumerate(lines)
@@ -525,7 +524,7 @@ def _watches_as(user: str, app: Connection) -> bool:
     return app.ask("WATCH", "app:x") == b"+OK\r\n"
 
 
-# --- a full server, and one elsewhere
+# --- a full server, and a key on another server
 
 
 @pytest.fixture

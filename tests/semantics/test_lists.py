@@ -1,7 +1,7 @@
 """What each native command does to the deadlines of list elements: docs/semantics.md, "Lists".
 
-Equal values in one list share one deadline and go together. What lists have in common with the
-other types stands in test_native.py.
+Equal values in one list share one deadline and expire together. What lists have in common with the
+other types is in test_native.py.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_numbers_and_long_values_are_values_like_others(talk: Talk) -> None:
     """)
 
 
-# --- long lists: many values are looked for in one walk
+# --- long lists: many values are found in one walk
 
 
 VALUES = [f"value:{number}" for number in range(3000)]

@@ -1,4 +1,4 @@
-"""A key without deadlines is a key like any other again, long before they would have been due."""
+"""A key that has no deadlines any more becomes unmanaged long before they would have been due."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def _managed(client: Connection) -> int:
 
 @pytest.fixture
 def emptied(app: Connection, direct: Client) -> Connection:
-    """A client of a proxy that has read anew that there is nothing, and has no reason to again."""
+    """A client of a proxy that has just learnt that no key is managed, and will not check again."""
     app.ask("HSET", "h", "f", "v")
     assert app.ask("HEXPIREFIELD", "h", "f", 1000) == b":1\r\n"
     direct.ask("FLUSHALL")
@@ -28,7 +28,7 @@ def emptied(app: Connection, direct: Client) -> Connection:
     return app
 
 
-# What is said on a key with a deadline, and how many such keys there are afterwards.
+# Requests on a key with a deadline, and the number of managed keys afterwards.
 ENDS = {
     "DEL h": 0,
     "UNLINK none h": 0,
@@ -60,9 +60,9 @@ def test_a_key_that_has_no_deadlines_any_more_is_forgotten(emptied: Connection, 
 def test_deadlines_that_are_set_meanwhile_are_not_forgotten(
     emptied: Connection, direct: Client
 ) -> None:
-    """Whatever is told of a key that was deleted may be older than those."""
+    """A report that a key was deleted may be older than these deadlines."""
     keys = [f"h{number}" for number in range(50)]
-    until_ms = direct.now_ms() + 1500  # several times as long as it takes until it is looked
+    until_ms = direct.now_ms() + 1500  # several times as long as until the proxy checks
     while direct.now_ms() < until_ms:
         for key in keys:
             words = (("DEL", key), ("HSET", key, "f", "v"), ("HEXPIREFIELD", key, "f", 1000))
@@ -88,7 +88,7 @@ def test_the_servers_own_deadlines_are_the_servers_again(
     assert _managed(emptied) == 0
 
 
-# What others say on keys of a client, whose deadlines end by it.
+# Requests of others on a client's keys; each ends the key's deadlines.
 ELSEWHERE = (
     ("DEL", "h1"),
     ("SET", "h2", "x"),
@@ -102,7 +102,7 @@ ELSEWHERE = (
 def test_what_others_delete_is_forgotten(
     emptied: Connection, server: AnyServer, start_proxy: StartProxy, by: str
 ) -> None:
-    """Deadlines of the server's own are its own again, where it has them."""
+    """If the server has deadlines of its own, it handles the key's fields again."""
     for name in ("h1", "h2", "h3", "h4", "stays"):
         emptied.ask("HSET", name, "f", "v")
         assert emptied.ask("HEXPIREFIELD", name, "f", 1000) == b":1\r\n"
@@ -111,7 +111,7 @@ def test_what_others_delete_is_forgotten(
     with Connection(port) as other:
         for words in ELSEWHERE:
             assert not other.ask(*words).startswith(b"-"), words
-    # What was renamed has its deadlines, where a proxy did it.
+    # If a proxy renames the key, its deadlines go along.
     left = 2 if by == "another proxy" else 1
     wait_until(lambda: _managed(emptied) == left, "it forgotten")
     assert emptied.ask("HPERSISTFIELD", "stays", "f") == b":1\r\n"
@@ -120,7 +120,7 @@ def test_what_others_delete_is_forgotten(
 def test_what_is_looked_at_again_a_page_at_a_time_is_all(
     emptied: Connection, server: AnyServer
 ) -> None:
-    """More keys than one page has, in two databases."""
+    """There are more keys than fit on one page, in two databases."""
     keys = [(db, f"{db}:{number}") for db in (0, 1) for number in range(400)]
     for db in (0, 1):
         emptied.ask("SELECT", db)

@@ -1,6 +1,6 @@
 """What each native command does to deadlines: the tables of docs/semantics.md, and R1 to R6.
 
-Hashes, sets, whole keys, and what all types have in common. What the virtual commands say stands in
+Hashes, sets, whole keys, and what all types have in common. The virtual commands are in
 test_virtual.py and test_timed_writes.py.
 """
 
@@ -26,7 +26,7 @@ NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
 
-# --- R1: past its deadline it is absent, for every command, though nobody reaped it
+# --- R1: past its deadline an element is absent for every command, though nobody reaped it
 
 
 @pytest.mark.usefixtures("no_reaper")
@@ -177,13 +177,13 @@ def test_a_key_whose_elements_are_all_past_their_deadlines_is_not_there(every: T
 
 
 def _looks(text: str) -> list[str]:
-    """Each line about a key of its own, k0, k1 and so on, so that each is the first look at it."""
+    """Each line gets a key of its own, k0, k1 and so on, so that each is the key's first read."""
     lines = filter(None, map(str.strip, text.splitlines()))
     return [re.sub(r"\bk\b", f"k{n}", line) + "\n" for n, line in enumerate(lines)]
 
 
 def _each(line: str, looks: list[str]) -> str:
-    """The line said of each look's key."""
+    """The line for the key of each read."""
     return "".join(re.sub(r"\bk\b", f"k{n}", line) + "\n" for n in range(len(looks)))
 
 
@@ -237,7 +237,7 @@ def test_an_element_that_nobody_reads_is_gone_from_redis_soon_after(
         HPEXPIREFIELD gone a 20                 -> 1
     """)
     wait_until(lambda: direct.ask("KEYS", "[gk]*") == [b"k"], "the reaper")
-    # On a machine that is busy each key is a call of its own, in any order.
+    # On a busy machine each key may be reaped by its own call, in any order.
     wait_until(lambda: len(read([direct], (7, 0)).model.databases[0][b"k"]) == 1, "the other one")
     (left,) = read([direct], (7, 0)).model.databases
     assert b"b" in left[b"k"]
@@ -308,7 +308,7 @@ def test_incrementing_keeps_the_deadline(talk: Talk) -> None:
 
 
 def test_incrementing_a_dated_field_reaches_every_64_bit_number(talk: Talk) -> None:
-    """A Lua script that answers a number has 53 bits for it."""
+    """A Lua script's integer reply has only 53 exact bits."""
     talk("""
         HSET h n 9007199254740992           -> 1
         HEXPIREFIELD h n 100                -> 1
@@ -675,7 +675,7 @@ def test_the_keys_own_expiry_leaves_deadlines_alone_and_persist_does_too(
 
 
 def test_deadlines_that_come_back_follow_the_keys_expiry_again(every: Talk) -> None:
-    """The index was emptied in between, and with it went its expiry."""
+    """The index was emptied in between, and lost its own expiry with that."""
     every("""
         ADD k a                         -> 1
         HEXPIREFIELD k a 100            -> 1

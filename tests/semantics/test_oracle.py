@@ -1,8 +1,9 @@
-"""Two proxies before a real Redis against the oracle: any commands, any order, deadlines passing.
+"""Two proxies in front of a real Redis against the oracle: any commands in any order, deadlines
+passing.
 
-Replies are compared one by one, and at each example's end all that stands in Redis. The model
-shares nothing with the proxies but docs/semantics.md. By default this takes seconds;
-TTLPROXY_HYPOTHESIS=deep goes on for TTLPROXY_DEEP_MINUTES in all.
+Each reply is compared, and at each example's end the whole content of Redis. The model shares
+nothing with the proxies but docs/semantics.md. By default this takes seconds;
+TTLPROXY_HYPOTHESIS=deep continues for TTLPROXY_DEEP_MINUTES in all.
 """
 
 from __future__ import annotations
@@ -58,25 +59,25 @@ settings.register_profile("deep", _COMMON, max_examples=200, stateful_step_count
 
 T = TypeVar("T")
 
-TIMEOUT_S = 0 if DEEP else 600  # Hypothesis gives shrinking 300 s
+TIMEOUT_S = 0 if DEEP else 600  # shrinking gets 300 s from Hypothesis
 
 CLIENT = st.integers(0, len(DATABASES) - 1)
 
-# What changes the connection rather than the data.
+# These change the connection, not the data.
 ASIDES: list[Words] = [
     *((word,) for word in (b"MULTI", b"EXEC", b"multi", b"eXeC", b"DISCARD")),
     *((word, db) for word in (b"SELECT", b"select") for db in (b"0", b"1")),
 ]
 
 
-# What an example is about: one type alone goes deepest.
+# The types of an example: with one type alone it goes deepest.
 FOCUS = [*((type_,) for type_ in TYPES), ("set", "zset"), TYPES]
 
 
 def _drawn(
     strategy: Callable[[tuple[str, ...]], st.SearchStrategy[T]],
 ) -> st.SearchStrategy[T]:
-    """Of the types that the running example is about."""
+    """Draws for the types of the running example."""
     return st.runner().flatmap(lambda machine: strategy(machine.types))
 
 
@@ -135,7 +136,7 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(client=CLIENT, later=CLIENT, fleeting=_drawn(fleeting))
     def look_just_after(self, client: int, later: int, fleeting: Fleeting) -> None:
-        """R1: nobody reaped the element, and no command sees it, nor counts it."""
+        """R1: the element was not reaped, but no command sees or counts it."""
         self.trial.send(client, fleeting.first)
         self.trial.let_pass()
         self.trial.send(later, fleeting.then)
@@ -160,7 +161,7 @@ class Conversation(RuleBasedStateMachine):
 
 
 def _converse(site: Site, share: int) -> None:
-    """Once as the profile says; if deep, again and again for a `share`-th of the minutes."""
+    """One run with the profile; if deep, it repeats for a `share`-th of the minutes."""
 
     class Here(Conversation):
         pass
@@ -182,7 +183,7 @@ def _converse(site: Site, share: int) -> None:
 
 @pytest.fixture
 def share(request: pytest.FixtureRequest) -> int:
-    """How many tests of this file divide the minutes among them; those that skip want none."""
+    """The number of tests in this file that share the minutes; skipped tests do not count."""
     names = [*find_binaries(), *([] if why_no_engine() else IMAGES)]
     mine = [item.name for item in request.session.items if item.path == request.path]
     return max(1, sum(f"[redis-{name}]" in item for item in mine for name in names))
@@ -190,7 +191,7 @@ def share(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def proxies(proxy: Proxy, start_proxy: StartProxy) -> list[int]:
-    """The ports of two proxies before one server, over which the clients are spread."""
+    """The ports of two proxies in front of one server; the clients are spread over them."""
     return [proxy.port, start_proxy(proxy.upstream).port]
 
 

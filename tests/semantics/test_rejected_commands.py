@@ -1,4 +1,4 @@
-"""What Redis refuses changes nothing, and what it takes counts from the next request on."""
+"""What Redis refuses changes nothing; what it accepts counts from the next request on."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.support.servers import Proxy, Server
 
 OK = b"+OK\r\n"
 SETTING = "notify-keyspace-events"
-# A user that may use everything but these.
+# A user who may use everything except these.
 BARRED = [
     *("-psync", "-sync", "-monitor", "-config", "-script"),
     *("-multi", "-discard", "-watch"),
@@ -24,7 +24,7 @@ BARRED = [
 
 
 class World:
-    """A server with a password, the proxy before it, and the users of both."""
+    """A server with a password, a proxy in front of it, and clients of both."""
 
     def __init__(self, server: Server, proxy: Proxy, stack: ExitStack) -> None:
         self.server, self.proxy, self._stack = server, proxy, stack
@@ -77,7 +77,7 @@ def test_a_refused_config_set_loses_no_event(world: World, who: str) -> None:
 def test_a_refused_flush_of_scripts_costs_others_little(world: World) -> None:
     app, attacker, direct = world.client(), world.stranger(), world.direct()
     _refused(attacker, "SCRIPT", "FLUSH")
-    # The first is believed until it has been looked at; those that follow are not.
+    # The first is believed until the proxy has checked; the later ones are not.
     wait_until(lambda: b"evalsha" in _sent(world, direct, app), "scripts go by name again")
     direct.ask("CONFIG", "RESETSTAT")
     for _ in range(20):
@@ -88,7 +88,7 @@ def test_a_refused_flush_of_scripts_costs_others_little(world: World) -> None:
 
 
 def _sent(world: World, direct: Connection, app: Connection) -> list[bytes]:
-    """The names of the commands that Redis counts when an application calls a script."""
+    """How Redis counts a script call of an application: eval or evalsha."""
     direct.ask("CONFIG", "RESETSTAT")
     app.ask("HTTLFIELD", "h", "f")
     return [name for name in (b"eval", b"evalsha") if _calls(direct, name.decode())]
@@ -105,7 +105,7 @@ def _calls(direct: Connection, name: str) -> int:
 def test_nobody_sees_that_scripts_were_flushed(
     app: Connection, other: Connection, flush: str
 ) -> None:
-    """Neither who did it, with requests on the way behind, nor others once that is answered."""
+    """Neither the client that flushes, with requests right behind, nor others after its reply."""
     for _ in range(20):
         requests = [*flush.split(";"), "HTTLFIELD h f"]
         app.send(b"".join(command(*request.split()) for request in requests))
@@ -191,7 +191,7 @@ def test_a_client_that_is_to_hear_again_is_answered_to_the_end(app: Connection) 
     assert app.read_to_end().endswith(b"$3\r\nend\r\n")
 
 
-# --- random requests that change what later ones mean, refused ones among them
+# --- random requests that change the meaning of later ones, some of them refused
 
 CHANGES = """
     MULTI|MULTI x|EXEC|EXEC x|DISCARD|DISCARD x|SELECT 0|SELECT 1|SELECT 99|SELECT x|SELECT
@@ -207,14 +207,14 @@ CHANGES = """
 """
 _REQUESTS = [command(*line.split()) for line in re.split(r"[|\n]", CHANGES) if line.strip()]
 _EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
-# A rewritten command that Redis refuses to a RESP2 subscriber is refused under the script's name.
+# If Redis refuses a rewritten command to a RESP2 subscriber, its error names the script.
 _NAME = re.compile(rb"(Can't execute )'\w+'")
 _CLIENT_ID = re.compile(rb"(\$2\r\nid\r\n):\d+\r\n")
 _END = command("RESET") + command("AUTH", "word") + command("ECHO", "the end")
 
 
 def _answered(client: Connection, requests: list[bytes]) -> bytes:
-    """What comes back until the client is as it was at first, but logged in."""
+    """The replies, up to those that reset the client and log it in again."""
     client.send(b"".join(requests) + _END)
     found = b""
     while not found.endswith(b"$7\r\nthe end\r\n"):
@@ -232,7 +232,7 @@ def plain_port(start_server: StartServer) -> int:
 
 
 def test_a_login_behind_other_requests_is_answered_and_what_follows_too(world: World) -> None:
-    """Redis 8.2 says nothing of one that fails while it has other replies to send."""
+    """Redis 8.2 does not answer a login that fails while it has other replies to send."""
     with world.stranger() as client:
         requests = ("PING", "AUTH some wrong", "PING", "AUTH word", "PING")
         client.send(b"".join(command(*each.split()) for each in requests))

@@ -1,4 +1,5 @@
-"""Two proxies before one Redis, and what a proxy cannot know: each sees the other's deadlines."""
+"""Two proxies in front of one Redis: each sees the other's deadlines, and neither trusts stale
+hints."""
 
 import signal
 import threading
@@ -18,7 +19,7 @@ from tests.support.server_queries import calls, connections
 
 @pytest.fixture
 def three(start_server: StartServer, start_proxy: StartProxy) -> Iterator[list[Connection]]:
-    """Connections through two proxies, and to Redis itself; nobody can get the reaper's lease."""
+    """Connections through two proxies, and to Redis itself; no proxy can get the reaper's lease."""
     server = start_server()
     with Connection(server.port) as direct:
         direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
@@ -32,7 +33,7 @@ def three(start_server: StartServer, start_proxy: StartProxy) -> Iterator[list[C
 def test_a_greeting_that_is_not_taken_back_ends_by_itself(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """As when the proxy is killed between the two."""
+    """As if the proxy was killed between SET and DEL."""
     server = start_server()
     with Connection(server.port) as direct:
         direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "&*", "+@all", "-del")
@@ -61,7 +62,7 @@ def _let_pass(direct: Connection, deadline_ms: int) -> None:
 
 
 def _busy(port: int, stop: threading.Event) -> None:
-    """Deadlines and reads of other keys, until told to stop."""
+    """Sets deadlines on other keys and deletes them, until it is told to stop."""
     with Connection(port) as client:
         while not stop.is_set():
             requests = [("SADDEX", f"busy:{n}", 1000 - n, n) for n in range(5)]
@@ -72,7 +73,7 @@ def _busy(port: int, stop: threading.Event) -> None:
 
 @pytest.fixture
 def load(three: list[Connection]) -> Iterator[None]:
-    """Another client of each proxy that is never quiet."""
+    """Another client of each proxy that never pauses."""
     stop = threading.Event()
     ports = [client.socket.getpeername()[1] for client in three[:2]]
     threads = [threading.Thread(target=_busy, args=(port, stop)) for port in ports]
@@ -84,7 +85,7 @@ def load(three: list[Connection]) -> Iterator[None]:
         thread.join()
 
 
-# For each type: makes an element with a deadline, writes it anew, asks for its deadline.
+# For each type: sets an element with a deadline, writes it again, asks for its deadline.
 CHAINS = {
     "hash": ("HSETEX {} EX 1000 FIELDS 1 e 1", ["HSET {} e 2"], "HTTLFIELD {} e"),
     "set": ("SADDEX {} 1000 e", ["SREM {} e", "SADD {} e"], "STTLMEMBER {} e"),
@@ -99,7 +100,7 @@ CHAINS = {
 def test_a_write_through_the_other_proxy_clears_a_deadline_just_set(
     three: list[Connection], chain: tuple[str, list[str], str]
 ) -> None:
-    """The plain write comes after the reply that told of the deadline, 2,000 times in all."""
+    """The plain write follows the reply to the write with the deadline, 2,000 times in all."""
     dated, written, asked = chain
     for number in range(500):
         one, other = three[:2] if number % 2 else three[1::-1]
@@ -170,7 +171,7 @@ def test_the_same_key_in_two_databases_has_two_deadlines(three: list[Connection]
 def test_a_flush_of_scripts_is_not_noticed(three: list[Connection]) -> None:
     one, _, _ = three
     one.ask("HSET", "h", "a", 1)
-    for _ in range(100):  # over some heartbeats of the link, which loads them again
+    for _ in range(100):  # during some heartbeats, which load them again
         assert one.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
         assert one.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
 
@@ -190,11 +191,11 @@ def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(
 
 
 class _InTheMiddleOfALoad:
-    """At the first look into a schedule from `arm` on, `act` comes before it."""
+    """Runs `act` before the first read of a schedule after it was set."""
 
     def __init__(self) -> None:
         self.act: Callable[[], None] | None = None
-        self.over = threading.Event()  # the proxy has read it, and gone on
+        self.over = threading.Event()  # the proxy has read it and gone on
         self._acted = False
 
     def __call__(self, data: bytes) -> None:
@@ -228,7 +229,7 @@ def test_databases_that_change_places_while_schedules_are_read_are_both_known_af
         middle.act = swap
         with Connection(server.port) as elsewhere:
             elsewhere.ask("SELECT", 9)
-            elsewhere.ask("FLUSHDB")  # all is read anew after it
+            elsewhere.ask("FLUSHDB")  # all schedules are read again after it
         assert middle.over.wait(30)
         app.ask("SELECT", 7)
         assert app.ask("HLEN", "h") == b":1\r\n"
@@ -250,7 +251,7 @@ def test_what_one_proxy_copied_or_moved_the_other_knows_there(three: list[Connec
 
 
 def _push_connections(port: int) -> list[int]:
-    """Their ids: the later, the larger."""
+    """Their ids: later connections have larger ones."""
     return [int(each["id"]) for each in connections(port) if each["name"] == "ttlproxy:pushes"]
 
 
@@ -258,7 +259,7 @@ def _push_connections(port: int) -> list[int]:
 def test_a_proxy_that_misses_announcements_rewrites_nothing_by_what_it_knew(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """It finds its push connection lost only when it looks there for a client's sake."""
+    """It notices the loss only when it reads the push connection for a client's request."""
     server = start_server()
     proxies = [start_proxy(server.url) for _ in range(2)]
     with Connection(server.port) as direct, ExitStack() as stack:
@@ -268,7 +269,7 @@ def test_a_proxy_that_misses_announcements_rewrites_nothing_by_what_it_knew(
             assert other.ask("HSET", key, "a", 1) == b":1\r\n"
             pushes = max(_push_connections(server.port))
             proxies[1].child.send_signal(signal.SIGSTOP)
-            other.send(command("PING"))  # so that it looks at the client first
+            other.send(command("PING"))  # so that it reads the client first
             direct.ask("CLIENT", "KILL", "ID", pushes)
             assert one.ask("HEXPIREFIELD", key, "a", 100) == b":1\r\n"
             other.send(command("HSET", key, "a", 2))
@@ -304,7 +305,7 @@ def test_a_plain_write_that_waits_for_a_reap_while_another_gives_the_first_deadl
 def test_a_proxy_whose_push_connection_is_lost_while_it_reads_schedules_waits_for_the_next(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """What it has read is whole only up to the loss: what is announced then, nobody tells it."""
+    """What it has read is complete only up to the loss: later announcements do not reach it."""
     server = start_server()
     hello = Gate(b"HELLO")
     kept, kept_again = (Gate(b"HMGET", b"ttlproxy-state") for _ in range(2))
@@ -351,9 +352,9 @@ def test_a_proxy_whose_push_connection_is_lost_while_it_reads_schedules_waits_fo
 def test_a_proxy_that_hears_of_another_while_it_counts_them_looks_at_announcements(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """The count is older than the greeting: who believes it takes itself to be alone."""
+    """The count is older than the greeting: a proxy that believes it would think it is alone."""
     server = start_server()
-    counted = Gate(b"tracking_clients:1\r\n", b"\r\n*2\r\n$10\r\n")  # and the time: a heartbeat
+    counted = Gate(b"tracking_clients:1\r\n", b"\r\n*2\r\n$10\r\n")  # with TIME: a heartbeat
     kept = Gate(b"HMGET", b"ttlproxy-state")
     announced = {key: threading.Event() for key in (b":dated", b":behind")}
 
@@ -377,18 +378,18 @@ def test_a_proxy_that_hears_of_another_while_it_counts_them_looks_at_announcemen
         counted.arm()
         assert counted.held.wait(60)
         other = stack.enter_context(Connection(start_proxy(server.url).port))
-        assert other.ask("SADDEX", "known", 1000, "a") == b":1\r\n"  # told after the greeting
+        assert other.ask("SADDEX", "known", 1000, "a") == b":1\r\n"  # announced after the greeting
         wait_until(lambda: b"managed_keys:1\r\n" in app.ask("INFO", "ttlproxy"), "the announcement")
         kept.arm()
         counted.release()
-        assert kept.held.wait(60)  # the heartbeat goes no further
+        assert kept.held.wait(60)  # the heartbeat stops here
         proxy.child.send_signal(signal.SIGSTOP)
-        app.send(command("PING"))  # so that it looks at the client first
+        app.send(command("PING"))  # so that it reads the client first
         assert other.ask("HPEXPIREFIELD", "dated", "a", 1) == b":1\r\n"
         _let_pass(direct, _deadline_ms(direct, "dated", "a"))
         assert announced[b":dated"].wait(60)
         other.ask("SADDEX", "behind", 1000, "a")
-        assert announced[b":behind"].wait(60)  # so what came before has been passed on
+        assert announced[b":behind"].wait(60)  # so all earlier data has been relayed
         app.send(command("HLEN", "dated"))
         proxy.child.send_signal(signal.SIGCONT)
         kept.release()

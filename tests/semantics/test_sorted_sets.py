@@ -1,7 +1,6 @@
 """What each native command on sorted sets does to deadlines, and that its replies are Redis's own.
 
-What sorted sets have in common with other types stands in test_native.py and
-test_virtual.py.
+What sorted sets have in common with other types is in test_native.py and test_virtual.py.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 NOT_A_FLOAT = "ERR value is not a valid float"
 
 
-# --- R1: past its deadline it is absent, for every command, though nobody reaped it
+# --- R1: past its deadline a member is absent for every command, though nobody reaped it
 
 
 @pytest.mark.usefixtures("no_reaper")
@@ -72,14 +71,14 @@ def test_the_first_look_after_the_deadline_does_not_see_the_member(talk: Talk, l
     """)
 
 
-# --- R2: a written score clears the deadline, an altered one keeps it
+# --- R2: writing a score clears the deadline, changing it keeps it
 
 
 @pytest.mark.parametrize(
     ("add", "written"),
     [
         ("ZADD k 5 a", "a"),
-        ("ZADD k 1 a", "a"),  # the score it had: written all the same
+        ("ZADD k 1 a", "a"),  # the same score counts as written too
         ("ZADD k 5 a 5 b", "ab"),
         ("ZADD k XX 1 a", "a"),
         ("ZADD k XX CH 5 a 5 new", "a"),
@@ -221,7 +220,7 @@ def test_popping_one_of_many_leaves_the_others_their_deadlines(talk: Talk) -> No
      "ZPOPMIN k", "ZPOPMAX k", "ZPOPMIN k 2", "ZPOPMAX k 2", "BZPOPMIN k 1", "BZPOPMAX k 1"],
 )  # fmt: skip
 def test_no_deadline_is_left_of_a_member_that_is_gone(talk: Talk, remove: str) -> None:
-    """Looked for at the end of each conversation, in Redis itself."""
+    """Checked at the end of each conversation, in Redis itself."""
     talk(f"""
         ZADD k 1 a 1 b 1 c 1 d                  -> 4
         ZEXPIREMEMBER k 100 MEMBERS 4 a b c d   -> [1, 1, 1, 1]
@@ -533,6 +532,6 @@ def test_replies_on_a_managed_key_are_those_of_a_plain_redis(
             ours.ask("ZEXPIREMEMBER", key, 1000, "MEMBERS", len(members), *members)
         ours.send(said)
         theirs.send(said)
-        ours.read(), theirs.read()  # HELLO's, which tells the client's id
+        ours.read(), theirs.read()  # replies to HELLO: the client id differs
         for words in requests:
             assert ours.read() == theirs.read(), words

@@ -1,6 +1,6 @@
-"""What a key that was emptied without a script of ours leaves behind: its index, until it is swept.
+"""A key that was emptied without a script of ours leaves its index behind, until it is swept.
 
-Whatever comes before the sweep is not misled by the remains.
+Requests before the sweep must not be misled by this index.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from tests.support.redis_content import until_swept
 FAR_MS = "100000"
 RUN = "return redis.call(unpack(ARGV))"
 
-# What adds an element, what gives it a deadline, and what removes it.
+# Adds an element, gives it a deadline, removes it.
 TYPES = {
     "hash": ("HSET k {} 1", "HPEXPIREFIELD k {} " + FAR_MS, "HDEL k {}"),
     "set": ("SADD k {}", "SPEXPIREMEMBER k {} " + FAR_MS, "SREM k {}"),
@@ -30,7 +30,7 @@ def _in_a_script(line: str) -> list[str]:
 def test_a_key_that_comes_back_has_nothing_of_the_expiry_it_had(
     client: Client, direct: Client, type_: str
 ) -> None:
-    """Its index would end with the time of the key before, and its deadlines with the index."""
+    """Else its index would expire at the old key's time, and its deadlines with the index."""
     add, expire, _ = TYPES[type_]
     client.ask_many(
         [

@@ -1,4 +1,5 @@
-"""HSETEX and SADDEX: write and set the deadline in one step, in long and short form, no MAXLEN."""
+"""HSETEX and SADDEX write and set the deadline in one step, in long and short form; without
+MAXLEN."""
 
 from __future__ import annotations
 
@@ -341,7 +342,7 @@ def test_a_deadline_before_the_first_of_all_is_kept(
 def test_deadlines_last_as_long_as_a_key_whose_expiry_somebody_else_has_changed(
     app: Connection, direct: Client, first: str, second: str, then: str, left_ms: int
 ) -> None:
-    """With the expiry that they have from before, they would end, and their elements stay."""
+    """With the old expiry the deadlines would vanish, and their elements would stay for good."""
     index = Keys().index(b"k")
     app.ask(*first.split())
     assert app.ask("EXPIRE", "k", 1000) == b":1\r\n"

@@ -1,4 +1,4 @@
-"""Commands that our tables do not know: what the server's own key specifications say of them."""
+"""Commands that our tables do not know: what the server's own key specifications say about them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ttlproxy.wire import Requests, encode
 
 FAR_MS = 1 << 50
 
-# Rows whose keys the server describes as it should, each with a request.
+# Rows whose keys the server describes correctly, each with a request.
 REQUESTS = """
 SETEX k 100 v
 PSETEX k 100000 v
@@ -50,7 +50,7 @@ SORT a ALPHA STORE k
 
 @pytest.fixture
 def described(direct: Client, server: AnyServer) -> list[Native]:
-    """The server's commands, if it says of them how they use their keys."""
+    """The server's commands, if it says how they use their keys."""
     if server.name == "6.2":
         pytest.skip("Redis says how it uses keys from 7.0 on")
     return list(natives(direct.ask("COMMAND")))
@@ -58,7 +58,7 @@ def described(direct: Client, server: AnyServer) -> list[Native]:
 
 @pytest.fixture
 def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Router]:
-    """The rules of a proxy whose tables lack this row."""
+    """The router of a proxy whose tables lack this row."""
 
     def made(name: str) -> Router:
         monkeypatch.delitem(router.OVERRIDES, name)
@@ -135,11 +135,11 @@ def test_what_no_script_can_run_is_swept_all_the_same() -> None:
     assert rule.written([b"mine", b"k"]) == [b"k"]
 
 
-# --- every command of the server, said as COMMAND DOCS says it
+# --- every command of the server, built from COMMAND DOCS
 
 
 def _with_keys(direct: Client) -> Iterator[tuple[list[bytes], dict[bytes, set[str]]]]:
-    """Requests of all commands that have keys, each with its keys and what it does to them."""
+    """Requests for all commands with keys, each with its keys and what it does to them."""
     for words in requests(direct):
         found: Any = direct.ask("COMMAND", "GETKEYSANDFLAGS", *words)
         if isinstance(found, list):
@@ -175,7 +175,7 @@ def test_every_command_of_the_server_has_its_keys_reaped_and_swept_if_it_may_wri
     assert seen > 200
 
 
-# What fills a key of a type, what gives it a deadline, what shows it.
+# Fills a key of a type, sets a deadline, reads the key.
 FILLS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "hash": (("HSET", "x", "1", "y", "2"), "HEXPIREATFIELD", ("HGETALL",)),
     "set": (("SADD", "x", "y"), "SEXPIREATMEMBER", ("SMEMBERS",)),
@@ -186,7 +186,7 @@ FAR_S = 4_102_444_800
 
 
 def _is_known(words: list[bytes]) -> bool:
-    """Whether the differential test says it, or the tables."""
+    """Whether the differential test sends it, or our tables have it."""
     name, full = words[0].decode(), b"|".join(words[:2]).decode()
     return not {name, full}.isdisjoint(
         names() | REASONS.keys() | router.OVERRIDES.keys() | router.VIRTUALS.keys()
@@ -198,7 +198,7 @@ def _is_known(words: list[bytes]) -> bool:
 def test_a_command_that_our_tables_do_not_know_meets_a_managed_key(
     direct: Client, server: AnyServer, plain: AnyServer, proxy: Proxy, kind: str, in_multi: bool
 ) -> None:
-    """Its reply is that of a server without deadlines, and nothing wrong is left."""
+    """Its reply is that of a server without deadlines, and internal content stays consistent."""
     (fill, *content), deadline, (look, *rest) = FILLS[kind]
     databases = [Client(server.port, db) for db in range(2)]
     for words, keys in _with_keys(direct):

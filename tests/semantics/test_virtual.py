@@ -1,6 +1,6 @@
-"""What HEXPIREFIELD and its kin answer, word for word: docs/semantics.md on setting deadlines.
+"""The replies of HEXPIREFIELD and similar commands, word for word: docs/semantics.md on deadlines.
 
-Everything here is said of every type, one by one, in a pipeline under RESP3, and in MULTI.
+Everything here is sent for every type: one by one, in a pipeline under RESP3, and in MULTI.
 """
 
 from __future__ import annotations
