@@ -1,4 +1,4 @@
-"""COMMAND and ACL CAT with the virtual commands in them, and what redis-cli makes of it."""
+"""COMMAND and ACL CAT include the virtual commands, and redis-cli understands them."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _rows(reply: bytes) -> list[bytes]:
 
 
 def _shape(row: bytes) -> list[bytes]:
-    """A reply without what differs from command to command: names, flags, counts of these."""
+    """A reply without what differs between commands: names, flags and their counts."""
     lines = row.split(b"\r\n")[:-1]
     if len(lines) == 1:
         return lines
@@ -187,7 +187,8 @@ def test_the_keys_of_a_virtual_command_are_told(talk: Talk) -> None:
 
 
 def _requests(virtual: Virtual) -> Iterator[list[str]]:
-    """One of each form, without what may be left out; its words are what the form calls them."""
+    """One request for each form, without optional words; its words are the form's own
+    placeholders."""
     for form in virtual.forms:
         while "[" in form:
             form = re.sub(r"\[[^][]*\]", "", form)
@@ -311,7 +312,7 @@ def test_a_category_has_the_virtual_commands_that_say_so(
             )
             line = b"+@%s\r\n" % category.encode()
             ours = [name for name, row in rows.items() if line in row]
-            # A table of Redis's in the middle of a rehash has no lasting order.
+            # Redis lists them in the order of a hash table, which changes during a rehash.
             assert sorted(_names(told)) == sorted([*_names(native), *ours])
             assert told[:1] == native[:1]
             found.update(ours)
@@ -380,7 +381,7 @@ def test_who_may_run_no_script_is_told_redis_own_categories(
 
 
 def _three_beats(port: int) -> None:
-    """Returns when the link has looked after things three times more."""
+    """Returns after three more heartbeats of the link."""
     beats = calls(port, "time") + 3
     wait_until(lambda: calls(port, "time") >= beats, "three more heartbeats")
 
@@ -426,7 +427,7 @@ def test_categories_are_asked_for_anew_only_where_commands_came_or_went(
 
 
 def _redis_cli() -> str:
-    """One that reads COMMAND DOCS."""
+    """A redis-cli that reads COMMAND DOCS."""
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         path = os.path.join(folder, "redis-cli")
         if os.access(path, os.X_OK):

@@ -1,4 +1,4 @@
-"""DEFER, UNDEFER, DEFERRED: what is written down, and what becomes of it when its time has come."""
+"""DEFER, UNDEFER, DEFERRED: what is stored, and what happens when it is due."""
 
 from __future__ import annotations
 
@@ -260,13 +260,13 @@ def test_a_pushed_value_has_no_deadline_unless_it_is_there_with_one(
     client: Client, direct: Client
 ) -> None:
     client.ask("RPUSHEX", "q", 100, "a", "b")
-    direct.ask("LREM", "q", 0, "b")  # past the proxy: its deadline stays behind
+    direct.ask("LREM", "q", 0, "b")  # without the proxy: its deadline stays behind
     client.ask("DEFER", "PX", 1, "RPUSH", "q", "a", "b", "c")
     _until(client, "LLEN", "q", gives=4)
     assert client.ask("LTTLELEMENT", "q", "ELEMENTS", 3, "a", "b", "c") == [100, -1, -1]
 
 
-# --- beside other commands
+# --- together with other commands
 
 
 def test_what_is_deferred_is_hidden(client: Client) -> None:
@@ -296,7 +296,7 @@ def test_databases_are_swapped_and_flushed_with_what_is_deferred_in_them(client:
 
 @pytest.fixture
 def limited(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[Callable[..., bytes]]:
-    """limited(rules, line) is the reply to a user who has those rules against them."""
+    """limited(rules, line) sends the line as a user with all rights, changed by `rules`."""
     with Connection(proxy.port) as client:
 
         def ask(rules: str, line: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Any DEFERs, UNDEFERs and changes of mind agree with a dict; and no kill loses or doubles one."""
+"""Any sequence of DEFER and UNDEFER agrees with a dict; and kills lose and double no command."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_is_deferred_agrees_with_a_model(client: Client, said: list[tuple])
 
 
 def _defer_until(port: int, stop: threading.Event, acknowledged: list[int]) -> None:
-    """DEFERs of ever new tasks, every third of which is cancelled, until the connection breaks."""
+    """DEFERs new tasks, each with a second one that is cancelled, until the connection breaks."""
     number = 0
     try:
         with Connection(port) as client:

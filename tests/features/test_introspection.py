@@ -1,4 +1,4 @@
-"""What the proxy says of itself in-band: TTLPROXY, and INFO's section."""
+"""What the proxy tells clients about itself: TTLPROXY, and its section of INFO."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY_ARITY = "ERR wrong number of arguments for 'ttlproxy|key' command"
 
 
 def _fields(text: bytes) -> dict[str, str]:
-    """The fields of our section, which is the last."""
+    """The fields of our section, which is the last one."""
     before, _, section = text.decode().rpartition("# Ttlproxy\r\n")
     assert before == "" or before.endswith("\r\n\r\n")
     return dict(line.split(":", 1) for line in section.splitlines())
@@ -204,7 +204,7 @@ def test_it_is_told_what_is_overdue(client: Client) -> None:
         return int(_fields(client.ask("INFO", "ttlproxy"))[name])
 
     client.ask("HSET", "h", "f", "v", "g", "v")
-    # A reaper that has held the lease believes in it for a second.
+    # A reaper that has held the lease relies on it for a second.
     client.ask("HPEXPIREFIELD", "h", "f", 1500)
     wait_until(lambda: told("overdue_keys") == 1, "nobody has reaped it")
     assert told("oldest_overdue_ms") > 0

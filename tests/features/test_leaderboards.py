@@ -1,4 +1,4 @@
-"""The leaderboard family: what it answers, what a list says it should, and that it is one key."""
+"""The leaderboard family: its replies, compared with a list, and that it uses one key."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_a_restored_leaderboard_is_what_was_dumped(client: Client) -> None:
 
 @pytest.fixture
 def limited(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[Callable[..., bytes]]:
-    """limited(rule, *words) is the reply to a user who has that rule against them."""
+    """limited(rule, *words) sends the words as a user with all rights, changed by `rule`."""
     with Connection(proxy.port) as client:
 
         def ask(rule: str, *words: str) -> bytes:
@@ -248,7 +248,7 @@ def test_a_full_server_refuses_a_score_and_lets_members_go(app: Connection, dire
 
 
 class _Model:
-    """A leaderboard as a list: by score, then by when the member came to it."""
+    """A leaderboard as a list: by score, then by the time at which the member got it."""
 
     def __init__(self) -> None:
         self._entries: dict[str, tuple[int, int]] = {}
@@ -340,7 +340,7 @@ def test_any_commands_answer_as_a_sorted_list_does(
 
 
 def test_a_large_leaderboard_keeps_its_order(proxy: Proxy, server: AnyServer) -> None:
-    """Where Redis no longer keeps it as one packed list."""
+    """It is so large that Redis no longer keeps it as one packed list."""
     model = _Model()
     requests: list[tuple[str, ...]] = []
     for number in range(3000):

@@ -1,4 +1,4 @@
-"""LEASE: an item is in the list or with one worker, and the set's deadlines say for how long."""
+"""LEASE: an item is in the list or with one worker; the set's deadlines say for how long."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_no_two_workers_get_the_same_item(proxy: Proxy, client: Client) -> None:
 
 @pytest.fixture
 def limited(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[Callable[..., bytes]]:
-    """limited(rule, *words) is the reply to a user who has that rule against them."""
+    """limited(rule, *words) sends the words as a user with all rights, changed by `rule`."""
     with Connection(proxy.port) as client:
 
         def ask(rule: str, *words: str) -> bytes:

@@ -1,4 +1,4 @@
-"""LEASE ... BLOCK: a worker waits for its turn and for an item, and holds up nobody else."""
+"""LEASE ... BLOCK: a worker waits for its turn and for an item, and blocks nobody else."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_an_item_that_is_lent_already_is_waited_for_without_haste(
     assert app.read() == A
 
 
-# --- what stands before and behind it
+# --- requests before and behind it
 
 
 BEFORE = b"".join(
@@ -158,7 +158,7 @@ def test_replies_to_what_stands_before_and_behind_are_in_their_places(
     assert replies[6:] == [A, bulk, b"$1\r\nb\r\n", b"+PONG\r\n", b"$3\r\nend\r\n"]
 
 
-# Redis is busy until the first attempt has come, too, and answers that by itself.
+# Redis is busy until the first attempt has arrived, and answers that without a wait.
 BUSY = command(
     "EVAL",
     """local function us() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end

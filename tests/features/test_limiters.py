@@ -50,7 +50,7 @@ def test_a_bucket_gives_its_burst_and_then_limits(talk: Talk) -> None:
 
 def test_a_bucket_that_is_full_again_leaves_nothing(client: Client, direct: Client) -> None:
     assert client.ask("CL.THROTTLE", "b", 0, 50, 1) == [0, 1, 0, -1, 1]
-    assert 0 <= direct.ask("PTTL", "b") <= 21  # to the next whole ms
+    assert 0 <= direct.ask("PTTL", "b") <= 21  # rounded up to the next ms
     until_ms = direct.now_ms() + 22
     while direct.now_ms() < until_ms:
         pass
@@ -87,7 +87,7 @@ def test_a_bucket_takes_four_to_six_words(talk_outside_multi: Talk) -> None:
 
 @dataclass
 class _Bucket:
-    """The algorithm in exact fractions of a second, as redis-cell's RateLimiter has it."""
+    """The algorithm in exact fractions of a second, like redis-cell's RateLimiter."""
 
     max_burst: int
     count: int
@@ -181,7 +181,7 @@ def test_another_rate_on_the_same_bucket_finds_it_as_full_as_it_was(direct: Clie
     clocked, now_us = _Clocked(direct), YEAR_2100_US
     before = direct.ask(*clocked.words(now_us, b"CL.THROTTLE b 9 7 1 5".split()))
     assert before == [0, 10, 5, -1, 1]
-    # 5/7 s are missing, of which the other rate makes 71.43 of a hundred tokens.
+    # 5/7 s are missing; at the other rate that is 71.43 of a hundred tokens.
     after = direct.ask(*clocked.words(now_us, b"CL.THROTTLE b 99 100 1 0".split()))
     assert after == [0, 100, 28, -1, 1]
 
@@ -196,7 +196,7 @@ def test_a_bucket_that_version_0_1_wrote_is_as_full_as_it_was(client: Client) ->
 def test_decisions_at_the_servers_own_time_agree_with_exact_fractions(
     client: Client, direct: Client
 ) -> None:
-    """Two TIMEs say between which microseconds it was; what the key holds says at which."""
+    """Two TIMEs bound the microsecond of the decision; the key's value tells it exactly."""
     bucket = _Bucket(20, 8000, 1)
     for _ in range(300):
         begun, reply, ended = client.ask_many(
@@ -368,7 +368,7 @@ LEAST, MOST = -(2**63), 2**63 - 1
 
 
 def test_a_counter_is_exact_to_the_last_of_64_bits(talk: Talk) -> None:
-    """Lua has no odd integers beyond 2^53: those are bulk strings."""
+    """Lua has no odd integers beyond 2^53: the replies are bulk strings there."""
     talk(f"""
         SET n {MOST - 1}                    -> OK
         INCREX n                            -> ["{MOST}", 1]
@@ -387,7 +387,7 @@ def test_a_counter_is_exact_to_the_last_of_64_bits(talk: Talk) -> None:
 
 
 def _increx(value: int, by: int, low: int, high: int, saturates: bool) -> tuple[int, int] | None:
-    """The value and what was applied; None for an error."""
+    """The value and the applied increment; None for an error."""
     wanted = min(max(value + by, low), high)
     if wanted != value + by and not saturates:
         return value, 0

@@ -1,6 +1,6 @@
-"""INCREX, answered here and by a Redis 8 that the tester names, alike.
+"""INCREX has the same replies here as on a Redis 8 that the tester names.
 
-Fractions are those that binary has exactly: of others, sums that meet a bound are up to rounding.
+All fractions are exact in binary: with others, rounding decides whether a sum reaches a bound.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PLAIN = ["DEL n", "GET n", "GET f", "DEL f", "EXISTS n f none", "PTTL n", "PTTL 
          "PERSIST n"]  # fmt: skip
 # Times that depend on when the command ran.
 RELATIVE = re.compile(rb":(99\d{4}|1000000|\d{13}|922337[01]\d{12})\r\n")
-# What Lua has no integer for is a bulk string, and its doubles have all their digits.
+# Integers that Lua cannot hold are bulk strings; its doubles have all their digits.
 LARGE = re.compile(rb"\$\d+\r\n(-?\d{16,19})\r\n")
 DOUBLE = re.compile(rb",([^\r]*)\r\n")
 
@@ -70,7 +70,7 @@ def _request(draw: st.DrawFn) -> list[str]:
 
 @pytest.fixture(scope="module")
 def redis_8() -> Iterator[Server]:
-    """A Redis that has the command, whichever server stands behind the proxy."""
+    """A Redis that has the command, whatever server is behind the proxy."""
     named = [each for each in find_binaries().values() if each.name[0].isdigit()]
     fit = [each for each in named if tuple(map(int, each.name.split("."))) >= SINCE]
     if not fit:

@@ -1,7 +1,7 @@
 """MAXLEN and EVICT of the commands that write and set deadlines: a cap on live elements.
 
-Said of every type that has such a command: `PUT k [MAXLEN 2 EX 100] a b -> 2` is its long form, and
-the reply is how many elements are new, or -1; HSETEX says 1 and 0.
+Tested for every type with such a command. `PUT k [MAXLEN 2 EX 100] a b -> 2` stands for its long
+form; the reply is the number of new elements, or -1; HSETEX replies 1 and 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORMS = {
     "set": ("SADDEX", "MEMBERS", "{}"),
     "zset": ("ZADDEX", "MEMBERS", "0 {}"),
 }
-# Lists answer their length: their conversations stand in test_lists.py.
+# Lists reply with their length: their conversations are in test_lists.py.
 _LISTS = ("RPUSHEX", "ELEMENTS", "{}")
 
 _PUT = re.compile(r"\s*PUT (\S+) \[(.*)\](.*)->(.*)")
@@ -310,7 +310,7 @@ def test_hsetex_with_nothing_behind_maxlen(proxy: Proxy, server: AnyServer) -> N
 
 ADDERS, TURNS, CAP = 40, 25, 25
 
-# How many elements of a key are live: KEYS[1] is the key, KEYS[2] its index, ARGV[1] asks its size.
+# Counts a key's live elements: KEYS[1] is the key, KEYS[2] its index, ARGV[1] the length command.
 LIVE = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

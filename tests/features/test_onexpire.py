@@ -1,4 +1,4 @@
-"""ONEXPIRE: what becomes of elements at their deadline, and where they go."""
+"""ONEXPIRE: what happens to elements at their deadline, and where they go."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILL = {
     "zset": "ZADDEX k PX 20 MEMBERS 2 1.1 a 2 b",
     "list": "RPUSHEX k PX 20 ELEMENTS 2 a b",
 }
-# The values that a rule hands on of these: those of fields, and else what it says.
+# The values of these that a rule hands on: a field's value, a member's score.
 VALUES = {
     "hash": ("1", "2"),
     "set": ("", ""),
@@ -164,7 +164,7 @@ _PAST = {
 def test_a_deadline_that_is_past_when_it_comes_is_obeyed_as_well(
     talk_one_by_one: Talk, type_: str
 ) -> None:
-    """A request that was late on its way loses nothing."""
+    """A request that arrives late loses nothing."""
     timed, reply, written, expired = _PAST[type_]
     talk_one_by_one(f"""
         ONEXPIRE k RPUSH late ELEMENT       -> OK
@@ -195,7 +195,7 @@ def test_a_rule_for_other_keys_changes_nothing_of_a_deadline_that_is_past(
 def test_what_is_pushed_does_not_go_with_an_equal_value_that_is_past_its_deadline(
     talk_one_by_one: Talk,
 ) -> None:
-    """In the list both are better than none: the one that was due there stays."""
+    """Two copies in the list are better than none: the one that was due there stays."""
     talk_one_by_one("""
         ONEXPIRE k RPUSH list               -> OK
         RPUSHEX list PX 20 ELEMENTS 1 a     -> 1

@@ -1,4 +1,4 @@
-"""How much one call of the reap script hands on, and what becomes of rules that nobody can read."""
+"""How much one call of the reap script hands on, and what happens if a rule cannot be read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ttlproxy.scripts.script_calls import Caller
 pytestmark = pytest.mark.usefixtures("no_reaper")
 
 KEYS = Keys()
-# In us.
+# In µs.
 LONG = b"60000000"
 
 
@@ -27,7 +27,7 @@ def _date(direct: Client, key: bytes, elements: list[bytes]) -> None:
 
 
 def _reap(direct: Client, keys: list[bytes], others: list[bytes], *actions: bytes) -> None:
-    """One call, as if there were these rules; actions: three words for each key."""
+    """One call, as if these rules existed; actions: three words for each key."""
     pads = Signer(direct.ask("HGET", KEYS.state, "secret") or b"").pads
     argv = (b"20", LONG, b"", *pads, b"%d" % len(keys), *actions)
     call = Call("reap", (*keys, *others), argv)
@@ -35,7 +35,7 @@ def _reap(direct: Client, keys: list[bytes], others: list[bytes], *actions: byte
 
 
 def test_json_of_what_is_not_ascii_is_made_of_a_little_in_each_call(direct: Client) -> None:
-    """At 15 ns a byte that is ASCII, and a hundred times that for others."""
+    """JSON costs 15 ns for an ASCII byte, and a hundred times that for others."""
     fields = [b"f%02d" % number for number in range(20)]
     direct.ask("HSET", "h", *(word for field in fields for word in (field, bytes(range(256)) * 16)))
     _date(direct, b"h", fields)
@@ -46,7 +46,7 @@ def test_json_of_what_is_not_ascii_is_made_of_a_little_in_each_call(direct: Clie
 
 
 def test_what_is_due_in_a_long_list_is_handed_on_in_one_walk(direct: Client) -> None:
-    """Whatever the limit: to look for a few of them costs as much as to look for all."""
+    """This holds whatever the limit: finding a few of them costs as much as finding all."""
     values = [b"%d" % number for number in range(1000)]
     direct.ask("RPUSH", "l", *values)
     _date(direct, b"l", values[::10])
@@ -70,7 +70,7 @@ def test_deferred_commands_of_many_words_are_carried_out_a_few_in_each_call(
 def test_a_call_that_may_hand_on_no_more_carries_out_nothing_that_is_deferred(
     client: Client, direct: Client
 ) -> None:
-    """It would have been owed one, and would have read all that is due in the next key."""
+    """Else it would exceed its limit by one, and would read all that is due in the next key."""
     client.ask("DEFER", "EX", 1000, "ID", "a", "RPUSH", "q", "x")
     later, keys = KEYS.later(b"q"), [b"s%02d" % number for number in range(13)]
     _date(direct, later, [b"a"])

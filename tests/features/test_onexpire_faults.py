@@ -1,4 +1,4 @@
-"""Rules, several proxies, and kills at any point: every element is handed on, and once."""
+"""Rules, several proxies, and kills at any point: every element is handed on exactly once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KILLS = 4
 
 
 def _produce(proxy: Proxy, name: str, stop: threading.Event, written: list[bytes]) -> None:
-    """Ever new members with a deadline; what has been answered is in `written`."""
+    """Adds new members with a deadline; `written` has those that were answered."""
     number = 0
     while not stop.is_set():
         try:
@@ -99,7 +99,7 @@ def test_two_takers_never_get_the_same_element(
 def test_ok_means_in_force_before_every_proxy(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """Each rule names another destination; what falls due after OK goes there."""
+    """Each rule names another destination; an element that falls due after OK goes there."""
     server = start_server()
     with closing(Client(server.port)) as direct:
         direct.ask("SET", "__ttl:lease", "a test", "PX", 600_000)

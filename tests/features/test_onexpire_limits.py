@@ -21,7 +21,7 @@ talk = said_in(WAYS)
 
 @pytest.mark.usefixtures("no_reaper")
 def test_a_lease_that_is_lost_too_often_ends_among_the_dead_letters(talk: Talk) -> None:
-    """And begins anew when it comes again."""
+    """The count starts again when the item is pushed again."""
     once = """
         LEASE tasks busy PX 20              -> "t1"
         wait 20
@@ -85,7 +85,7 @@ def test_each_element_of_each_key_is_counted_for_itself(talk: Talk, action: str)
 
 @pytest.fixture
 def limited(proxy: Proxy, server: AnyServer) -> Iterator[Connection]:
-    """A client whose user may touch unpaid:* and late, and not RPUSH."""
+    """A client whose user may use unpaid:* and late*, but not RPUSH."""
     with Connection(server.port) as direct, Connection(proxy.port) as app:
         keys = ("~unpaid:*", "~late*", "~__ttl:*")
         rights = (*keys, "resetchannels", "&some", "+@all", "-rpush")
@@ -126,7 +126,7 @@ def test_nobody_has_done_for_him_what_he_may_not_do(
 def test_a_channel_that_the_client_may_not_publish_to_is_refused(
     limited: Connection, server: AnyServer
 ) -> None:
-    """Before 7.0 no script can ask."""
+    """Before 7.0 a script cannot check that."""
     assert limited.ask("ONEXPIRE", "unpaid:*", "PUBLISH", "some") == b"+OK\r\n"
     reply = limited.ask("ONEXPIRE", "unpaid:*", "PUBLISH", "other")
     old = info(server.port, "server")["redis_version"].startswith("6.")

@@ -1,7 +1,5 @@
-"""Rules where the server keeps deadlines of fields itself: it must not remove what a rule wants.
-
-Before servers that do not, the same commands are ours anyway.
-"""
+"""Rules on servers that keep deadlines of fields themselves: such a server must not remove a field
+that a rule must hand on. On other servers these commands are ours anyway."""
 
 from __future__ import annotations
 

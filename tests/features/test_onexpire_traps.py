@@ -1,4 +1,4 @@
-"""What could go wrong when elements are handed on, and does not: each known trap, by name."""
+"""What could go wrong when elements are handed on: each known trap has a test."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_destination_of_the_wrong_type_loses_nothing_and_holds_up_nobody(
 
 @pytest.mark.usefixtures("no_reaper")
 def test_a_destination_that_is_the_key_itself_or_internal_loses_nothing(talk: Talk) -> None:
-    """Which no look at the rule alone can tell."""
+    """The rule alone does not show it."""
     talk("""
         ONEXPIRE l* RPUSH l%1                       -> OK
         ONEXPIRE my* RPUSH %1                       -> OK
@@ -116,16 +116,16 @@ def test_what_may_not_be_removed_is_not_handed_on(
         wait_until(lambda: direct.ask("LRANGE", "late", 0, -1) == [b"1"], "it delivered", 40)
 
 
-# --- what is said of it
+# --- what is reported
 
 
 @pytest.mark.usefixtures("no_reaper")
 def test_nothing_goes_early_not_by_one_ms(app: Connection, direct: Client) -> None:
-    """At .999 of a second, and after it."""
+    """Deadlines around .999 of a second are tested too."""
     with closing(Client(app.socket.getpeername()[1])) as client:
         client.ask("ONEXPIRE", "h", "XADD", "late")
         is_in_time = False
-        while not is_in_time:  # or else what is written is past its deadline already
+        while not is_in_time:  # else a deadline was past before its write
             client.ask("DEL", "h", "late")
             second = direct.now_ms() // 1000 + 2
             dated = {b"%d" % at: second * 1000 + at for at in (-1, 0, 1, 998, 999, 1000)}
@@ -243,7 +243,7 @@ def test_more_equal_values_than_lua_can_unpack_are_all_handed_on(client: Client)
 def test_ten_thousand_due_at_once_arrive_in_order_a_few_in_each_call(
     client: Client, server: AnyServer, direct: Client, type_: str
 ) -> None:
-    """In the order of their deadlines, and of their bytes where those are equal."""
+    """They arrive in the order of their deadlines; equal deadlines in the order of their bytes."""
     names = [b"%05d" % number for number in range(10_000)]
     client.ask("ONEXPIRE", "k", "RPUSH", "late", "ELEMENT")
     direct.ask("CONFIG", "RESETSTAT")
