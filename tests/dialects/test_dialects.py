@@ -1,4 +1,4 @@
-"""The words of KeyDB, Dragonfly and Garnet, with the answers that each of them gives."""
+"""The commands of KeyDB, Dragonfly and Garnet, with the replies of these servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redis 8's hash-field commands before servers that lack them, answered as Redis 8.10 does."""
+"""Redis 8's hash-field commands on servers that lack them, answered as Redis 8.10 does."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_of_two_deadlines_the_earlier_counts_and_ours_takes_the_servers_place(
     """)  # fmt: skip
 
 
-# Each is said of a hash with fields a and b of which a has the server's own deadline.
+# Each is sent for a hash with fields a and b; a has a deadline of the server's own.
 ALIKE = """
 HSETEX h NX EXAT 4102444900 FIELDS 1 a 2
 HSETEX h XX EXAT 4102444900 FIELDS 1 a 2

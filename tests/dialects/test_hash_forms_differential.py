@@ -1,6 +1,6 @@
 """The hash-field commands of Redis 8 and Valkey 9, answered as a server of that kind answers.
 
-Before a server that lacks them, that is a Redis 8 that the tester names.
+For a server that lacks them, replies are compared with a Redis 8 that the tester names.
 
 Knows the words of these commands, good and bad ones, and none of their meaning.
 """
@@ -51,7 +51,7 @@ PLAIN = ["HSET h a 1 b 2", "HSET h c 3", "DEL h", "HDEL h a", "HMGET h a b c zz"
 
 
 def _some(*words: list[str], most: int = 1) -> st.SearchStrategy[list[str]]:
-    """None of these or a few, most often none."""
+    """None or a few of these, most often none."""
     few = st.lists(st.sampled_from(words), min_size=1, max_size=most)
     none: st.SearchStrategy[list[list[str]]] = st.just([])
     return (none | none | few).map(lambda found: [word for each in found for word in each])
@@ -93,7 +93,7 @@ def _has_forms(server: AnyServer) -> bool:
 
 @pytest.fixture(scope="module")
 def redis_8() -> Iterator[Server]:
-    """A Redis of that kind, whichever server stands behind the proxy."""
+    """A Redis with these commands, whatever server is behind the proxy."""
     named = [each for each in find_binaries().values() if each.name[0].isdigit()]
     fit = [each for each in named if tuple(map(int, each.name.split("."))) >= SINCE]
     if not fit:
@@ -109,7 +109,7 @@ def redis_8() -> Iterator[Server]:
 def own_kind(
     server: AnyServer, plain: AnyServer, request: pytest.FixtureRequest
 ) -> AnyServer | Server:
-    """A server that has these commands: one like that behind the proxy, or else a Redis 8."""
+    """A server that has these commands: of the kind behind the proxy, or else a Redis 8."""
     if _has_forms(server):
         return plain
     found: Server = request.getfixturevalue("redis_8")
@@ -138,8 +138,9 @@ FAR = ["FIELDS", "1", "far"]
 
 
 def _may_be_refused(words: list[str]) -> bool:
-    """Whether Valkey may take what the proxy, on a managed key, does not: times beyond 2^46 ms, and
-    an expiry that is given twice."""
+    """Whether Valkey may accept what the proxy refuses on a managed key: times beyond 2^46 ms, and
+    an
+    expiry that is given twice."""
     options = [word.upper() for word in words]
     return bool({*words} & {*BAD_TIMES}) or any(
         options.count(word) > 1 for word in ("EX", "PX", "PXAT", "KEEPTTL", "PERSIST")
@@ -152,8 +153,9 @@ def _may_be_refused(words: list[str]) -> bool:
 def test_on_a_managed_key_they_answer_as_on_any_other(
     plain: AnyServer, server: AnyServer, proxy: Proxy, hello: bytes, requests: list[list[str]]
 ) -> None:
-    """The same far deadline is kept by the server in one place, by the proxy in the other. What
-    Valkey refuses is refused in Redis 8's words, so it is not said."""
+    """The far deadline is kept by the server itself on one side, by the proxy on the other.
+    Requests
+    that Valkey refuses are left out: the proxy's errors are worded as Redis 8's."""
     if not _has_forms(server):
         pytest.skip("this server lacks them, so they are ours on every key")
     with Connection(plain.port) as direct, Connection(proxy.port) as app:
