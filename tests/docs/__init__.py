@@ -1,1 +1,1 @@
-"""README, docs/ and deploy/ say what is so, and their examples run."""
+"""README, docs/ and deploy/ say what is true, and their examples run."""

@@ -1,7 +1,7 @@
-"""The parts of pages that are made of tables and settings; `python -m tests.docs.generated` writes
-them.
+"""The parts of pages that are generated from tables and settings; `python -m tests.docs.generated`
+writes them.
 
-A part stands between two comments that name it. Each part stands on one page, once.
+A part is between two comments that name it. Each part is on one page, once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ttlproxy.telemetry.metrics_catalogue import METRICS
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _SECTION: Final = "<!-- {0}: generated -->\n{1}\n<!-- end of {0} -->"
-# The nine commands of a type are named alike: a letter, one of these, and a noun.
+# The names of a type's nine commands: a letter, one of these, and a noun.
 _OPERATIONS: Final = (
     *("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"),
     *("TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "PERSIST"),
@@ -41,7 +41,7 @@ _THEIRS: Final = {
     "Redis 8, Valkey 9: hash fields": ("H", ""),
     "Garnet: sorted-set members": ("Z", ""),
 }
-# What an element is called, and what each calls it.
+# The words for an element of each type.
 _NOUN: Final = re.compile(
     r"\b(hash |set |sorted-set |list )?(num)?(field|member|element)(s?)\b", re.I
 )
@@ -77,7 +77,7 @@ def _deadlines(columns: Mapping[str, tuple[str, str]]) -> str:
 
 
 def _alike(families: Sequence[Sequence[Virtual]]) -> list[list[Virtual]]:
-    """Those with the same arguments and replies, of all families."""
+    """Commands with the same arguments and replies, of all families."""
     groups: dict[tuple[tuple[str, ...], str], list[Virtual]] = {}
     for kin in zip(*families, strict=True):
         groups.setdefault((kin[0].forms, kin[0].reply), []).extend(kin)
@@ -85,7 +85,7 @@ def _alike(families: Sequence[Sequence[Virtual]]) -> list[list[Virtual]]:
 
 
 def _of_elements(text: str) -> str:
-    """The same for every type."""
+    """The same text for every type."""
 
     def one(match: re.Match[str]) -> str:
         noun = f"{match[2] or ''}element{match[4]}"
@@ -130,7 +130,7 @@ def _at_once() -> str:
 
 
 def script_commands() -> list[str]:
-    """All that scripts call."""
+    """All commands that scripts call."""
     return sorted(name.decode() for name in all_scripted())
 
 
@@ -187,12 +187,12 @@ SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def generated(name: str) -> str:
-    """The part as it has to stand on its page, comments included."""
+    """The part as it must be on its page, comments included."""
     return _SECTION.format(name, SECTIONS[name]())
 
 
 def pattern(name: str) -> re.Pattern[str]:
-    """Finds the part on a page, whatever it says there."""
+    """Finds the part on a page, whatever its content."""
     start, end = (re.escape(part) for part in _SECTION.format(name, "\0").split("\0"))
     return re.compile(start.removesuffix("\\\n") + ".*?" + end.removeprefix("\\\n"), re.DOTALL)
 

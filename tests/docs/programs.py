@@ -1,7 +1,7 @@
-"""Example programs of pages: each is written to a folder, gets its client and is run there.
+"""Example programs of pages: each is written to a folder, gets its client library and is run there.
 
-What a program is to print stands behind its lines, as `// 100`. Clients come from the registry of
-their language; where one cannot be had, the test is skipped with the reason.
+The expected output is behind the lines that print it, as `// 100`. Client libraries come from the
+registry of their language; if one cannot be fetched, the test is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Final
 from tests.support.npm import CLIENTS
 from tests.support.requirements import absent, find_program
 
-# In seconds. The first run compiles the client, or fetches it and what its build needs.
+# In seconds. The first run compiles the client, or fetches it and its build tools.
 SLOW: Final = 900
 _PRINTED: Final = re.compile(r"(?:Println|println|log)\(.*\);? // (.*)$", re.MULTILINE)
-# No other Go than the one that is here.
+# Use only the installed Go.
 _GO: Final = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
 
 
 def run(
     command: Sequence[str], folder: Path, typed: str = "", env: dict[str, str] | None = None
 ) -> str:
-    """What it prints; a failure is one of the test."""
+    """The program's output; the test fails if the program does."""
     done = subprocess.run(
         command, input=typed, capture_output=True, text=True, check=False, cwd=folder, env=env
     )
@@ -36,7 +36,7 @@ def run(
 
 
 def run_node(program: str, folder: Path) -> None:
-    """The folder has ioredis."""
+    """The folder must have ioredis."""
     script = folder / "recipe.mjs"
     script.write_text(f'import assert from "node:assert";\n{program}\nprocess.exit(0);\n')
     _compare(program, run(["node", str(script)], folder))

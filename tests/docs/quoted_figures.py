@@ -1,4 +1,4 @@
-"""The figures that pages quote, as tables made of docs/figures.csv. Knows no page."""
+"""The figures that pages quote, as tables made from docs/figures.csv. Knows no page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PIPELINES: Final = ("1", "16", "64", "256")
 
 
 class Figure(NamedTuple):
-    """A row of the file: numbers as text, empty where there are none."""
+    """A row of the file: numbers as text, empty if there are none."""
 
     part: str
     test: str
@@ -37,20 +37,20 @@ class Figure(NamedTuple):
 
     @property
     def spread(self) -> str:
-        """The median, and from where to where rounds reach."""
+        """The median, and the least and the greatest value of the rounds."""
         if not self.min or not self.max:
             return number(self.median)
         return f"{number(self.median)} ({number(self.min)} to {number(self.max)})"
 
 
 def number(text: str) -> str:
-    """With commas between thousands."""
+    """The number with commas between thousands."""
     value = float(text)
     return f"{value:,.0f}" if abs(value) >= 1000 else text
 
 
 def read(path: Path) -> dict[tuple[str, ...], Figure]:
-    """The figures of a file, by the first five columns."""
+    """The figures of a file, keyed by the first five columns."""
     with path.open(encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file))
     assert tuple(lines[0]) == Figure._fields
@@ -211,7 +211,7 @@ def _mib(test: str, name: str) -> str:
 
 
 def sizing() -> str:
-    """For those who have to say how much of what a proxy gets."""
+    """The figures for planning a proxy's CPU and memory."""
     idle = figure("memory", "idle connections", "", "ttlproxy", "KiB a connection, of 1,000")
     rows = [
         ("one process, GET one by one, 50 clients", f"{_rate('GET', '1')} a second"),

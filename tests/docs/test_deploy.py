@@ -1,4 +1,4 @@
-"""deploy/: manifests by their schemas, metrics by their names, units by systemd itself."""
+"""deploy/: manifests checked by their schemas, metrics by their names, units by systemd itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OLDEST, NEWEST = "1.29", kubernetes_validate.latest_version()
 MANIFESTS = [
     path for path in sorted(KUBERNETES.rglob("*.yaml")) if path.name != "kustomization.yaml"
 ]
-# What prometheus-client and Prometheus themselves know.
+# Metrics of prometheus-client and of Prometheus itself.
 THEIRS = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 
 
@@ -54,7 +54,7 @@ def _settings(text: str) -> set[str]:
 
 
 def _containers(manifest: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Those of ours."""
+    """The containers that run ttlproxy."""
     pod = manifest["spec"]["template"]["spec"]
     for each in (*pod.get("initContainers", ()), *pod.get("containers", ())):
         if each["name"] == "ttlproxy":
@@ -65,7 +65,7 @@ def _containers(manifest: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("kubernetes", [OLDEST, NEWEST])
 def test_a_manifest_is_as_its_schema_says(path: Path, kubernetes: str) -> None:
     manifest = yaml.safe_load(path.read_text())
-    if path.name == "sidecar.yaml":  # a patch has not all that its kind must have
+    if path.name == "sidecar.yaml":  # a patch lacks fields that its kind requires
         manifest["spec"]["selector"] = {}
         manifest["spec"]["template"]["spec"]["containers"] = [{"name": "app"}]
     kubernetes_validate.validate(manifest, kubernetes, strict=True)
@@ -195,7 +195,7 @@ def test_the_image_has_a_numeric_user_and_needs_no_shell() -> None:
 
 @pytest.mark.parametrize("name", ["sidecar/sidecar.yaml", "standalone/deployment.yaml"])
 def test_what_may_be_kept_fits_into_the_memory_of_the_container(name: str) -> None:
-    """64 MiB at start with the pages; one request is there four times while it is rewritten."""
+    """64 MiB at start with the pages; one request exists four times while it is rewritten."""
     text = (ROOT / "deploy" / "kubernetes" / name).read_text()
     kept, request = (
         int(re.findall(rf'{setting}.*\n *value: "(\d+)"', text)[0])

@@ -21,17 +21,17 @@ from tests.support.servers import Proxy
 
 _SECTION: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# redis-cli says how long a command took, if that was half a second or more.
+# redis-cli prints how long a command took if it was half a second or more.
 _TOOK: Final = re.compile(r"^\(\d+\.\d\ds\)\n", re.MULTILINE)
-# An error has its code in redis-cli; redis-py makes a class of it.
+# redis-cli shows an error's code; redis-py makes an exception class of it.
 _QUOTE: Final = re.compile(r'["\\]|(?<=\(error\) )ERR ')
-# Where the pages say that clients connect.
+# The port for clients on the pages.
 _PORT: Final = re.compile(r"\b6380\b")
 _LIKE: Final = doctest.ELLIPSIS | doctest.REPORT_NDIFF
 
 
 def _sections() -> list[tuple[str, str, str]]:
-    """(page and heading, language, all its blocks of that language) for each section of a page."""
+    """(page and heading, language, all blocks in that language) for each section of a page."""
     found: dict[tuple[str, str], str] = {}
     for page in PAGES:
         parts = ["", *_SECTION.split(page.read_text())]
@@ -43,7 +43,7 @@ def _sections() -> list[tuple[str, str, str]]:
 
 
 def _lines(session: str) -> list[tuple[str, str]]:
-    """What is typed, and what is shown then."""
+    """(the line that is typed, the output) for each line."""
     parts = session.removeprefix("> ").split("\n> ")
     return [(typed, reply) for typed, _, reply in (part.partition("\n") for part in parts)]
 
@@ -59,7 +59,7 @@ def _type_into_redis_cli(session: str, proxy: Proxy, folder: Path) -> None:
 
 
 def _ask_with_redis_py(session: str, proxy: Proxy, folder: Path) -> None:
-    """The same lines; strings and statuses, which it gives alike, are compared without quotes."""
+    """The same lines. redis-py returns strings and statuses alike, so quotes are ignored."""
     client = Client(proxy.port)
     for line, reply in _lines(session):
         printed = shown(client.ask(*shlex.split(line)))

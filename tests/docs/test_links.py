@@ -1,4 +1,4 @@
-"""What documents, docstrings and comments point to is there: files, pages, headings."""
+"""What documents, docstrings and comments refer to exists: files, pages, headings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ttlproxy.commands.router import LONGER, OVERRIDES, VIRTUALS
 PAGES: Final = sorted(
     chain(ROOT.glob("*.md"), *(ROOT.glob(f"{folder}/**/*.md") for folder in ("docs", "deploy")))
 )
-# Where a reader begins: on GitHub, and on the site.
+# Where readers start: on GitHub, and on the site.
 INDEXES: Final = [page for page in (ROOT / "README.md", ROOT / "docs/index.md") if page in PAGES]
 SOURCES: Final = sorted(
     chain.from_iterable(
@@ -40,7 +40,8 @@ _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def _said(path: Path) -> Iterator[str]:
-    """What a file says to people: of code its docstrings and comments."""
+    """What a file says to people: the docstrings and comments of Python, the whole of other
+    files."""
     text = path.read_text("utf-8")
     if path.suffix != ".py":
         yield text
@@ -54,7 +55,7 @@ def _said(path: Path) -> Iterator[str]:
 
 
 def _cited(path: Path) -> Iterator[str]:
-    """The files that it names, but for Redis's own sources."""
+    """The files that it names, except for Redis's own sources."""
     found = chain.from_iterable(map(_CITED.findall, _said(path)))
     return (cited for cited in found if not cited.startswith(_REDIS))
 
@@ -67,14 +68,14 @@ def _is_there(cited: str, path: Path) -> bool:
 
 
 def _links(page: Path) -> list[tuple[Path, str]]:
-    """(page or other file, anchor) of each link that stays in the repository."""
+    """(page or other file, anchor) of each link within the repository."""
     targets = _LINK.findall(_FENCED.sub("", page.read_text("utf-8")))
     parts = [target.partition("#") for target in targets if "://" not in target]
     return [((page.parent / name).resolve() if name else page, at) for name, _, at in parts]
 
 
 def _anchors(page: Path) -> set[str]:
-    """Of the headings, as GitHub makes them."""
+    """The anchors of the headings, as GitHub makes them."""
     headings = _HEADING.findall(_FENCED.sub("", page.read_text("utf-8")))
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""The pages say what tables, settings and figures say; `python -m tests.docs.generated` writes
+"""The pages agree with tables, settings and figures; `python -m tests.docs.generated` writes
 them."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What docs/ shows of a shell is what ttlproxy prints; `...` is what the page leaves out."""
+"""The shell output in docs/ is what ttlproxy prints; `...` is what the page leaves out."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.any_server
 
 _BLOCK: Final = re.compile(r"^```console\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LIKE: Final = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF
-# Where the pages say that Redis is.
+# Redis's port on the pages.
 _PORT: Final = re.compile(r"\b6379\b")
 
 
 def _blocks(page: Path) -> list[tuple[str, str]]:
-    """What is typed, and what is shown then."""
+    """(the command, its output) for each block."""
     return _BLOCK.findall(page.read_text("utf-8"))
 
 
@@ -53,7 +53,7 @@ def _compare(typed: str, shown: str) -> None:
 def test_a_shell_shows_what_the_page_shows(
     page: Path, start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """Of a server where a key has lost its place in the schedule."""
+    """The server has a key that is missing from the schedule."""
     server = start_server()
     with (
         closing(Client(start_proxy(server.url).port)) as app,

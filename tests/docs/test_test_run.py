@@ -1,4 +1,4 @@
-"""What `make` and CI choose to run, and what they say of it."""
+"""What `make` and CI choose to run, and what they report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _pytest(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def _servers(*words: str, **env: str) -> set[str]:
-    """Those that tests would run on."""
+    """The servers that tests would run on."""
     chosen = _pytest("--collect-only", *ON_A_SERVER, *words, **env)
     assert chosen.returncode == 0, chosen.stdout
     return set(re.findall(r"\[redis-((?:valkey-)?[\d.]+)", chosen.stdout))
