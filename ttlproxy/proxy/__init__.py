@@ -1,5 +1,4 @@
-"""Clients: a connection is accepted, becomes a client with a session, and has its own connection to
-Redis, to which bytes go and from which they come.
+"""Clients: each accepted connection gets a session and its own connection to Redis.
 
 Knows sockets, back-pressure and sessions. Does not know what a command means, nor how many
 processes there are.

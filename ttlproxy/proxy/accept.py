@@ -1,6 +1,6 @@
-"""How an accepted connection becomes a client: its PROXY header, if one is asked for, comes first.
+"""Makes a client of each accepted connection; its PROXY header, if one is asked for, comes first.
 
-The header is read from the socket itself, no byte beyond it: what follows may be TLS.
+The header is read from the socket itself, and no byte beyond it: TLS may follow.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _summaries = Summaries(log)
 
 # How long a header may take; HAProxy's own example has `timeout connect` at 5 s.
 _HEADER_S: Final = 5.0
-# More than any header has.
+# In bytes; more than any header has.
 _LARGEST: Final = 1 << 17
 
 
 class Admission:
-    """Connects accepted sockets, each on its own, with protocols."""
+    """Connects each accepted socket with its protocol, in a task of its own."""
 
     def __init__(
         self, protocol: ClientProtocol, settings: Settings, lost: Callable[[], None]
     ) -> None:
-        """`lost`: a connection has ended before it had its protocol."""
+        """`lost()` is called when a connection ends before it has its protocol."""
         self._protocol = protocol
         self._asks_header = settings.proxy_protocol == "yes"
-        self._limit = Limit(settings.max_clients)  # also of those whose header is awaited
+        self._limit = Limit(settings.max_clients)  # for connections whose header is awaited
         self._lost = lost
         self._tasks: set[asyncio.Task[None]] = set()
 
     def admit(self, client: socket.socket) -> None:
-        """The socket, which does not block, gets its protocol as soon as can be."""
+        """Gives the socket, which does not block, its protocol as soon as possible."""
         if self._asks_header and self._limit.reached(len(self._tasks)):
             client.close()
             self._lost()
@@ -62,7 +62,7 @@ class Admission:
                 source = await _source(client)
             await loop.connect_accepted_socket(lambda: self._protocol(source), client)
         except (OSError, EOFError, Malformed) as trouble:
-            # Who just looks whether somebody listens, as load balancers do, is no event.
+            # A load balancer that only checks whether somebody listens is no event.
             left = isinstance(trouble, EOFError | ConnectionError)
             why = str(trouble) or "its PROXY header does not come"
             level = logging.DEBUG if left else logging.INFO
@@ -77,7 +77,7 @@ class Admission:
 
 
 class Gate:
-    """Clients that come to an address of this process's own, behind PROXY headers if need be."""
+    """Accepts clients at an address of this process's own, with PROXY headers if they are set."""
 
     def __init__(self, settings: Settings) -> None:
         self._listener = Listener(
@@ -87,18 +87,18 @@ class Gate:
         self._admission: Admission | None = None
 
     async def start(self, protocol: ClientProtocol) -> Listen:
-        """Lets clients come; gives the address to which. Raises OSError."""
+        """Starts to accept clients; returns the address. Raises OSError."""
         if self._settings.proxy_protocol == "no":
             return await self._listener.start(partial(protocol, ""))
         self._admission = Admission(protocol, self._settings, self.ended)
         return await self._listener.hand_over(self._take)
 
     def stop(self) -> None:
-        """Nobody comes any more."""
+        """Accepts no more clients."""
         self._listener.stop()
 
     def ended(self) -> None:
-        """A client that came has gone."""
+        """A client that was accepted has gone."""
 
     async def _take(self, client: socket.socket) -> None:
         assert self._admission
@@ -113,7 +113,7 @@ def _peer(client: socket.socket) -> str:
 
 
 async def _source(client: socket.socket) -> str:
-    """The address in the header. Raises Malformed, EOFError and OSError, as TimeoutError is."""
+    """The address in the header. Raises Malformed, EOFError, OSError or TimeoutError."""
     data = b""
     async with asyncio.timeout(_HEADER_S):
         while True:

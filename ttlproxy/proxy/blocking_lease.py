@@ -1,6 +1,6 @@
-"""A client's request that waits for an item: tried until it is answered, or given up in time.
+"""A client's LEASE ... BLOCK: it is tried until it is answered, or its time is over.
 
-Knows when it is over, and asks through functions; knows no socket.
+Knows the time limit, and asks through functions; knows no socket.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ttlproxy.session import Session, Wait
 
 
 class Waiting:
-    """`run` ends when the request has its reply on the way."""
+    """`run` ends when the request's reply is on its way."""
 
     def __init__(
         self,
@@ -23,8 +23,8 @@ class Waiting:
         to_redis: Callable[[bytes], None],
         is_answered: Callable[[Callable[[bytes], bytes]], Awaitable[bool]],
     ) -> None:
-        """`is_answered(request)` sends the request that it is given for a mark; False where the
-        reply was a null, and has been kept back."""
+        """`is_answered(request)` sends `request(mark)`; False if the reply is null, and kept
+        back."""
         self._session = session
         self._wait = wait
         self._waits = waits
@@ -33,7 +33,7 @@ class Waiting:
         self._limit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def end(self) -> None:
-        """It is to be answered now, whatever there is."""
+        """The request must be answered now, even without an item."""
         if not self._limit.done():
             self._limit.set_result(None)
 

@@ -1,9 +1,9 @@
 """One client: its socket, and what comes and goes there. Bytes across, back-pressure, holding.
 
-A thin shell around `session`: what a request means is decided there. Bytes from Redis are copied
-unread. Each direction stops reading where the other side does not keep up, and the two directions
-do not wait for each other, so a client that writes before it reads gets on as far as it would
-without a proxy: Redis goes on taking requests, and keeps its replies.
+A thin shell around `session`, which decides what a request means. Bytes from Redis are copied
+unread. Each direction stops reading while the other side does not keep up, and neither direction
+waits for the other. So a client that writes before it reads gets as far as without a proxy: Redis
+goes on taking requests, and keeps its replies.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import WriteBatch
 from ttlproxy.session import Session, Step, Wait
 
-# How long replies may take to a client that has ended in the middle of a large request.
+# How long replies may take to a client that has ended in a large request, or has lost its server.
 _GRACE_S = 1.0
-# How long a client that has been told the end may take to close its side.
+# How long a client may take to close its side after we have closed ours.
 _LINGER_S = 5.0
 # Between two attempts to connect to Redis.
 _AGAIN = Backoff(cap=0.2, base=0.01)
 
 
 class Host(Protocol):
-    """Who has accepted a client.
+    """The server that has accepted a client.
 
     sweep: takes places that a request may have left unswept, and the server's time
-    draining: clients are to end as soon as nothing is half done
+    draining: clients must end as soon as nothing is half done
     """
 
     settings: Settings
@@ -53,18 +53,18 @@ class Host(Protocol):
         """A connection to Redis. Raises OSError, also for TLS and time-outs."""
 
     def forget(self, client: Client) -> None:
-        """It has gone."""
+        """The client has gone."""
 
 
 class Phase(IntEnum):
     """Where a client stands. From FINISHING on it only goes forward.
 
-    CONNECTING: it has no connection to Redis yet, and what comes in is kept
+    CONNECTING: it has no connection to Redis yet; later bytes are kept
     OPEN: requests go to Redis as they come
-    HOLDING: a request, or what it means, waits for the proxy; what comes behind it is kept
-    WAITING: a request waits for an item; what comes behind it is kept
+    HOLDING: a request waits for a reap, the link or a reply; later bytes are kept
+    WAITING: a request waits for an item; later bytes are kept
     FINISHING: no more requests go to Redis, which may still owe replies
-    CLOSED: Redis has said all it had to say
+    CLOSED: nothing more comes from Redis
     """
 
     CONNECTING = 0
@@ -92,12 +92,12 @@ _UNFINISHED: Final = {
 
 
 class Client(asyncio.Protocol):
-    """A client's socket. Reads while nothing is held and Redis keeps up."""
+    """A client's socket. Stops reading while a request is held, or Redis does not keep up."""
 
     activity: Activity | None = None
 
     def __init__(self, server: Host, source: str) -> None:
-        """`source`: the address that a PROXY header tells; empty without one."""
+        """`source`: the address from a PROXY header; empty without one."""
         self._server = server
         self._source = source
         self._link = server.link
@@ -108,12 +108,12 @@ class Client(asyncio.Protocol):
         self._waiting: Waiting | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._phase = CONNECTING
-        self._early = b""  # what is kept: uvloop reads on where `connection_made` pauses reading
-        self._held_back = b""  # held on its way to Redis
-        self._drained: asyncio.Future[None] | None = None  # Redis keeps up again
+        self._early = b""  # bytes that came in and are kept
+        self._held_back = b""  # requests held on their way to Redis
+        self._drained: asyncio.Future[None] | None = None  # done when Redis keeps up again
         self._has_ended = False  # the client sends no more
         self._full = False  # Redis does not keep up
-        self._why = ""  # it ends, a key of Metrics.gone, once that is known
+        self._why = ""  # why it ends, a key of Metrics.gone, once that is known
 
     def __repr__(self) -> str:
         return f"<Client {self._phase.name}>"
@@ -134,7 +134,7 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._registry.expecting:
-            self._link.receive_pushes()  # or finds that they have ended, and serves no more
+            self._link.receive_pushes()  # may find the push connection lost: then nothing is served
         if self._phase is not OPEN or not self._link.serving:
             self._keep(data)
         elif self._passes(data):
@@ -152,9 +152,9 @@ class Client(asyncio.Protocol):
         if self._phase is WAITING and self._task is not None and backend is not None:
             self._enter(FINISHING)
             self._task.cancel()
-            backend.cut()  # as Redis would find it
+            backend.cut()  # as without a proxy
         elif self._phase in _KEEPING or session is None or backend is None:
-            pass  # it is dealt with after what came in before
+            pass  # handled after what came in before
         elif not backend.is_cut:
             self._finish_at_eof(session, backend)
         return True
@@ -164,7 +164,7 @@ class Client(asyncio.Protocol):
             self._linger = asyncio.get_running_loop().call_later(_GRACE_S, backend.cut)
         elif session.behind_blocking or session.relays:
             self._enter(FINISHING)
-            backend.cut()  # as Redis would find it: a blocked client is gone at once
+            backend.cut()  # as without a proxy: a blocked client is gone at once
         else:
             self._finish(session, backend)
 
@@ -182,7 +182,7 @@ class Client(asyncio.Protocol):
         self.client_log.closed(self._why)
         self._server.metrics.gone[self._why] += 1
         self._server.forget(self)
-        # Without a circle of references its memory is free now, not when the collector comes.
+        # Without this cycle of references its memory is free now, not when the collector comes.
         self._backend = self._task = None
 
     def pause_writing(self) -> None:
@@ -197,7 +197,7 @@ class Client(asyncio.Protocol):
     # From Redis's side.
 
     def end(self) -> None:
-        """Redis has closed: what is buffered goes out, then the client is told."""
+        """Redis has closed: what is buffered goes out, then the client's side is closed."""
         if self._phase is CLOSED:
             return
         self._server.write_batch.flush()
@@ -212,13 +212,13 @@ class Client(asyncio.Protocol):
         if self._has_ended:
             self._transport.close()
         elif half_close(self._transport):
-            # To close with unread input would be a reset, which may take replies with it.
+            # Closing with unread input would be a reset, which may take replies with it.
             self._read()
             self._close_later()
         self._server.slow_clients.keeps(self)  # until it has taken what is left
 
     def full(self, is_full: bool) -> None:
-        """Redis does not keep up, or does again."""
+        """Redis does not keep up, or keeps up again."""
         self._full = is_full
         if is_full:
             self._server.slow_clients.keeps(self)
@@ -229,7 +229,7 @@ class Client(asyncio.Protocol):
     # From the server.
 
     def end_at_boundary(self) -> None:
-        """Ends as soon as nothing is half done: what is owed comes first."""
+        """Ends as soon as nothing is half done, after the replies that are owed."""
         if self._waiting is not None:
             self._waiting.end()
         session, backend = self._session, self._backend
@@ -242,7 +242,7 @@ class Client(asyncio.Protocol):
 
     @property
     def unfinished(self) -> str:
-        """What keeps it from ending."""
+        """What keeps it from ending, in words for the log."""
         session = self._session
         if session is None or self._phase in (WAITING, CLOSED):
             return _UNFINISHED[self._phase]
@@ -251,25 +251,25 @@ class Client(asyncio.Protocol):
         return session.unfinished or "held"
 
     def leave(self) -> None:
-        """Its server is not to be served any more: what that has sent goes on, then it ends."""
-        if self._phase not in (CONNECTING, CLOSED):  # the first is seen when it has connected
+        """Its server is not served any more: what that has sent goes on, then it ends."""
+        if self._phase not in (CONNECTING, CLOSED):  # `_connect` looks at the first
             self._depart()
 
     def _depart(self) -> None:
         self._ends_because("moved")
         self._enter(FINISHING)
         if self._task is not None:
-            self._task.cancel()  # what is held must not go on, nor to another server
+            self._task.cancel()  # held requests must go to no server
         if self._backend is not None:
             self._backend.cut()
         self._leave_later()
 
     def _leave_later(self) -> None:
-        """A server that cannot be reached does not close; one whose replies come still will."""
+        """A server that cannot be reached does not close; one that still sends replies will."""
         asyncio.get_running_loop().call_later(_GRACE_S, self._left, self._received)
 
     def _left(self, received: int) -> None:
-        """`received`: how much had come from Redis a while ago."""
+        """`received`: how many bytes had come from Redis a while ago."""
         if self._transport.is_closing() or not (self.unread or self._received > received):
             self.end()
         else:
@@ -280,11 +280,11 @@ class Client(asyncio.Protocol):
         """Bytes that have come from Redis, whether read or not."""
         return self._backend.received if self._backend is not None else 0
 
-    # From the watch.
+    # From the check for slow clients.
 
     @property
     def idles(self) -> bool:
-        """Whether it waits for nothing. Who may be told something, or be blocked, always does."""
+        """Whether it is idle. Subscribed, monitoring or blocked clients are never idle."""
         session, activity = self._session, self.activity
         if session is None or activity is None or self._phase in _KEEPING:
             return False
@@ -305,7 +305,7 @@ class Client(asyncio.Protocol):
         return self.unread + to_redis + kept + len(self._early) + len(self._held_back)
 
     def abort(self, why: str) -> None:
-        """Ends the connection at once: what is kept for it is free when this returns."""
+        """Ends the connection at once: the bytes kept for it are free when this returns."""
         self._ends_because(why)
         self._early = self._held_back = b""
         if self._session is not None:
@@ -329,7 +329,7 @@ class Client(asyncio.Protocol):
             return
         if term != link.term:
             self._task = None
-            self._depart()  # it may be with a server that is not to be served any more
+            self._depart()  # its server may not be served any more
             return
         self._to_redis = self._noting(self._backend.write, awaits=True)
         self._session = Session(
@@ -348,11 +348,11 @@ class Client(asyncio.Protocol):
         self._go_on()
 
     async def _found(self) -> tuple[Backend, int]:
-        """A connection to Redis, once the link serves, and in which of its terms that was.
+        """Connects to Redis once the link serves; returns the connection, and the link's term then.
 
-        It is waited for as a request is. Raises OSError.
+        Waits for up to hold_max, as a request does. Raises OSError.
 
-        Redis may have gone just now, which the link has not noticed: then that is tried again, too.
+        Redis may have gone just now, and the link may not have noticed: then it tries again, too.
         """
         loop, link = asyncio.get_running_loop(), self._link
         until_s, failures = loop.time() + self._server.settings.hold_max, 0
@@ -370,7 +370,7 @@ class Client(asyncio.Protocol):
                 failures += 1
 
     def _refuse(self, trouble: OSError) -> None:
-        """There is no connection to Redis, and none is waited for any longer."""
+        """There will be no connection to Redis: answers an error, and ends."""
         self.client_log.refused(trouble)
         self._server.metrics.refused += 1
         self._ends_because("refused")
@@ -378,7 +378,7 @@ class Client(asyncio.Protocol):
         self.end()
 
     def _take(self, data: bytes) -> None:
-        """A chunk that does not just pass."""
+        """Handles a chunk that cannot just pass."""
         session, backend = self._session, self._backend
         assert session is not None
         assert backend is not None
@@ -387,7 +387,7 @@ class Client(asyncio.Protocol):
         if session.kept > LOW or len(self._early) > LOW:
             self._server.slow_clients.keeps(self)
         let_in = None if step.login is None else backend.lets_in(step.login)
-        # The bytes are not for the coroutines that follow, so that `abort` frees them.
+        # Coroutines that follow do not hold the bytes, so that `abort` frees them.
         out, step = step.to_redis, step._replace(to_redis=b"", withheld=b"")
         if step.must_reap or len(out) > HIGH:
             self._held_back = out
@@ -402,9 +402,9 @@ class Client(asyncio.Protocol):
         self._sent(session, step)
 
     async def _carry_out(self, step: Step, let_in: asyncio.Future[bool] | None) -> None:
-        """What is held back goes on once what is due before it is gone, and what is unswept, swept.
+        """Reaps and sweeps what the step needs, then sends what is held back.
 
-        Redis gets it piece by piece: a transport could not be made to forget it at once.
+        Redis gets it in pieces: a transport could not be made to forget it at once.
         """
         session = self._session
         assert session is not None
@@ -423,7 +423,7 @@ class Client(asyncio.Protocol):
         await self._after(step, let_in)
 
     async def _after(self, step: Step, let_in: asyncio.Future[bool] | None) -> None:
-        """Requests have gone to Redis: what comes behind them is looked at when this is over."""
+        """Requests have gone to Redis: ends the hold when what they need has come."""
         session, backend = self._session, self._backend
         assert session is not None
         assert backend is not None
@@ -452,7 +452,7 @@ class Client(asyncio.Protocol):
             self._waiting = None
 
     async def _resume(self) -> None:
-        """What came in is looked at once the link is there again."""
+        """Handles what came in once the link is there again."""
         async with asyncio.timeout(self._server.settings.hold_max):
             await self._link.ready.wait()
         self._go_on()
@@ -485,7 +485,7 @@ class Client(asyncio.Protocol):
         self._why = self._why or why
 
     def _go_on(self) -> None:
-        """Nothing is held any more: what came in meanwhile is next."""
+        """Nothing is held any more: handles what came in meanwhile."""
         self._task = None
         self._enter(OPEN)
         if self._early:
@@ -498,7 +498,7 @@ class Client(asyncio.Protocol):
         self._read()
 
     def _keep(self, data: bytes) -> None:
-        """What came in cannot go on now, or never."""
+        """Handles bytes that cannot go on now, or cannot go on at all."""
         session = self._session
         if self._phase in _KEEPING:
             self._early += data
@@ -516,9 +516,9 @@ class Client(asyncio.Protocol):
             self._hold(self._resume(), "wait for the link")
 
     def _sent(self, session: Session, step: Step) -> None:
-        """Requests have gone to Redis: what follows from that at once."""
+        """Requests have gone to Redis: does what follows at once."""
         if session.over:
-            self._enter(FINISHING)  # what Redis does not read must not be sent: a reset would come
+            self._enter(FINISHING)  # Redis would not read more, and would reset the connection
         if step.sweep:
             places = self._registry.places
             now_ms = self._link.clock.now_ms()
@@ -527,10 +527,10 @@ class Client(asyncio.Protocol):
             self.end_at_boundary()
 
     def _finish(self, session: Session, backend: Backend) -> None:
-        """No more requests: Redis is to answer what it has and then to close."""
+        """No more requests: Redis must answer what it has, and then close."""
         self._enter(FINISHING)
         if session.silent:
-            backend.cut()  # Redis closes after the reply to QUIT, and here that is never sent
+            backend.cut()  # Redis closes after its reply to QUIT, which it never sends here
         elif request := session.finish():
             backend.finish(request)
 
@@ -540,10 +540,10 @@ class Client(asyncio.Protocol):
             self._phase = phase
 
     def _read(self) -> None:
-        """Reads, or stops reading, as things stand."""
+        """Reads, or stops reading, depending on the state."""
         if self._transport.is_closing():
             return
-        # The end of a client that waits, or has no connection yet, is to be seen at once.
+        # The end of a client that waits, or has no connection yet, must be seen at once.
         listens = self._phase is not HOLDING and len(self._early) < HIGH
         if (self._phase in _KEEPING and not listens) or self._full:
             self._transport.pause_reading()
@@ -562,7 +562,7 @@ class Client(asyncio.Protocol):
 
 
 class TimedClient(Client):
-    """A client that is to be closed once it has done nothing for a while: what moves is noted."""
+    """A client that is closed once it is idle for too long: notes when bytes move."""
 
     def __init__(self, server: Host, source: str, activity: Activity) -> None:
         super().__init__(server, source)

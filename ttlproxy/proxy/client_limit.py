@@ -18,9 +18,9 @@ from ttlproxy.proxy.client_log import peer_shown
 log = logging.getLogger(__name__)
 _summaries = Summaries(log)
 
-# Seconds for which nothing more is logged of clients that are too many.
+# Seconds between two log lines about too many clients.
 _SILENCE_S: Final = 60.0
-# Of a client, by the address that a PROXY header tells; empty without one.
+# Makes a client, from the address in its PROXY header; empty without one.
 ClientProtocol = Callable[[str], asyncio.Protocol]
 
 
@@ -43,7 +43,7 @@ class Limit:
 
 
 def refusal(settings: Settings) -> bytes:
-    """What one client too many is told: before TLS is up nothing can be, and so it is in Redis."""
+    """What one client too many is told: with TLS nothing, as in Redis, for TLS is not up yet."""
     return b"" if settings.tls_cert else MAX_CLIENTS
 
 
@@ -57,7 +57,7 @@ class Entrance:
         client: ClientProtocol,
         ended: Callable[[], None],
     ) -> None:
-        """`ended`: a connection has ended that has not become a client."""
+        """`ended()` is called when a connection ends that has not become a client."""
         self._contexts = for_clients(settings)
         self._refusal = refusal(settings)
         self._limit = Limit(settings.max_clients)
@@ -80,7 +80,7 @@ class Entrance:
     def _settled(self, source: str, trouble: Exception | None, peername: object) -> None:
         self._coming -= 1
         if trouble is not None:
-            # Who just looks whether somebody listens, as load balancers do, is no event.
+            # A load balancer that only checks whether somebody listens is no event.
             left = isinstance(trouble, ConnectionError)
             level = logging.DEBUG if left else logging.INFO
             peer = source or peer_shown(peername)

@@ -1,4 +1,4 @@
-"""What is logged of one client's connection: each line has its number."""
+"""Logs what happens to one client's connection: each line has the client's number."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _summaries = Summaries(log)
 
 
 def peer_shown(peername: object) -> str:
-    """An address as asyncio and the socket module give it, for people."""
+    """An address as asyncio and the socket module give it, in a readable form."""
     return str(Listen(*peername[:2])) if isinstance(peername, tuple) else "a unix socket"
 
 
 class ClientLog:
-    """Of a connection, from its opening on. Nothing here is called for a request."""
+    """The log of a connection, from its opening on. Nothing here is called for a request."""
 
     __slots__ = ("_number", "_opened_s", "_peer")
 
     def __init__(self, number: int, transport: asyncio.BaseTransport, source: str) -> None:
-        """`source`: the address that a PROXY header tells; empty without one."""
+        """`source`: the address from a PROXY header; empty without one."""
         self._number = number
         self._opened_s = asyncio.get_running_loop().time()
         self._peer = source or peer_shown(transport.get_extra_info("peername"))
@@ -41,7 +41,7 @@ class ClientLog:
         self.often(logging.INFO, f"refused: {trouble}")
 
     def failed(self, trouble: BaseException) -> None:
-        """Why the proxy closes it."""
+        """Logs why the proxy closes it."""
         if isinstance(trouble, TimeoutError):
             self.often(logging.WARNING, "closed: Redis was away for longer than hold_max")
         elif isinstance(trouble, ReapRefused):
@@ -53,16 +53,16 @@ class ClientLog:
     def often(
         self, level: int, kind: str, more: str = "", trouble: BaseException | None = None
     ) -> None:
-        """A line about it, if not many clients have such now, who are then counted.
+        """Logs a line about it. If many clients have such a line now, counts them instead.
 
-        kind: what happens to them all; more: what is said of this one besides.
+        kind: what happens to them all; more: what is added for this one.
         """
         number = self._number
         line = f"client {number}: {kind}{more}"
         _summaries.note(level, f"clients {kind}", self._peer, line, trouble, client=number)
 
     def note(self, level: int, text: str, *arguments: object, **fields: object) -> None:
-        """A line about it; `fields` stand in JSON beside the message."""
+        """Logs a line about it; `fields` stand in JSON beside the message."""
         if log.isEnabledFor(level):
             extra = {"client": self._number, **fields}
             words = f"client {self._number}: {text}"

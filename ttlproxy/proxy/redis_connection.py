@@ -1,6 +1,6 @@
-"""A client's connection to Redis: bytes back to the client, unread, and the end of it.
+"""A client's connection to Redis: copies bytes back to the client, unread, and ends it.
 
-Knows of the client what `Frontend` says.
+Of the client it knows only what `Frontend` says.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ttlproxy.net.undelivered import undelivered
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.wire import Lines, Marked, encode
 
-# Bytes that wait for a side that does not read: stop reading the other side above the first, go on
-# below the second. As large as a socket's own buffers grow on Linux by default.
+# Bytes that wait for a side that does not read: above the first, the other side is not read; below
+# the second, it is again. As large as a socket's own buffers grow on Linux by default.
 HIGH: Final = 256 * 1024
 LOW: Final = 64 * 1024
 # Redis's reply to QUIT.
@@ -26,19 +26,19 @@ _OK: Final = b"+OK\r\n"
 
 
 class Frontend(Protocol):
-    """The client, as it is seen from here. write: to it"""
+    """The client, as it is seen from here. write: sends bytes to it"""
 
     write: Write
 
     def full(self, is_full: bool) -> None:
-        """Redis does not keep up, or does again."""
+        """Redis does not keep up, or keeps up again."""
 
     def end(self) -> None:
         """Redis has closed."""
 
 
 def half_close(transport: asyncio.Transport) -> bool:
-    """Says that no more is written, and reads on; False where the other end has gone."""
+    """Ends writing, and reads on; False if the other end has gone."""
     try:
         transport.write_eof()
     except OSError:  # the other end has reset the connection, which asyncio does not know yet
@@ -51,9 +51,9 @@ Take = Callable[[bytes], None]
 
 
 class Receiver(asyncio.Protocol):
-    """Takes what Redis sends in one way, for as long as it is the transport's protocol.
+    """Takes what Redis sends, as long as it is the transport's protocol.
 
-    `data_received` is that way itself, without a call between: most often the client's `write`.
+    `data_received` is the given function itself, which saves a call: mostly the client's `write`.
     """
 
     __slots__ = ("_backend", "data_received")
@@ -93,13 +93,13 @@ class Backend:
         self._answered: asyncio.Future[bool] | None = None
         self._lines = Lines()
         self._let_in: asyncio.Future[bool] | None = None
-        self._owed = 0  # replies that somebody waits for, and has in the end
+        self._owed = 0  # how many replies `has_replied` waits for
         self._paid: asyncio.Future[None] | None = None
         self._is_paused = False  # the client does not keep up
-        self._progress: Progress | None = None  # when it was last looked at
+        self._progress: Progress | None = None  # at the last look
 
     def protocol(self) -> Receiver:
-        """What takes a new connection to Redis: the client gets all that comes from there."""
+        """The protocol of a new connection to Redis: the client gets all that comes."""
         return Receiver(self, self._to_client)
 
     # From the event loop.
@@ -111,7 +111,7 @@ class Backend:
         self.write = self._write_batch.writer(self._transport, self._tally)
 
     def connection_lost(self, take: Take, exc: Exception | None) -> None:
-        """`take`: the way in which what Redis sent was taken last."""
+        """`take`: the function that took what Redis sent last."""
         if exc is not None and (data := undelivered(self._transport)):
             take(data)
         if self._held and self._held != _OK:
@@ -127,7 +127,7 @@ class Backend:
     # From the client.
 
     async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
-        """Sends the request made for a mark; False where its reply is null, and is kept back."""
+        """Sends `request(mark)`; False if its reply is null, which is kept back."""
         self._answered = asyncio.get_running_loop().create_future()
         if not self.is_cut:
             self._receive(self._look)
@@ -146,17 +146,17 @@ class Backend:
             answered.set_result(not marked.null)
 
     def count_lines(self) -> None:
-        """From now on, before anything is asked: what is owed is owed to a stranger."""
+        """Counts replies from now on, before any request: the client has not logged in yet."""
         self._receive(self._count)
 
     async def has_replied(self, count: int) -> None:
-        """Ends when so many replies have come since `count_lines`."""
+        """Ends when `count` replies have come since `count_lines`."""
         if self._lines.ended < count:
             self._owed, self._paid = count, asyncio.get_running_loop().create_future()
             await self._paid
 
     def lets_in(self, number: int) -> asyncio.Future[bool]:
-        """Whether the reply lets the client in before which so many others come."""
+        """Whether the reply that comes after `number` others lets the client in."""
         self._let_in = asyncio.get_running_loop().create_future()
         self._lines.look_for(number)
         return self._let_in
@@ -173,7 +173,7 @@ class Backend:
             let_in.set_result(lines.let_in)
 
     def _receive(self, take: Take) -> None:
-        """From now on, what Redis sends is taken in this way."""
+        """From now on, `take` gets what Redis sends."""
         self._transport.set_protocol(Receiver(self, take))
 
     def finish(self, request: bytes) -> None:
@@ -188,7 +188,7 @@ class Backend:
             self._to_client(data)
 
     def cut(self) -> None:
-        """The client is gone: Redis is to know at once."""
+        """The client is gone: tells Redis at once."""
         self._write_batch.flush()
         self.is_cut = True
         half_close(self._transport)
@@ -200,13 +200,13 @@ class Backend:
 
     @property
     def received(self) -> int:
-        """Bytes that have come from Redis, as far as the system tells: progress.received."""
+        """Bytes that have come from Redis, as far as the system tells: tcp_progress.received."""
         with suppress(OSError):  # it was closed just now
             return received(self._transport.get_extra_info("socket"))
         return 0
 
     def has_settled(self) -> bool:
-        """Whether Redis has taken all, and said nothing, since this was last asked."""
+        """Whether Redis has taken all, and sent nothing, since this was last asked."""
         if self._transport.is_closing():
             return True
         before, self._progress = self._progress, None
@@ -216,7 +216,7 @@ class Backend:
         return before is not None and before == self._progress
 
     def pause(self, is_full: bool) -> None:
-        """The client does not keep up, or does again."""
+        """The client does not keep up, or keeps up again."""
         self._is_paused = is_full
         if self._transport.is_closing():
             return

@@ -1,4 +1,4 @@
-"""Who accepts clients, knows those that are there, and lets them finish."""
+"""Accepts clients, knows the connected ones, and lets them finish."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ttlproxy.proxy.write_batch import WriteBatch
 
 
 class Clients(set[Client]):
-    """Those that are connected."""
+    """The connected clients."""
 
     def leave(self) -> None:
-        """Their server is not to be served any more: they are to connect anew."""
+        """Their server is not served any more: they must connect anew."""
         for client in list(self):
             client.leave()
 
@@ -47,7 +47,7 @@ class ClientSource(Protocol):
 
 
 class Server:
-    """Accepts clients, and knows those that are there."""
+    """Accepts clients, and knows the connected ones."""
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ class Server:
         self._entrance = Entrance(settings, metrics, self._client, source.ended)
 
     async def start(self) -> Listen:
-        """Lets clients come; gives the address to which. Raises OSError."""
+        """Starts to accept clients; returns the address. Raises OSError."""
         return await self._source.start(self._entrance.protocol)
 
     async def drain(self, limit_s: float) -> None:
-        """Accepts nobody, and lets what is in flight finish, up to the limit."""
+        """Accepts nobody, and lets what is in flight finish, for at most `limit_s`."""
         self._source.stop()
-        self.draining = True  # also for who was accepted and has no connection yet
+        self.draining = True  # also for clients that have no connection to Redis yet
         for client in list(self.clients):
             client.end_at_boundary()
         with suppress(TimeoutError):
@@ -86,11 +86,11 @@ class Server:
                 await self._all_gone()
 
     def unfinished(self) -> Counter[str]:
-        """What the clients that are there are at, in words for the log."""
+        """What keeps the remaining clients from ending, in words for the log."""
         return Counter(client.unfinished for client in self.clients)
 
     async def close(self) -> None:
-        """Ends what is left, at once."""
+        """Ends the remaining clients at once."""
         self._source.stop()
         for client in list(self.clients):
             client.abort("cut_off")

@@ -1,5 +1,6 @@
-"""What is looked at once a second: clients that do nothing, those that take nothing, and how much
-is kept for all of them. Costs nothing while a chunk passes, unless idle clients are to be closed.
+"""Ends clients that do nothing or take nothing, and limits the bytes kept for all of them.
+
+Looks once a second. A chunk that passes costs nothing, unless idle clients are to be closed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from ttlproxy.net.allocator import trim
 from ttlproxy.proxy.client_log import ClientLog
 
 _LOOK_S: Final = 1.0
-# So often is looked for idle clients while one of them is about to become too old.
+# So often within `timeout` it looks for idle clients.
 _LOOKS: Final = 20
 
-# Bytes that are kept no more, for which it is worth while to look for memory to give back, and the
-# looks between two times, as it takes some 0.1 ms for each MB that the process has.
+# Once so many bytes are freed, memory is given back to the system, at most at every so many looks:
+# that takes some 0.1 ms for each MB that the process has.
 _WORTH: Final = 8 << 20
 _LOOKS_BETWEEN: Final = 10
 
@@ -26,7 +27,7 @@ Take = Callable[[bytes], None]
 
 
 class Activity:
-    """What a client does, noted where idle clients are to be closed.
+    """A client's activity, noted if idle clients are to be closed.
 
     awaits: the last bytes were its own, so that Redis may owe it a reply
     """
@@ -43,7 +44,7 @@ class Activity:
         self.moved, self.awaits = True, awaits
 
     def noting(self, take: Take, *, awaits: bool) -> Take:
-        """`take`, which carries the bytes of one direction."""
+        """`take`, which gets the bytes of one direction, with a note of each call."""
 
         def noted(data: bytes) -> None:
             self.note(awaits=awaits)
@@ -52,7 +53,7 @@ class Activity:
         return noted
 
     def idle_s(self, now_s: float) -> float:
-        """For how long nothing has moved, as far as has been looked."""
+        """For how long nothing has moved, as far as calls of this could see."""
         if self.moved:
             self.moved, self._since_s = False, now_s
         return now_s - self._since_s
@@ -83,7 +84,7 @@ class Watched(Protocol):
 class _Load(NamedTuple):
     """What is kept for a client.
 
-    kept: bytes, in both directions; unread: those of them that it has not taken, since when
+    kept: bytes in both directions; unread: those that it has not taken; since_s: since when
     """
 
     kept: int
@@ -98,15 +99,15 @@ class SlowClients:
         self._settings = settings
         self._clients = clients
         self._slow: dict[Watched, _Load] = {}
-        self._kept = 0  # for those together, as they were last counted
+        self._kept = 0  # for all of these, as last counted
         self._most_kept = 0  # since memory was last given back
 
     def activity(self) -> Activity | None:
-        """Of a new client; None where it does not matter."""
+        """The activity of a new client; None if idle clients are not closed."""
         return Activity(asyncio.get_running_loop().time()) if self._settings.timeout else None
 
     def keeps(self, client: Watched) -> None:
-        """More is kept for a client than is usual, and more than when this was said last."""
+        """More is kept for a client than usual, and more than at the last call."""
         if not client.buffered:
             return
         self._count(client, asyncio.get_running_loop().time())
@@ -165,7 +166,7 @@ class SlowClients:
         self._most_kept = max(self._most_kept, self._kept)
 
     def _relieve(self, limit: int) -> None:
-        """Ends those who have most, until the others together have no more than the limit."""
+        """Ends clients that have most, until the others together are within the limit."""
         for client, load in list(self._slow.items()):
             self._count(client, load.since_s)
         for client in sorted(self._slow, key=lambda each: -self._slow[each].kept):

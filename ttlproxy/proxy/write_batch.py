@@ -1,8 +1,9 @@
-"""What is written in one turn of the event loop goes out at the end of it, in the order it came.
+"""Gathers the writes of one turn of the event loop, and makes them at its end, in their order.
 
 With many clients that costs the proxy less CPU time and lets more through, one part in twenty with
-50 of them: runs of reads and runs of writes are cheaper than the two by turns, and Redis and the
-clients wake up once for several. With few there is nothing to gather: all is written at once.
+50 of them: runs of reads and runs of writes are cheaper than alternating ones, and Redis and the
+clients wake up once for several. With few clients there is nothing to gather: all is written at
+once.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from ttlproxy.core.counters import Tally
 
 log = logging.getLogger(__name__)
 
-# Where so many turns in a row had no more than so many writes each, waiting is not worth its while:
-# as many as this of the next are made at once.
+# After so many turns in a row with no more than so many writes each, waiting is not worth it: so
+# many of the next writes are made at once.
 _LEAN_TURNS: Final = 16
 _LEAN: Final = 2
 _AT_ONCE: Final = 300
-# Bytes that are not kept until the end of a turn.
+# A write of more bytes ends the wait for the end of the turn.
 _LARGE: Final = 16 * 1024
 
 Write = Callable[[bytes], None]
 
 
 class WriteBatch:
-    """The writes of the turn of the event loop that goes on."""
+    """The writes of the current turn of the event loop."""
 
     __slots__ = ("_at_once", "_lean_turns", "_writes")
 
@@ -38,7 +39,7 @@ class WriteBatch:
         self._lean_turns = 0
 
     def writer(self, transport: asyncio.WriteTransport, tally: Tally) -> Write:
-        """A transport's `write`, for the end of the turn; `tally` counts what it is given."""
+        """Like a transport's `write`, but at the end of the turn; `tally` counts the bytes."""
         write_now, writes = transport.write, self._writes
 
         def write(data: bytes) -> None:
@@ -67,5 +68,5 @@ class WriteBatch:
         for write, data in writes:
             try:
                 write(data)
-            except RuntimeError:  # ended for writing, which is no concern of the others
+            except RuntimeError:  # closed for writing, which is no concern of the others
                 log.exception("bytes are lost")
