@@ -37,7 +37,7 @@ _PACE = Backoff(cap=0.5, base=0.005)
 class Waiter:
     """One waiting client.
 
-    answered: done when the client has its item; over: no attempt is made for it any more
+    answered: done when the client has its reply; over: no attempt is made for it any more
     """
 
     def __init__(self, attempt: Attempt) -> None:
