@@ -1,4 +1,4 @@
-"""What to do with each command: our tables over those of the server behind."""
+"""What to do with each command: our tables put over the server's own."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ SURVEYS: Final = {row.name: row for row in (*key_scans.SURVEYS, *proxy_info.SURV
 
 HARMLESS: Final = frozenset(hashes.HARMLESS)
 
-# Commands that change what later requests mean: see session/connection_commands.
-# With their arity, as Redis counts it, for servers that do not tell.
+# Commands that change what later requests mean: see session/connection_commands.py.
+# With their arity, as Redis counts it, for servers that do not tell it.
 STATEFUL: Final = {
     "ACL": -2,
     "MULTI": 1,
@@ -62,7 +62,7 @@ STATEFUL: Final = {
     "AUTH": -2,
     "HELLO": -1,
 }
-# Redis tells since 7.0 which commands block. WAIT and WAITAOF hold up what stands behind as well.
+# From 7.0 on, Redis tells which commands block. WAIT and WAITAOF block the client too.
 BLOCKING: Final = frozenset(
     [
         "BLPOP",
@@ -84,11 +84,11 @@ BLOCKING: Final = frozenset(
 class Router:
     """The routes of the commands of one server.
 
-    passthrough: for the commands that need nothing but a look at their keys, the kind of those;
-    names in upper and in lower case, which is how clients send them.
-    categories: those of ACLs that our commands are in; `heard` gets what the server's ACL CAT says
-    of them. `forms`: how the server takes those of our commands that it has itself, where that is
-    not Redis 8's way.
+    passthrough: name -> key kind, for the commands that need only a look at their keys; each name
+    in upper and in lower case, which is how clients send it
+    categories: the ACL categories that our commands are in
+    natives: the rows of the server's COMMAND reply; `heard`: what its ACL CAT says, by category;
+    `forms`: plans for commands that the server has itself, but not in Redis 8's way
     """
 
     __slots__ = ("_routes", "categories", "passthrough")
@@ -109,13 +109,13 @@ class Router:
         all_surveys = {**SURVEYS, **{survey.name: survey for survey in catalogue.surveys}}
         for native in table.values():
             self._add(_over(native, all_surveys.get(native.name), forms.get(native.name)))
-        # Scripts cannot do what the server lacks; where it tells of nothing, it may have all.
+        # Scripts cannot do what the server lacks. If it tells nothing, it may have all commands.
         overrides = () if table else OVERRIDES
         for name in {*VIRTUALS, *LONGER, *overrides, *STATEFUL, *BLOCKING} - table.keys():
             self._add(_ours(name))
 
     def find(self, word: bytes) -> Route:
-        """The route of a command's name, in any case."""
+        """The route of a command by its name, in any case; UNKNOWN if there is none."""
         return self._routes.get(word) or self._routes.get(word.upper(), UNKNOWN)
 
     def _add(self, route: Route) -> None:
@@ -129,7 +129,7 @@ class Router:
 
 
 def _ours(name: str) -> Route:
-    """Of a command of which the server told nothing."""
+    """The route of a command that the server did not tell."""
     virtual = VIRTUALS.get(name)
     return Route(
         name,
@@ -144,7 +144,7 @@ def _ours(name: str) -> Route:
 
 
 def _over(native: Native, survey: Survey | None, form: Plan | None) -> Route:
-    """Of a command of the server's."""
+    """The route of a command that the server has."""
     name = native.name
     virtual = VIRTUALS.get(name)
     override = _overriding(virtual, form or virtual.plan) if virtual else OVERRIDES.get(name)
@@ -163,7 +163,7 @@ def _over(native: Native, survey: Survey | None, form: Plan | None) -> Route:
 
 
 def _replacing(native: Native) -> Override | None:
-    """The safe route for what the tables do not know: keys it may replace lose their index then."""
+    """The safe override for commands not in our tables: keys that they replace lose their index."""
     positions = native.positions or ()
     if "noscript" not in native.flags and any(spec.access == REPLACED for spec in positions):
         return replacing(native.name, positions)
@@ -171,7 +171,7 @@ def _replacing(native: Native) -> Override | None:
 
 
 def _overriding(virtual: Virtual, plan: Plan) -> Override:
-    """On managed keys alone, and what is only ours, where the server has the command itself."""
+    """Our form of a command that the server has: for managed keys, and for `only_ours` requests."""
 
     def first(args: Sequence[bytes]) -> Sequence[bytes]:
         return args[1:2]

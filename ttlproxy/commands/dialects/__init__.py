@@ -1,8 +1,8 @@
-"""Element expiry in the words of other servers, so that what was written for them runs unchanged.
+"""The element-expiry commands of other servers, so that clients written for them run unchanged.
 
-What each command takes and answers is from the server whose it is; where ours differ on purpose, it
-is in three things: a time that is already past deletes at once, conditions come before that, as
-everywhere here, and a time that no deadline can hold is refused.
+Each command takes and answers what it does on its own server, with three differences on purpose: a
+time that is already past deletes at once; conditions are checked before that, as everywhere here; a
+time too large for a deadline is refused.
 """
 
 from ttlproxy.commands.dialects import dragonfly, garnet, keydb

@@ -1,4 +1,4 @@
-"""The commands of Dragonfly, by its command reference: fields of a hash, or members of a set."""
+"""The commands of Dragonfly, from its command reference: for hash fields and set members."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The commands of Garnet, as its SortedSetCommands.cs has them: members of a sorted set.
+"""The commands of Garnet, from its SortedSetCommands.cs: for sorted-set members.
 
-Garnet looks at all words before it looks at the key, and at the time only to read it.
+Garnet checks all words before the key, and of the time only that it can be read.
 """
 
 from __future__ import annotations

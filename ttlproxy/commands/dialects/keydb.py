@@ -1,4 +1,4 @@
-"""The commands of KeyDB, as its src/expire.cpp has them: one element, of any type but a list."""
+"""The commands of KeyDB, from its src/expire.cpp: for one element of any type but a list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS = {b"S": parsing.SECONDS, b"MS": parsing.MILLISECONDS}
 
 
 def _any_time(word: bytes, unit: Unit, command: str) -> Time:
-    """A time that may be negative, which is in the past."""
+    """A time that may be negative: then it is in the past."""
     if not parsing.is_integer(word):
         raise Refused(errors.NOT_AN_INTEGER)
     number = int(word)
@@ -87,8 +87,8 @@ VIRTUALS = (
     ),
 )
 
-# Forms of Redis's own commands that have a word more. With as many words as Redis takes, they are
-# Redis's.
+# Forms of Redis's own commands with one more word. With the number of words that Redis takes, Redis
+# answers.
 LONGER = (
     *(
         Virtual(

@@ -1,7 +1,6 @@
-"""Hash-field commands as Valkey takes and answers them, where that is not Redis 8's way.
+"""Hash-field commands as Valkey takes and answers them, if that is not Redis 8's way.
 
-For managed keys alone: on others Valkey answers itself. What is malformed is refused in Redis 8's
-words.
+Only for managed keys: for others Valkey answers itself. Malformed requests get Redis 8's errors.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def _refusal(given: Sequence[bytes]) -> bytes | None:
     return errors.SYNTAX if any(pair <= {*given} for pair in _EXCLUSIVE) else None
 
 
-# NX and XX ask for the key, FNX and FXX for its fields.
+# NX and XX are conditions on the key, FNX and FXX on its fields.
 _HSETEX = hashes.HSETEX._replace(
     conditions=Conditions((b"FNX", b"FXX", b"NX", b"XX"), _refusal),
 )
@@ -37,7 +36,7 @@ _LONG = replace(
 
 
 def _getters() -> dict[str, Plan]:
-    """Seconds are rounded to the nearest."""
+    """TTL and its variants, rounded to the nearest unit."""
     return {
         (name := _LONG.name(word)): _LONG.plan_named(
             name, "rounded_ttl", b"%d" % unit.ms, unit.base

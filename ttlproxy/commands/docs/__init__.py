@@ -1,1 +1,1 @@
-"""What a client can ask of the commands and of the proxy: COMMAND, ACL CAT, INFO and TTLPROXY."""
+"""What clients can ask about the commands and the proxy: COMMAND, ACL CAT, INFO and TTLPROXY."""

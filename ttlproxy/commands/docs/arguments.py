@@ -1,8 +1,8 @@
-"""The arguments of a command, from its forms as text to the tree that COMMAND DOCS shows.
+"""The arguments of a command: turns its forms, as text, into the tree that COMMAND DOCS shows.
 
 `key [NX|XX] FIELDS numfields field [field ...]` is read as `redis-cli help` writes it: words in
-capitals are tokens, and signs, brackets are options, bars stand between alternatives. `[x ...]` is
-more of the x before it, or any number of them where none is.
+capitals and signs are tokens, brackets are options, bars stand between alternatives. `[x ...]`
+repeats the x before it, or means any number of x if there is none.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _TYPES = {
 _INTEGER = re.compile(
     r"n|num\w+|maxlen|count|offset|start|stop|delta|(milli)?seconds|delay|max_burst|period|quantity"
 )
-# By the token before it, where its name does not tell.
+# The type by the token before the argument, if its name does not tell.
 _TYPED = {"BYINT": "integer", "BYFLOAT": "double"}
 _MORE = "..."
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument as Redis has it: type is a plain one, or pure-token, block or oneof."""
+    """An argument as in COMMAND DOCS; `type`: a plain one, or pure-token, block or oneof."""
 
     name: str
     type: str
@@ -43,9 +43,9 @@ class Argument:
 
 
 def arguments(forms: Sequence[str], integers: Collection[str] = ()) -> tuple[Argument, ...]:
-    """Those of a command: what all forms begin with, and then one of their rests.
+    """The arguments of a command: those that all forms begin with, then a choice of the rests.
 
-    `integers`: arguments that are, whatever others of their name are.
+    `integers`: names of arguments that are integers in this command.
     """
     read = [_Form(form, integers).sequence() for form in forms]
     if len(read) == 1:
@@ -64,7 +64,7 @@ class _Form:
         self._integers = integers
 
     def sequence(self) -> tuple[Argument, ...]:
-        """What stands before the next bar, closing bracket or end."""
+        """The arguments before the next bar, closing bracket or end."""
         found: list[Argument] = []
         while self._words and self._words[-1] not in ("|", "]"):
             word = self._words.pop()
@@ -77,7 +77,7 @@ class _Form:
         return tuple(found)
 
     def _bracket(self, found: list[Argument]) -> None:
-        """An option, or a sign that what stands before it may be repeated."""
+        """An option, or a sign that the arguments before it may be repeated."""
         alternatives = [self.sequence()]
         while self._words.pop() == "|":
             alternatives.append(self.sequence())
@@ -93,7 +93,7 @@ class _Form:
         found.append(replace(option, flags=("optional", *option.flags)))
 
     def _behind(self, token: str) -> Argument:
-        """A token with the arguments that belong to it: all that follow, up to another token."""
+        """A token with its arguments: all that follow, up to another token."""
         own: list[Argument] = []
         while self._words and self._words[-1] not in ("|", "]") and not _is_token(self._words[-1]):
             word = self._words.pop()
@@ -114,7 +114,7 @@ class _Form:
 
 
 def _is_token(word: str) -> bool:
-    """Words in capitals, and the signs of XADD's MAXLEN."""
+    """Whether it is a word in capitals, or a sign of XADD's MAXLEN."""
     return word.isupper() or word in ("=", "~")
 
 

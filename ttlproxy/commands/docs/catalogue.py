@@ -1,5 +1,5 @@
-"""COMMAND and ACL CAT, with the virtual commands in them as Redis has its own: which script a
-request for one of the two becomes.
+"""COMMAND and ACL CAT with the virtual commands beside Redis's own: which script call a request
+for one of the two becomes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Words: TypeAlias = tuple[bytes, ...]
 
 
 class Catalogue:
-    """The virtual commands of one server, those that it does not have itself.
+    """The virtual commands that one server does not have itself.
 
-    A request that Redis would refuse, or that asks for none of them, is Redis's to answer.
-    longer: those that it has, but not with so many words
-    heard: category -> what the server's ACL CAT says of it, where the link has heard that
+    Redis answers a request itself if it would refuse it, or if none of these commands is asked for.
+    longer: virtual commands that the server has, but not with so many words
+    heard: category -> what the server's ACL CAT says of it, as far as the link has read it
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Catalogue:
 
     @property
     def categories(self) -> list[bytes]:
-        """The categories that they are in."""
+        """The ACL categories that these commands are in."""
         found = {name for each in self._virtuals.values() for name in acl_categories(each)}
         return sorted(name.removeprefix("@").encode() for name in found)
 
@@ -59,7 +59,7 @@ class Catalogue:
         return self._told("command_docs", args, docs)
 
     def _told(self, script: str, args: Args, tell: Callable[[Virtual], Any]) -> Call | None:
-        """What is told of the commands that are named, or of all."""
+        """The call with what `tell` says of the commands that are named, or of all."""
         names = [name.lower() for name in args[2:]] or list(self._virtuals)
         told = {name.decode(): tell(self._virtuals[name]) for name in names if self._has(name)}
         if not told:
@@ -82,7 +82,7 @@ class Catalogue:
         return Call("command_list", (), (b" ".join(found), *args[2:])) if found else None
 
     def _filtered(self, by: bytes, value: bytes) -> list[bytes]:
-        """Those of our names that a filter lets through; none are of a module."""
+        """Our names that a filter lets through; none is of a module."""
         if by == b"ACLCAT":
             return self._of(value)
         if by == b"PATTERN":
@@ -104,7 +104,7 @@ class Catalogue:
         return Call("acl_cat", (), (b" ".join((*theirs, *self._of(args[2]))),))
 
     def _keys(self, args: Args) -> Words | None:
-        """GETKEYS and GETKEYSANDFLAGS: Redis is asked of a command of its own with that key."""
+        """GETKEYS and GETKEYSANDFLAGS: Redis is asked about its own command with the same keys."""
         request = args[2:]
         virtual = self._asked(request) if request else None
         if virtual is None:

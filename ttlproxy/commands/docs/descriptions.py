@@ -1,7 +1,7 @@
-"""What COMMAND tells of one virtual command: its row, its documentation, its categories.
+"""What COMMAND says of one virtual command: its row, its documentation, its categories.
 
-It is put into Redis's reply by a script, and goes to it as JSON: there `{"ok": ...}` is a status,
-and `{"set": [...]}` and `{"map": [[key, value], ...]}` are arrays under RESP2.
+A script gets this as JSON and puts it into Redis's reply. In the JSON, `{"ok": ...}` is a status;
+`{"set": [...]}` and `{"map": [[key, value], ...]}` become arrays under RESP2.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _CATEGORIES = {"sorted-set": "sortedset", "generic": "keyspace", "server": "conn
 
 
 def reads(virtual: Virtual) -> bool:
-    """Whether it writes nothing."""
+    """Whether the command only reads its keys; False if it has none."""
     return bool(virtual.positions) and all(spec.access == READ for spec in virtual.positions)
 
 
 def acl_categories(virtual: Virtual) -> list[str]:
-    """Those that ACL CAT and COMMAND name."""
+    """The ACL categories of the command, each with its `@`."""
     kind = _CATEGORIES.get(virtual.group, virtual.group)
     return ["@read" if reads(virtual) else "@write", f"@{kind}", "@slow"]
 
@@ -36,7 +36,7 @@ def _map(**entries: Any) -> dict[str, Any]:
 
 
 def row(virtual: Virtual) -> list[Any]:
-    """Its row as Redis 7 has it; where the server is a 6.2, the script takes the first seven."""
+    """Its row as in Redis 7; for a 6.2 server the script takes the first seven columns."""
     flags = ["readonly"] if reads(virtual) else ["write"]
     specs = virtual.positions
     if virtual.sets_deadlines or FILLED in {spec.access for spec in specs[:1]}:

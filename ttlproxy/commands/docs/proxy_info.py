@@ -1,4 +1,4 @@
-"""What the proxy says of itself, in-band: TTLPROXY, and INFO's section."""
+"""What clients can ask about the proxy: TTLPROXY, and INFO's section."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ VIRTUALS = (
 
 
 def _plan_section(args: Args) -> Call | None:
-    """INFO goes on as it came unless it asks for our section: scripts do not run in every state."""
+    """INFO goes on as it came unless it asks for our section: scripts cannot always run."""
     asks = {b"TTLPROXY", b"ALL", b"EVERYTHING"}.intersection(word.upper() for word in args[1:])
     return Call("proxy_info", (), args[1:]) if asks else None
 

@@ -1,6 +1,6 @@
-"""Our own nine commands for each type: the long forms, and for one element a short form as well.
+"""Our own nine commands for each type: the long forms, and a short form for one element.
 
-The number of words tells the two apart, so an element may be called as a keyword is.
+The number of words tells the two apart, so an element may have the name of a keyword.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Args = Sequence[bytes]
 
 
 def family(noun: Noun, fill: str) -> tuple[Virtual, ...]:
-    """The nine commands of a type; `fill` is as LongForms has it."""
+    """The nine commands of a type; `fill`: see LongForms."""
     behind_time = Counted.of(noun, errors.parameter_too_small(noun.many))
     behind_key = Counted.of(noun, errors.count_not_positive(noun.many))
     long = LongForms(
@@ -83,7 +83,7 @@ def _persist(long: LongForms) -> Virtual:
 
 
 def _on_one(noun: Noun, row: Virtual, script: str, words: Args) -> Virtual:
-    """A command without a time, with its short form: `key field`."""
+    """A command without a time, with a short form added: `key field`."""
 
     def plan(args: Args) -> Call:
         if len(args) == 3:
@@ -100,19 +100,19 @@ def _on_one(noun: Noun, row: Virtual, script: str, words: Args) -> Virtual:
 
 
 def _of_one(noun: Noun, row: Virtual) -> str:
-    """The reply of the short form, which that of the long one is made of."""
+    """The text for the reply of the short form, from that of the long one."""
     return row.reply.removeprefix(f"for each {noun.one} ")
 
 
 def _is_short_with_more(noun: Noun, args: Args) -> bool:
-    """Whether a request with too many words for the short form cannot have meant the long one."""
+    """Whether a request is meant as the short form although it has too many words for it."""
     named = noun.keyword in map(bytes.upper, args[3:5])
     has_time = parsing.is_integer(args[3]) and not parsing.is_integer(args[2])
     return has_time and not named
 
 
 def _plan_set(noun: Noun, row: Virtual, unit: Unit, args: Args) -> Call:
-    """4 or 5 words are the short form, more the long one."""
+    """4 or 5 words are the short form, more are the long one."""
     if len(args) > 5 and not _is_short_with_more(noun, args):
         return row.plan(args)
     name, key, time = row.name, args[1], NO_TIME

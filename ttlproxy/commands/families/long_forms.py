@@ -1,7 +1,7 @@
-"""The nine commands that set, give and take deadlines, in the form that names many elements.
+"""The nine commands that set, read and remove deadlines, in the form that names many elements.
 
-Redis 8 has them for hash fields, Garnet for sorted-set members; `elements` adds our own short form
-to them. Knows the commands' words and the three scripts that each type has for them.
+Redis 8 has them for hash fields, Garnet for sorted-set members; `elements` adds our own short form.
+Knows the commands' words, and the three scripts of each type that carry them out.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ GETTERS = {
 class LongForms:
     """The nine of one type in the words of one server.
 
-    suffix: of their names; condition_and_elements: reads what stands behind a time, from args[3]
-    on; elements: reads what stands behind the key of the commands without a time, from args[2] on;
-    refuse: the call of a malformed command, by its name, its key, the error and the time that stood
-    before the mistake; fill: for the examples, makes the key called as the prefix, with a and b.
+    suffix: the end of their names; condition_and_elements: reads the words behind a time, from
+    args[3] on; elements: reads the words behind the key of a command without a time, from args[2]
+    on; refuse: the call for a malformed command, from its name, its key, the error and the time
+    before the mistake; fill: the first line of examples, which makes the key (the prefix in lower
+    case) with the elements a and b.
     """
 
     noun: Noun
@@ -122,7 +123,7 @@ class LongForms:
         )
 
     def plan_named(self, name: str, verb: str, *words: bytes) -> Plan:
-        """The plan of a command without a time, whose script takes `words` before the elements."""
+        """The plan of a command without a time; its script gets `words` before the elements."""
         return partial(self._plan_named, name, f"{self.noun.type}_{verb}", words)
 
     def name(self, word: str) -> str:
@@ -175,5 +176,5 @@ class LongForms:
 
 
 def example_time(unit: Unit) -> int:
-    """A time that stays ahead: 100 seconds, or the year 2100."""
+    """A time in the future: 100 seconds from now, or the year 2100."""
     return (100 if unit.relative else 4102444800) * (1000 // unit.ms)

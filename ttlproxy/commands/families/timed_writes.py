@@ -1,4 +1,4 @@
-"""What the commands that write and set deadlines in one step have in common."""
+"""What is common to the commands that write elements and set their deadlines in one step."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ttlproxy.commands.model.spec import Call, Plan
 
 Args = Sequence[bytes]
 
-# The options that all of them take, as `redis-cli help` shows them.
+# The options of all these commands, as `redis-cli help` shows them.
 OPTIONS = f"[MAXLEN maxlen [EVICT]] [{SHOWN_EXPIRIES}|KEEPTTL]"
 
 
 def planning(form: Form, script: str) -> Plan:
-    """The plan of a command in a short and a long form."""
+    """The plan of a command that has a short and a long form."""
 
     def read(args: Args) -> Call:
         return call(form, script, args[1], short_form(form, args) or long_form(form, args))
@@ -28,14 +28,14 @@ def planning(form: Form, script: str) -> Plan:
 
 
 def refusing(form: Form, read: Plan) -> Plan:
-    """The plan, or the error of the malformed request."""
+    """The plan; a malformed request gets its error."""
     return calls.refusing(
         read, lambda args, refused: calls.refusal(form.command, refused.text, refused.time)
     )
 
 
 def call(form: Form, script: str, key: bytes, options: Options) -> Call:
-    """The call of a script that writes what the options say."""
+    """The call of the script that writes what the options say."""
     return calls.set_deadlines(
         script,
         form.command,

@@ -1,2 +1,2 @@
-"""What goes beyond deadlines, each feature whole in its own files: ONEXPIRE, DEFER, LEASE,
-leaderboards and limiters. No feature imports another."""
+"""Features beyond deadlines, each with its own files: ONEXPIRE, DEFER, LEASE, leaderboards and
+limiters. No feature imports another."""

@@ -1,4 +1,4 @@
-"""What is to happen, and when: deferred commands, and the deadlines of a key's elements."""
+"""Deferred commands: DEFER, UNDEFER and DEFERRED; and DUE, which lists deadlines of elements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The words of DEFER: when, under which name, and which command, from a closed list.
+"""The words of DEFER: when, under which id, and which command of a fixed list.
 
-What is wrong with a command that is deferred is said in the words in which Redis says it.
+A malformed deferred command gets Redis's own error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Args = Sequence[bytes]
 
 
 class Deferral(NamedTuple):
-    """What a request says; `id` is None where one is to be made."""
+    """What a request says; `id` is None if the script is to make one."""
 
     time: Time
     id: bytes | None
@@ -28,7 +28,7 @@ class Deferral(NamedTuple):
 
 
 def read(args: Args) -> Deferral:
-    """A request, from args[1] on."""
+    """Reads a request, from args[1] on. Raises Refused."""
     at = command_at(args)
     if at is None:
         raise Refused(errors.SYNTAX)
@@ -49,7 +49,7 @@ def read(args: Args) -> Deferral:
 
 
 def command_at(args: Args) -> int | None:
-    """Where the command stands behind the options; None where there is none."""
+    """Where the command begins behind the options; None if there is none."""
     at = 1
     while at < len(args):
         word = args[at].upper()
@@ -63,7 +63,7 @@ def command_at(args: Args) -> int | None:
 
 
 def _checked(command: Args, time: Time) -> Args:
-    """The command, its name in upper case."""
+    """The command, with its name in upper case. Raises Refused."""
     name = command[0].upper()
     if len(command) > MOST_WORDS:
         raise Refused(errors.TOO_MANY_WORDS, time)
@@ -122,7 +122,7 @@ _CHECKS: dict[bytes, Callable[[Args], bool]] = {
 
 
 class CommandKey(KeySpec):
-    """The key of the command, or its channel: the word behind its name."""
+    """The key or channel of the command: the word behind its name."""
 
     __slots__ = ()
 

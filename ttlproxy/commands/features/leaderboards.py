@@ -1,6 +1,6 @@
-"""Leaderboards: exact scores of 64 bits, the best first, and among equals the one who came first.
+"""Leaderboards: exact scores of 64 bits, the best first; of equal ones the earlier member first.
 
-A leaderboard is one sorted set; what its entries are, scripts/lib/leaderboard.lua says.
+A leaderboard is one sorted set; scripts/lib/leaderboard.lua describes its entries.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _integer(word: bytes) -> int:
 
 
 def _refusing(plan: Plan) -> Plan:
-    """The plan, or the error of the malformed request, which comes before the key's type."""
+    """The plan; a malformed request gets its error before a wrong type of the key."""
 
     @wraps(plan)
     def planned(args: Args) -> Call:

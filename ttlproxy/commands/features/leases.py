@@ -1,7 +1,7 @@
 """Leases: items of a list, each lent to one worker until a deadline.
 
-What is lent is a member of a set with a deadline: whoever is done says SREM, whoever needs longer
-SEXPIREMEMBER, and what becomes of the others is a matter of the set's deadlines.
+A lent item is a member of a set with a deadline. A worker that is done calls SREM, one that needs
+more time SEXPIREMEMBER. Other items expire like any member of the set.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNITS = {b"EX": SECONDS, b"PX": MILLISECONDS}
 class _Lease(NamedTuple):
     """What a request says.
 
-    time: in ms; wanted: how many items, b"" for one alone; block_ms: None where it does not wait
+    time: in ms; wanted: the COUNT, b"" without one; block_ms: None if it does not wait
     """
 
     time: bytes

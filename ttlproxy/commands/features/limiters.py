@@ -1,6 +1,6 @@
-"""Rate limiters and bounded counters, as the servers have them that do: redis-cell and Redis 8.8.
+"""Rate limiters and bounded counters, as in redis-cell (CL.THROTTLE) and Redis 8.8 (INCREX).
 
-Each is one string key of the client's own. Where the server has the command itself, it answers.
+Each is one string key of the client's own. If the server has the command itself, it answers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ttlproxy.commands.model.spec import Call, Virtual
 Args = Sequence[bytes]
 Options = Mapping[bytes, bytes]
 
-# What the arithmetic of scripts/string_throttle.lua carries.
+# The largest numbers that scripts/string_throttle.lua can compute with.
 _MOST = 2**31 - 1
 _MOST_US = 2**51
 
@@ -46,7 +46,7 @@ def _parsed(word: bytes) -> int:
     return int(word)
 
 
-# Of the options in one group a request may have one.
+# Option -> group; a request may have one option of each group.
 _GROUPS = {
     b"BYINT": "increment",
     b"BYFLOAT": "increment",
@@ -58,7 +58,7 @@ _GROUPS = {
 }
 _ALONE = frozenset({b"PERSIST", b"SATURATE", b"ENX"})
 _LEAST, _MOST_INTEGER = b"%d" % -(2**63), b"%d" % (2**63 - 1)
-# Redis adds its clock to a time from now; until the year 2109 it shows less than this.
+# Redis adds its clock to a relative time; until the year 2109 the clock is below this.
 _MOST_NOW_MS = 2**42
 
 
@@ -77,7 +77,7 @@ def _plan_increx(args: Args) -> Call:
 
 
 def _options(args: Args) -> Options:
-    """Each option with the word that belongs to it; a mistake in the increment comes first."""
+    """Each option with its word. Refuses a wrong increment before mistakes behind it."""
     found: dict[bytes, bytes] = {}
     groups: set[str] = set()
     words = iter(args[2:])
@@ -112,7 +112,7 @@ def _integers(options: Options) -> Args:
 
 
 def _floats(options: Options) -> Args:
-    """The same as Redis writes numbers; a bound that is infinite is none."""
+    """The same, as Redis writes numbers; an infinite bound becomes b"", which means none."""
     low = _float("LBOUND", options.get(b"LBOUND", b"-inf"))
     high = _float("UBOUND", options.get(b"UBOUND", b"inf"))
     if low > high or low == floats.INFINITE or high == -floats.INFINITE:
@@ -134,7 +134,7 @@ def _float(name: str, word: bytes) -> Fraction:
 
 
 def _expiry(options: Options) -> bytes:
-    """The command that sets it, its time, and ENX; nothing where it stays as it is."""
+    """The command that sets the expiry, its time, and ENX; b"" if the expiry stays."""
     if b"PERSIST" in options:
         return b"PERSIST"
     given = [(unit, options[word]) for word, unit in EXPIRIES.items() if word in options]

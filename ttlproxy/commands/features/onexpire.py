@@ -1,4 +1,4 @@
-"""What becomes of elements at their deadline: ONEXPIRE sets it, TAKE fetches what is kept."""
+"""What becomes of elements at their deadline: ONEXPIRE sets it, TAKE fetches kept elements."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ttlproxy.core.expiry_actions import Action, filled, marks, written
 Args = Sequence[bytes]
 
 _PAYLOADS = frozenset({b"ELEMENT", b"VALUE", b"EVENT"})
-# What scripts/lib/counts.lua counts up to.
+# The highest count of scripts/lib/counts.lua.
 _MOST = 2**20 - 1
 _LONGEST_PATTERN = 1024
-# What a key may have in place of a wildcard, in a name that nobody has a pattern of an ACL for.
+# Put in place of wildcards: nothing, and text that no ACL pattern is likely to have.
 _FILLERS = (b"", b"\x01 any \xff name \x7f")
 
 
 class _Asked(NamedTuple):
-    """An action as a client asks for it, with its words as they will be shown."""
+    """An action that a client asks for, and its words as ONEXPIRE will show them."""
 
     action: Action
     words: Args
@@ -55,14 +55,14 @@ def _set(args: Args) -> Call:
 
 
 def _samples(pattern: bytes, dests: Sequence[bytes]) -> list[bytes]:
-    """Keys that match, and destinations they may have, for Redis to ask the client's rights."""
+    """Matching keys and their destinations, so that Redis checks the client's rights to them."""
     names = [glob.sample(pattern, filler) for filler in _FILLERS]
     names += [filled(dest, filler, [filler] * 9) for dest in dests for filler in _FILLERS]
     return list(dict.fromkeys(names))
 
 
 def _check(pattern: bytes, action: Action) -> None:
-    """Raises Refused for a destination that some key could not have."""
+    """Raises Refused for a destination that not every key of the pattern can have."""
     stars = {b"%d" % number for number in range(1, glob.stars(pattern) + 1)}
     for dest in (action.dest, action.rest):
         for mark in sorted(marks(dest) - stars - {b"K"}):
@@ -99,7 +99,7 @@ def _payload(rest: list[bytes]) -> tuple[Args, Args]:
 
 
 def _trimming(rest: list[bytes]) -> tuple[Args, Args]:
-    """`[MAXLEN [=|~] n]`, refused in the words of XADD."""
+    """`[MAXLEN [=|~] n]`, with XADD's errors."""
     if not rest or rest[0].upper() != b"MAXLEN":
         return (), ()
     words = [rest.pop(0).upper()]

@@ -1,6 +1,6 @@
 """Floating-point words as Redis reads and writes them: long doubles of 64 bits, 17 decimals.
 
-Read as its string2ld does, written as its ld2string (src/util.c). Knows no command.
+Reads as its string2ld does, writes as its ld2string (src/util.c). Knows no command.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from fractions import Fraction
 _DECIMAL = re.compile(rb"([+-]?)(\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?")
 _HEXADECIMAL = re.compile(rb"([+-]?)0[xX]([0-9a-fA-F]+)(?:[pP]([+-]?\d+))?")
 _INFINITE = re.compile(rb"([+-]?)inf(?:inity)?", re.IGNORECASE)
-# Longer words and larger exponents are refused before they cost anything.
+# Longer words and larger exponents are refused before they cost time.
 _MOST_WORD = 5 * 1024
 _MOST_EXPONENT = 20_000
 _BITS = 64
 _DECIMALS = 17
 _LARGEST = Fraction(2**_BITS - 1) * 2 ** (16384 - _BITS)
 _SMALLEST = Fraction(1, 2**16382)
-# Beyond every number; what they are compared with never is.
+# Stands for infinity: larger than every number that can be read.
 INFINITE = Fraction(2**16384)
 
 
 def long_double(word: bytes) -> Fraction | None:
-    """The number that a word stands for; None for no number, or one too large or too small."""
+    """The number in a word; None if it is none, or too large or too small."""
     infinite = _INFINITE.fullmatch(word)
     if infinite:
         return -INFINITE if infinite[1] == b"-" else INFINITE
@@ -44,7 +44,7 @@ def long_double(word: bytes) -> Fraction | None:
 
 
 def written(value: Fraction) -> bytes:
-    """The number as Redis writes it; nothing for an infinite one."""
+    """The number as Redis writes it; b"" for an infinite one."""
     if abs(value) == INFINITE:
         return b""
     scaled = round(abs(value) * 10**_DECIMALS)
@@ -54,7 +54,7 @@ def written(value: Fraction) -> bytes:
 
 
 def _rounded(value: Fraction) -> Fraction:
-    """To 64 bits, half to even."""
+    """Rounded to 64 bits, half to even."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length() - _BITS
     while value >= Fraction(2) ** (exponent + _BITS):
         exponent += 1

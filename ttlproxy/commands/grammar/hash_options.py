@@ -1,7 +1,7 @@
 """The words of Redis 8's hash-field commands, read as Redis 8.10 reads them: in any order.
 
-Which mistake is found first, and what it is called, is from src/t_hash.c there
-(parseHashCommandArgs, parseHashFieldExpireArgs).
+The errors and their order are those of src/t_hash.c there (parseHashCommandArgs,
+parseHashFieldExpireArgs).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOUN = Noun(type="hash", prefix="H", one="field", many="fields")
 def condition_and_fields(
     args: Args, together: Collection[frozenset[bytes]] = ()
 ) -> tuple[bytes, Args]:
-    """`[NX|XX|GT|LT]`, or those that go `together`, and `FIELDS n field ...`, from args[3] on."""
+    """`[NX|XX|GT|LT]` and `FIELDS n field ...`, from args[3] on; `together`: allowed pairs."""
     conditions: set[bytes] = set()
     found: Args = ()
     at = 3
@@ -59,7 +59,7 @@ def _fields_at(form: Form, args: Args, at: int) -> Args:
 
 
 def _fields(args: Args, at: int, width: int, bad_count: bytes) -> Args:
-    """The fields of the `FIELDS` at `at`, n of `width` words each; more words may follow."""
+    """The fields of the `FIELDS` at `at`, each of `width` words; more words may follow."""
     count = args[at + 1]
     if not parsing.is_integer(count) or not 1 <= int(count) < 2**31:
         raise Refused(bad_count)

@@ -1,7 +1,7 @@
 """The options of the commands that set deadlines while they write or read elements.
 
-The errors and their order are those of src/t_hash.c in Redis 8 (hsetexParseArgs), those of MAXLEN
-are XADD's.
+The errors and their order are those of src/t_hash.c in Redis 8 (hsetexParseArgs); the errors of
+MAXLEN are those of XADD.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ttlproxy.commands.grammar.parsing import NO_TIME, Noun, Refused, Time
 
 
 class Conditions(NamedTuple):
-    """Words that say which elements a command writes; `refusal` is the error of those given."""
+    """Words that say which elements are written; `refusal`: the error for those given, or None."""
 
     words: tuple[bytes, ...] = ()
     refusal: Callable[[Sequence[bytes]], bytes | None] = lambda given: None
 
 
 def one_of(*words: bytes) -> Conditions:
-    """Conditions of which a request may have one."""
+    """Conditions of which a request may have at most one."""
     text = errors.one_condition(words)
     return Conditions(words, lambda given: text if len(given) > 1 else None)
 
@@ -30,7 +30,7 @@ def one_of(*words: bytes) -> Conditions:
 class Form(NamedTuple):
     """What such a command takes, besides its key.
 
-    width: words of an element; keep: the word for no new deadline; capped: whether it takes MAXLEN
+    width: words per element; keep: the word for no new deadline; capped: whether it takes MAXLEN
     """
 
     command: str
@@ -42,9 +42,9 @@ class Form(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What the request of such a command says.
+    """What a request of such a command says.
 
-    cap: as scripts take it, see scripts/lib/words.lua
+    cap: MAXLEN as scripts take it, see scripts/lib/words.lua
     """
 
     time: Time
@@ -74,7 +74,7 @@ class _Reading:
         self.time = NO_TIME
 
     def take(self, args: Sequence[bytes], at: int) -> int:
-        """Takes the option at `at`; gives the place behind it."""
+        """Takes the option at `at`; returns the place behind it."""
         word = args[at].upper()
         if word in EXPIRIES or word == self._form.keep:
             return self._take_expiry(args, at, word)
@@ -89,7 +89,7 @@ class _Reading:
         return at + 1
 
     def options(self, elements: Sequence[bytes]) -> Options:
-        """All that was read, and the elements."""
+        """All that was read, with the elements."""
         condition = b"".join(dict.fromkeys(self._conditions))
         return Options(self.time, self._keep, condition, elements, self._cap)
 
@@ -105,7 +105,7 @@ class _Reading:
         return at + 2
 
     def _take_cap(self, args: Sequence[bytes], at: int) -> int:
-        """`MAXLEN n [EVICT]`, refused in the words of XADD."""
+        """`MAXLEN n [EVICT]`, with XADD's errors."""
         if self._cap:
             raise Refused(errors.twice(b"MAXLEN"))
         if at + 1 >= len(args):
@@ -127,8 +127,8 @@ def read_options(
 ) -> Options:
     """The options of a request, from args[2] on, and its elements.
 
-    elements: reads them where their keyword stands; what follows them is options again
-    none: the error where the keyword is missing
+    elements: reads them from the place of their keyword on; options may follow them
+    none: the error if the keyword is missing
     """
     reading, found = _Reading(form), args[:0]
     try:
@@ -154,7 +154,7 @@ def long_form(form: Form, args: Sequence[bytes]) -> Options:
 
 
 def short_form(form: Form, args: Sequence[bytes]) -> Options | None:
-    """`key [KEEPTTL] seconds member ...`, known by the integer; None for the long form."""
+    """`key [KEEPTTL] seconds member ...`; None for the long form, which has no integer there."""
     keep = args[2].upper() == b"KEEPTTL"
     at = 3 if keep else 2
     if not parsing.is_integer(args[at]):
@@ -167,7 +167,7 @@ def short_form(form: Form, args: Sequence[bytes]) -> Options | None:
 
 
 def _counted(form: Form, args: Sequence[bytes], at: int) -> Sequence[bytes]:
-    """The words after `MEMBERS n`, n elements."""
+    """The words after `MEMBERS n`: n elements, and nothing more."""
     if at + 1 + form.width >= len(args):
         raise Refused(errors.wrong_arity(form.command))
     count, found = args[at + 1], args[at + 2 :]

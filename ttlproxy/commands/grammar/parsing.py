@@ -1,7 +1,7 @@
 """The words of virtual commands, read as Redis 8 reads those of its hash-field commands.
 
-The texts and their order are those of src/t_hash.c there (parseExpireTime, hexpireGenericCommand);
-what Redis compares with its clock, the scripts do.
+The errors and their order are those of src/t_hash.c there (parseExpireTime, hexpireGenericCommand).
+Only scripts compare times with the clock.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
 
 class Unit(NamedTuple):
-    """What a time is counted in, and whether from now or from 1970."""
+    """The unit of a time, and whether it counts from now or from 1970."""
 
     ms: int
     relative: bool
 
     @property
     def base(self) -> bytes:
-        """What scripts call the beginning: b"1" is now, b"0" is 1970."""
+        """What scripts get for the start: b"1" is now, b"0" is 1970."""
         return b"1" if self.relative else b"0"
 
     @property
@@ -39,7 +39,7 @@ class Unit(NamedTuple):
 
     @property
     def argument(self) -> str:
-        """What Redis calls an argument in this unit."""
+        """Redis's name for an argument in this unit."""
         return self.name if self.relative else f"unix-time-{self.name}"
 
 
@@ -50,7 +50,7 @@ UNIX_MILLISECONDS = Unit(1, False)
 
 
 class Time(NamedTuple):
-    """A time as a script gets it: ms from the base of its unit; no ms, no time."""
+    """A time as a script gets it: ms from the base of its unit; b"" for no time."""
 
     amount_ms: bytes
     base: bytes
@@ -60,7 +60,7 @@ NO_TIME = Time(b"", b"0")
 
 
 class Refused(Exception):  # noqa: N818 - the name says it
-    """A malformed command; `text` is Redis's error, `time` the valid time that stood before it."""
+    """A malformed command; `text`: Redis's error; `time`: the valid time before the mistake."""
 
     def __init__(self, text: bytes, time: Time = NO_TIME) -> None:
         self.text = text.replace(b"\r", b" ").replace(b"\n", b" ")
@@ -71,7 +71,7 @@ class Refused(Exception):  # noqa: N818 - the name says it
 class Noun:
     """What the elements of a type are called: in command names, as keyword, in Redis's errors.
 
-    walks: to find one takes a walk along the key.
+    walks: whether a search for an element walks along the key.
     """
 
     type: str
@@ -82,7 +82,7 @@ class Noun:
 
     @property
     def group(self) -> str:
-        """What Redis calls the commands of the type."""
+        """Redis's name for the group of the type's commands."""
         return "sorted-set" if self.type == "zset" else self.type
 
     @cached_property
@@ -90,9 +90,9 @@ class Noun:
         return self.many.upper().encode()
 
     def elements_at(self, args: Sequence[bytes]) -> int:
-        """Where the elements stand in a request that names them behind the keyword and a number.
+        """Where the elements begin in a request that has them behind the keyword and a number.
 
-        Raises ValueError where the keyword is not there as it is nearly always written.
+        Raises ValueError if the keyword is not there in upper case, as it nearly always is.
         """
         return args.index(self.keyword, 2) + 2
 
@@ -102,12 +102,12 @@ class Noun:
 
 
 def is_integer(word: bytes) -> bool:
-    """Whether Redis's own parser takes it for a number: no plus sign, blank or leading zero."""
+    """Whether Redis takes it for an integer of 64 bits: no plus sign, blank or leading zero."""
     return _INTEGER.fullmatch(word) is not None and -(2**63) <= int(word) < 2**63
 
 
 def time(word: bytes, unit: Unit, command: str) -> Time:
-    """A time argument."""
+    """A time argument. Raises Refused."""
     if not is_integer(word):
         raise Refused(errors.NOT_AN_INTEGER)
     number = int(word)
@@ -119,9 +119,9 @@ def time(word: bytes, unit: Unit, command: str) -> Time:
 
 
 class Counted(NamedTuple):
-    """`FIELDS n field ...` at the end of a request, and the errors where n is wrong.
+    """`FIELDS n field ...` at the end of a request, and the errors for a wrong n.
 
-    bad_count: n is no number of elements; mismatch: there are more or fewer of them
+    bad_count: n is no number of elements; mismatch: there are more or fewer elements than n
     """
 
     keyword: bytes
@@ -133,7 +133,7 @@ class Counted(NamedTuple):
         return cls(noun.keyword, bad_count, errors.count_mismatch(noun.many))
 
     def elements(self, args: Sequence[bytes], at: int = 2) -> Sequence[bytes]:
-        """The elements, where the keyword should stand at `at`."""
+        """The elements; the keyword must stand at `at`. Raises Refused."""
         if args[at].upper() != self.keyword:
             raise Refused(errors.missing_keyword(self.keyword))
         found = args[at + 2 :]
@@ -153,14 +153,14 @@ class Counted(NamedTuple):
 
 
 def count(word: bytes) -> bytes:
-    """How many are wanted: one at least."""
+    """A count of at least 1. Raises Refused."""
     if not is_integer(word) or not 0 < int(word) <= _MAX_COUNT:
         raise Refused(errors.COUNT_TOO_SMALL)
     return word
 
 
 def count_option(args: Sequence[bytes], otherwise: bytes) -> bytes:
-    """`[COUNT n]`, all that stands from args[2] on."""
+    """The n of `[COUNT n]`, the only option, at args[2]; `otherwise` without it."""
     if len(args) == 2:
         return otherwise
     if len(args) != 4 or args[2].upper() != b"COUNT":

@@ -1,4 +1,4 @@
-"""The script calls that many commands become: to set deadlines, and to refuse what is malformed."""
+"""The script calls that many commands share: to set deadlines, and to refuse malformed requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def set_deadlines(
 ) -> Call:
     """The call of a script that takes `origin how element...`: see scripts/lib/words.lua.
 
-    flag: the element is named in a short form, or, of a script that writes, deadlines are kept
+    flag: depends on the script: one element in a short form, KEEPTTL, PERSIST, or an id is given
     """
     sign = b"+" if time.base == b"1" else b""
     how = b"".join((b"1" if flag else b"0", condition, sign, time.amount_ms, cap))
@@ -29,13 +29,13 @@ def set_deadlines(
 
 
 def marked(call: Call, mark: bytes) -> Call:
-    """The same call, whose reply is to be `[mark, reply]`."""
+    """The same call, but its reply will be `[mark, reply]`."""
     origin, how, *rest = call.argv
     return call._replace(argv=(origin, b"%b#%b" % (how, mark), *rest))
 
 
 def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> Plan:
-    """The plan, or what `refuse` makes of a malformed request."""
+    """The plan; for a malformed request the call that `refuse` makes."""
 
     def planned(args: Sequence[bytes]) -> Call:
         try:
@@ -47,12 +47,12 @@ def refusing(plan: Plan, refuse: Callable[[Sequence[bytes], Refused], Call]) -> 
 
 
 def refusal(name: str, text: bytes, time: Time = NO_TIME) -> Call:
-    """The error of a malformed command, after that of a time beyond all limits."""
+    """A call that returns this error, or before it that of a time beyond all limits."""
     return Call("refuse", (), _refusal_argv(name, text, time))
 
 
 def typed_refusal(noun: Noun, name: str, key: bytes, text: bytes, time: Time) -> Call:
-    """The same, after WRONGTYPE."""
+    """The same, but WRONGTYPE comes first."""
     return Call(f"{noun.type}_refuse", (key,), _refusal_argv(name, text, time))
 
 

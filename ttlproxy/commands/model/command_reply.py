@@ -1,4 +1,4 @@
-"""The server's own COMMAND reply, read. Knows the shapes that Redis 6.2 and 7.0 give it."""
+"""Reads the server's COMMAND reply. Knows its shapes in Redis 6.2 and from 7.0 on."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Native:
 
 
 def natives(reply: Iterable[Sequence[Any]]) -> Iterator[Native]:
-    """The rows of a COMMAND reply, RESP2, as bytes."""
+    """The rows of a COMMAND reply, which is in RESP2 and has bytes for strings."""
     for row in reply:
         yield _native(row)
 
 
 def grants(table: Iterable[Native], name: str, subcommand: str = "") -> frozenset[bytes]:
-    """What a rule of an ACL may call a command, or one of its subcommands: by its name, its
-    command's, or a category's."""
+    """The names by which an ACL rule may grant a command or subcommand: its own, that of its
+    command, and those of its categories."""
     found = frozenset([b"@all", name.lower().encode(), f"{name}|{subcommand}".lower().encode()])
     for native in table:
         if native.name == name:
@@ -69,7 +69,7 @@ def _native(row: Sequence[Any]) -> Native:
 
 
 def _positions(name: str, flags: frozenset[str], row: Sequence[Any]) -> Positions:
-    """Redis 7 has specifications, an older one a first key, a last key and a step."""
+    """From key specifications (Redis 7), or from first key, last key and step (older)."""
     if len(row) > 8:
         described = [_described(dict(zip(spec[::2], spec[1::2], strict=True))) for spec in row[8]]
         whole = tuple(spec for specs in described if specs is not None for spec in specs)
@@ -84,7 +84,7 @@ def _positions(name: str, flags: frozenset[str], row: Sequence[Any]) -> Position
 
 
 def _described(spec: Mapping[bytes, Any]) -> Positions:
-    """One specification: no keys where it says so, None where it does not say all."""
+    """One specification: () if it has no keys, None if it does not describe all of them."""
     flags = {flag.decode() for flag in spec[b"flags"]}
     if "not_key" in flags:
         return ()
@@ -93,7 +93,7 @@ def _described(spec: Mapping[bytes, Any]) -> Positions:
         return None
     access = next((access for access in _ACCESSES if access in flags), CHANGED)
     if "insert" in flags:
-        access = FILLED  # and where it is said to be replaced, nothing was there: SETNX
+        access = FILLED  # also if it has OW: nothing was there before, as for SETNX
     begins = dict(zip(begin[::2], begin[1::2], strict=True))
     finds = dict(zip(find[::2], find[1::2], strict=True))
     found = KeySpec(

@@ -1,6 +1,6 @@
-"""Where the keys of a request stand, said as Redis 7 says it: begin there, take these words.
+"""Where the keys of a request stand, as key specifications like those of Redis 7.
 
-Knows, of all commands, only those whose keys a server may not be able to describe.
+Knows by name only the commands whose keys some servers cannot describe.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ WRITTEN: Final = frozenset({CHANGED, FILLED, REMOVED, REPLACED})
 class KeySpec:
     """Some of a request's keys.
 
-    access: READ, CHANGED, FILLED (changed by what is put in), REMOVED or REPLACED
-    index: the word to begin at; with `keyword` the first that may be it, to begin behind it
-    last: the last key, counted from the beginning; a negative one from the end of the request
+    access: READ, CHANGED, FILLED (changed by new elements), REMOVED or REPLACED
+    index: the word to begin at; with `keyword` the first word that may be it: begin behind it
+    last: the last key, counted from the beginning; if negative, from the end of the request
     step: from one key to the next
-    limit: where not 0, the keys are the first of so many equal parts of what is left
-    count_at: where not negative, that word, counted from the beginning, says how many keys there
-      are, and they begin `first` words after the beginning
+    limit: if not 0, the keys are the first of so many equal parts of the words that are left
+    count_at: if not negative, this word, counted from the beginning, has the number of keys, which
+      begin `first` words after the beginning
     """
 
     access: str
@@ -42,7 +42,7 @@ class KeySpec:
     first: int = 0
 
     def words(self, args: Args) -> list[bytes]:
-        """The keys; behind a keyword that stands there twice, those of both."""
+        """The keys; if the keyword stands there twice, those behind both."""
         if not self.keyword:
             return self._from(self.index, args)
         start = max(self.index if self.index > 0 else 1, 1)
@@ -66,14 +66,14 @@ class KeySpec:
 
 
 Positions: TypeAlias = tuple[KeySpec, ...] | None
-"""All keys of a command; None where they cannot be told, and every word may be one."""
+"""All keys of a command; None if they are not known, so that any word may be one."""
 
 FIRST: Final = KeySpec(CHANGED)
 FIRST_READ: Final = KeySpec(READ)
 
 
 def _count(args: Args, at: int) -> int:
-    """A number of keys; none where Redis will refuse it."""
+    """A number of keys; 0 if Redis will refuse it."""
     word = args[at] if at < len(args) else b""
     return int(word) if word.isdigit() and len(word) < 10 else 0
 
@@ -93,8 +93,8 @@ _COMBINE = (_counted(READ, 1),)
 _COMBINE_STORE = (KeySpec(REPLACED), _counted(READ, 2))
 _FROM_TO = (KeySpec(CHANGED), KeySpec(FILLED, 2))
 
-# Redis 6.2 says of the others that their keys move, and no more; 7.0 of some of them too. What the
-# patterns of SORT name is not known.
+# For BLMOVE and BRPOPLPUSH: which key gets elements. Of the others Redis 6.2 says only "movablekeys",
+# as 7.0 does of some. The keys that SORT's patterns name are not known.
 KNOWN: Final[dict[str, tuple[KeySpec, ...]]] = {
     "BLMOVE": _FROM_TO,
     "BRPOPLPUSH": _FROM_TO,

@@ -1,4 +1,4 @@
-"""How a native command becomes a script call: which words go along, which are keys."""
+"""How a native command becomes a script call: which words it gets, and which are keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ttlproxy.commands.model.spec import Call, Override
 
 Args = Sequence[bytes]
 
-# What Lua can hand on to a command in one call (it fails at 8,000 values).
+# The most words that Lua can pass to a command in one call (it fails at 8,000).
 MOST_WORDS = 7900
 
 
@@ -40,7 +40,7 @@ def on_key(
 
 
 def on_two_keys(name: str, script: str, argv: Callable[[Args], Args]) -> Override:
-    """A command that carries deadlines from its first key to its second."""
+    """A command that moves deadlines from its first key to its second."""
     return Override(
         name=name,
         plan=lambda args: Call(script, (args[1], args[2]), argv(args)),
@@ -50,7 +50,7 @@ def on_two_keys(name: str, script: str, argv: Callable[[Args], Args]) -> Overrid
 
 
 def on_all_keys(name: str, script: str) -> Override:
-    """A command whose arguments all are keys, which it deletes."""
+    """A command that deletes keys; all its arguments are keys."""
     return Override(
         name=name,
         plan=lambda args: Call(script, args[1:], (args[0].upper(),)),
@@ -62,7 +62,7 @@ def on_all_keys(name: str, script: str) -> Override:
 def replacing(name: str, positions: Sequence[KeySpec], *, needed_later: bool = True) -> Override:
     """A command that replaces the keys that `positions` call REPLACED, and reads the others.
 
-    One that is too long for Lua goes on as it came, and is swept.
+    A request that is too long for Lua goes on as it came, and its keys are swept.
     """
 
     def replaced(args: Args) -> Args:

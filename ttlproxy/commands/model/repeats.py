@@ -1,7 +1,7 @@
-"""Requests that say what one before them said, of another key and other elements: read only once.
+"""Caches how a request begins, so that options that come again are not read again.
 
-Nearly all requests of a command have the same options. To read those takes four times as long as
-to know them again.
+Nearly all requests of a command have the same options, for another key and other elements. To read
+the options takes four times as long as to find them in the cache.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from functools import wraps
 
 from ttlproxy.commands.model.spec import Call, Plan
 
-# Beyond that many all are forgotten: instants, of which no two are the same, are among them.
+# The most entries; then all are forgotten. A new instant in each request makes a new entry.
 _MOST = 1024
 
 
 def repeating(plan: Plan, begin: Callable[[Sequence[bytes]], int]) -> Plan:
-    """The plan, asked once for each way to begin a request; what it raises is raised each time.
+    """The plan, called once for each way to begin a request; its errors are raised each time.
 
-    Its calls are those of `calls.set_deadlines`, on the request's first key. It reads from left to
-    right: what it makes of a request does not depend on the elements, only on their number.
+    The plan must make calls as of `calls.set_deadlines`, on the request's first key. It must read
+    from left to right, and depend on the number of the elements only, not on the elements.
 
-    begin: where the elements begin that end a request. Raises ValueError where it cannot tell; what
-    it tells is believed once a call has had those elements.
+    begin: a guess at where the elements begin; they end the request. Raises ValueError if it cannot
+    guess. The result is cached only if a full parse agrees with the guess.
     """
     known: dict[tuple[object, ...], tuple[str, bytes, bytes]] = {}
 

@@ -1,4 +1,4 @@
-"""What the proxy knows of one command, to be asked when a request of it comes."""
+"""What the proxy knows of one command, looked up for each request."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ttlproxy.commands.model.spec import Override, Survey, Virtual
 # Where a command's keys stand.
 NO_KEY: Final = 0
 ONE_KEY: Final = 1  # its first argument
-ANY_KEY: Final = 2  # anywhere: each argument may be one
-READ_KEY: Final = 3  # its first argument, and all it wants is that nothing is due there
+ANY_KEY: Final = 2  # anywhere: any argument may be a key
+READ_KEY: Final = 3  # its first argument, only read: enough that nothing is due there
 _FIRST_ALONE: Final = (ONE_KEY, READ_KEY)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """All there is to know of a command when a request of it comes.
+    """All that is known of a command.
 
-    positions: of its keys, `subcommands` those of its subcommands; sweeps: where it goes on as it
-    came, it may leave index entries whose element is gone; override: also the virtual command's
-    call where the server has a command of that name itself; survey: of a server's command only;
-    longer: the virtual command that it is with more words than the server takes; key_kind: how
-    closely a request has to be looked at for its keys: one of the four above.
+    positions: those of its keys; `subcommands`: those of each subcommand; sweeps: as it came, it
+    may leave stale index entries; stateful: see session/connection_commands.py; override: also for
+    a virtual command if the server has a command of that name; survey: only for the server's own
+    commands; longer: the virtual command that it is if it has more words than the server takes;
+    key_kind: where its keys stand, one of the four above.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Route:
         object.__setattr__(self, "key_kind", self._key_kind())
 
     def fits(self, words: int) -> bool:
-        """Whether Redis takes so many words, the name counted."""
+        """Whether Redis takes so many words, the name counted (arity)."""
         return words == self.arity if self.arity >= 0 else words >= -self.arity
 
     @property
     def is_indifferent(self) -> bool:
-        """Whether a request has nothing to do with keys, nor changes what later ones mean."""
+        """Whether a request neither has to do with keys nor changes what later ones mean."""
         looks = self.survey is not None and self.survey.of_keys
         acts = self.virtual or self.override or self.longer or self.stateful or self.blocks
         return self.key_kind == NO_KEY and not (looks or acts)
@@ -67,24 +67,24 @@ class Route:
         return READ_KEY if positions[0].access == READ and not self.override else ONE_KEY
 
     def keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """The words of a request that are keys; all that may be, where it cannot be told."""
+        """The words of a request that are keys; if that is not known, all that may be."""
         return args[1:] if self._positions(args) is None else self.certain_keys(args)
 
     def certain_keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """The words of a request that are keys; none, where it cannot be told."""
+        """The words of a request that are keys; if that is not known, none."""
         if self.key_kind in _FIRST_ALONE:
             return args[1:2]
         return [key for spec in self._positions(args) or () for key in spec.words(args)]
 
     def written(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """Those of its keys that it may change in a way that no script of ours follows."""
+        """The keys that the request, as it came, may change without their index."""
         positions = self._positions(args) if self.sweeps else ()
         if positions is None:
             return args[1:]
         return [key for spec in positions if spec.access in WRITTEN for key in spec.words(args)]
 
     def filled(self, args: Sequence[bytes]) -> Sequence[bytes]:
-        """Those of its keys that it may put elements into."""
+        """The keys that the request may put elements into."""
         positions = self._positions(args) or ()
         return [key for spec in positions if spec.access == FILLED for key in spec.words(args)]
 
@@ -94,5 +94,5 @@ class Route:
         return self.positions
 
 
-# What a command is that neither the tables nor the server know, such as one of a module.
+# The route of a command that neither the tables nor the server know.
 UNKNOWN: Final = Route(name="")

@@ -14,9 +14,9 @@ from ttlproxy.commands.model.key_positions import FIRST, KeySpec
 class Call(NamedTuple):
     """A script call that a request becomes: which script, on which data keys, with which words.
 
-    A script whose header names `db` first gets it from the caller, and `argv` begins after it; one
-    that names `origin` gets the database put before the first of `argv`, and one that names
-    `section` first gets what the proxy says of itself, one that names `resp` the RESP version.
+    The caller adds one word if the script's header names it first in ARGV: `db` the database,
+    `resp` the RESP version, `section` INFO's section about the proxy; `argv` begins after that
+    word. For `origin` it puts the database and a blank before the first word of `argv`.
     """
 
     script: str
@@ -24,12 +24,12 @@ class Call(NamedTuple):
     argv: Sequence[bytes]
 
 
-# Of one virtual command, the name counted: a script holds Redis up for a second with so many, and
-# for longer with more.
+# The most words of one virtual command, the name counted: with so many, a script blocks Redis for a
+# second.
 MOST_WORDS: Final = 200_000
 
 Plan: TypeAlias = Callable[[Sequence[bytes]], Call]
-"""Makes the call of a request whose arity is right."""
+"""Makes the call for a request whose arity is right."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +37,15 @@ class Virtual:
     """A command that Redis does not have.
 
     name: in upper case; forms: the arguments of each form, as `redis-cli help` shows them; plan:
-    makes the call of a request whose arity is right; no_form_has: a number of words between the
-    forms, which is wrong; open_ended: words too many are the plan's to refuse; example: lines typed
-    in redis-cli one after the other on an empty database, each with its reply; sets_deadlines: it
-    may make a key managed, its word `target`; dialect: the server whose command it is, if it is not
-    our own; only_ours: the requests that no server takes which has a command of that name;
-    positions: of its keys; integers: arguments that are, though others of
-    their name are not; waits: the ms after which a request gives up that waits for an item in
-    the list at its first key, 0 for never, None where it does not wait; of_deferred: it is about
-    what is deferred for its key; tells_all: all proxies are told of what it changes.
+    makes the call for a request whose arity is right; no_form_has: a number of words that is wrong,
+    though between those of two forms; open_ended: the plan itself refuses too many words; example:
+    lines typed in redis-cli one after the other on an empty database, each with its reply;
+    sets_deadlines: it may make the key at word `target` managed; dialect: the server whose command
+    it is, "" for our own; only_ours: the requests that we handle even if the server has this
+    command, because it rejects their syntax; positions: of its keys; integers: names of arguments
+    that are integers here, but not in all commands; waits: how many ms a request waits for an item
+    in the list at its first key, 0 without limit, None if it does not wait; of_deferred: it reads
+    or changes what is deferred for its key; tells_all: it announces its change to all proxies.
     """
 
     name: str
@@ -71,12 +71,12 @@ class Virtual:
 
     @cached_property
     def min_words(self) -> int:
-        """Words of the shortest form, the name counted."""
+        """How many words the shortest form has, the name counted."""
         return 1 + min(_least_words(form) for form in self.forms)
 
     @cached_property
     def max_words(self) -> float:
-        """Words of the longest form, the name counted."""
+        """How many words the longest form has, the name counted; inf without limit."""
         if self.open_ended:
             return inf
         return 1 + max(_most_words(form) for form in self.forms)
@@ -88,16 +88,16 @@ class Virtual:
 
 @dataclass(frozen=True, kw_only=True)
 class Override:
-    """A command of Redis that has to do more where a key of it is managed.
+    """A command of Redis that must do more if one of its keys is managed.
 
-    plan: makes the call, of a request whose arity is right; keys: the data keys that call for it if
-    one of them is managed, none where it is to go on as it came; targets: keys that may become
-    managed by it, in `target_db`, or the client's own where that is None; takes: whether a script
-    can carry the request: another is reaped, goes on as it came, and is swept; needed_later: it is
-    also needed where a key may become managed before the request is carried out; always: whether
-    the request is ours though no key of it is managed; governed: it is also where ONEXPIRE has a
-    rule for such a key; swept: keys that are swept afterwards, for they may have no index any
-    more, or take one over as it is, with what nobody has swept from it yet.
+    plan: makes the call for a request whose arity is right; keys: the script is needed if one of
+    these data keys is managed; targets: keys that it may make managed, in `target_db`, or in the
+    client's database if that is None; takes: whether a script can do the request; if not, its keys
+    are reaped, it goes on as it came, and the keys are swept; needed_later: the script is also
+    needed if a key may become managed before the request is carried out; always: whether the script
+    is needed even if no key is managed; governed: it is also needed if ONEXPIRE has a rule for one
+    of the keys; swept: keys to sweep afterwards: one may have lost its index, or inherited one,
+    stale entries included.
     """
 
     name: str
@@ -114,12 +114,12 @@ class Override:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """A command of Redis that looks over all keys, or over the commands or the server as a whole.
+    """A command of Redis about all keys, all commands or the server as a whole.
 
-    plan: makes the call of a request whose arity is right, or other words to be sent in its place;
-    None where it goes on as it came; of_keys: it sees keys, so all that is due has to be gone;
-    heard: its script repeats what the link has heard from ACL CAT, which not every client may ask;
-    counts: its script subtracts the proxy's own keys, which not every client may read.
+    plan: makes the call for a request whose arity is right, or other words to send in its place;
+    None means the request as it came; of_keys: it sees keys, so all that is due must be gone; heard:
+    its script repeats what the link has read by ACL CAT, which not every client may call; counts:
+    its script subtracts the proxy's own keys, which not every client may read.
     """
 
     name: str
@@ -130,12 +130,12 @@ class Survey:
 
 
 def _most_words(form: str) -> float:
-    """Words of a form whose brackets hold one word each; no limit where one may be repeated."""
+    """How many words a form has if each bracket holds one; inf if one may be repeated."""
     return inf if "..." in form else len(form.split())
 
 
 def _least_words(form: str) -> int:
-    """Words of a form without what stands in brackets."""
+    """How many words a form has without those in brackets."""
     words = depth = 0
     for word in form.split():
         words += not (depth or word.startswith("["))

@@ -1,6 +1,6 @@
 """The hash-field commands of Redis 8, for servers that lack them.
 
-Where the server has one of them itself, ours is for managed keys only.
+If the server has one of them itself, ours is for managed keys only.
 """
 
 from __future__ import annotations

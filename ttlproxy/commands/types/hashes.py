@@ -1,4 +1,4 @@
-"""Hash fields: the commands that Redis lacks, and those of Redis that have to do more."""
+"""Hash fields: the commands that Redis lacks, and those of Redis that must do more."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def planning_setex(form: Form) -> Plan:
 
 
 def _has_cap(args: Sequence[bytes]) -> bool:
-    """Whether MAXLEN stands among the options, not among the fields."""
+    """Whether MAXLEN is one of the options, and not only one of the fields."""
     try:
         return bool(hash_options.options(HSETEX, args).cap)
     except Refused:
@@ -69,6 +69,6 @@ OVERRIDES = (
     on_key("HDEL", "hash_del", rest),
 )
 
-# Writes that leave an index as true as it was. HINCRBY has no script because Lua would round its
-# reply beyond 2^53; its field keeps its deadline, and one that had expired has been reaped before.
+# Writes after which an index is still right. HINCRBY has no script because Lua would round a reply
+# beyond 2^53. Its field keeps its deadline; an expired field was reaped before.
 HARMLESS = ("HINCRBY",)

@@ -1,4 +1,4 @@
-"""The commands that look over all keys: they see what is there but the proxy's own keys."""
+"""The commands that see all keys: they see everything except the proxy's own keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole keys: the commands of Redis that take an index along with its data."""
+"""Whole keys: the commands of Redis that must do to an index what they do to its data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _name(args: Args) -> Args:
     return (args[0].upper(),)
 
 
-# Redis takes an int there; any other word is refused before anything is done.
+# Redis takes an int for a database, and refuses any other word before it does anything.
 _MOST_DB = 2**31
 
 
@@ -31,7 +31,7 @@ def _db(word: bytes) -> int | None:
 
 
 def _copy_options(args: Args) -> tuple[int | None, bool] | None:
-    """(database, or None for the client's own; REPLACE) of a COPY; None where it is malformed."""
+    """(database, or None for the client's own; REPLACE) of a COPY; None if it is malformed."""
     db, replace, at = None, False, 3
     while at < len(args):
         word = args[at].upper()
@@ -73,8 +73,8 @@ _MOVE = Override(
     swept=lambda args: args[1:2],
 )
 
-# What these write is a string: on a key that becomes managed behind their back, in a transaction,
-# they leave deadlines whose elements are gone, and a sweep finds them.
+# These write strings. If a transaction makes their key managed before they run, they leave stale
+# index entries, and a sweep drops those.
 _STRINGS = {
     "SET": _FIRST,
     "SETEX": _FIRST,
@@ -105,7 +105,7 @@ OVERRIDES = (
     *(replacing(name, positions) for name, positions in _COLLECTIONS.items()),
     on_all_keys("DEL", "key_delete"),
     on_all_keys("UNLINK", "key_delete"),
-    # With more words it deletes strings only.
+    # With more words DELEX deletes strings only.
     replace(on_all_keys("DELEX", "key_delete"), takes=lambda args: len(args) == 2),
     on_key("EXPIRE", "key_expire", with_name),
     on_key("PEXPIRE", "key_expire", with_name),

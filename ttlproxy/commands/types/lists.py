@@ -1,4 +1,4 @@
-"""List elements: the commands that Redis lacks, and those of Redis that have to do more.
+"""List elements: the commands that Redis lacks, and those of Redis that must do more.
 
 Equal values in one list are one element: they share one deadline and go together.
 """
@@ -18,7 +18,7 @@ NOUN = Noun(type="list", prefix="L", one="element", many="elements", walks=True)
 
 
 def _moved(args: Sequence[bytes]) -> Sequence[bytes]:
-    """The name, and from which end to which."""
+    """The name in upper case, and for LMOVE the two ends."""
     return (args[0].upper(), *args[3:])
 
 

@@ -1,4 +1,4 @@
-"""Set members: the commands that Redis lacks, and those of Redis that have to do more."""
+"""Set members: the commands that Redis lacks, and those of Redis that must do more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorted-set members: the commands that Redis lacks, and those of Redis that have to do more."""
+"""Sorted-set members: the commands that Redis lacks, and those of Redis that must do more."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Args = Sequence[bytes]
 
 NOUN = Noun(type="zset", prefix="Z", one="member", many="members")
 
-# The options of the two that add, and the words that each member takes (src/t_zset.c, src/geo.c).
+# The options of ZADD and GEOADD, and their words per member (src/t_zset.c, src/geo.c).
 _OPTIONS = {
     "ZADD": frozenset({b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"}),
     "GEOADD": frozenset({b"NX", b"XX", b"CH"}),
 }
 _WIDTHS = {"ZADD": 2, "GEOADD": 3}
-# What ZADD does not take together, in the order that it looks.
+# Options that ZADD does not take together, in the order of its checks.
 _AT_ODDS = (
     ({b"NX", b"XX"}, errors.NX_AND_XX),
     ({b"NX", b"GT"}, errors.NX_GT_LT),
@@ -33,7 +33,7 @@ _AT_ODDS = (
 
 
 def _refusal(options: Sequence[bytes]) -> bytes | None:
-    """ZADD's error where it does not take these options together."""
+    """ZADD's error if it does not take these options together, else None."""
     return next((text for pair, text in _AT_ODDS if pair.issubset(options)), None)
 
 
@@ -53,7 +53,7 @@ def _parted(name: str, args: Args) -> tuple[Args, Args]:
 
 
 def _adding(name: str) -> Override:
-    """ZADD or GEOADD; what is malformed goes to Redis as it came, which writes nothing of it."""
+    """ZADD or GEOADD; a malformed request goes to Redis as it came, and Redis refuses it."""
 
     def takes(args: Args) -> bool:
         options, tuples = _parted(name, args)
@@ -70,7 +70,7 @@ def _adding(name: str) -> Override:
 
 
 def _popping(name: str) -> Override:
-    """Of one member. A script would lose the shape of the reply that several have."""
+    """A pop without a count. With one, a script would change the shape of the reply."""
     return on_key(name, "zset_pop", with_name, takes=lambda args: len(args) == 2)
 
 
