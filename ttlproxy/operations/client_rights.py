@@ -1,6 +1,6 @@
-"""The rights of a client's ACL user who may use some keys, with deadlines, and no others.
+"""The ACL rules of a client's user who may use some keys, deadlines included, and no others.
 
-Knows how internal names follow from those of data keys, and no server.
+Knows how internal names follow from those of data keys. Knows no server.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 
 from ttlproxy.core.keys import Keys, escaped
 
-# All commands on data. Dangerous ones, and those about scripts, are left out, but for how a proxy
-# calls its scripts, and for what those ask of the server.
+# All commands on data: no dangerous ones, and none about scripts, except those with which a proxy
+# calls its scripts (EVAL, EVALSHA) and those that its scripts call (INFO).
 COMMANDS: Final = (
     "+@all",
     "-@admin",
@@ -23,16 +23,17 @@ COMMANDS: Final = (
     "+info",
 )
 _WILDCARD = re.compile(rb"[*?\[\\]")
-# Of such a pattern each longer pattern matches some of its names, and no other.
+# A plain text, with or without a star at its end: a longer pattern that begins with the text
+# matches only names that this pattern matches too.
 _BEGINNING = re.compile(rb"[^*?\[\]\\^]+\*?")
 
 
 class UnfitPatternError(ValueError):
-    """A pattern for which there are no narrow rights; says why."""
+    """There are no narrow rights for this pattern; the text says why."""
 
 
 def rules(keys: Keys, patterns: Iterable[bytes]) -> list[bytes]:
-    """The rules for ACL SETUSER, but for name and password. Raises UnfitPatternError."""
+    """The rules for ACL SETUSER, without name and password. Raises UnfitPatternError."""
     found = [word.encode() for word in COMMANDS]
     channels = []
     for pattern in patterns:
@@ -44,7 +45,7 @@ def rules(keys: Keys, patterns: Iterable[bytes]) -> list[bytes]:
 
 
 def as_typed(keys: Keys, patterns: Iterable[bytes]) -> bytes:
-    """ACL SETUSER as it is typed into redis-cli. Raises UnfitPatternError."""
+    """The ACL SETUSER command to type into redis-cli. Raises UnfitPatternError."""
     return b" ".join((b"ACL SETUSER USER on >PASSWORD", *map(_quoted, rules(keys, patterns))))
 
 
@@ -63,14 +64,14 @@ def _check(keys: Keys, pattern: bytes) -> None:
 
 
 def _rule(keys: Keys, pattern: bytes) -> bytes:
-    """The glob of the rules of ONEXPIRE that say something of keys that match, and of no others."""
+    """The glob of the keys of ONEXPIRE rules that are only about keys that match `pattern`."""
     if _BEGINNING.fullmatch(pattern):
         return escaped(keys.rule(b"")) + pattern
     return escaped(keys.rule(pattern))
 
 
 def _quoted(rule: bytes) -> bytes:
-    """As redis-cli reads it."""
+    """The rule, quoted for redis-cli if necessary."""
     plain = all(33 <= byte < 127 for byte in rule) and not set(rule) & set(b"\"'\\")
     if plain:
         return rule

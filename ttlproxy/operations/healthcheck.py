@@ -1,4 +1,4 @@
-"""`ttlproxy healthcheck`: asks a running proxy's own probes, where there is no curl."""
+"""`ttlproxy healthcheck`: asks a probe of a running proxy, for machines without curl."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Unix(HTTPConnection):
 
 
 def check(admin: Listen | None, probe: str, timeout_s: float) -> str:
-    """What the probe says; raises HealthError where that is not 200, or nobody says anything."""
+    """The probe's text; raises HealthError if its status is not 200, or nobody answers."""
     if admin is None:
         raise HealthError("there is nobody to ask: --admin is not set")
     try:

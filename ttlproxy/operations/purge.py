@@ -1,4 +1,4 @@
-"""`ttlproxy purge`: takes everything of ours out of Redis. Data stays, and loses its deadlines."""
+"""`ttlproxy purge`: removes all our keys from Redis. Data stays, without its deadlines."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PAGE = 1000
 async def purged(
     settings: Settings, upstream: Upstream, force: bool, say: Callable[[str], None]
 ) -> None:
-    """Removes all internal keys, in every database; says what it removed of each.
+    """Removes all internal keys in every database; calls `say` with a line for each database.
 
-    Unless `force` is set, elements that are kept for TAKE stay. Raises PurgeError where proxies are
-    there that would go on using internal keys, unless `force` is set, and where Redis is not there
-    or refuses.
+    Without `force`, elements that wait for TAKE stay, and PurgeError is raised if proxies are
+    attached, which would go on using internal keys. PurgeError is also raised if Redis is away or
+    refuses.
     """
     keys = Keys(settings.prefix.encode())
     redis = client(upstream, "ttlproxy:purge", settings.connect_timeout)
@@ -57,9 +57,9 @@ async def _databases(redis: Redis) -> list[int]:
 
 
 async def _purge(redis: Redis, db: int, keys: Keys, force: bool) -> tuple[int, int]:
-    """One database, a page of names at a time, so that nobody else has to wait long.
+    """Purges one database, a page of names at a time, so that no other client waits long.
 
-    Gives how many keys were removed, and of how many elements are kept.
+    Returns (number of keys removed, number of keys whose elements wait for TAKE).
     """
     removed, kept, cursor = 0, set[bytes](), b"0"
     while True:
@@ -75,6 +75,6 @@ async def _purge(redis: Redis, db: int, keys: Keys, force: bool) -> tuple[int, i
         if cursor == b"0":
             break
     (count,) = await run(redis, [(db, (b"UNLINK", keys.state))])
-    if kept:  # for the DBSIZE of proxies to come
+    if kept:  # so that DBSIZE does not count them, should a proxy be started again
         await run(redis, [(db, (b"SADD", keys.others, *kept))])
     return removed + valid(count), len(kept)

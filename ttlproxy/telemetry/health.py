@@ -38,7 +38,7 @@ class Health:
         return "" if self.accepts else "starting: clients are not accepted yet"
 
     def why_not_ready(self) -> str:
-        """While the link serves, the scripts are loaded and every managed key is known."""
+        """Ready while the link serves: then its scripts are loaded and all managed keys known."""
         if self.drains:
             return "draining: the proxy is about to end"
         if not self._source.link.serving:

@@ -1,9 +1,8 @@
 """`ttlproxy doctor`: what is wrong with an upstream, why it matters, and the command that mends it.
 
-`checks` has the table of checks; each is a small function in `server`, `rights`, `durability`,
-`neighbours`, `expiry_actions` or `content` (and their like) that looks at a `target` and gives a
-`finding` or more. `mend` puts right what can be put right from here, `report` shows findings.
-`findings` is what other parts call.
+`checks` has the table of checks. Each check is a function, in `server`, `rights`, `content` and
+others, that examines a `target` and returns one or more of `finding`. `mend` repairs what can be
+repaired from here; `report` shows findings. Other rooms call `examined`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ __all__ = [
 async def examined(
     settings: Settings, upstream: Upstream, sample: int, mend: Callable[[str], None] | None
 ) -> list[Finding]:
-    """Findings by a connection of its own; mends first, where `mend` is there to be told of it.
+    """The findings, over a connection of its own. If `mend` is given, mends first and calls it with
+    each line of the report.
 
     A Redis that cannot be reached is a finding.
     """

@@ -1,4 +1,4 @@
-"""The table of checks, and how they are gone through."""
+"""The table of checks, and the function that runs them all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ttlproxy.operations.doctor.target import Target, meet
 
 Check: TypeAlias = Callable[[Target], Awaitable[list[Finding]]]
 
-# In the order in which they are shown, where one is as bad as the other.
+# Findings of the same severity are shown in this order.
 CHECKS: Mapping[str, Check] = {
     "version": server.version,
     "cluster": server.cluster,
@@ -59,11 +59,11 @@ SAMPLE = 1000
 
 
 async def findings(redis: Redis, settings: Settings, sample: int = SAMPLE) -> list[Finding]:
-    """What all checks have to say of the server, the worst first.
+    """The findings of all checks, the worst first.
 
-    `redis` is a connection of the caller's own, as `link.client` makes it; at most `sample`
-    deadlines, and as many internal keys of each database, are looked at. Raises RedisError where
-    the server is away or does not answer INFO.
+    `redis` is a connection for this caller alone, made by `link.client`. At most `sample` deadlines
+    are examined, and as many internal keys of each database. Raises RedisError if the server is
+    away or does not answer INFO.
     """
     target = await meet(redis, settings, sample)
     found = [
@@ -73,7 +73,7 @@ async def findings(redis: Redis, settings: Settings, sample: int = SAMPLE) -> li
 
 
 async def _of(name: str, check: Check, target: Target) -> list[Finding]:
-    """What one check says; or that Redis does not let it look."""
+    """The findings of one check; if Redis refuses its requests, a finding that says so."""
     try:
         return await check(target)
     except ResponseError as refused:

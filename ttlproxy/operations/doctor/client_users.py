@@ -1,4 +1,4 @@
-"""A check of clients' ACL users: who may do with others' elements what only the proxy should."""
+"""A check of clients' ACL users: whether one may change deadlines of keys it has no right to."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from ttlproxy.core.permissions import reaches_narrowly
 from ttlproxy.operations.doctor.finding import OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
 
-# Who reaches what belongs to these two has a pattern for all, or nearly.
+# A user who may write to the indexes of these two has a pattern for all indexes, or nearly all.
 _KEYS = (b"\x01 a key of nobody \x7f", b"{\xfe}another of nobody")
 
 
 async def users(target: Target) -> list[Finding]:
-    """A finding for those who reach deadlines of keys that they have no right to."""
+    """A finding if users can write to indexes of all keys, or to the state, but not to all keys."""
     lines = [line.split(b" ", 2) for line in await target.ask(b"ACL", b"LIST")]
     others = [(name, rules) for _, name, rules in lines if name.decode() != target.user]
     indexes = [target.keys.index(key) for key in _KEYS]

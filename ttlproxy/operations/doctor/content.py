@@ -1,6 +1,6 @@
-"""Checks of what proxies keep in Redis, against the data that it belongs to; a sample of it.
+"""Checks a sample of what proxies keep in Redis against the data that it belongs to.
 
-Each key is looked at by one script, so that nothing changes between two looks.
+One script examines each key, so that nothing changes meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = 1000
-_PAGES_FOR_ONE = 0.1  # of SCAN, for each that is to be looked at
+_PAGES_FOR_ONE = 0.1  # of SCAN, for each key of the sample
 _LEAST_PAGES = 10
 _TOGETHER = 100
 _EACH = 10
@@ -27,7 +27,7 @@ _COLLECTIONS = frozenset({b"hash", b"set", b"zset", b"list"})
 
 
 class Look(NamedTuple):
-    """What key_examine.lua answers for one key; -1 stands for none."""
+    """The reply of key_examine.lua for one key; -1 means none."""
 
     kind: bytes
     place: bytes
@@ -41,9 +41,9 @@ class Look(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A way in which the content can be wrong.
+    """One way in which the content can be wrong.
 
-    many: how its keys are called; holds: whether a key has it
+    many: how the finding describes several such keys; holds: whether a key has this fault
     """
 
     check: str
@@ -118,7 +118,7 @@ _FAULTS = (
 
 
 async def content(target: Target) -> list[Finding]:
-    """A finding for each fault that any key of the sample has."""
+    """A finding for each fault in the sample."""
     looks = await _looks(target)
     native = [place for place, look in looks.items() if look.native]
     found = [*_found(target, looks), *_native(native, len(looks))]
@@ -169,7 +169,7 @@ async def _looks(target: Target) -> dict[Place, Look]:
 async def looked_at(
     target: Target, caller: Caller, places: Sequence[Place], each: int
 ) -> dict[Place, Look]:
-    """One look at each of these keys, and at so many of its deadlines."""
+    """Examines these keys, and at most `each` deadlines of every key."""
     words = (b"%d" % each,)
     calls = [(db, caller.words(Call("key_examine", (key,), words), b"")) for db, key in places]
     replies = await run(target.redis, calls)
@@ -177,7 +177,7 @@ async def looked_at(
 
 
 async def _sampled(target: Target) -> list[Place]:
-    """Keys that the schedules name, and keys that have an index; of each at most the sample."""
+    """Keys from the schedules, and keys with an index; at most `sample` of each per database."""
     places: dict[Place, None] = {}
     for db in target.databases:
         words = (b"ZRANDMEMBER", target.keys.schedule, target.sample)
@@ -192,7 +192,7 @@ async def _sampled(target: Target) -> list[Place]:
 
 
 async def indexed(target: Target, db: int, pages: int | None = None) -> AsyncIterator[bytes]:
-    """The data keys of the indexes in a database, as far as these pages of its names go."""
+    """The data keys of a database that have an index; scans at most `pages` pages of names."""
     cursor = b"0"
     while pages is None or pages > 0:
         words = (b"SCAN", cursor, b"MATCH", target.keys.pattern, b"COUNT", _PAGE)
@@ -206,7 +206,7 @@ async def indexed(target: Target, db: int, pages: int | None = None) -> AsyncIte
 
 
 async def caller_of(target: Target, *names: str) -> Caller:
-    """A caller of scripts that the server knows from now on."""
+    """A caller of these scripts, after it has loaded them into the server."""
     scripts = Scripts(target.keys.prefix)
     scripts.suit(target.traits)
     for name in names:

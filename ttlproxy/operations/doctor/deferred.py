@@ -1,4 +1,4 @@
-"""A check of deferred commands: whether a proxy has signed them."""
+"""Checks whether a proxy has signed the deferred commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EACH = b"100"
 
 
 async def deferred(target: Target) -> list[Finding]:
-    """A finding for each database where something is deferred without a signature; a sample."""
+    """A finding for each database with unsigned deferred commands; examines a sample."""
     caller = await caller_of(target, "later_examine")
     pads = (await target.signer()).pads
     looked, found = 0, list[Finding]()

@@ -1,4 +1,4 @@
-"""Checks of what outlives what: persistence, replicas, and whose clock counts."""
+"""Checks what survives a restart or a failover: persistence, role, replicas, and the clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DRIFT_MS = 1000
 
 
 async def persistence(target: Target) -> list[Finding]:
-    """Deadlines are data: they survive a restart as elements do, not better and not worse."""
+    """Deadlines are data: they survive a restart exactly as elements do."""
     info = target.info
     broken = list(_broken(info))
     if broken:
@@ -134,7 +134,7 @@ def _keeps_up(replica: Mapping[str, Any]) -> bool:
 
 
 async def clock(target: Target) -> list[Finding]:
-    """Ours decides on nothing: this is the one place that looks at it."""
+    """Our own clock decides nothing: only this check reads it."""
     before = time.time()  # noqa: TID251 - the two clocks are compared
     theirs_ms = await target.now_ms()
     after = time.time()  # noqa: TID251

@@ -1,4 +1,4 @@
-"""A check of what ONEXPIRE's rules say: whether what they hand on can be delivered."""
+"""Checks the rules of ONEXPIRE: whether their elements can be delivered."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _SHOWN = 3
 
 
 async def rules(target: Target) -> list[Finding]:
-    """A finding for each rule that no proxy has signed, and for each destination that is of another
-    type than its rule wants."""
+    """A finding for each database with unsigned or unreadable rules, and for each destination of
+    the wrong type."""
     signer = await target.signer()
     count, found = 0, list[Finding]()
     for db in target.databases:
@@ -71,7 +71,7 @@ def _unreadable(db: int, patterns: list[bytes]) -> list[Finding]:
 async def _undeliverable(
     target: Target, db: int, actions: Actions, patterns: list[bytes]
 ) -> AsyncIterator[Finding]:
-    """Looked at are destinations of keys that the patterns name, and of some with deadlines."""
+    """Examines the destinations for the patterns, taken as keys, and for some managed keys."""
     words = (b"ZRANDMEMBER", target.keys.schedule, target.sample)
     sources: dict[bytes, tuple[str, list[bytes]]] = {}
     for key in [*patterns, *(await target.ask(*words, db=db) if patterns else ())]:

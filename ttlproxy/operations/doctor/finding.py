@@ -1,4 +1,4 @@
-"""What the doctor has to say: a finding, and how bad it is. Knows no Redis."""
+"""A finding of the doctor, and its severity. Knows no Redis."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """ok: as it should be; info: worth knowing; warning: a promise does not hold, or soon will not;
+    """ok: as it should be; info: worth knowing; warning: a promise is broken, or soon will be;
     error: ttlproxy does not work."""
 
     OK = 0
@@ -24,9 +24,9 @@ OK, INFO, WARNING, ERROR = Severity
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """check: which of the checks says so; what: is found; why: it matters; mend: the command that
-    mends it, as typed in redis-cli or, where it begins with `ttlproxy`, in a shell; or what to do.
-    keys: some that it is about.
+    """check: the name of the check; what: the fact; why: why it matters; mend: the command that
+    repairs it, for redis-cli or, if it begins with `ttlproxy`, for a shell; or else what to do;
+    keys: some of the keys that are affected.
     """
 
     check: str

@@ -1,4 +1,4 @@
-"""`ttlproxy doctor --mend`: puts what proxies keep in Redis in order, beside those that run."""
+"""`ttlproxy doctor --mend`: repairs what proxies keep in Redis; proxies may run meanwhile."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PAGE = b"500"
 
 
 async def mended(target: Target, say: Callable[[str], None]) -> None:
-    """Goes through all indexes and schedules; says what came of it in each database.
+    """Goes through all indexes and schedules; calls `say` with a line for each database.
 
-    Deadlines whose element is gone are dropped, keys with deadlines get their place in the
-    schedule, and proxies are told.
+    It drops deadlines whose element is gone, puts keys with deadlines into the schedule, and
+    announces their first deadlines to the proxies.
     """
     caller = await caller_of(target, "sweep", "key_examine")
     for db in target.databases:
@@ -35,7 +35,7 @@ async def mended(target: Target, say: Callable[[str], None]) -> None:
 
 
 async def _pages(target: Target, db: int) -> AsyncIterator[list[Place]]:
-    """All places that the schedule or an index names, some at a time; some come twice."""
+    """All places that the schedule or an index names, in pages; a place may come twice."""
     page: list[Place] = []
     for source in (indexed, _scheduled):
         async for key in source(target, db):
@@ -48,7 +48,7 @@ async def _pages(target: Target, db: int) -> AsyncIterator[list[Place]]:
 
 
 async def _scheduled(target: Target, db: int) -> AsyncIterator[bytes]:
-    """Keys in the schedule that have no index: the others are found by that."""
+    """Keys in the schedule that have no index: `indexed` finds the others."""
     cursor = b"0"
     while True:
         words = (b"ZSCAN", target.keys.schedule, cursor, b"COUNT", 1000)
@@ -63,7 +63,7 @@ async def _scheduled(target: Target, db: int) -> AsyncIterator[bytes]:
 
 
 async def _sweep(target: Target, caller: Caller, places: Sequence[Place]) -> int:
-    """Until each index has been gone through; gives how many entries were dropped."""
+    """Sweeps each index to its end; returns how many entries were dropped."""
     cursors, total = dict.fromkeys(places, b"0"), 0
     while cursors:
         calls = [
@@ -81,7 +81,7 @@ async def _sweep(target: Target, caller: Caller, places: Sequence[Place]) -> int
 
 
 async def _tell(target: Target, caller: Caller, places: Sequence[Place]) -> int:
-    """Announces the first deadline of each key that has one; gives how many have."""
+    """Announces the first deadline of each key that has one; returns how many have one."""
     looks = await looked_at(target, caller, places, 0)
     names = [
         (db, target.keys.announcement(db, look.first_ms, key))

@@ -1,4 +1,4 @@
-"""Checks of who else is there: proxies, the reaper's lease, scripts and functions of users."""
+"""Checks of what else uses the server: proxies, the reaper's lease, users' scripts, functions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def lease(target: Target) -> list[Finding]:
 
 
 async def overdue(target: Target) -> list[Finding]:
-    """Keys whose time came some seconds ago: the reaper has had time for them."""
+    """Keys that were due seconds ago, so that the reaper has had time for them."""
     late, oldest_ms, now_ms = 0, None, await target.now_ms()
     for db in target.databases:
         words = (target.keys.schedule, b"-inf", now_ms - _LATE_MS)
@@ -72,7 +72,7 @@ async def overdue(target: Target) -> list[Finding]:
 
 
 async def scripts(target: Target) -> list[Finding]:
-    """What runs inside the server, where no proxy sees what it writes."""
+    """Users' scripts and functions run inside the server, where no proxy sees their writes."""
     others, libraries = await _scripts(target), await _libraries(target)
     if not others and not libraries:
         return [Finding("scripts", OK, "no scripts of users are kept by the server")]
@@ -89,7 +89,7 @@ async def scripts(target: Target) -> list[Finding]:
 
 
 async def _scripts(target: Target) -> int:
-    """How many the server keeps beside those of a proxy like this."""
+    """How many scripts the server keeps that are not those of a proxy of this version."""
     ours = Scripts(target.keys.prefix)
     ours.suit(target.traits)
     probes = [sha1(text).hexdigest().encode() for text in (PROBE, COMPILE, TRIAL)]
@@ -100,7 +100,7 @@ async def _scripts(target: Target) -> int:
 
 
 async def _libraries(target: Target) -> list[str]:
-    """The names of libraries of functions; none before 7.0, or where they are not for us."""
+    """The names of function libraries; none before Redis 7.0, or if we may not list them."""
     try:
         rows = await target.ask(b"FUNCTION", b"LIST")
     except ResponseError:

@@ -1,4 +1,4 @@
-"""Findings as text for people and as JSON for programs, and the exit code that goes with them."""
+"""Findings as text for people, as JSON for programs, and as an exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def exit_code(findings: Sequence[Finding]) -> int:
 
 
 def as_json(upstream: str, findings: Sequence[Finding]) -> str:
-    """One object. Members are added in time, and none is taken away or changes its meaning."""
+    """One object. New versions may add members, but never remove or redefine one."""
     report = {
         "ttlproxy": __version__,
         "upstream": upstream,
@@ -42,7 +42,7 @@ def as_json(upstream: str, findings: Sequence[Finding]) -> str:
 
 
 def as_text(upstream: str, findings: Sequence[Finding], width: int, coloured: bool) -> str:
-    """A paragraph for each finding, and how many there are of each severity."""
+    """A paragraph for each finding, and the number of findings by severity."""
     lines = [f"ttlproxy {__version__} looks at {upstream}", ""]
     for finding in findings:
         lines += _paragraph(finding, width, coloured)

@@ -1,8 +1,8 @@
-"""What the proxy's own user has to be allowed: one table, for docs/security.md and for the doctor.
+"""The rights that the proxy's own user needs: one table, for docs/security.md and for the doctor.
 
-What scripts call is read from the scripts, also where a name is put together as they run. What the
-proxy and its subcommands ask themselves is a row each; a test reads the sources for that, so that
-none is missing, and none is left over. Knows no connection.
+The commands that scripts call are read from the scripts, also names that scripts build at run time.
+Each command that the proxy and its subcommands send themselves is a row; a test compares the rows
+with the sources. Knows no connection.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.operations.doctor.finding import ERROR, INFO, WARNING, Severity
 from ttlproxy.scripts import Scripts
 
-# Stand for keys and channels that clients choose.
+# Placeholders for keys and channels that clients choose.
 ANY_KEY: Final = b"any-key-of-a-client"
 ANY_CHANNEL: Final = b"any-channel-of-a-client"
 
@@ -33,7 +33,7 @@ _MISCOUNTED: Final = "DBSIZE may count keys of the proxy's own."
 _UNMENDED: Final = "The doctor cannot mend."
 
 CONTAINERS: Final = frozenset({b"ACL", b"CLIENT", b"CONFIG", b"FUNCTION", b"SCRIPT", b"SLOWLOG"})
-# Since when there are these; an older server refuses a rule with them.
+# The Redis versions that introduced these; older servers refuse an ACL rule with them.
 SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+client|no-evict": (7, 0),
     "+function|list": (7, 0),
@@ -44,9 +44,9 @@ SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+hpexpireat": (7, 4),
     "+hpexpiretime": (7, 4),
 }
-# Valkey has these since 9.0, which calls itself Redis 7.2.
+# Valkey has these since 9.0, which gives its Redis version as 7.2.
 FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
-# By the script: what follows where one of its commands is refused, and how bad that is.
+# Script -> how bad it is if one of its commands is refused, and what happens then.
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),
     **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
@@ -65,7 +65,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     ),
 }
 _WORD: Final = re.compile(rb"'([A-Z]{3,})'|\bhandlers\.([A-Z]{3,})\b")
-# Words in scripts that look like a command, and are an option, a reply or a name of ours.
+# Words in scripts that look like a command but are an option, a reply or a name of ours.
 OPTIONS: Final = frozenset(
     b"BYLEX BYSCORE COUNT ELEMENT ENX EVENT FIELDS FLOAT FXX KEEP KEEPTTL LEFT LIMIT LIST PXAT"
     b" REPLACE REV RIGHT SATURATE VALUE WITHSCORES WRONGTYPE".split()
@@ -73,7 +73,8 @@ OPTIONS: Final = frozenset(
 
 
 class Right(NamedTuple):
-    """words: a request that needs it; severity: of its want; without: what happens then."""
+    """words: a request that needs the right; severity: if it is missing; without: what happens
+    then."""
 
     words: tuple[bytes, ...]
     severity: Severity
@@ -81,13 +82,13 @@ class Right(NamedTuple):
 
     @property
     def rule(self) -> str:
-        """As ACL SETUSER takes it."""
+        """The rule for ACL SETUSER."""
         count = 2 if self.words[0] in CONTAINERS else 1
         return "+" + b"|".join(self.words[:count]).decode().lower()
 
 
 def asked(keys: Keys) -> tuple[Right, ...]:
-    """What the link, the reaper, the pages and the subcommands ask themselves."""
+    """The requests that the link, the reaper, the pages and the subcommands send themselves."""
     schedule = keys.schedule
     return (
         Right((b"CLIENT", b"SETNAME", b"n"), ERROR, _STARTS),
@@ -138,7 +139,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
 
 
 def scripted(names: Iterable[str] = tuple(SCRIPTS)) -> dict[bytes, tuple[Severity, str]]:
-    """The commands that these scripts call, and the worst that follows where one is refused."""
+    """Command that these scripts call -> the worst (severity, what happens) if it is refused."""
     scripts, found = Scripts(b""), dict[bytes, tuple[Severity, str]]()
     for name in names:
         for word in _words(scripts[name].text):
@@ -147,14 +148,14 @@ def scripted(names: Iterable[str] = tuple(SCRIPTS)) -> dict[bytes, tuple[Severit
 
 
 def all_scripted() -> set[bytes]:
-    """The commands that any script calls, those for clients among them."""
+    """The commands that any script calls, including scripts for clients."""
     return {word for script in Scripts(b"").values() for word in _words(script.text)}
 
 
 def rules(version: tuple[int, ...] = (6, 2), field_ttls: bool = False) -> list[str]:
-    """What a user of the proxy's own needs, as ACL SETUSER takes it; and what the doctor does.
+    """The ACL SETUSER rules for the proxy's own user, including those that the doctor needs.
 
-    field_ttls: the server has deadlines of hash fields, whatever its version.
+    field_ttls: the server has deadlines of hash fields, whatever its version
     """
     later = {rule for rule, since in SINCE.items() if since > version}
     later -= FIELD_TTLS if field_ttls else set()

@@ -1,6 +1,7 @@
-"""The rights of the proxy's own user: what is missing of those in `required_rights`.
+"""Checks which of the `required_rights` the proxy's own user does not have.
 
-Nothing of it is carried out: inside MULTI Redis looks at each right, and DISCARD forgets the rest.
+It sends a request for each right inside MULTI, where Redis checks the right, and then DISCARD, so
+that nothing is carried out.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right,
 from ttlproxy.operations.doctor.target import Target
 
 _KEYS = re.compile(r"\bkeys?\b")
-_OF_CHANNELS = (b"PUBLISH", b"SPUBLISH")  # asked of a channel
+_OF_CHANNELS = (b"PUBLISH", b"SPUBLISH")  # `asked` has these, with a channel
 _KEYSPACE = (b"__keyspace@0__:k", b"__subkeyspace@0__:k")
 
 
 async def rights(target: Target) -> list[Finding]:
-    """What is missing of the rights, each bundle with the worst that follows from it."""
+    """A finding for each group of missing rights with the same consequence."""
     needed = [*asked(target.keys), *_of_scripts(target), *_of_events(target)]
     try:
         refused = await _refused(target, needed)
@@ -40,7 +41,8 @@ async def rights(target: Target) -> list[Finding]:
 
 
 def _of_scripts(target: Target) -> Iterator[Right]:
-    """Asked in requests of as many words as the server takes: else it refuses them for that."""
+    """Rights to the commands of scripts; each request has the number of words that the server
+    requires."""
     for name, (severity, without) in scripted().items():
         known = target.commands.get(name.decode())
         count = abs(known.arity) if known else 4
@@ -54,15 +56,15 @@ def _of_events(target: Target) -> Iterator[Right]:
 
 
 async def _refused(target: Target, needed: Iterable[Right]) -> list[NoPermissionError | None]:
-    """What Redis would answer to each for want of a right.
+    """For each right Redis's NOPERM error, or None.
 
-    Raises NoPermissionError for MULTI, or DISCARD.
+    Raises NoPermissionError if MULTI or DISCARD is refused.
     """
     await target.ask(b"MULTI")
     requests = [(0, right.words) for right in needed]
     *replies, discarded = await run(target.redis, [*requests, (0, (b"DISCARD",))])
     if isinstance(discarded, NoPermissionError):
-        await target.redis.connection_pool.disconnect()  # which ends the transaction, too
+        await target.redis.connection_pool.disconnect()  # this ends the transaction too
         raise discarded
     return [reply if isinstance(reply, NoPermissionError) else None for reply in replies]
 
@@ -70,9 +72,9 @@ async def _refused(target: Target, needed: Iterable[Right]) -> list[NoPermission
 def _missing(
     target: Target, needed: Iterable[Right], refused: Iterable[NoPermissionError | None]
 ) -> Iterator[Finding]:
-    """A finding for each thing that follows from what is missing, with all the rules it wants.
+    """A finding for each consequence of missing rights, with all the ACL rules it needs.
 
-    Of what follows from one rule the worst.
+    A rule counts for its worst consequence only.
     """
     worst: dict[str, Right] = {}
     for right, refusal in zip(needed, refused, strict=True):
@@ -95,14 +97,14 @@ def _missing(
 
 
 def _is_there(target: Target, right: Right) -> bool:
-    """Whether the server has what the right is to: of Valkey the version does not tell."""
+    """Whether the server has the command of the right; Valkey's version does not show it."""
     if right.rule in FIELD_TTLS:
         return right.words[0].decode() in target.commands
     return SINCE.get(right.rule, ()) <= target.version
 
 
 def _rule(target: Target, right: Right, refusal: ResponseError) -> str:
-    """The rule that is wanted: Redis says whether for the command, a key or a channel."""
+    """The missing ACL rule: Redis's error says whether it is a command, a key or a channel."""
     text = str(refusal)
     internal = target.keys.prefix in b" ".join(right.words)
     if "channel" in text:

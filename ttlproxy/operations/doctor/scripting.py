@@ -1,5 +1,5 @@
-"""A check of whether scripts run: each is given to the server, and those of the proxy itself are
-called, for a key that is not there, so that nothing changes."""
+"""Checks whether scripts run: the server compiles each one. Those that the proxy calls itself are
+also run, for a key that does not exist, so that nothing changes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts import Scripts
 
 PROBE: Final = b"return redis.call('TIME')"
-# Compiles a script, and neither runs nor keeps it. Its flags are no Lua: they begin with #!.
+# Compiles a script without running or keeping it. The line of flags, #!..., is no Lua.
 COMPILE: Final = (
     b"local made, why = loadstring((string.gsub(ARGV[1], '^#![^\\n]*', ''))) return why"
 )
-# What a server refuses for its state of now; other checks tell of that.
+# Errors from the server's current state; other checks report that.
 _PASSING: Final = (
     *("READONLY", "LOADING", "MASTERDOWN", "BUSY", "MISCONF", "NOREPLICAS", "OOM", "EXECABORT"),
 )
@@ -30,7 +30,7 @@ _SHOWN: Final = 3
 
 
 def _trials(key: bytes) -> tuple[Call, ...]:
-    """Calls that find nothing to do, of scripts that the proxy calls itself."""
+    """Calls of the proxy's own scripts that find nothing to do."""
     return (
         Call("reap", (key,), (b"10", b"1000", b"*", b"", b"", b"1")),
         Call("sweep", (key,), (b"0", b"10")),
@@ -68,7 +68,7 @@ async def scripting(target: Target) -> list[Finding]:
 
 
 def _lacking(target: Target) -> Iterator[Finding]:
-    """Commands that scripts call, and that the server does not have, though its version has."""
+    """Commands that scripts call and that this server lacks although its version has them."""
     later = {rule for rule, since in SINCE.items() if since > target.version}
     names = sorted(name.decode() for name in all_scripted())
     missing = [name for name in names if f"+{name.lower()}" not in later]
@@ -96,7 +96,7 @@ def _by_text(target: Target) -> Iterator[Finding]:
 
 
 async def _refused(target: Target) -> list[Finding]:
-    """Scripts that the server does not compile, and calls that fail; not for want of a right."""
+    """Scripts that do not compile, and calls that fail for other reasons than a missing right."""
     texts = {name: script.text for name, script in _scripts(target).items()}
     compiles = [(0, (b"EVAL", COMPILE, 0, text)) for text in texts.values()]
     trials = _trials(target.keys.prefix + b"!doctor")
@@ -126,13 +126,13 @@ async def _refused(target: Target) -> list[Finding]:
 
 
 def _why(reply: object) -> str:
-    """Why a script cannot be compiled; empty where it can."""
+    """Why a script does not compile; empty if it does."""
     return reply.decode(errors="replace") if isinstance(reply, bytes) else ""
 
 
 def _is_no_fault(refusal: ResponseError) -> bool:
     if isinstance(refusal, NoPermissionError) or "can't run this command" in str(refusal):
-        return True  # which the check of rights tells
+        return True  # the check of rights reports it
     return any(word in str(refusal) for word in _PASSING)
 
 

@@ -1,4 +1,4 @@
-"""Checks of what the server is, and of the settings under which a promise does not hold."""
+"""Checks of the server's version and state, and of settings that break a promise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ttlproxy.operations.doctor.target import Target
 _FIELD_TTLS = "HPEXPIRE"
 _CROWDED = 0.9
 _ROOM = 8 << 20  # bytes, for scripts and connections
-# Connections of a proxy's own, and some for who looks after the server.
+# For a proxy's own connections, and some for the operators of the server.
 _OWN = 32
 
 
@@ -77,7 +77,7 @@ async def layout(target: Target) -> list[Finding]:
 
 
 async def tracking(target: Target) -> list[Finding]:
-    """On a RESP2 connection tracking can be had as well, and announces nothing."""
+    """HELLO must work too: on a RESP2 connection tracking is accepted but announces nothing."""
     words = (b"BCAST", b"PREFIX", target.keys.announcement_prefix)
     try:
         await target.ask(b"HELLO")
@@ -147,7 +147,7 @@ async def clients(target: Target) -> list[Finding]:
 
 
 async def max_clients(target: Target) -> list[Finding]:
-    """Of one proxy; there may be several."""
+    """Compares the server's limit with that of one proxy; there may be several."""
     limit, ours = target.info.get("maxclients", 0), target.settings.max_clients
     if not limit or limit >= ours:
         return [Finding("max-clients", OK, f"Redis takes {limit or '?'} clients, a proxy {ours}")]
@@ -222,5 +222,5 @@ async def events(target: Target) -> list[Finding]:
 
 
 def permit(target: Target, refused: ResponseError, rules: str) -> str:
-    """What gives the rights, where it is them that Redis misses."""
+    """The command that grants `rules`, if Redis refused for a missing right; else empty."""
     return f"ACL SETUSER {target.user} {rules}" if isinstance(refused, NoPermissionError) else ""

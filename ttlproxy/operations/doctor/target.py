@@ -1,4 +1,4 @@
-"""The server under examination: what it says of itself, asked once, for all checks."""
+"""The server under examination: facts that are asked for once, for all checks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SUBKEY_EVENTS = (8, 8)
 
 @dataclass(frozen=True)
 class Target:
-    """info: all of INFO's default sections, read as redis-py does; config: empty where CONFIG is
-    not for us; commands: by name, empty where COMMAND is not for us; sample: how many deadlines,
-    and internal keys, are looked at.
+    """info: INFO's default sections, parsed by redis-py; config: empty if we may not call CONFIG;
+    commands: by name, empty if we may not call COMMAND; sample: how many deadlines, and how many
+    internal keys per database, are examined
     """
 
     redis: Redis
@@ -47,25 +47,25 @@ class Target:
 
     @property
     def user(self) -> str:
-        """As whom the proxy is there."""
+        """The proxy's own ACL user."""
         upstream = self.settings.upstream
         return (upstream and upstream.user) or "default"
 
     @property
     def shown(self) -> str:
-        """Its URL for people, without the password."""
+        """The upstream's URL for people, without the password."""
         return self.settings.upstream.shown if self.settings.upstream else "URL"
 
     @property
     def traits(self) -> Traits:
-        """What the scripts of its proxies are made for."""
+        """The server's traits, for which the scripts of its proxies are made."""
         names, has_subkeys = self.commands, self.version >= _SUBKEY_EVENTS
         own = Traits("HPEXPIRETIME" in names, has_subkeys, flags="EVAL_RO" in names)
         return own.notifying(self.config.get("notify-keyspace-events", ""))
 
     @property
     def has_sha(self) -> bool:
-        """Whether scripts can be called by their SHA; they can where COMMAND is not for us."""
+        """Whether the server has EVALSHA; assumed if we may not call COMMAND."""
         return not self.commands or "EVALSHA" in self.commands
 
     @property
@@ -76,7 +76,7 @@ class Target:
         )
 
     async def ask(self, *words: bytes | int, db: int = 0) -> Any:
-        """One reply; raises ResponseError."""
+        """Sends one request; returns the reply. Raises ResponseError."""
         return valid((await run(self.redis, [(db, words)]))[0])
 
     async def now_ms(self) -> int:
@@ -84,18 +84,18 @@ class Target:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def signer(self) -> Signer:
-        """Signs as the proxies do."""
+        """A signer with the proxies' secret."""
         file = self.settings.signing_key_file
         secret = file.at_start.encode() if file else None
         return Signer(secret or await self.ask(b"HGET", self.keys.state, b"secret") or b"")
 
     async def attached(self) -> int:
-        """How many of its proxies there are."""
+        """How many proxies are connected to the server."""
         return await attached(self.redis, self.keys.prefix)
 
 
 async def meet(redis: Redis, settings: Settings, sample: int) -> Target:
-    """Asks what all checks want to know. Raises RedisError where the server does not say it."""
+    """Asks for the facts that all checks need. Raises RedisError if the server refuses INFO."""
     return Target(
         redis=redis,
         settings=settings,

@@ -1,5 +1,5 @@
-"""Whether a server that does not answer speaks TLS where that is not expected, or the other way
-round: each side then waits for the other, or closes, and no error says why."""
+"""Finds whether a server that does not answer speaks TLS although redis:// is set, or the reverse:
+then each side waits for the other, or closes, and no error says why."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final
 
 from ttlproxy.addresses import Upstream
 
-# The server answers at once, if it does; the doctor has waited already.
+# If the server answers, it does so at once; the doctor has waited before.
 _PATIENCE_S: Final = 2.0
 
 
 async def mismatch(upstream: Upstream) -> str:
-    """What is wrong with the URL's scheme; empty where it is not that, or cannot be told."""
+    """What is wrong with the URL's scheme; empty if it is right or unknown."""
     if upstream.path:
         return ""
     with suppress(OSError, TimeoutError, EOFError):
@@ -37,7 +37,7 @@ async def _answers_plainly(upstream: Upstream) -> bool:
 
 
 async def _answers_tls(upstream: Upstream) -> bool:
-    """Whoever it is: nothing is sent that would need trust."""
+    """Checks no certificate, because it sends nothing secret."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -53,5 +53,5 @@ async def _answers_tls(upstream: Upstream) -> bool:
 
 
 def _begins_record(header: bytes) -> bool:
-    """A handshake's or an alert's, of any version (RFC 8446, 5.1)."""
+    """Whether a TLS handshake or alert record begins, of any version (RFC 8446, 5.1)."""
     return header[:1] in (b"\x15", b"\x16") and header[1:2] == b"\x03"
