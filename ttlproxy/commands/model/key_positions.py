@@ -93,8 +93,8 @@ _COMBINE = (_counted(READ, 1),)
 _COMBINE_STORE = (KeySpec(REPLACED), _counted(READ, 2))
 _FROM_TO = (KeySpec(CHANGED), KeySpec(FILLED, 2))
 
-# For BLMOVE and BRPOPLPUSH: which key gets elements. Of the others Redis 6.2 says only "movablekeys",
-# as 7.0 does of some. The keys that SORT's patterns name are not known.
+# For BLMOVE and BRPOPLPUSH: which key gets elements. Of the others Redis 6.2, and 7.0 for some,
+# says only "movablekeys". The keys that SORT's patterns name are not known.
 KNOWN: Final[dict[str, tuple[KeySpec, ...]]] = {
     "BLMOVE": _FROM_TO,
     "BRPOPLPUSH": _FROM_TO,

@@ -117,9 +117,9 @@ class Survey:
     """A command of Redis about all keys, all commands or the server as a whole.
 
     plan: makes the call for a request whose arity is right, or other words to send in its place;
-    None means the request as it came; of_keys: it sees keys, so all that is due must be gone; heard:
-    its script repeats what the link has read by ACL CAT, which not every client may call; counts:
-    its script subtracts the proxy's own keys, which not every client may read.
+    None means the request as it came; of_keys: it sees keys, so all that is due must be gone;
+    heard: its script repeats what the link has read by ACL CAT, which not every client may call;
+    counts: its script subtracts the proxy's own keys, which not every client may read.
     """
 
     name: str
