@@ -1,4 +1,4 @@
--- Refuses a malformed command of which Redis checks the arguments before the type of the key.
+-- Refuses a malformed command whose arguments Redis checks before the type of the key.
 -- READS
 -- KEYS:
 -- ARGV: name amount base text

@@ -92,7 +92,7 @@ def _is_ours(state: State, override: Override, args: list[bytes]) -> bool:
 def _matters_later(state: State, override: Override) -> bool:
     """Whether a key may become managed before a request is carried out, and that matters.
 
-    If the client may not touch indexes: never, on keys that are not known to be managed.
+    False if the client may not run scripts or touch indexes.
     """
     may_meet = state.takes_effect_later or state.may_be_held
     return override.needed_later and may_meet and state.may_script() and state.may_watch()

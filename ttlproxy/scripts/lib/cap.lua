@@ -67,7 +67,7 @@ local function count_written(elements, gone)
   return written, kept, revived
 end
 
--- Whether there is room for `elements`, of which `added` are not there yet; called before the write.
+-- Whether there is room for `elements`; `added` of them are new. Call it before the write.
 -- May evict others to make room. There is always room if none of them is new, and for elements that
 -- go at once because their deadline is past.
 local function has_room(elements, added)
