@@ -89,8 +89,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks tests that need a server. Leaves out slow tests in a quick run, and tests that need a
-    server
-    if there is none."""
+    server if there is none."""
     is_quick = config.getoption("quick")
     kept, left_out = list[pytest.Item](), list[pytest.Item]()
     for item in items:
@@ -290,8 +289,7 @@ def clock(clock_shim: Path) -> Iterator[Clock]:
 @pytest.fixture
 def start_proxy(loop_name: str) -> Iterator[StartProxy]:
     """start_proxy(url, *arguments, env=..., forked=False) starts a proxy that only this test uses,
-    and
-    may kill. With forked=False it is a new process from the start."""
+    and may kill. With forked=False it is a new process from the start."""
     with ExitStack() as owned:
 
         def start(upstream: str, *arguments: str, forked: bool = True, **options: Any) -> Proxy:

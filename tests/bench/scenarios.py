@@ -1,8 +1,7 @@
 """What is compared with what, and the resulting figures. Knows no command and starts nothing.
 
 The speed of a shared machine may double within a run. So rounds are short and many, each has
-another
-order of targets, and ratios are taken round by round.
+another order of targets, and ratios are taken round by round.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ _TICK_US = 1e6 / os.sysconf("SC_CLK_TCK")
 
 class Cpu(NamedTuple):
     """CPU time in µs. The total is of the main thread, exact to the nanosecond. User and system
-    time are
-    of all threads, exact to a tick of the kernel (usually 10 ms)."""
+    time are of all threads, exact to a tick of the kernel (usually 10 ms)."""
 
     total_us: float
     user_us: float

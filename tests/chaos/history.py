@@ -230,9 +230,8 @@ class _Met(NamedTuple):
         """The latest time at which it is due.
 
         If the deadline is past when the write is carried out, the time of the write counts: if
-        there are
-        rules of ONEXPIRE, elements stay until they are reaped. A read after the reply does not show
-        them.
+        there are rules of ONEXPIRE, elements stay until they are reaped. A read after the reply
+        does not show them.
         """
         if self.write is None or self.write.in_doubt:
             return self.state.most_ms

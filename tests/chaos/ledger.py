@@ -15,8 +15,7 @@ class Tasks:
     """Tasks that fall due once.
 
     due_ms: of all tasks that were asked for; written, cancelled: confirmed by Redis; doubted:
-    perhaps
-    cancelled
+    perhaps cancelled
     """
 
     due_ms: dict[str, int] = field(default_factory=dict)

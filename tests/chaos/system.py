@@ -1,6 +1,5 @@
 """Two servers, one the replica of the other, behind an address that can move, and two proxies in
-front
-of it. Knows how to ask each without the proxies; knows no trouble and no client."""
+front of it. Knows how to ask each without the proxies; knows no trouble and no client."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The checker of a chaos run, on histories written by hand: it finds what is impossible, and
-nothing
-else."""
+nothing else."""
 
 from __future__ import annotations
 

@@ -135,8 +135,7 @@ def _left(round_: Round) -> Iterator[str]:
         found = Key(key.name, key.writes, [look]).faults(system.clock, Excuses())
         yield from map(str, found)
     # A stream id has the time at which XADD ran: never before TIME in the same script, unless the
-    # clock
-    # jumped back between the two.
+    # clock jumped back between the two.
     deferred = [
         (words[1].decode(), system.clock.most_before(int(entry.split(b"-")[0]), _SCRIPT_MS))
         for entry, words in system.ask(system.master, "XRANGE", round_.stream, "-", "+")

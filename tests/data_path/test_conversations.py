@@ -1,6 +1,5 @@
 """Connections with state: transactions, subscriptions, blocking, protocol versions, users. Each
-test
-would be the same without the proxy."""
+test would be the same without the proxy."""
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer

@@ -139,8 +139,7 @@ FAR = ["FIELDS", "1", "far"]
 
 def _may_be_refused(words: list[str]) -> bool:
     """Whether Valkey may accept what the proxy refuses on a managed key: times beyond 2^46 ms, and
-    an
-    expiry that is given twice."""
+    an expiry that is given twice."""
     options = [word.upper() for word in words]
     return bool({*words} & {*BAD_TIMES}) or any(
         options.count(word) > 1 for word in ("EX", "PX", "PXAT", "KEEPTTL", "PERSIST")

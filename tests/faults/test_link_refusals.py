@@ -1,6 +1,5 @@
 """Redis refuses something to the proxy's own user, or internal content is broken: clients that need
-it
-wait and are closed at the end; others notice nothing, and the log gives the reason."""
+it wait and are closed at the end; others notice nothing, and the log gives the reason."""
 
 import pytest
 from redis.exceptions import ResponseError

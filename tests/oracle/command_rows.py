@@ -1,6 +1,5 @@
 """The commands that the oracle's test sends: rows of a weight and words. Words in braces are drawn
-by
-strategies.py. Knows no strategy, no model and no proxy."""
+by strategies.py. Knows no strategy, no model and no proxy."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ NOT_YET: set[str] = set()
 SINCE = {b"LMPOP": (7, 0), b"ZMPOP": (7, 0), b"SINTERCARD": (7, 0)}
 
 # No script removes fields here: HINCRBY is forwarded as it came. A field that it makes anew would
-# get
-# the old field's deadline, which stays in the index until the sweep.
+# get the old field's deadline, which stays in the index until the sweep.
 _HASH = """
     4 HSET {hash} {pairs}
     2 HMSET {hash} {pairs}

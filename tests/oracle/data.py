@@ -63,8 +63,7 @@ class Value:
     """The content of a key: field to value; member to b"" or to its score; b"" to a string's value.
 
     The values of a list are in `items`; equal values share one deadline. Models share values: only
-    the
-    command that made a copy changes it, before it is frozen.
+    the command that made a copy changes it, before it is frozen.
     """
 
     type: str
@@ -136,9 +135,8 @@ class Call:
     """One running command: its words (name included), and its database as the reaper sees it.
 
     `now_ms` is the clock that a script reads. `reaped_ms` is when the request's keys were reaped:
-    an
-    element that falls due between the two still exists. `seen` is the server's own reply, read only
-    where Redis picks at random; it is None if there is no server.
+    an element that falls due between the two still exists. `seen` is the server's own reply, read
+    only where Redis picks at random; it is None if there is no server.
     """
 
     name: str

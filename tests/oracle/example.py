@@ -29,8 +29,7 @@ LOOK_EVERY = 4  # writes: reading Redis without the proxy costs as much as a wri
 EXPIRES = {b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT"}
 LEASE_TAKERS = {b"EXEC", b"FLUSHDB", b"FLUSHALL", b"SWAPDB"}
 # Commands that a server may have itself: it keeps their deadlines where the oracle does not look,
-# and
-# Valkey's syntax differs.
+# and Valkey's syntax differs.
 HASH_FORMS = frozenset({b"HSETEX", *(row.name.encode() for row in hash_forms.VIRTUALS)})
 DATABASES = (0, 0, 1)  # each client's first database
 PROTOCOLS = (2, 3, 3)
@@ -257,8 +256,7 @@ class Trial:
         """Drops the worlds that contradict the content of Redis.
 
         `swept`: waits until Redis holds no hidden elements and no stale internal content; the
-        reaper may
-        need some time.
+        reaper may need some time.
         """
         content, now_ms = Content(Model()), 0
         try:

@@ -1,6 +1,5 @@
 """A proxy ends under load, and another one runs: clients move there, and each request is carried
-out
-once. A request without a reply was not carried out, so the client can send it again."""
+out once. A request without a reply was not carried out, so the client can send it again."""
 
 from __future__ import annotations
 

@@ -65,8 +65,7 @@ def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]
     """The exit codes and outputs; each process gets the signal a step later than the one before.
 
     Leaves out processes that the interpreter ended, with its own message, before `main` began: our
-    code
-    cannot act earlier.
+    code cannot act earlier.
     """
     for each in started:
         with suppress(ProcessLookupError):

@@ -168,7 +168,6 @@ TYPES = {
     "list": ANY + LIST,
 }
 
-# type, release -> what servers have, or answer so, from then on: 6.2 leaves the target of a GEO
 # (type, release): commands, or replies, since that release. 6.2 leaves the target of a GEO command
 # alone if the source is missing.
 SINCE = {

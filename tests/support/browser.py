@@ -51,8 +51,7 @@ def launched() -> Iterator[Browser]:
 
 class Visit:
     """An open page. wrongs: errors and warnings of the browser's console, and requests to servers
-    other
-    than the page's own."""
+    other than the page's own."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page

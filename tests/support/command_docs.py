@@ -24,8 +24,7 @@ def requests(client: Client) -> Iterator[list[bytes]]:
     """For each command and subcommand the shortest request, and one with all its options.
 
     The first key is KEYS[0], the next KEYS[1]; each count is one. There are none if the server has
-    no
-    COMMAND DOCS.
+    no COMMAND DOCS.
     """
     told = client.ask("COMMAND", "DOCS")
     for name, entries in _pairs(told if isinstance(told, list) else []):

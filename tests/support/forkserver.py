@@ -1,6 +1,5 @@
 """Proxies that are forked from one process which has imported ttlproxy. Imports are nine tenths of
-the
-cost of a start, and the tests start a thousand proxies. Knows no Redis."""
+the cost of a start, and the tests start a thousand proxies. Knows no Redis."""
 
 import faulthandler
 import multiprocessing

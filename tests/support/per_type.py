@@ -19,8 +19,7 @@ from tests.support.servers import Proxy, Server
 @dataclass(frozen=True)
 class _Words:
     """The commands of a type. `{}` in `element`, `removed` and `question` stands for an element;
-    `odd`
-    is another type; `answers` translates the replies of HAS.
+    `odd` is another type; `answers` translates the replies of HAS.
 
     counts: whether ADD and REM reply how many elements; if not, REM takes one at a time
     """

@@ -20,8 +20,7 @@ class Framer:
     """Cuts a stream of RESP2 or RESP3 replies into replies; a push is a reply of its own.
 
     Redis before 7.2 may put a push between the elements of a reply: such a push does not count as
-    an
-    element.
+    an element.
     """
 
     def __init__(self) -> None:

@@ -92,8 +92,7 @@ class _Reader:
 
     def _values(self, keys: list[bytes], indexes: dict[bytes, bytes]) -> Iterator[_Found]:
         """Reads all keys in one transaction, and repeats it until its first and last clock are the
-        same ms:
-        only then PTTL gives the exact deadline."""
+        same ms: only then PTTL gives the exact deadline."""
         types = [type_.decode() for type_ in self.server.ask_many([["TYPE", key] for key in keys])]
         requests: list[list[bytes | str | int]] = []
         for key, type_ in zip(keys, types, strict=True):
@@ -166,8 +165,7 @@ def _is_index(name: bytes) -> bool:
 
 def _together(expires_ms: int | None, index_expires_ms: int | None) -> bool:
     """Whether key and index expire together, never the index first. Before 7.0 a script's clock
-    ticks
-    while it copies the remaining time."""
+    ticks while it copies the remaining time."""
     if expires_ms is None or index_expires_ms is None:
         return expires_ms is index_expires_ms
     return 0 <= index_expires_ms - expires_ms <= TICKS_MS

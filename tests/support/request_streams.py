@@ -1,6 +1,5 @@
 """Generated request streams: rows of native_commands in every spelling that a client may send.
-Knows
-RESP requests; sends nothing."""
+Knows RESP requests; sends nothing."""
 
 import itertools
 from collections.abc import Sequence
@@ -125,9 +124,8 @@ def pipeline(server: str, seeds: Sequence[int]) -> bytes:
     """Some dozen requests, in the order of their seeds, that a server of that version answers.
 
     The last is QUIT, so the replies end with EOF. Before it comes a PING: CLIENT REPLY SKIP
-    suppresses
-    the reply to the next request, and after a QUIT without a reply Redis leaves the connection
-    open.
+    suppresses the reply to the next request, and after a QUIT without a reply Redis leaves the
+    connection open.
     """
     rows = _lines(ROWS, EXACT, *[BEFORE_REDIS_8] * (release(server) < (8,)))
     return b"".join(_step(rows, seed) for seed in seeds) + command("PING") + QUIT

@@ -42,8 +42,7 @@ def servers_here() -> list[str]:
 
 def servers_of_a_run(must_be_killable: bool) -> list[str]:
     """The versions that TTLPROXY_REQUIRE names, else all that are here, the newest last. If none of
-    the
-    named ones fits, the newest that fits. A container cannot be killed and started again."""
+    the named ones fits, the newest that fits. A container cannot be killed and started again."""
     fit = [name for name in servers_here() if name in BINARIES or not must_be_killable]
     named = [name for name in required() if is_version(name)]
     return [name for name in fit if name in named] or (fit[-1:] if named else fit)

@@ -29,8 +29,7 @@ class Onward:
     """HSETEX on one key after the other; each round over the keys has deadlines `step` ms later.
 
     With a negative step each deadline is the first of its key, so it is announced. The run ends
-    when
-    the attached proxies are idle again.
+    when the attached proxies are idle again.
     """
 
     def __init__(self, step: int, requests: int, attached: Sequence[Process]) -> None:

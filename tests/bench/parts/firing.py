@@ -85,8 +85,7 @@ def _written(at_ms: int, elements: int, name: str) -> Iterator[Words]:
 
 def _await(direct: Client, pending: int) -> None:
     """Waits until only the pending elements are left. It checks one key after the other, because
-    each
-    check is work for Redis, too."""
+    each check is work for Redis, too."""
     looks = int(_MOST_S / _LOOK_S)
     for number in range(_HASHES):
         left = len(range(number, pending // _TOGETHER, _HASHES)) * _TOGETHER

@@ -1,6 +1,5 @@
 """Commands that set deadlines: compared with the native command that writes such an element without
-a
-deadline, and with servers that have such a command themselves."""
+a deadline, and with servers that have such a command themselves."""
 
 from __future__ import annotations
 
