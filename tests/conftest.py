@@ -151,8 +151,7 @@ def shared_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
 
 @pytest.fixture
 def server(shared_server: AnyServer) -> AnyServer:
-    """The Redis behind `proxy`, empty. All tests of a run share it: leave its settings as they
-    were."""
+    """The Redis behind `proxy`, empty, shared by all tests: leave its settings as they were."""
     _flush(shared_server)
     return shared_server
 
@@ -311,8 +310,7 @@ def scriptless(start_server: StartServer, start_proxy: StartProxy) -> Iterator[C
 
 
 def in_cluster_mode(start_server: StartServer) -> Server:
-    """A Redis in cluster mode. Redis adds 10,000 to its port for the cluster bus, so it needs a low
-    port."""
+    """A Redis in cluster mode, on a low port: its cluster bus uses the port plus 10,000."""
     for _ in range(50):
         try:
             return start_server("--cluster-enabled", "yes")

@@ -1,2 +1,1 @@
-"""The benchmark, `python -m tests.bench`: forwarding, compared with a direct connection and
-proxies."""
+"""The benchmark, `python -m tests.bench`: forwarding, against a direct connection and proxies."""

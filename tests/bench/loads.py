@@ -83,8 +83,7 @@ class Flood:
 
 @dataclass(frozen=True)
 class Replay:
-    """Many clients at once, each with a pipeline of different requests: `script` again and
-    again."""
+    """Many clients at once, each with a pipeline of different requests: `script`, repeated."""
 
     script: Sequence[Words]
     requests: int

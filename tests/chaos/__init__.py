@@ -1,2 +1,1 @@
-"""Proxies are killed at random under clients in two languages; at the end everything is accounted
-for."""
+"""Proxies are killed at random under clients in two languages; at the end nothing is missing."""

@@ -215,8 +215,7 @@ class _Line(NamedTuple):
 
 
 class _Met(NamedTuple):
-    """What a read may have met: a state, and the write that left it; None before the first
-    write."""
+    """What a read may have met: a state, and the write that left it; None: before all writes."""
 
     state: State
     write: Write | None

@@ -70,8 +70,7 @@ def run(server: Server, proxies: Sequence[Proxy], seconds: float, seed: int, nod
 def _disturb(
     proxies: Sequence[Proxy], direct: Client, part: Part, chance: Random, seconds: float
 ) -> tuple[set[str], int]:
-    """Kills one proxy after the other; returns the items seen in two places, and the number of
-    kills."""
+    """Kills proxies one after the other; returns the items seen in two places, and the kills."""
     over = threading.Timer(seconds, part.stop.set)
     over.start()
     twice: set[str] = set()

@@ -112,8 +112,7 @@ class System:
         self.ask(self.replica, "REPLICAOF", "127.0.0.1", self.master.port)
 
     def is_in_step(self) -> bool:
-        """Whether the replica has all of the master's data, and no server is loading or rewriting
-        its file."""
+        """Whether the replica has all data, and no server is loading or rewriting its file."""
         for server in (self.master, self.replica):
             found = self.info(server, "persistence")
             rewrites = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "loading")

@@ -42,8 +42,7 @@ def trial(
     round_s: float = ROUND_S,
     only: Sequence[str] = (),
 ) -> Account:
-    """Runs rounds until the time is over; `system` must be running. `only`: names of troubles to
-    use."""
+    """Runs rounds until the time is over, on a running `system`. `only`: names of troubles."""
     counts: Counter[str] = Counter()
     faults: list[str] = []
     until_s = time.monotonic() + seconds
@@ -150,8 +149,7 @@ def _left(round_: Round) -> Iterator[str]:
 
 
 def _at_the_end(system: System) -> Iterator[str]:
-    """Every round has removed its keys, so nothing may be left, and the doctor and the logs are
-    clean."""
+    """Nothing may be left, since rounds remove their keys; the doctor and the logs are clean."""
     if keys := _through(system, "DBSIZE"):
         yield f"{keys} keys are left"
     if entries := system.ask(system.master, "ZCARD", Keys().schedule):

@@ -19,9 +19,8 @@ from tests.chaos.system import System, machine_ms
 from tests.support.processes import attempts
 from tests.support.servers import Proxy, Server
 
-# How long a proxy may take to see that the server's clock has jumped forward, or that its server is
-# no
-# longer the master: a heartbeat or two on a busy machine.
+# How long a proxy may take to see that the server's clock has jumped forward, or that its server
+# is no longer the master: a heartbeat or two on a busy machine.
 SEEN_MS: Final = 3000
 # After a pause the waiting requests are carried out, reaps included.
 _CAUGHT_UP_MS: Final = 1000
@@ -43,8 +42,7 @@ class Troubles:
         self.made = 0
 
     def run(self, stop: threading.Event) -> None:
-        """One trouble after the other. At the end all runs, nothing is paused, the replica is in
-        step."""
+        """One trouble after the other. At the end all runs and the replica is in step."""
         try:
             while not stop.wait(self._chance.uniform(0.05, 2.0)):
                 trouble = self._chance.choice(self._all)

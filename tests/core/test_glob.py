@@ -1,5 +1,4 @@
-"""Patterns are read as Redis reads them, and the text for each star is found without
-backtracking."""
+"""Patterns are read as Redis reads them, and what stars match is found without backtracking."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A client's requests on their way to Redis, without sockets: what is forwarded, and in which
-form."""
+"""A client's requests on their way to Redis, without sockets: what is forwarded, and how."""
 
 from __future__ import annotations
 

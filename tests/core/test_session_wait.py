@@ -1,5 +1,4 @@
-"""A request that waits ends the step: what follows it is given again, wherever the stream is
-cut."""
+"""A request that waits ends the step: what follows it is given again, wherever it was cut."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ BEHIND = encode((b"GET", b"b")) + LEASE + b"\r\n*0\r\nPING\r\n" + LARGE + encode
 
 
 def _taken(world: World, chunks: list[bytes]) -> list[bytes | str]:
-    """The bytes for Redis, and a "wait" where a request waits, as a socket would handle the
-    chunks."""
+    """The bytes for Redis, and "wait" where a request waits, as a socket handles the chunks."""
     out: list[bytes | str] = [b""]
     for chunk in chunks:
         while chunk:

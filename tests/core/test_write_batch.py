@@ -91,8 +91,7 @@ def test_a_large_write_does_not_wait_and_passes_nothing_by(run: Run) -> None:
 
 
 def test_who_is_alone_does_not_wait(run: Run) -> None:
-    """After some turns with a single write the next writes are sent at once; then it checks
-    again."""
+    """After some turns with one write each, the next are sent at once; then it checks again."""
 
     async def main() -> None:
         async with _connected() as (transport, far):

@@ -39,8 +39,7 @@ _NOT_OF_CHUNKS = (*READS, *WRITES, *WAITS, "getpid")
 
 
 def _moves(calls: Sequence[Call]) -> list[Call]:
-    """Reads and writes of the two busiest descriptors: the client's connection and its one to
-    Redis."""
+    """Reads and writes of the two busiest descriptors: the client's and its Redis's."""
     moves = [call for call in calls if call.name in (*READS, *WRITES)]
     busiest = Counter(move.first for move in moves).most_common(2)
     return [move for move in moves if move.first in dict(busiest)]

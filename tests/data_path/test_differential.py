@@ -41,8 +41,7 @@ both_protocols = pytest.mark.parametrize("hello", PROTOCOLS.values(), ids=PROTOC
 
 
 def _everything(connect: Connect, parts: list[bytes]) -> bytes:
-    """All bytes until the connection ends; HELLO's client id is replaced, since servers differ in
-    it."""
+    """All bytes until the connection ends; HELLO's client id is masked, since servers differ."""
     with connect() as client:
         for part in parts:
             client.send(part)

@@ -1,5 +1,4 @@
-"""How much memory of the proxy clients take: with large values, without reading, in great
-numbers."""
+"""How much of the proxy's memory clients take: large values, slow readers, many clients."""
 
 from __future__ import annotations
 

@@ -151,8 +151,7 @@ def test_a_barrier_that_has_not_reached_redis_says_nothing_of_a_pause(
                     direct.ask("CLIENT", "KILL", "ID", line.split()[0].partition(b"=")[2])
 
             def are_held() -> bool:
-                """Sends reads until the proxy knows that something is due: the relay may be
-                slow."""
+                """Sends reads until the proxy knows that something is due; the relay is slow."""
                 nonlocal sent
                 if not held:
                     app.send(command("HGET", "h", "f"))

@@ -104,8 +104,7 @@ def test_without_replies(server: Server, app: Connection, direct: Connection) ->
 def test_on_a_connection_that_gets_on_and_does_not_come_to_it(
     server: Server, start_proxy: StartProxy, direct: Connection
 ) -> None:
-    """Messages arrive all the time: the connection is not at rest, but all other requests are
-    answered."""
+    """Messages keep arriving: it is not at rest, though all its other requests are answered."""
     goes_on = threading.Event()
 
     def hold(data: bytes) -> None:

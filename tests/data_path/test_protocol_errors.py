@@ -138,8 +138,7 @@ def test_an_error_in_the_first_bytes_of_a_connection_is_answered_alike(
 def test_an_announced_count_is_accepted_or_refused_as_the_server_does(
     plain: AnyServer, proxy: Proxy, count: int
 ) -> None:
-    """6.2 refuses more than 2^20 words, 7.0 more than 2^31 - 1; a server waits for the words it
-    accepts."""
+    """6.2 refuses more than 2^20 words, 7.0 more than 2^31 - 1; it waits for accepted ones."""
     answers = []
     for port in (plain.port, proxy.port):
         with Connection(port) as client:

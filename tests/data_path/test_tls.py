@@ -317,8 +317,7 @@ def test_a_proxy_header_comes_before_tls(
 
 
 def _serves(proxy: Proxy) -> bool:
-    """Uses every kind of connection to Redis: the client's, the link's, the pushes', the
-    reaper's."""
+    """Uses all kinds of connections to Redis: the client's, link's, pushes' and reaper's."""
     with Connection(proxy.port) as client:
         client.ask("HSET", "h", "a", 1, "b", 2)
         if client.ask("HPEXPIREFIELD", "h", "a", 20) != b":1\r\n":

@@ -40,8 +40,7 @@ _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def _said(path: Path) -> Iterator[str]:
-    """What a file says to people: the docstrings and comments of Python, the whole of other
-    files."""
+    """What a file says to people: of Python its docstrings and comments, else all."""
     text = path.read_text("utf-8")
     if path.suffix != ".py":
         yield text

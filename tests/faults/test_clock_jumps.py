@@ -1,5 +1,4 @@
-"""Redis's wall clock jumps, as on a virtual machine or by NTP; everything adapts to the new
-time."""
+"""Redis's wall clock jumps, as on a virtual machine or by NTP; all adapts to the new time."""
 
 from contextlib import closing
 

@@ -304,11 +304,9 @@ def test_what_redis_has_sent_comes_before_the_end(pair: Pair) -> None:
 
 
 def test_who_reads_slowly_has_all_that_redis_has_sent(pair: Pair) -> None:
-    """A client's connection stays open after a failover until the client has taken its last
-    replies."""
+    """After a failover a connection stays open until its client has taken the last replies."""
     with Connection(pair.proxy.port) as client:
-        # Smaller than the data, and larger than loopback's segments: else each segment takes 200
-        # ms.
+        # Smaller than the data, and larger than loopback's segments: else each takes 200 ms.
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
         value = b"x" * (1 << 19)
         assert client.ask("SET", "k", value) == b"+OK\r\n"

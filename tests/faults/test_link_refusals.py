@@ -18,8 +18,7 @@ KEYS = Keys()
 
 
 def _due(server: Server, db: int, *keys: str) -> None:
-    """Hashes, and sets for names that begin with s; the one element of each is past its
-    deadline."""
+    """Hashes (sets, if the name begins with s) whose one element is past its deadline."""
     with Connection(server.port) as direct:
         direct.ask("SELECT", db)
         for key in keys:

@@ -281,8 +281,7 @@ def _let_pass(direct: Connection, milliseconds: int) -> None:
 def test_a_proxy_hears_of_another_at_once(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """An element that the other proxy makes due is gone for the next request here, from the
-    start."""
+    """An element that the other makes due is gone for the next request here, from the start."""
     server = start_server()
     first = start_proxy(server.url)
     with Connection(first.port) as here, Connection(server.port) as direct:
@@ -326,8 +325,7 @@ def test_a_right_that_is_lost_while_the_link_serves_ends_no_life_of_it(
         with Connection(proxy.port) as client:
             if taken != "-acl":
                 wait_until(lambda: "Redis refuses the heartbeat" in proxy.stderr, "it is said")
-            # Wait for the new scripts: a flush that bypasses the proxy is noticed at the next
-            # heartbeat.
+            # A flush that bypasses the proxy is noticed at the next heartbeat.
             short = ("HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1)
             wait_until(lambda: client.ask(*short) == b":1\r\n", "scripts")
             wait_until(lambda: client.ask("EXISTS", "h") == b":0\r\n", "the field gone")
@@ -366,8 +364,7 @@ def test_what_comes_while_the_link_is_away_goes_on_in_the_order_in_which_it_came
 def test_a_reap_that_is_lost_is_asked_for_anew(
     losses: int, start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """Two losses in a row end the link's life, and sessions survive that; one loss does not end
-    it."""
+    """Two losses in a row end the link's life, and sessions survive it; one loss does not."""
     server = start_server()
     left = [losses]
     with Connection(server.port) as direct:

@@ -187,8 +187,7 @@ def test_the_keys_of_a_virtual_command_are_told(talk: Talk) -> None:
 
 
 def _requests(virtual: Virtual) -> Iterator[list[str]]:
-    """One request for each form, without optional words; its words are the form's own
-    placeholders."""
+    """One request for each form, without optional words; its words are the form's own."""
     for form in virtual.forms:
         while "[" in form:
             form = re.sub(r"\[[^][]*\]", "", form)

@@ -1,5 +1,4 @@
-"""Clients with ACL users of their own: the rights that deadlines need, and what works without
-them."""
+"""Clients with ACL users of their own: rights that deadlines need, and what works without."""
 
 import re
 import shlex

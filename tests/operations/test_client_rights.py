@@ -1,5 +1,4 @@
-"""A user with the rights that `ttlproxy rights` prints: everything on its own keys, nothing on
-others'."""
+"""A user with the rights that `ttlproxy rights` prints: all on its own keys, none on others'."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the proxies of one server share: the key of their signatures, where no client can reach
-it."""
+"""What the proxies of one server share: the key of their signatures, out of clients' reach."""
 
 from __future__ import annotations
 

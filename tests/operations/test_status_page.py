@@ -21,8 +21,7 @@ from tests.support.servers import Proxy
 pytestmark = pytest.mark.any_server
 
 NASTY = "<script>alert(1)</script><img src=x onerror=alert(2)>"
-# (foreground, background). WCAG 2.2 requires a contrast of 4.5 for text, 3 for other visible
-# things.
+# (foreground, background). WCAG 2.2 requires a contrast of 4.5 for text, 3 for controls and lines.
 TEXTS = [
     (text, ground)
     for text in ("--text", "--quiet", "--first", "--good", "--warn", "--bad")

@@ -49,8 +49,7 @@ _HASH_FAULTS = """
     1 HSETEX {hash} FIELDS {bad_count} {pairs}
 """
 
-# No member appears twice if the deadline may be past: docs/semantics.md does not say what is
-# counted.
+# No member twice if the deadline may be past: docs/semantics.md does not say what is counted.
 _SET = """
     5 SADD {set} {elements}
     3 SREM {set} {elements}

@@ -114,8 +114,7 @@ class Value:
         return self._frozen
 
     def as_of(self, now_ms: int) -> Value | None:
-        """What is left at `now_ms`; None if nothing is. Expired means strictly past, as in
-        Redis."""
+        """What is left at `now_ms`; None: nothing is. Expired means strictly past, as in Redis."""
         if self.expires_ms is not None and now_ms > self.expires_ms:
             return None
         gone = {element for element, deadline in self.deadlines.items() if now_ms > deadline}
@@ -172,16 +171,14 @@ class Call:
         return left
 
     def typed(self, key: bytes, type_: str) -> Value | Error:
-        """The live value of `key`, a new empty one that is not stored if there is none, or
-        WRONGTYPE."""
+        """The live value of `key`, an unstored empty one if it does not exist, or WRONGTYPE."""
         value = self.find(key)
         if value is None:
             return Value(type_)
         return value if value.type == type_ else WRONGTYPE
 
     def first_filled(self, keys: Iterable[bytes], type_: str) -> tuple[bytes, Value] | Error | None:
-        """The first of `keys` that exists, and its value; WRONGTYPE if a key of another type comes
-        first."""
+        """The first of `keys` that exists, and its value; WRONGTYPE if another type comes first."""
         for key in keys:
             value = self.typed(key, type_)
             if isinstance(value, Error):

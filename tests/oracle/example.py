@@ -140,8 +140,7 @@ class Trial:
                 raise DisagreementError(f"EXEC ran, and {key} had changed: {before} to {after}")
 
     def evict(self, client: int, words: Words) -> None:
-        """MAXLEN n EVICT: the next reader finds at most n elements, and the first to expire are
-        gone."""
+        """MAXLEN n EVICT: the next reader finds at most n; the first to expire are gone."""
         with self._faults_told():
             db, before_ms = self.sessions[client].db, self.clock()
             self._look()
@@ -317,8 +316,7 @@ def _reply(found: Any) -> Reply:
 
 
 def _judge(args: list[bytes], plan: Plan, reply: Reply, *, queueing: bool) -> None:
-    """Inside MULTI a virtual command or MULTI is refused in the server's own words, so any error
-    fits."""
+    """Inside MULTI the server refuses a virtual command or MULTI in its own words."""
     refused = isinstance(plan.reply, Error) and isinstance(reply, Error)
     if queueing and refused and args[0].decode().lower() in {*VIRTUAL, "multi"}:
         return

@@ -84,8 +84,7 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a request means: a reply that depends on no key, or steps. EXEC replies with an array of
-    them.
+    """What a request means: a reply that depends on no key, or steps; EXEC's reply is an array.
 
     `watched`: EXEC may run nothing and reply nil, because a watched key may have changed.
     """

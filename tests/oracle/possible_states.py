@@ -48,8 +48,7 @@ class Worlds:
         self.models = [model for model, _ in worlds]
 
     def narrow(self, now_ms: int, seen: Hashable) -> bool:
-        """Drops the worlds whose content at `now_ms` is not `seen`. If no world fits, keeps all:
-        False."""
+        """Drops the worlds whose content at `now_ms` is not `seen`; False: none fits, all stay."""
         left = [model for model in self.models if model.as_of(now_ms).frozen() == seen]
         self.models = left or self.models
         return bool(left)
@@ -59,8 +58,7 @@ class Worlds:
 
 
 def _run(trials: list[tuple[Model, int, int]], step: Step, seen: Reply) -> list[tuple[Model, int]]:
-    """Keeps the trials (model, reaped_ms, now_ms) that reply as the server did: the models and
-    now_ms."""
+    """Keeps the trials (model, reaped_ms, now_ms) with the server's reply: (model, now_ms)."""
     answers: set[str] = set()
     left: dict[Hashable, tuple[Model, int]] = {}
     for model, reaped_ms, now_ms in trials:
@@ -133,8 +131,7 @@ _UNORDERED = {b"smembers", b"sunion", b"sinter", b"sdiff", b"keys", b"scan", b"s
 
 
 def same(args: list[bytes], expected: Reply, seen: Reply) -> bool:
-    """Whether two replies are equal as far as Redis promises; the order of fields and members is
-    free.
+    """Whether replies are equal as far as Redis promises; fields and members may be in any order.
 
     Lists are compared flat, because under RESP3 pairs are lists of their own.
     """

@@ -265,8 +265,7 @@ def fill(types: tuple[str, ...]) -> list[Words]:
 
 
 def stock(types: tuple[str, ...]) -> list[Words]:
-    """Something to lose: one key of each type with elements' deadlines, the other with its own
-    expiry."""
+    """Something to lose: of each type a key with elements' deadlines and one with its own."""
     far = Time(FAR_MS, 1000, True, True)
     found = fill(types)
     for type_ in types:

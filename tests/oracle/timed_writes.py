@@ -1,5 +1,4 @@
-"""Writes that set a deadline in the same step, as the oracle runs them: HSETEX and similar
-commands."""
+"""Writes that set a deadline in the same step, as the oracle runs them: HSETEX and the like."""
 
 from __future__ import annotations
 
@@ -227,8 +226,7 @@ def _hsetex(call: Call) -> Reply:
 
 
 def _hgetex(call: Call) -> Reply:
-    """HGETEX key [EX s|PX ms|EXAT s|PXAT ms|PERSIST] FIELDS n field ...; only the forms that are
-    drawn"""
+    """HGETEX key [EX s|PX ms|EXAT s|PXAT ms|PERSIST] FIELDS n field ...; only drawn forms"""
     value = call.typed(call.words[1], "hash")
     if isinstance(value, Error):
         return value

@@ -69,8 +69,7 @@ def _setter(noun: Noun, unit_ms: int, *, absolute: bool, long: bool = False) -> 
 
 
 def _must_be_short(noun: Noun, words: list[bytes]) -> bool:
-    """Whether the words fit the short form only: more than it has, and a time where only it has
-    one."""
+    """Whether only the short form fits: too many words for it, and a time where it has one."""
     named = noun.word in (word.upper() for word in words[3:5])
     return integer(words[3]) is not None and integer(words[2]) is None and not named
 

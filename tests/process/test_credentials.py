@@ -125,8 +125,7 @@ REQUESTS = [
 
 
 def _shown(proxy: Proxy) -> str:
-    """All that the process and its pages show to others, except the replies to a client's own
-    requests."""
+    """All that the process and its pages show, except replies to a client's own requests."""
     admin = pages(proxy)
     found = re.findall(r"\S+", admin.get("/metrics").text)
     texts = [admin.get(path).text for path in ("/", "/livez", "/readyz", "/startup", "/nosuch")]

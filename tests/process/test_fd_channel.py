@@ -1,5 +1,4 @@
-"""Connections that are passed from one process to another. Knows sockets, no processes and no
-Redis."""
+"""Connections passed from one process to another. Knows sockets, no processes and no Redis."""
 
 import asyncio
 import socket

@@ -141,8 +141,7 @@ def test_ctrl_c_ends_a_proxy_that_serves(server: Server) -> None:
 
 
 async def test_an_interrupt_that_is_lost_on_the_way_comes_again() -> None:
-    """CPython 3.11's wait_for loses a cancellation at the moment it ends; redis-py writes with
-    it."""
+    """CPython 3.11's wait_for can lose a cancellation just as it ends; redis-py writes with it."""
 
     async def deaf_once() -> int:
         with suppress(asyncio.CancelledError):

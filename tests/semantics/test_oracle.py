@@ -1,5 +1,4 @@
-"""Two proxies in front of a real Redis against the oracle: any commands in any order, deadlines
-passing.
+"""Two proxies in front of a Redis against the oracle: any commands in any order, with deadlines.
 
 Each reply is compared, and at each example's end the whole content of Redis. The model shares
 nothing with the proxies but docs/semantics.md. By default this takes seconds;

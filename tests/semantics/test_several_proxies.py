@@ -1,5 +1,4 @@
-"""Two proxies in front of one Redis: each sees the other's deadlines, and neither trusts stale
-hints."""
+"""Two proxies in front of one Redis: each sees the other's deadlines, whatever it missed."""
 
 import signal
 import threading

@@ -1,5 +1,4 @@
-"""HSETEX and SADDEX write and set the deadline in one step, in long and short form; without
-MAXLEN."""
+"""HSETEX and SADDEX write and set the deadline in one step: long and short form, no MAXLEN."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""What the tests share: servers and proxies as processes, clients, and readers of Redis's
-content."""
+"""What the tests share: servers and proxies as processes, clients, readers of Redis's content."""

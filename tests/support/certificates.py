@@ -20,8 +20,7 @@ class Authority:
         self._authority.cert_pem.write_to_path(self.file)
 
     def issue(self, *names: str, into: str = "") -> tuple[Path, Path]:
-        """Issues a certificate for these names: its file and its key's. Existing files are
-        replaced."""
+        """The files of a new certificate for these names and of its key; old files are replaced."""
         issued = self._authority.issue_cert(*names)
         stem = into or names[0]
         cert, key = self._folder / f"{stem}.crt", self._folder / f"{stem}.key"
@@ -39,8 +38,7 @@ class Authority:
 
 
 class TlsSocket(socket.socket):
-    """Replaces a connected socket. Shutting down writing sends TLS's close_notify, and keeps TCP
-    open."""
+    """Replaces a connected socket. Ending writes sends TLS's close_notify; TCP stays open."""
 
     def __init__(self, plain: socket.socket, context: ssl.SSLContext, name: str) -> None:
         timeout_s = plain.gettimeout()

@@ -73,6 +73,5 @@ class Clock:
         self._file.flush()
 
     def close(self) -> None:
-        """Call it when no process uses the clock any more: a deleted file cannot be mapped
-        again."""
+        """Call it after the last process that uses it: nobody can map a deleted file."""
         self._file.close()

@@ -173,16 +173,14 @@ def let_pass(clock: Client, ms: int) -> None:
 
 
 def _early_in_a_second(clock: Client) -> int:
-    """Waits for the first 800 ms of a second and returns its start in ms. The remaining time of a
-    deadline in whole seconds then rounds up to the number of seconds that was set."""
+    """The start of a second, in its first 800 ms, in ms: a TTL in seconds rounds up."""
     while (now_ms := clock.now_ms()) % 1000 > 800:
         pass
     return now_ms // 1000 * 1000
 
 
 def hold(app: Connection, clock: Client, text: str, way: Way = one_by_one) -> None:
-    """Sends all of `text` on `app`; each run of lines between two waits is sent in the given
-    way."""
+    """Sends all of `text` on `app`; each run of lines between waits goes in the given way."""
     for _ in range(MOST_TIMES):
         if _said_in_time(app, clock, text, way):
             return

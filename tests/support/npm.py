@@ -14,8 +14,7 @@ class NoPackagesError(Exception):
 
 
 def install(folder: Path) -> None:
-    """Copies tests/support/clients into a folder and installs its dependencies. Raises
-    NoPackagesError."""
+    """Puts tests/support/clients and its dependencies into a folder. Raises NoPackagesError."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise NoPackagesError("no node and npm here")

@@ -16,8 +16,7 @@ POLL_S = 0.005  # between two checks of something that sends no event
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that was free a moment ago; whoever binds it must be ready to
-    retry."""
+    """A TCP port of 127.0.0.1 that was free just now; be ready to retry when you bind it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

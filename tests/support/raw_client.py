@@ -17,10 +17,10 @@ def command(*words: bytes | str | int) -> bytes:
 
 
 class Framer:
-    """Cuts a stream of RESP2 or RESP3 replies into replies; a push is a reply of its own.
+    """Cuts a stream into RESP2 or RESP3 replies; a push is a reply of its own.
 
-    Redis before 7.2 may put a push between the elements of a reply: such a push does not count as
-    an element.
+    Redis before 7.2 may put a push between the elements of a reply: it does not count as an
+    element.
     """
 
     def __init__(self) -> None:
@@ -49,8 +49,7 @@ class Framer:
         return replies
 
     def _step(self) -> int | None:
-        """The position behind the next line and its bulk, or None if they have not arrived
-        completely."""
+        """The position behind the next line and its bulk, or None if they are incomplete."""
         line_end = self._data.find(b"\r\n", self._at)
         if line_end < 0:
             return None

@@ -27,8 +27,7 @@ NOTHING = PREFIX + b"no index"  # a key that never exists
 
 
 def data_key(index: bytes) -> bytes:
-    """The data key of `index`: after the proxy's own hash tag, or behind `t:` if the key has a
-    tag."""
+    """The data key of `index`: behind the proxy's hash tag, or `t:` if it has its own tag."""
     rest = index.removeprefix(PREFIX)
     if rest.startswith(b"{"):
         return rest.partition(b"}:")[2]
@@ -57,8 +56,7 @@ def read(servers: list[Client], version: tuple[int, int]) -> Content:
 
 
 def until_swept(*servers: Client) -> None:
-    """Returns when the internal content is consistent; `servers[n]` is a connection to database
-    n."""
+    """Returns when internal content is consistent; `servers[n]` is a connection to database n."""
     wait_until(lambda: not read([*servers], (7, 0)).faults, "internal content in order")
 
 
@@ -164,8 +162,7 @@ def _is_index(name: bytes) -> bool:
 
 
 def _together(expires_ms: int | None, index_expires_ms: int | None) -> bool:
-    """Whether key and index expire together, never the index first. Before 7.0 a script's clock
-    ticks while it copies the remaining time."""
+    """Key and index expire together, never the index first; before 7.0 up to 20 ms later."""
     if expires_ms is None or index_expires_ms is None:
         return expires_ms is index_expires_ms
     return 0 <= index_expires_ms - expires_ms <= TICKS_MS

@@ -97,8 +97,7 @@ def _transaction(rows: list[str], chance: Random) -> bytes:
 
 def _subscription(chance: Random) -> bytes:
     start = command("SUBSCRIBE", "differential-1") + command("PSUBSCRIBE", "differential-p*")
-    # Each channel is named ("7" comes from a flawed row): without names the replies have a random
-    # order.
+    # Channels are named ("7" is from a flawed row): without names replies have a random order.
     end = (
         command("UNSUBSCRIBE", "differential-1", 7)
         + command("PUNSUBSCRIBE", "differential-p*", 7)

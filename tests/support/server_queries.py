@@ -19,8 +19,7 @@ def calls(port: int, name: str) -> int:
 
 
 def received(port: int, client: Connection, *words: str) -> list[bytes]:
-    """The names of the commands that Redis receives on a client's own connection when the client
-    asks."""
+    """The names of the commands that Redis receives on the client's connection for a request."""
     address = re.findall(rb" addr=(\S+)", client.ask("CLIENT", "INFO"))[0]
     names: list[bytes] = []
     with Connection(port) as monitor:

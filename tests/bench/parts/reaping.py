@@ -28,8 +28,7 @@ _FIGURES = {name: found(name) for name in (RATE, LAG, LATE, PING)}
 
 _SAMPLE = 100
 _LOOK_S = _PING_S = 0.002
-# By default Python lets one thread run for 5 ms while the other waits: that would look like
-# latency.
+# Python lets one thread run for 5 ms while the other waits: that would look like latency.
 _SWITCH_S = 0.0001
 # How long after its last deadline a storm may last.
 _OVER_MS = 120_000
@@ -124,8 +123,7 @@ class Weathered:
             )
 
     def _write(self, target: Target, direct: Connection) -> int:
-        """Writes all; returns the first deadline in ms, which is still ahead at the end of the
-        writes."""
+        """Writes all; returns the first deadline in ms, which has not passed by then."""
         while True:
             began_ms = _now_ms(direct)
             first_ms = int(began_ms + self._lead_ms)
