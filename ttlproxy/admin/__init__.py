@@ -1,8 +1,8 @@
-"""HTTP for those who operate the proxy: a table of `routes`, served by a `thread` of its own.
+"""HTTP for operators of the proxy: a table of `routes`, served by a separate `thread`.
 
-The page, the metrics and the probes are about a process, whose answers (`process_state`) are ready
-at any time: no page waits for the proxy, and none calls into its event loop. What is asked of Redis
-goes over a connection of the pages' own (`redis_queries`).
+The status page, the metrics and the probes show a process through `process_state`, which answers at
+once: no page waits for the proxy or calls into its event loop. Queries to Redis use a separate
+connection (`redis_queries`).
 """
 
 from ttlproxy.admin.process_state import Subject

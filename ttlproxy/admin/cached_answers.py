@@ -1,4 +1,4 @@
-"""An answer that is asked for anew from time to time, while somebody wants to know it."""
+"""Caches an answer, and asks for it again from time to time while somebody reads it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ttlproxy.errors import Unanswered
 from ttlproxy.net.tasks import report
 
 Answer: TypeAlias = Mapping[str, Any]
-"""As JSON has it; where Redis gave none, why not, as `error`."""
+"""A JSON object; if Redis gave no answer, `error` says why."""
 
 
 class Lately:
-    """The last answer of `ask`, at most `every_s` old while it is looked at again and again.
+    """The last answer of `ask`, which is called at most once in `every_s`, and only when read.
 
-    Nobody waits for it: who looks gets what there is, and has it asked for anew.
+    A reader never waits: it gets the last answer, and an old one is renewed in the background.
     """
 
     def __init__(self, every_s: float, ask: Callable[[], Awaitable[Answer]]) -> None:
@@ -32,7 +32,7 @@ class Lately:
 
     @property
     def answer(self) -> Answer:
-        """Nothing at all, before there is one."""
+        """The last answer; empty before the first."""
         is_old = time.monotonic() - self._asked_s >= self._every_s
         if is_old and not self._is_refused and self._asking is None:
             self._asked_s = time.monotonic()
@@ -44,7 +44,7 @@ class Lately:
         try:
             self._answer = await self._ask()
         except Unanswered as trouble:
-            # Redis writes down each refusal in its ACL LOG, so one is enough.
+            # Redis logs each refusal in its ACL LOG, so one is enough.
             self._is_refused = isinstance(trouble.__cause__, NoPermissionError)
             self._answer = {"error": str(trouble)}
         finally:

@@ -1,4 +1,4 @@
-"""What the doctor says of Redis while somebody looks: what is wrong, and what mends it."""
+"""The doctor's findings about Redis for the status page: what is wrong, and how to repair it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.config import Settings
 from ttlproxy.operations.doctor import Severity, examined
 
-# As it is done again and again, fewer deadlines are looked at than by `ttlproxy doctor`.
+# Fewer deadlines are examined than by `ttlproxy doctor`, because this runs again and again.
 _SAMPLE: Final = 50
 
 
 async def findings(settings: Settings, upstream: Upstream) -> Answer:
-    """Warnings and errors, the worst first; without the keys that they are about."""
+    """Warnings and errors, the worst first, without the names of keys."""
     found = await examined(settings, upstream, _SAMPLE, None)
     return {
         "findings": [

@@ -1,8 +1,8 @@
-"""What falls due in the next minute, hour and day, by type: counted, or estimated from a sample.
+"""How much falls due in the next minute, hour and day, by type: counted, or estimated by sampling.
 
-Keys are counted, by the lower bound of their first deadline that the schedule has. Elements are
-counted in a number of keys that were picked by chance; where there are more, each of those stands
-for several, and the survey says so.
+Keys are counted by the lower bound of their first deadline in the schedule. Elements are counted in
+keys that are chosen at random. If there are more keys than the sample, each chosen key stands for
+several, and the survey says so.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ EDGES: Final = tuple(sorted(set().union(*SPANS.values())))
 
 
 Counts = Sequence[int]
-"""How many there are in all, and before each of EDGES."""
+"""The number in all, then the number due before each of EDGES."""
 
 
 class Schedule(NamedTuple):
-    """What a database has: keys, and some of their names."""
+    """The schedule of a database: counts of keys, and some of their names."""
 
     keys: Counts
     names: Sequence[bytes]
 
 
 class Sampled(NamedTuple):
-    """A key that was looked into, and the number of keys that it stands for."""
+    """A key of the sample. weight: the number of keys that it stands for"""
 
     type: str
     elements: Counts
@@ -49,7 +49,7 @@ class Sampled(NamedTuple):
 
 
 async def survey(inquiry: Inquiry) -> Answer:
-    """Of all databases. Raises Unanswered."""
+    """The survey of all databases. Raises Unanswered."""
     schedules = {db: await _schedule(inquiry, db) for db in await inquiry.databases()}
     total = sum(schedule.keys[0] for schedule in schedules.values())
     sampled: list[Sampled] = []
@@ -65,7 +65,7 @@ async def _schedule(inquiry: Inquiry, db: int) -> Schedule:
 
 
 async def _look_into(inquiry: Inquiry, db: int, names: Sequence[bytes], keys: int) -> list[Sampled]:
-    """Some of a number of keys, a few in each call."""
+    """Samples these keys out of `keys`, a few in each call."""
     found: list[Sampled] = []
     for at in range(0, len(names), _TOGETHER):
         some = names[at : at + _TOGETHER]
@@ -76,7 +76,7 @@ async def _look_into(inquiry: Inquiry, db: int, names: Sequence[bytes], keys: in
 
 
 def told(schedules: Sequence[Schedule], sampled: Sequence[Sampled]) -> Answer:
-    """A survey as JSON has it."""
+    """A survey as a JSON object."""
     keys = _sum([(schedule.keys, 1) for schedule in schedules])
     elements = _sum([(each.elements, each.weight) for each in sampled])
     of_type: dict[str, list[Sampled]] = {}
@@ -111,6 +111,6 @@ def _sum(weighed: Sequence[tuple[Counts, float]]) -> list[int]:
 
 
 def _between(counts: Counts, edges: range) -> list[int]:
-    """How many are due between each edge and the next; what is past counts with the first."""
+    """The numbers due between each edge and the next; what is overdue counts in the first."""
     before = [counts[1 + bisect_left(EDGES, edge)] for edge in edges]
     return [before[1], *(later - earlier for earlier, later in pairwise(before[1:]))]

@@ -1,4 +1,4 @@
-"""The rules of ONEXPIRE, as they were set: patterns of keys, and what becomes of their elements."""
+"""The rules of ONEXPIRE for the status page: patterns of keys, and their actions as set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST = 100
 
 
 async def rules(inquiry: Inquiry) -> Answer:
-    """Of all databases, in the order in which they count. Raises Unanswered."""
+    """The rules of all databases, those that win first. Raises Unanswered."""
     found: list[dict[str, object]] = []
     for db in await inquiry.databases():
         for pattern, *words in await inquiry.call(db, "rule_list", ()):

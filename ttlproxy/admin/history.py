@@ -1,6 +1,6 @@
-"""What the metrics said in the last minutes, once a second, as series for charts.
+"""The metrics of the last minutes, one sample per second, as series for charts.
 
-A table says what is drawn: from which metrics, and how. Knows no page and no clock.
+A table says what is drawn, and from which metrics. Knows no page and no clock.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ttlproxy.telemetry.metrics_catalogue import Report, Value
 LENGTH: Final = 300
 
 Series: TypeAlias = Callable[[Report, Report, float], float | None]
-"""A value from the figures of now, of a while ago, and how many seconds that is; None: unknown."""
+"""(metrics now, metrics before, seconds between them) -> a value; None if it is unknown."""
 
 
 def gauge(name: str, times: float = 1) -> Series:
-    """What it is now."""
+    """The current value, times a factor."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
         metric = now.get(name)
@@ -30,7 +30,7 @@ def gauge(name: str, times: float = 1) -> Series:
 
 
 def up(series: Series) -> Series:
-    """Unknown while the link is down: what it has found last is no more so."""
+    """The same series, but unknown while the link is down: its last value is out of date."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
         return series(now, before, seconds) if now.get("ttlproxy_link_up") else None
@@ -39,12 +39,12 @@ def up(series: Series) -> Series:
 
 
 def rate(name: str, label: str = "") -> Series:
-    """How much it has grown a second: over all labels, or with that one."""
+    """The growth per second, of all labels together or of one."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
         if name not in now:
             return None
-        # It has shrunk where one of several processes is a new one.
+        # A counter shrinks if one of several processes has been replaced.
         grown = _total(now[name], label) - _total(before.get(name, 0), label)
         return max(grown, 0) / seconds
 
@@ -52,14 +52,14 @@ def rate(name: str, label: str = "") -> Series:
 
 
 def quantile(name: str, percent: float) -> Series:
-    """So many percent of what a histogram has counted meanwhile is no larger; in thousandths."""
+    """A percentile of what a histogram has counted meanwhile, times 1000: seconds become ms."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
         later, earlier = now.get(name), before.get(name)
         if not (isinstance(later, tuple) and isinstance(earlier, tuple)):
             return None
         counts = [max(new - old, 0) for new, old in zip(later[1], earlier[1], strict=True)]
-        bounds = [*later[0], later[0][-1]]  # there is no bound to what is beyond all
+        bounds = [*later[0], later[0][-1]]  # values above all bounds count as the last bound
         reached = accumulate(counts)
         wanted = sum(counts) * percent / 100
         within = (bound for bound, count in zip(bounds, reached, strict=True) if count >= wanted)
@@ -107,7 +107,7 @@ class History:
         self._before: tuple[Report, float] | None = None
 
     def take(self, figures: Report, now_s: float) -> None:
-        """The metrics as they are now; the first time there is nothing to compare them with."""
+        """Takes the metrics as of now; the first call only stores them, to compare later."""
         if self._before is not None:
             before, then_s = self._before
             for name, series in self._table.items():
@@ -117,7 +117,7 @@ class History:
         self._before = figures, now_s
 
     def since(self, number: int) -> dict[str, object]:
-        """What came after that sample, as JSON has it; all, for one that was never taken."""
+        """The samples after that number, as a JSON object; all, if there is no such sample."""
         new = self._number - number
         if not 0 <= number <= self._number or new > LENGTH:
             new = LENGTH

@@ -1,4 +1,4 @@
-"""Who may ask by which name: a page of another site must not read these under a name of its own."""
+"""Checks the Host header, so that another site cannot read these pages by DNS rebinding."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ttlproxy.addresses import Listen
 
 
 def is_loopback(listen: Listen) -> bool:
-    """Whether only this machine can reach it."""
+    """Whether only this machine can reach the address."""
     return bool(listen.path) or listen.host == "localhost" or _is_loopback(listen.host)
 
 
 def guard(listen: Listen) -> Middleware:
-    """Where only this machine can ask, a browser on it can be led here by any name: such as are no
-    address of it are refused (DNS rebinding)."""
+    """On a loopback address, refuses a Host that is neither an IP address nor localhost (DNS
+    rebinding)."""
     is_open = not is_loopback(listen) or bool(listen.path)
 
     @web.middleware

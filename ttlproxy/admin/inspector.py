@@ -1,7 +1,7 @@
 """The inspector: one key's deadlines, or the keys that are due next, soonest first, in pages.
 
-It alone shows what users have written, so it is there only where the admin address is this
-machine's own, or where a setting says so. It reads no values.
+It shows what users have written, so it is on only if the admin address is local to this machine, or
+if a setting says so. It reads no values.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
 
 PAGE: Final = 50
-# Bytes of a name: the rest is cut off, in Redis already, where that can be.
+# The most bytes of a name; the rest is cut off, by the script if possible.
 _MOST: Final = 256
 
 
 async def elements(inquiry: Inquiry, db: int, key: bytes, offset: int) -> dict[str, object]:
-    """What is known of a key, as JSON has it. Raises Unanswered."""
+    """A key's deadlines, as a JSON object. Raises Unanswered."""
     now_ms, kind, size, timed, key_ms, page = await inquiry.call(
         db, "key_inspect", (key,), offset, PAGE, _MOST
     )
@@ -32,7 +32,7 @@ async def elements(inquiry: Inquiry, db: int, key: bytes, offset: int) -> dict[s
 
 
 async def due_keys(inquiry: Inquiry, db: int, offset: int) -> dict[str, object]:
-    """The keys of a database that need attention next, as JSON has it. Raises Unanswered."""
+    """The keys of a database that need attention next, as a JSON object. Raises Unanswered."""
     now_ms, managed, page = await inquiry.call(db, "schedule_page", (), offset, PAGE, _MOST)
     return {"managed": managed, "keys": [_row(found, now_ms) for found in page]}
 

@@ -1,7 +1,7 @@
-"""The status page as one document: its parts put together, and the headers that guard it.
+"""Builds the status page as one document, with the headers that protect it.
 
-The page may run its own script, use its own style and ask this server, and nothing else; a name
-that is shown on it cannot become markup, for nothing may write markup (Trusted Types).
+The page may run its own script, use its own style and ask this server, and nothing else. A name
+shown on it cannot become markup, because no script may write markup (Trusted Types).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PARTS: Final = {
     "style": ("style.css",),
     "script": ("elements.js", "charts.js", "inspector.js", "status.js"),
 }
-# For every answer of these pages: none is to be framed, guessed at, or read by another site's page.
+# For every answer: no other site may frame it or read it, and no browser may guess its type.
 HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

@@ -1,4 +1,4 @@
-"""Probes, for whoever starts, stops and watches processes: 200, or 503 and the reason in words."""
+"""Probes for supervisors (Kubernetes and others): 200, or 503 and the reason in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages are about."""
+"""The interface of the proxy that the pages show."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ttlproxy.telemetry.metrics_catalogue import Report
 
 
 class Subject(Protocol):
-    """A proxy, be it one process or several. Each method may be called by any thread.
+    """A proxy of one process or several. Any thread may call each method.
 
-    A reason why it is not live, not started or not ready is empty where there is none.
+    Each `why_not_` returns the reason; empty if the proxy is live, started or ready.
     """
 
     def why_not_live(self) -> str: ...
@@ -24,17 +24,17 @@ class Subject(Protocol):
     def why_not_ready(self) -> str: ...
 
     def report(self) -> Report:
-        """All figures, as of now or nearly."""
+        """All metrics, as of now or nearly."""
 
     def script_names(self) -> Mapping[bytes, str]:
-        """Of the scripts, by what EVALSHA calls them; none where nobody here has made them."""
+        """SHA -> name of the scripts; empty if this process has none."""
 
     def workers(self) -> Sequence[Worker]:
-        """Of several processes each, else none."""
+        """The workers; empty if there is only one process."""
 
 
 class Stop(Protocol):
-    """Ends the proxy as SIGTERM does. May be called by any thread."""
+    """Ends the proxy as SIGTERM does. Any thread may call it."""
 
     def __call__(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The figures as Prometheus reads them."""
+"""The metrics in the format of Prometheus."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 
 def collected(subject: Subject) -> CollectorRegistry:
-    """All there is to tell of it, as of each time when it is asked for."""
+    """A registry of all metrics of `subject`, read anew at each scrape."""
     registry = CollectorRegistry()
     registry.register(_Figures(subject))
     ProcessCollector(registry=registry)

@@ -1,8 +1,8 @@
-"""POST /quitquitquit: who may end the proxy over HTTP, which nobody may unless it was set up.
+"""POST /quitquitquit ends the proxy over HTTP. It is off unless it was set up.
 
-An address proves nothing: what stands on the same machine, or in the same pod, forwards requests of
-others from a loopback address of its own. So it takes a unix socket, whose permissions say who may,
-or a token.
+The client's address proves nothing: another process on the same machine or in the same pod may
+forward requests of others from a loopback address. So the request needs a token, or a unix socket,
+whose permissions say who may use it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _SCHEME: Final = "bearer"
 
 @dataclass(frozen=True)
 class End:
-    """stop: ends the proxy; token: what has to be sent for that; by_socket: admin is a unix socket,
-    where a token is asked for only if there is one."""
+    """stop: ends the proxy; token: what a request must send; by_socket: admin is a unix socket,
+    which needs a token only if one is set."""
 
     stop: Stop
     token: SecretFile | None
     by_socket: bool
 
     def why_not(self, request: web.Request) -> str:
-        """Why this request may not end the proxy; empty where it may."""
+        """Why this request may not end the proxy; empty if it may."""
         if "Origin" in request.headers or "Sec-Fetch-Site" in request.headers:
             return _BROWSER
         if self.token is None:
@@ -56,11 +56,11 @@ async def quitquitquit(request: web.Request) -> web.Response:
 
 def _shows(request: web.Request, token: str) -> bool:
     scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
-    # In constant time, so that no byte of it can be guessed by how long a refusal takes.
+    # In constant time, so that the time of a refusal reveals no byte of the token.
     is_right = hmac.compare_digest(_bytes(shown), _bytes(token))
     return scheme.lower() == _SCHEME and is_right
 
 
 def _bytes(text: str) -> bytes:
-    """aiohttp reads what is not UTF-8 in a header with surrogates."""
+    """aiohttp decodes bytes of a header that are not UTF-8 as surrogates."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
-"""What pages ask of Redis: over a connection of their own, one question at a time, and no write.
+"""The pages' queries to Redis: over a connection of their own, one at a time, read-only.
 
-It is opened when somebody asks, and closed when nobody has for a while: a page that nobody looks at
-costs Redis nothing, and one that somebody looks at cannot hold up the link.
+The connection is opened for the first query and closed when idle. So a page that nobody looks at
+costs Redis nothing, and a page that somebody looks at does not delay the link.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ttlproxy.net.tasks import report
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller
 
-# An answer that takes longer is of no use to a page.
+# A page has no use for an answer that takes longer.
 _LONGEST_S: Final = 2.0
 _IDLE_S: Final = 60.0
 _MOST_DATABASES: Final = 16
@@ -38,7 +38,7 @@ class Inquiry:
     def __init__(self, settings: Settings, upstream: Upstream) -> None:
         prefix = settings.prefix.encode()
         self.keys = Keys(prefix)
-        # Redis is never said to know them, so that each call carries its text: nothing is loaded.
+        # We never mark the scripts as loaded, so each call sends its text: no SCRIPT LOAD.
         self._caller = Caller(Scripts(prefix), self.keys, lambda: b"")
         self._upstream = upstream
         self._redis: Redis | None = None
@@ -47,15 +47,15 @@ class Inquiry:
         self._closing: asyncio.Task[None] | None = None
 
     async def call(self, db: int, script: str, data: Iterable[bytes], *argv: int) -> Any:
-        """What a script answers about these data keys. Raises Unanswered."""
+        """The reply of a script for these data keys. Raises Unanswered."""
         call = Call(script, tuple(data), tuple(b"%d" % word for word in argv))
-        # A database that is not there is Redis's error, not what another one has.
+        # For a database that does not exist, SELECT fails; no other database answers in its place.
         selected = [(db, (b"SELECT", db))] if db else []
         *_, reply = await self.ask([*selected, (db, self._caller.words(call, b""))])
         return reply
 
     async def ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:
-        """The replies to (db, words). Raises Unanswered, also where Redis refuses one of them."""
+        """The replies to requests of (db, words). Raises Unanswered, also if Redis refuses one."""
         async with self._turn:
             try:
                 async with asyncio.timeout(_LONGEST_S):
@@ -72,7 +72,7 @@ class Inquiry:
             raise Unanswered(f"Redis refuses: {refusal}") from refusal
 
     async def databases(self) -> list[int]:
-        """Those that hold keys, not more than some. Raises Unanswered."""
+        """The databases that hold keys, at most _MOST_DATABASES. Raises Unanswered."""
         (keyspace,) = await self.ask([(0, (b"INFO", b"keyspace"))])
         return sorted(map(int, _DATABASE.findall(keyspace)))[:_MOST_DATABASES]
 

@@ -1,4 +1,4 @@
-"""What is where: each page is a row. The table in docs/operations.md is made of it."""
+"""The table of routes: a row for each page. The table in docs/operations.md is made from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ttlproxy.admin.quit import END, End, quitquitquit
 
 
 class Route(NamedTuple):
-    """method: GET stands for HEAD as well; tells: for that table"""
+    """method: GET includes HEAD; tells: the description in that table"""
 
     method: str
     path: str
@@ -68,6 +68,6 @@ def application(listen: Listen, subject: Subject, end: End, watch: status.Watch)
 
 
 async def _head(request: web.Request, response: web.StreamResponse) -> None:
-    """No version is told, and a page is as of now unless it says otherwise."""
+    """Hides the server's version, and forbids caching unless the page allows it."""
     response.headers["Server"] = "ttlproxy"
     response.headers.setdefault("Cache-Control", "no-store")

@@ -1,4 +1,4 @@
-"""The slowest of our scripts' calls, as Redis has written them down; names, never keys."""
+"""The slowest calls of our scripts in Redis's SLOWLOG; shows names of scripts, never keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ttlproxy.errors import Unanswered
 
 _ENTRIES: Final = 128
 _SHOWN: Final = 8
-# What the proxy's own connections are called, for people.
+# The names of the proxy's own connections -> words for people.
 _CALLERS: Final = {
     b"ttlproxy:reaper": "the reaper",
     b"ttlproxy:reaps": "a reap before a read",
@@ -21,7 +21,7 @@ _CALLERS: Final = {
 
 
 async def slowest(inquiry: Inquiry, names: Mapping[bytes, str]) -> Answer:
-    """`names`: of the scripts by their SHA. Raises Unanswered."""
+    """The slowest calls, the slowest first. `names`: SHA -> script. Raises Unanswered."""
     now, entries = await inquiry.ask([(0, (b"TIME",)), (0, (b"SLOWLOG", b"GET", _ENTRIES))])
     calls: list[dict[str, Any]] = [
         {
@@ -38,7 +38,7 @@ async def slowest(inquiry: Inquiry, names: Mapping[bytes, str]) -> Answer:
 
 
 async def _from_ms(inquiry: Inquiry) -> float | None:
-    """How long a call takes that Redis writes down; None where it does not say."""
+    """Redis logs calls that take longer than this; None if it is off or unknown."""
     try:
         (setting,) = await inquiry.ask([(0, (b"CONFIG", b"GET", b"slowlog-log-slower-than"))])
     except Unanswered:

@@ -1,4 +1,4 @@
-"""The status page, its figures, and the inspector: what a browser is told."""
+"""The status page, its data, and the inspector, as sent to a browser."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_OFFSET: Final = 10**9
 
 
 class Watch:
-    """What the page is told, gathered while it is looked at, its history always."""
+    """The data of the status page, gathered only while somebody looks; the history, always."""
 
     def __init__(self, settings: Settings, upstream: Upstream, subject: Subject) -> None:
         self.inquiry = Inquiry(settings, upstream)
@@ -52,14 +52,15 @@ class Watch:
         self._began_s = time.monotonic()
 
     async def run(self) -> None:
-        """Takes a sample every second, once it has started, until cancelled."""
+        """Takes a sample every second, once the proxy has started, until cancelled."""
         while True:
             if not self._subject.why_not_started():
                 self._history.take(self._subject.report(), time.monotonic())
             await asyncio.sleep(_EVERY_S)
 
     def status(self, life: str, since: int) -> dict[str, object]:
-        """All that the page shows, with the samples after that one of that life."""
+        """All that the page shows, with the samples after number `since`; with all, if `life` is
+        that of another process."""
         subject = self._subject
         return {
             "life": self._life,
@@ -87,7 +88,7 @@ WATCH: Final = web.AppKey("watch", Watch)
 
 
 async def watching(app: web.Application) -> AsyncIterator[None]:
-    """For the time that the pages are served."""
+    """Runs the watch while the pages are served."""
     watch = app[WATCH]
     sampling = asyncio.create_task(watch.run(), name="admin: samples")
     sampling.add_done_callback(report)
@@ -122,7 +123,7 @@ async def inspect(request: web.Request) -> web.Response:
 
 
 def _number(request: web.Request, name: str, most: int) -> int:
-    """A number of the query; 0 where there is none."""
+    """A number of the query; 0 if there is none."""
     word = request.query.get(name, "") or "0"
     if not (word.isascii() and word.isdigit() and len(word) < 20 and int(word) <= most):
         raise web.HTTPBadRequest(text=f"{name} is not a number up to {most}\n")

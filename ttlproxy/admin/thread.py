@@ -1,4 +1,4 @@
-"""The thread that serves the pages, from the outside: started, ended."""
+"""Starts and ends the thread that serves the pages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ttlproxy.config import Settings
 from ttlproxy.net.listener import Listener
 
 _KEEPALIVE_S: Final = 15.0
-# Nothing here takes long: who has no answer by then has stopped to read.
+# All answers are quick: a browser without its answer by then has stopped reading.
 _SHUTDOWN_S: Final = 1.0
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Not the fault of who asks: whoever finds the port could fill the log with such."""
+    """False for errors in requests: otherwise anyone who finds the port could flood the log."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -34,12 +34,12 @@ log.addFilter(_is_ours)
 
 
 class Admin:
-    """The pages about a subject at an address."""
+    """Serves the pages about a subject at an address."""
 
     def __init__(
         self, listen: Listen, settings: Settings, upstream: Upstream, subject: Subject, stop: Stop
     ) -> None:
-        """`upstream`: what the subject stands before."""
+        """`upstream`: the Redis behind the subject."""
         self._listen = listen
         end = End(stop, settings.quit_token_file, by_socket=bool(listen.path))
         self._app = application(listen, subject, end, Watch(settings, upstream, subject))
@@ -47,12 +47,12 @@ class Admin:
         self._thread = Thread(target=self._run, name="admin", daemon=True)
 
     async def start(self) -> Listen:
-        """Serves; gives the address, with the port where any was asked for. Raises OSError."""
+        """Serves; returns the address, with the real port if that was 0. Raises OSError."""
         self._thread.start()
         return await asyncio.wrap_future(self._address)
 
     async def close(self) -> None:
-        """Serves no more."""
+        """Stops serving, and waits for the thread to end."""
         self._loop.call_soon_threadsafe(self._end.set)
         await asyncio.to_thread(self._thread.join)
 
