@@ -1,7 +1,8 @@
-"""A proxy before Redis that gives hash fields and set members a time to live.
+"""A proxy in front of Redis that gives elements of hashes, sets, sorted sets and lists a time to
+live.
 
-Requests are rewritten one for one and replies are never touched; the layers are named, top to
-bottom, in the import contracts of pyproject.toml.
+Requests are rewritten one for one, and replies are copied unread, with few exceptions. The import
+contracts in pyproject.toml name the layers, top to bottom.
 """
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
-"""The way in: `python -m ttlproxy`, and `ttlproxy` on the PATH.
+"""The entry point: `python -m ttlproxy`, and `ttlproxy` on the PATH.
 
-What it needs is imported after it has said what Ctrl-C does: imports take the most of a start.
+It sets a handler for Ctrl-C before it imports the rest: imports take most of the start's time.
 """
 
 import os
@@ -11,8 +11,8 @@ INTERRUPTED = 130  # as shells have it for a process that SIGINT has ended
 
 
 def main() -> int:
-    """Runs ttlproxy, as `cli.main` does. Until that says what SIGINT is to do, nothing has begun
-    that would have to be ended with care."""
+    """Runs `cli.main`. Until that sets its own handler, SIGINT may end the process at once: nothing
+    needs a clean end yet."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from ttlproxy.cli.main import main
 

@@ -1,6 +1,6 @@
-"""Where clients connect, and the Redis behind: addresses, and what it takes to be let in.
+"""Where clients connect, and the Redis behind the proxy: addresses and credentials.
 
-No message of this module repeats what may hold a password.
+No error of this module repeats text that may contain a password.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class SecretFile:
-    """A file with one line, read at start and, if it can be read twice, whenever it is used."""
+    """A file with one line. It is read at the start and, if it is a regular file, at each use."""
 
     path: Path
     at_start: str = field(repr=False)
 
     def read(self) -> str:
-        """What it says now; what it said at start where that cannot be known."""
-        if not self.path.is_file():  # a pipe, or gone
+        """Its content now; if it cannot be read, its content at the start."""
+        if not self.path.is_file():  # it is a pipe, or gone
             return self.at_start
         try:
             return line_of(self.path)
@@ -58,9 +58,9 @@ class SecretFile:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The Redis behind the proxy: `host` and `port`, or `path`; and what it takes to be let in.
+    """The Redis behind the proxy: `host` and `port`, or `path`; TLS and credentials.
 
-    user, password: as they were at start; `credentials` gives those of now
+    user, password: as of the start; `credentials` returns the current ones
     """
 
     host: str = ""
@@ -80,8 +80,8 @@ class Upstream:
     def parse(cls, url: str) -> Self:
         """`redis://`, `rediss://` or `unix://`, as redis-cli's -u; a ValueError says what is wrong.
 
-        The messages quote nothing of the URL: a password that is not percent-encoded can end up
-        in any part of it.
+        Errors quote no part of the URL: a password that is not percent-encoded can end up anywhere
+        in it.
         """
         try:
             parts = urlsplit(url)
@@ -111,13 +111,13 @@ class Upstream:
         return cls(host=parts.hostname, port=port, tls=tls, user=user, password=password)
 
     def credentials(self) -> tuple[str | None, str | None]:
-        """The user and the password, which may have changed in their files."""
+        """The current user and password; their files are read again."""
         user = self.user_file.read() if self.user_file else self.user
         return user, self.password_file.read() if self.password_file else self.password
 
     @property
     def server_name(self) -> str:
-        """The name that the certificate of Redis is for."""
+        """The name that Redis's certificate must have."""
         return self.tls_server_name or self.host
 
     @property

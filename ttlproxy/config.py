@@ -1,8 +1,8 @@
 """The settings, each declared once. Knows what a value may be; reads no flag and no environment.
 
-A field here is a flag (`--reap-batch`), an environment variable (`TTLPROXY_REAP_BATCH`), a key of
-the settings file (`reap_batch`) and a line of --help, which shows its description.
-`ttlproxy.cli.main` reads those. No message of this module repeats what may hold a password.
+Each field is a flag (`--reap-batch`), an environment variable (`TTLPROXY_REAP_BATCH`), a key of the
+settings file (`reap_batch`) and a line of --help, which shows its description.
+`ttlproxy.cli.main` reads those. No error of this module repeats text that may contain a password.
 """
 
 import importlib.util
@@ -80,7 +80,8 @@ def _permissions(text: str) -> str:
 def _only(
     given: Sequence[object], what: str, names: Sequence[str]
 ) -> tuple[str | None, SecretFile | None]:
-    """The one that is given of a URL's, a setting's and a file's, and the file."""
+    """The value that is given in the URL, a setting or a file, and the file if it is from one.
+    Raises ValueError if more than one is given."""
     found = [each for each in given if each]
     if len(found) > 1:
         raise ValueError(f"its {what} is given more than once, of: the URL, {', '.join(names)}")
@@ -106,12 +107,12 @@ def _expanded(path: Path) -> Path:
 
 
 def _state_dir() -> Path:
-    """Where the XDG base directory specification puts what is to outlive a restart."""
+    """The directory for data that survives restarts, by the XDG base directory specification."""
     states = (os.environ.get("XDG_STATE_HOME", ""), os.path.expanduser("~/.local/state"))
     return Path(next(filter(os.path.isabs, states), "/var/lib"), "ttlproxy")
 
 
-# By setting: the field of Upstream that it fills.
+# Setting -> the field of Upstream that it fills.
 _TLS_PARTS = {
     "upstream_tls_ca": "tls_ca",
     "upstream_tls_cert": "tls_cert",
@@ -125,13 +126,13 @@ _Secret = Annotated[InstanceOf[SecretFile], NoDecode, BeforeValidator(_secret_fi
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-# May change while the proxy runs, for it is looked at whenever it is needed:
+# The setting may change while the proxy runs, because it is read at each use:
 # `ttlproxy.process.reload`.
 _AT_ONCE: dict[str, JsonValue] = {"reload": True}
 
 
 class Settings(BaseSettings):
-    """Everything one can choose. A value that is not valid raises pydantic's ValidationError."""
+    """All settings. An invalid value raises pydantic's ValidationError."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -208,7 +209,7 @@ class Settings(BaseSettings):
         description="a folder with certificates for other server names: NAME.crt and NAME.key, "
         "_.example.org.crt for all names under example.org",
     )
-    # `upstream` is completed from these, so they stand before it.
+    # These are merged into `upstream`, so they must be declared before it.
     upstream_user: str | None = Field(None, description="the proxy's own ACL user at Redis")
     upstream_user_file: _Secret | None = Field(None, description="a file with that user's name")
     upstream_password: SecretStr | None = Field(
@@ -314,7 +315,7 @@ class Settings(BaseSettings):
     @field_validator("upstream")
     @classmethod
     def _complete(cls, upstream: Upstream | None, info: ValidationInfo) -> Upstream | None:
-        """The upstream with all that was given for it elsewhere."""
+        """The upstream, with user, password and TLS from the other settings."""
         parts = {name: info.data.get(name) for name in (*_USERS, *_PASSWORDS, *_TLS_PARTS)}
         if upstream is None:
             if any(parts.values()):
@@ -353,6 +354,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The arguments alone: `ttlproxy.cli.main` puts file, environment and flags in their
-        order."""
+        """Only the arguments: `ttlproxy.cli.main` merges file, environment and flags."""
         return (init_settings,)

@@ -1,31 +1,32 @@
-"""Every reaction to trouble is a class, and every text for a human stands here or where it arises.
+"""The errors: each class is a different reaction. Also the texts of error replies to clients.
 
 TtlproxyError          exit 1: what went wrong, in one line, without a traceback
-├── SettingsError      exit 2: every problem in the settings, one a line
-├── NoEmbeddedRedis    exit 2: no upstream and no server to start; says how to get one
-├── CertificateError   exit 2: of its files no TLS can be made
-├── EmbeddedError      exit 1: the embedded server does not start, or its directory is taken
+├── SettingsError      exit 2: all problems in the settings, one per line
+├── NoEmbeddedRedis    exit 2: no upstream, and no server to start; says how to get one
+├── CertificateError   exit 2: the certificate files cannot be used for TLS
+├── EmbeddedError      exit 1: the embedded server does not start or has ended, or its directory is
+│                      in use
 ├── WorkerError        exit 1: a worker ends before it serves
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
-│   └── ServerChanged  and close all clients: its role is another one, or it is another server
-├── ReapRefused        close the client: what has to go before its request does not
-├── Unanswered         say so on the page: Redis is away, or refuses what a page asks
+│   └── ServerChanged  and close all clients: the server or its role is another one
+├── ReapRefused        close the client: Redis refuses the reap that its request waits for
+├── Unanswered         say so on the page: Redis is away, or refuses a page's query
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
-├── PurgeError         exit 1: proxies are attached, or Redis does not let the purge through
-└── UnfitUpstream      exit 1: what is there can never be served: Cluster, too old, a newer layout
+├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
+└── UnfitUpstream      exit 1: the server can never be served: Cluster, too old, a newer layout
 """
 
 from collections.abc import Sequence
 
 
 class TtlproxyError(Exception):
-    """Something a human has to know; `exit_code` is how the process ends."""
+    """An error for a human; `exit_code` is the exit code of the process."""
 
     exit_code = 1
 
 
 class SettingsError(TtlproxyError):
-    """The settings are wrong; `problems` lists everything that is."""
+    """The settings are wrong; `problems` lists all problems."""
 
     exit_code = 2
 
@@ -35,7 +36,7 @@ class SettingsError(TtlproxyError):
 
 
 class NoEmbeddedRedis(TtlproxyError):  # noqa: N818 - the name says it
-    """There is no upstream, and no server that could be run in its place."""
+    """No upstream is set, and no server is installed that could run in its place."""
 
     exit_code = 2
 
@@ -59,39 +60,39 @@ class EmbeddedError(TtlproxyError):
 
 
 class WorkerError(TtlproxyError):
-    """A worker process cannot serve; it has said why."""
+    """A worker process cannot serve; its log says why."""
 
 
 class UpstreamError(TtlproxyError):
-    """Redis is away, or refuses what the proxy cannot do without; the link tries again."""
+    """Redis is away, or refuses something that the proxy needs; the link tries again."""
 
 
 class ServerChanged(UpstreamError):  # noqa: N818 - the name says it
-    """The link's server is no master any more, or another one has its address."""
+    """The link's server is no master any more, or another server has its address."""
 
 
 class Unanswered(TtlproxyError):  # noqa: N818 - the name says it
-    """Redis is away, takes too long, or refuses what a page asks; the text says which."""
+    """Redis is away, takes too long, or refuses a page's query; the text says which."""
 
 
 class ReapRefused(TtlproxyError):  # noqa: N818 - the name says it
-    """Redis has refused for too long what a client waits for."""
+    """Redis has refused for too long the reap that a client waits for."""
 
 
 class HealthError(TtlproxyError):
-    """A proxy's probe does not say 200."""
+    """A proxy's probe does not answer with status 200."""
 
 
 class PurgeError(TtlproxyError):
-    """Internal keys cannot be removed: proxies use them, or Redis is away or refuses."""
+    """Internal keys cannot be removed: proxies are attached, or Redis is away or refuses."""
 
 
 class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
-    """The upstream is one that this ttlproxy must not, or cannot, stand before. Final."""
+    """This ttlproxy cannot serve the upstream, and never will: it does not try again."""
 
 
-# Redis's own texts, word for word, since clients match on them. Those of hash fields are Redis 8's
-# (src/t_hash.c); for the other types its words for a field are replaced.
+# Redis's own texts, word for word, because clients match on them. Those about hash fields are Redis
+# 8's (src/t_hash.c); for other types, its words for a field are replaced.
 
 REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 NOAUTH = b"NOAUTH Authentication required."
@@ -104,7 +105,7 @@ INTERNAL_KEY = (
 )
 TOO_LARGE = b"ERR the request is larger than ttlproxy keeps; its setting is max_request_bytes"
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"
-# A command that Redis does not know, so that EXEC is aborted.
+# An unknown command, sent to Redis so that it aborts EXEC.
 TOO_LARGE_IN_MULTI = b"TOO-LARGE-FOR-MAX-REQUEST-BYTES"
 SYNTAX = b"ERR syntax error"
 MISSING_EXPIRE = b"ERR missing expire time"
@@ -127,7 +128,7 @@ SELF_DESTINATION = b"ERR the destination cannot be the key itself"
 BOUNDS = b"ERR LBOUND can't be greater than UBOUND"
 INFINITE_INCREMENT = b"ERR BYFLOAT increment cannot be Infinity"
 ENX_ALONE = b"ERR ENX flag requires an expiration"
-# Redis-cell's.
+# Redis-cell's text.
 ZERO_RATE = b"Cell error: Store error: Zero rates are not supported"
 
 
@@ -197,5 +198,5 @@ def named_not_a_float(name: str) -> bytes:
 
 
 def not_parsed(word: bytes) -> bytes:
-    """Redis-cell's."""
+    """Redis-cell's text."""
     return b"Cell error: Store error: Couldn't parse as integer: " + word

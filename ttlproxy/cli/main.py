@@ -1,6 +1,6 @@
-"""The command line: flags, environment and file become Settings, trouble becomes an exit code.
+"""The command line: flags, environment and file become Settings, errors become an exit code.
 
-What can be set is not said here: flags, variables and keys follow from the fields of Settings.
+This module names no setting: flags, variables and keys are derived from the fields of Settings.
 """
 
 import argparse
@@ -39,7 +39,7 @@ These run no proxy, and take the same settings; each tells more with --help:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ttlproxy until it is told to stop, or a subcommand; returns the exit code (errors)."""
+    """Run ttlproxy until it is told to stop, or a subcommand; returns the exit code (`errors`)."""
     words = list(sys.argv[1:] if argv is None else argv)
     subcommand = SUBCOMMANDS.get(words[0]) if words else None
     try:
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def load(argv: Sequence[str]) -> Settings:
-    """The settings of flags, environment and file. Raises SettingsError with all problems."""
+    """The settings from flags, environment and file. Raises SettingsError with all problems."""
     flags, problems = _flags(argv)
     config = flags.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
     file = _file(config, problems) if config else {}
@@ -77,7 +77,7 @@ def load(argv: Sequence[str]) -> Settings:
 
 
 def _flags(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The flags that were given, by field, and the problems. Ends the process for --help."""
+    """The given flags, by field, and the problems. Ends the process for --help and --version."""
     parser = argparse.ArgumentParser(
         "ttlproxy",
         description="A proxy before Redis that gives hash fields and set members a time to live.",
@@ -95,7 +95,7 @@ def _flags(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         flags, rest = parser.parse_known_args(argv)
     except argparse.ArgumentError as error:
         return {}, [f"{error.argument_name}: {error.message}"]
-    # Only names are repeated: what stands beside a misspelt flag may be a password.
+    # Only names are repeated: the word after a misspelt flag may be a password.
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-")]
     problems = [f"{flag}: there is no such flag" for flag in unknown]
     if rest and not unknown:
@@ -120,7 +120,7 @@ def _help(field: FieldInfo) -> str:
 
 
 def _file(path: str, problems: list[str]) -> dict[str, Any]:
-    """What the file says of settings that there are; the rest becomes problems."""
+    """The settings in the file; names that are no settings become problems."""
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
@@ -135,17 +135,17 @@ def _file(path: str, problems: list[str]) -> dict[str, Any]:
 
 
 def started(listen: str, upstream: str, embedded: Embedded | None) -> None:
-    """Say on standard output that clients may come."""
+    """Print the greeting: clients may connect."""
     say(greeting(listen, upstream, embedded))
 
 
 def noted(listen: str, upstream: str, embedded: Embedded | None) -> None:
-    """Say in the log that clients may come."""
+    """Log that clients may connect."""
     log.info("ttlproxy %s listens on %s, before %s", __version__, listen, upstream)
 
 
 def greeting(listen: str, upstream: str, embedded: Embedded | None) -> str:
-    """What runs where, and what to try. Whoever starts ttlproxy reads the address from line 1."""
+    """What runs where, and what to try. Programs that start ttlproxy read the address in line 1."""
     if embedded:
         behind = [
             f"before a Redis of its own: {embedded.binary.name} {embedded.version}",
@@ -162,7 +162,7 @@ def greeting(listen: str, upstream: str, embedded: Embedded | None) -> str:
 
 
 def _redis_cli(listen: Listen) -> str:
-    """How to call redis-cli, whose default is 127.0.0.1."""
+    """The redis-cli call that connects here; its default host is 127.0.0.1."""
     if listen.path:
         return f"redis-cli -s {listen.path}"
     here = listen.host in ("127.0.0.1", "0.0.0.0", "::")

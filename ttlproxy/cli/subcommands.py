@@ -1,6 +1,6 @@
-"""What `ttlproxy` does beside running a proxy: a word behind it, with flags of its own.
+"""The subcommands of `ttlproxy`, which do not run a proxy. Each has flags of its own.
 
-Settings are left to `ttlproxy.cli.main`.
+`ttlproxy.cli.main` reads the settings.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None
 
 
 async def _examine(settings: Settings, own: argparse.Namespace) -> int:
-    """With --json nothing else is on standard output."""
+    """With --json, only the JSON is on standard output."""
     mend = (tell if own.json else say) if own.mend else None
     upstream, found = await app.doctor(settings, own.sample, mend)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -53,7 +53,7 @@ async def _healthcheck(settings: Settings, own: argparse.Namespace) -> int:
 
 
 async def _rights(settings: Settings, own: argparse.Namespace) -> int:
-    """The prefix is all that matters of the settings."""
+    """Of the settings it uses only the prefix."""
     if not own.words:
         raise SettingsError(["it takes a pattern of keys, or several"])
     try:
@@ -65,21 +65,21 @@ async def _rights(settings: Settings, own: argparse.Namespace) -> int:
 
 
 def say(line: str) -> None:
-    """A line on standard output, at once."""
+    """Prints a line on standard output, and flushes."""
     print(line, flush=True)
 
 
 def tell(line: str) -> None:
-    """A line on standard error."""
+    """Prints a line on standard error, and flushes."""
     print(line, file=sys.stderr, flush=True)
 
 
 class Subcommand(NamedTuple):
-    """A word behind `ttlproxy`.
+    """A subcommand of `ttlproxy`.
 
-    summary: for ttlproxy's own --help; description: for the subcommand's; flags: its own, as
-    argparse takes them; run: what it does, giving the exit code; takes: what words before all
-    flags are.
+    summary: for the --help of ttlproxy; description: for its own --help; flags: flag -> arguments
+    of add_argument; run: does the work, returns the exit code; takes: describes the words before
+    the flags, empty if there are none
     """
 
     summary: str
@@ -89,7 +89,7 @@ class Subcommand(NamedTuple):
     takes: str = ""
 
     def flagged(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-        """The values of its own flags, and the words that are left, for the settings.
+        """The values of its own flags, and the words left for the settings.
 
         `words` begins with its name. Raises SettingsError; ends the process for --help.
         """
