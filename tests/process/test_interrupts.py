@@ -163,5 +163,5 @@ async def test_what_is_not_interrupted_ends_as_it_would() -> None:
 
 
 def test_both_say_the_same_of_an_interrupt() -> None:
-    """The handler from before the imports, and the one after them."""
+    """The exit code that works before anything is imported, and the one for later."""
     assert __main__.INTERRUPTED == signals.INTERRUPTED

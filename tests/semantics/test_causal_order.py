@@ -115,7 +115,7 @@ def test_who_is_told_of_a_write_finds_it_done_and_its_deadline_known(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_who_is_told_by_one_who_was_told_finds_both_done(proxies: list[int], way: str) -> None:
-    """A tells B. B writes; C learns of it by B's replies. C finds both writes."""
+    """A tells B. B writes, and C hears of it through B's replies. C finds both writes."""
     tell, hear = WAYS[way]
     chance = Random(way)
     with ExitStack() as stack:

@@ -1,8 +1,8 @@
 /* Shifts the wall clock of the process that it is preloaded into (LD_PRELOAD, Linux).
  *
  * CLOCK_SHIM names a file of eight bytes: an int64 of the machine, the microseconds to add. It is
- * mapped, so that a change counts from the next look at the clock on. CLOCK_MONOTONIC, and with it
- * every timer of the process, stays as it is, as when an administrator or NTP sets the clock.
+ * mapped, so a change counts when the clock is read next. CLOCK_MONOTONIC, and with it every timer of
+ * the process, is not changed, as when an administrator or NTP sets the clock.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static void map_file(void) {
     shift = mapped == MAP_FAILED ? &none : mapped;
 }
 
-/* By the system call: dlsym(3) may allocate, and an allocator may look at the clock. */
+/* By the system call: dlsym(3) may allocate, and an allocator may read the clock. */
 static int read_clock(clockid_t id, struct timespec *now) {
     return (int)syscall(SYS_clock_gettime, id, now);
 }

@@ -173,7 +173,7 @@ def let_pass(clock: Client, ms: int) -> None:
 
 
 def _early_in_a_second(clock: Client) -> int:
-    """The start of a second, in its first 800 ms, in ms: a TTL in seconds rounds up."""
+    """The start of this second in ms, at most 800 ms ago: so a TTL in seconds rounds up."""
     while (now_ms := clock.now_ms()) % 1000 > 800:
         pass
     return now_ms // 1000 * 1000

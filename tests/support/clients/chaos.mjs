@@ -1,5 +1,5 @@
-// Clients that write, cancel and work while proxies are killed: node chaos.mjs SECONDS PORT... prints
-// what they know in the end, in the shape of tests/chaos/ledger.py.
+// Clients that write, cancel and work while proxies are killed. node chaos.mjs SECONDS PORT... prints
+// at the end what they know, with the fields of tests/chaos/ledger.py.
 import Redis from "ioredis";
 
 const [seconds, ...ports] = process.argv.slice(2).map(Number);
@@ -10,7 +10,7 @@ const any = (list) => list[Math.floor(Math.random() * list.length)];
 
 const inDoubt = Symbol("in doubt");
 
-// Gives a function that asks any of the proxies: the reply, null where it is an error, or inDoubt.
+// Returns a function that asks one of the proxies: it returns the reply, null for an error, or inDoubt.
 function caller() {
   let redis = null;
   return async (...words) => {
@@ -88,5 +88,5 @@ await Promise.all(
     }
   }),
 );
-// What does not fit into the pipe is still to be written when write() returns.
+// When write() returns, what does not fit into the pipe is not written yet.
 process.stdout.write(JSON.stringify({ deferred, fields, items }), () => process.exit(0));

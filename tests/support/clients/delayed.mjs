@@ -1,4 +1,4 @@
-// How late delayed tasks are delivered, each way of delivering them by the same client:
+// How late delayed tasks are delivered in each way, all with the same client:
 // node delayed.mjs defer|poll|bullmq PORT TASKS PER_SECOND prints the lags in ms as a JSON array.
 import Redis from "ioredis";
 import { Queue, Worker } from "bullmq";
@@ -7,7 +7,7 @@ const [way, port, tasks, perSecond] = process.argv
   .slice(2)
   .map((word, place) => (place ? Number(word) : word));
 const AT_A_TIME = 200;
-// What writing takes at most, so that no task is due before all are written.
+// The longest time that the writes take, so that no task is due before all are written.
 const LEAD_MS = 1000 + tasks;
 const POLL_MS = 1000;
 

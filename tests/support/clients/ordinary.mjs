@@ -1,4 +1,4 @@
-// Ordinary use of a proxy by ioredis: node ordinary.mjs PORT; ends with 0 when all replies are right.
+// Ordinary use of a proxy by ioredis: node ordinary.mjs PORT; ends with 0 if all replies are right.
 import assert from "node:assert/strict";
 import Redis from "ioredis";
 
