@@ -30,7 +30,7 @@ class Rights:
 
     index: the name of any index
     asks_login: whether Redis refuses requests of clients that have not logged in
-    trusts_schedules: whether all users who may write to schedules are known to may write all keys
+    trusts_schedules: whether every user who may write to a schedule is known to have all keys
     running: whether Redis runs scripts now; it does not while it loads its data
     shows_internal: whether clients may name and see internal keys
     """

@@ -1,8 +1,8 @@
 """Passes accepted connections from the process that listens to the processes that serve.
 
 A channel is a Unix socket pair (SOCK_SEQPACKET). The listening process sends connections, as file
-descriptors, and changed settings. The serving process sends how many connections have ended, where
-the first message means that it serves, and from time to time a report on itself.
+descriptors, and changed settings. The serving process sends the number of ended connections (its
+first message means that it serves) and from time to time a report on itself.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Receiver:
         except BlockingIOError:
             loop.add_writer(self._end, self._tell)
             return
-        except OSError:  # nobody listens any more
+        except OSError:  # the listening process is gone
             pass
         loop.remove_writer(self._end)
         self._tells = False

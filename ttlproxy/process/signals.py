@@ -1,4 +1,4 @@
-"""Signals that tell the process to stop or to reload. Does not know how it does so."""
+"""Signals that tell the process to stop or reload. Does not know how the process does that."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """`ttlproxy doctor`: what is wrong with an upstream, why it matters, and the command that mends it.
 
 `checks` has the table of checks. Each check is a function, in `server`, `rights`, `content` and
-others, that examines a `target` and returns one or more of `finding`. `mend` repairs what can be
-repaired from here; `report` shows findings. Other rooms call `examined`.
+others, that examines a `target` and returns a list of `finding`s. `mend` repairs what can be
+repaired from here; `report` shows findings. Other packages call `examined`.
 """
 
 from __future__ import annotations
