@@ -78,8 +78,7 @@ class Rights:
         self._acl_cat: frozenset[bytes] = frozenset()
 
     def suit(self, acl_cat: frozenset[bytes], counting: Iterable[frozenset[bytes]] = ()) -> None:
-        """What a rule may call ACL CAT, and each of COUNTING: the categories depend on the server's
-        version."""
+        """What a rule may call ACL CAT, and each of COUNTING; depends on the server's version."""
         self._acl_cat = acl_cat
         self._counting = tuple(counting)
 

@@ -20,9 +20,8 @@ UNKNOWN = 0
 PIN_BARRIERS = 3
 # The most pins that are kept for one connection because its requests may still be on their way.
 MOST_KEPT = 4096
-# A bound is rounded down by at most 1/1024 of the time left, so that keys share bounds: a number of
-# its own costs 32 bytes per key. A read after the rounded bound costs one reap, which gives a
-# closer one.
+# A bound is rounded down by at most 1/1024 of the time left, so that keys share bounds: one number
+# per key would cost 32 bytes. A read after the rounded bound costs one reap, which gives a closer.
 _CUT = 1024
 _MOST_BOUNDS = 8192
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from ttlproxy.core.keys import Keys, escaped
 
-# All commands on data: no dangerous ones, and none about scripts, except those with which a proxy
-# calls its scripts (EVAL, EVALSHA) and those that its scripts call (INFO).
+# All commands on data, none that are dangerous or about scripts; but EVAL and EVALSHA, with which a
+# proxy calls its scripts, and INFO, which these call.
 COMMANDS: Final = (
     "+@all",
     "-@admin",
@@ -23,8 +23,7 @@ COMMANDS: Final = (
     "+info",
 )
 _WILDCARD = re.compile(rb"[*?\[\\]")
-# A plain text, with or without a star at its end: a longer pattern that begins with the text
-# matches only names that this pattern matches too.
+# Plain text, then a star or none: any longer pattern that it matches is narrower.
 _BEGINNING = re.compile(rb"[^*?\[\]\\^]+\*?")
 
 

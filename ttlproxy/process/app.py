@@ -237,8 +237,7 @@ async def purge(settings: Settings, force: bool, say: Callable[[str], None]) -> 
 async def doctor(
     settings: Settings, sample: int, mend: Callable[[str], None] | None
 ) -> tuple[str, list[Finding]]:
-    """(the upstream's URL without password, findings). If `mend` is given, mends first and calls it
-    with each line of the report."""
+    """(the upstream's URL without password, findings); `mend`: mends first, tells it each line."""
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
         return upstream.shown, await examined(settings, upstream, sample, mend)

@@ -1,7 +1,6 @@
-"""Several processes that serve one address: this one listens, and gives each client to the least
-busy worker.
+"""Processes that serve one address: this one listens, and gives each client to the least busy.
 
-That spreads a few long-lived connections evenly, which SO_REUSEPORT does not. The workers share
+That spreads a few long-lived connections evenly, which SO_REUSEPORT does not. Workers share
 nothing: to Redis and to each other they are independent proxies.
 """
 
@@ -30,7 +29,7 @@ from ttlproxy.telemetry.worker_totals import WorkerTotals
 
 log = logging.getLogger(__name__)
 
-# A worker that has ended by itself is replaced after this many seconds (random, from, to).
+# A worker that has ended by itself is replaced after so many seconds.
 _PAUSE_S: Final = (0.5, 1.5)
 
 
@@ -134,7 +133,7 @@ class Workers:
             await self._one_more_serves.wait_for(lambda: len(self._serving()) >= count)
 
     def _serving(self) -> list[Sender]:
-        """The channels of workers that serve, the least busy first."""
+        """Those that serve, the least busy first."""
         senders = self._senders.values()
         serving = [each for each in senders if each.ready.is_set() and not each.closed.is_set()]
         return sorted(serving, key=lambda sender: sender.clients)

@@ -24,7 +24,7 @@ MAX_LINE = 64 * 1024
 MAX_ELEMENTS = 1024 * 1024
 # Redis: proto-max-bulk-len, its default.
 MAX_BULK = 512 * 1024 * 1024
-# A request with a longer bulk string may be forwarded before all of it has come.
+# A request with a longer bulk string may be forwarded before it is complete.
 LARGE_BULK = 64 * 1024
 # A chunk with more bytes per word than this has large words: they are compared without copies.
 _LARGE = 64 * 1024
@@ -109,7 +109,7 @@ class Requests:
         return commands
 
     def take(self, data: bytes) -> None:
-        """Takes a chunk that consists of whole requests, when no request has begun before it."""
+        """Takes a chunk of whole requests, if no request is incomplete."""
         self.raw, self._streamed = data, 0
 
     @property
@@ -121,7 +121,7 @@ class Requests:
 
     @property
     def excessive(self) -> bool:
-        """Whether the incomplete request is larger than the limit, or announces that it will be.
+        """Whether the incomplete request is, or announces to be, larger than the limit.
 
         An inline command has Redis's own limit instead.
         """
@@ -140,7 +140,7 @@ class Requests:
         return scanner.rest()
 
     def skip(self) -> None:
-        """Drops the incomplete request: the bytes that are here, and the rest as it comes."""
+        """Drops the incomplete request, and the rest of it as it comes."""
         self.stream()
         self._skips = True
 
@@ -209,8 +209,7 @@ class Requests:
 
     @property
     def has_lines(self) -> bool:
-        """Whether a request may have come as an inline command, whose bytes may not show its
-        words."""
+        """Whether an inline command may have come, whose bytes may not show its words."""
         return self._scanner.has_lines
 
     @property
@@ -342,7 +341,7 @@ class _Scanner:
         return taken
 
     def passage(self) -> Passage:
-        """A Passage for the incomplete request, which has counted the bytes that are here."""
+        """A Passage for the incomplete request; it has counted the bytes so far."""
         passage = Passage(self.missing)
         passage.take(bytes(self.buffer[self._at :]))
         return passage
