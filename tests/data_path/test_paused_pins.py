@@ -148,10 +148,10 @@ def test_what_came_of_nothing_is_forgotten_when_its_connection_rests(
 
 
 def test_an_idle_proxy_asks_for_no_write(server: Server, app: Connection) -> None:
-    """It checks its keys every ten seconds by a script, and sends no barriers."""
+    """It checks its keys every few seconds by a script; on Redis 6.2 a barrier goes before it."""
     app.ask("SADDEX", "s", 1000, "m")
     _time_passes(server)
-    wait_until(lambda: _scripts_in_a_while(server) <= 2, "no barrier in a while")
+    wait_until(lambda: _scripts_in_a_while(server) <= 4, "no barrier in a while")
 
 
 def _scripts_in_a_while(server: Server) -> int:

@@ -557,7 +557,9 @@ class Link:
     async def _beat(self, redis: Redis) -> None:
         """Looks at Redis once a second, and at once if there is a reason."""
         orphans = Orphans(self.caller, self.refusals, lambda: self.rights.trusts_schedules)
-        recheck = Recheck(self.registry, self.sweep, self.refusals, self._found_stale)
+        recheck = Recheck(
+            self.registry, self.sweep, self.refusals, self._found_stale, self._would_wait
+        )
         failures = 0
         while True:
             self._beats.begin()
@@ -634,7 +636,7 @@ class Link:
             scripts.loaded = not scripts.by_text
 
     async def _would_wait(self) -> bool:
-        """Whether scripts cannot be loaded before a pause of writes is over. They go as text."""
+        """Whether a pause of writes, where there is one, holds back SCRIPT and all scripts, too."""
         return self._pauses_script and await self._barriers.judged()
 
     async def _refresh(self, redis: Redis) -> None:

@@ -8,7 +8,7 @@ where the server has its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from redis.asyncio import Redis
@@ -40,11 +40,14 @@ class Recheck:
         sweep: Sweep,
         refusals: Refusals,
         on_stale: Callable[[Iterable[Place]], None],
+        would_wait: Callable[[], Awaitable[bool]],
     ) -> None:
+        """`would_wait` says whether a script would have to wait for the end of a pause."""
         self._registry = registry
         self._sweep = sweep
         self._refusals = refusals
         self._on_stale = on_stale
+        self._would_wait = would_wait
         self._listed: list[Place] = []  # the next one stands last
         self._next = 0
         self._resting = _REST
@@ -53,7 +56,7 @@ class Recheck:
     async def look(self, redis: Redis) -> None:
         """Checks one page. Raises redis-py's ConnectionError or TimeoutError."""
         self._resting = max(self._resting - 1, 0)
-        if self._resting or not self._may:
+        if self._resting or not self._may or not len(self._registry) or await self._would_wait():
             return
         try:
             for _ in range(_CALLS):
