@@ -200,9 +200,10 @@ class _InTheMiddleOfALoad:
     def __call__(self, data: bytes) -> None:
         act = self.act
         if act is not None and b"ZSCAN" in data:
-            self.act, self._acted = None, True
+            self.act = None
             act()
-        elif self._acted and any(word in data for word in (b"$4\r\nSCAN", b"ZSCAN", b"TIME")):
+            self._acted = True  # only now: other connections go on meanwhile
+        elif self._acted and any(word in data for word in (b"$4\r\nSCAN", b"ZSCAN", b"INFO")):
             self.over.set()
 
 
