@@ -3,8 +3,8 @@
 # BENCH holds arguments of the benchmark: make bench BENCH='--only all --json figures.json'
 
 PYTHON ?= python3
-# Tests wait as much as they compute: four on two cores. More would hinder each other.
-PYTEST ?= --numprocesses 4 --dist worksteal
+# Tests wait more than they compute: six on two cores. More would hinder each other.
+PYTEST ?= --numprocesses 6 --dist worksteal
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
