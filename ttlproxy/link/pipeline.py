@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import ResponseError
 
 from ttlproxy.wire import encode
 
@@ -43,7 +43,7 @@ async def _exchange(
     """The same on one connection; if redis-py connects anew, it selects the connection's `db`."""
     sent: list[bytes] = []
     wanted: list[tuple[int, int | None, int]] = []  # db; positions of SELECT's and its own reply
-    before = current = connection.db
+    before = current = int(connection.db)
     selected: int | None = None
     for db, words in requests:
         if db != current:
@@ -54,12 +54,15 @@ async def _exchange(
     connection.db = 0  # until all has gone well
     await connection.send_packed_command(b"".join(sent), check_health=False)
     replies = [await _read(connection, on_reply) for _ in sent]
-    taken = [db for db, at, _ in wanted if at is not None and not error(replies[at])]
-    connection.db = taken[-1] if taken else before
-    return [
-        _outcome(db, None if at is None else replies[at], replies[reply])
-        for db, at, reply in wanted
-    ]
+    found: list[object] = []
+    actual = before
+    for db, at, reply in wanted:
+        refusal = None if at is None else error(replies[at])
+        if at is not None and refusal is None:
+            actual = db
+        found.append(_outcome(db, actual, refusal, replies[reply]))
+    connection.db = actual
+    return found
 
 
 async def _read(connection: AbstractConnection, on_reply: Callable[[], None]) -> object:
@@ -97,15 +100,12 @@ def error(reply: object) -> ResponseError | None:
     return reply if isinstance(reply, ResponseError) else None
 
 
-def _outcome(db: int, selected: object, reply: object) -> object:
-    """The reply, or SELECT's error if the request was carried out in a wrong database.
+def _outcome(db: int, actual: int, refusal: ResponseError | None, reply: object) -> object:
+    """The reply, unless the request was carried out in another database than it was meant for.
 
-    A user that may not SELECT is in database 0. A number out of range comes from a client whose
-    SELECT was believed; no such database exists.
+    `actual`: where it was; `refusal`: of the SELECT before it. A number that is out of range came
+    from a client that believes its own SELECT, and nothing is there.
     """
-    refusal = error(selected)
-    if refusal is None or "out of range" in str(refusal):
-        return reply
-    if db == 0 and isinstance(refusal, NoPermissionError):
+    if refusal is None or actual == db or "out of range" in str(refusal):
         return reply
     return refusal
