@@ -13,21 +13,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from ttlproxy.scripts.pieces import assembled
 from ttlproxy.scripts.traits import Traits
 
 __all__ = ["Script", "Scripts", "Traits"]
 
 _HEADER = re.compile(r"-- (KEYS|ARGV):(.*)\n")
-_INCLUDE = re.compile(r"-- include (\w+)\n")
-_COMMENT = re.compile(r"^ *--.*$", re.MULTILINE)
-_NAME = re.compile(r"\w+")
-_FUNCTION = re.compile(r"^local function (\w+)\(.*?^end\n", re.MULTILINE | re.DOTALL)
 _READS = re.compile(r"^-- READS$", re.MULTILINE)
 _CALLED = re.compile(r"\b(?:call|pcall|try)\(\s*'(\w+)'")
 _READING = {
@@ -114,18 +110,8 @@ class Scripts(Mapping[str, Script]):
 
 def _script(name: str, prefix: bytes, traits: Traits) -> Script:
     keys, argv = _header(name, _read(name))
-    prologue = "".join(
-        [
-            f"local prefix = {_quoted(prefix)} ",
-            f"local class = '{_TYPES.get(name.partition('_')[0], '')}' ",
-            f"local events = '{traits.events}' ",
-            f"local field_ttls = {str(traits.field_ttls).lower()} ",
-            f"local counting = {str(traits.counting).lower()} ",
-            f"local ruled = {str(traits.ruled).lower()} ",
-            *_locals("KEYS", keys),
-            *_locals("ARGV", argv),
-        ]
-    )
+    given = _of_server(name, prefix, traits) | _of_call(keys, argv)
+    prologue = "".join(f"local {local} = {value} " for local, value in given.items())
     source, reads = prologue + _body(name), _reads(name)
     if reads and traits.flags:  # replaces the file's first line, which is a comment
         source = _FLAGS + prologue + _body(name).removeprefix("\n")
@@ -146,35 +132,8 @@ def _reads(name: str) -> bool:
 @cache
 def _body(name: str) -> str:
     """The part of a script that is the same for all prefixes and servers."""
-    return _pruned(_with_pieces(_read(name), set()))
-
-
-def _with_pieces(source: str, included: set[str]) -> str:
-    """The source with the pieces it includes, each in the place of its first include."""
-
-    def piece(match: re.Match[str]) -> str:
-        name = match[1]
-        if name in included:
-            return ""
-        included.add(name)
-        return _with_pieces(_read(f"lib/{name}"), included)
-
-    return _INCLUDE.sub(piece, source)
-
-
-def _pruned(source: str) -> str:
-    """The source without comments and without functions that nothing in it mentions.
-
-    Redis makes each function of a script again for each call, in 0.1 us: the unused functions of a
-    piece would cost as much as a write.
-    """
-    source = _COMMENT.sub("", source)
-    mentions = Counter(_NAME.findall(source))
-    functions = {found[1]: found[0] for found in _FUNCTION.finditer(source)}
-    while unused := [name for name in functions if mentions[name] == 1]:
-        for name in unused:
-            mentions.subtract(_NAME.findall(functions.pop(name)))
-    return _FUNCTION.sub(lambda found: found[0] if found[1] in functions else "", source)
+    given = _of_server(name, b"", Traits()) | _of_call(*_header(name, _read(name)))
+    return assembled(name, {*given}, _read)
 
 
 @cache
@@ -189,12 +148,28 @@ def _header(name: str, source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return found["KEYS"], found["ARGV"]
 
 
-def _locals(table: str, names: tuple[str, ...]) -> Iterator[str]:
-    for number, name in enumerate(names, 1):
-        if name.endswith("..."):
-            yield f"local first_{name[:-3]} = {number} "
-        else:
-            yield f"local {name} = {table}[{number}] "
+def _of_server(name: str, prefix: bytes, traits: Traits) -> dict[str, str]:
+    """The locals that every script has, and their values."""
+    return {
+        "prefix": _quoted(prefix),
+        "class": f"'{_TYPES.get(name.partition('_')[0], '')}'",
+        "events": f"'{traits.events}'",
+        "field_ttls": str(traits.field_ttls).lower(),
+        "counting": str(traits.counting).lower(),
+        "ruled": str(traits.ruled).lower(),
+    }
+
+
+def _of_call(keys: tuple[str, ...], argv: tuple[str, ...]) -> dict[str, str]:
+    """The locals for the words of a call, as the header names them, and their values."""
+    found: dict[str, str] = {}
+    for table, names in (("KEYS", keys), ("ARGV", argv)):
+        for number, name in enumerate(names, 1):
+            if name.endswith("..."):
+                found[f"first_{name[:-3]}"] = str(number)
+            else:
+                found[name] = f"{table}[{number}]"
+    return found
 
 
 def _quoted(value: bytes) -> str:

@@ -1,5 +1,7 @@
 -- has() and remove() for a key whose type is found out here. has() gives 1 or 0, or Redis's error.
 -- `kind` is the type; if `finders` has no command for it, the key has no elements, or there is no key.
+-- NEEDS: try.lua data
+-- GIVES: has remove kind finders
 local kind = redis.call('TYPE', data).ok
 local finders = { hash = 'HEXISTS', set = 'SISMEMBER', zset = 'ZSCORE' }
 local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM' }

@@ -1,6 +1,8 @@
 -- MAXLEN: at most `cap` elements are live after a write; elements past their deadline do not count, even
 -- if they are not reaped yet. With `evict` others make room: their deadline becomes now, and the link
 -- reaps them. Each type has size(), copies(element), how often it has an element, and some(place).
+-- NEEDS: words.lua clock.lua deadline.lua index.lua size copies some index data schedule
+-- GIVES: has_room
 
 -- Evicts `over` elements: those with the earliest deadlines first, those without a deadline last.
 -- It spares the `written` ones; the elements `gone` already are the first `past` entries of the index.

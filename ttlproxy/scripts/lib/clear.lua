@@ -1,4 +1,6 @@
 -- Clears the deadlines of `elements`, from number `first` on.
+-- NEEDS: try.lua index.lua index data schedule
+-- GIVES: clear
 local function clear(elements, first)
   local cleared = 0
   batches(first, #elements, function(from, to)

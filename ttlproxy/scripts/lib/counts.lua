@@ -1,5 +1,7 @@
 -- How often elements of a key were handed on, for rules with a MAX: a sorted set. A score is 2^20 times
 -- the second of the last time, plus the count. An entry is forgotten a month after its last time.
+-- NEEDS: index.lua others.lua
+-- GIVES: count_of counts_refusal count_set count_forget counts_tidy
 local STEP, MONTH = 1048576, 2592000
 
 local function count_of(index, element)

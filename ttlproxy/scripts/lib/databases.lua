@@ -1,4 +1,6 @@
 -- `here`: the client's database. within(): calls `act` in another database, and comes back.
+-- NEEDS: try.lua index.lua db
+-- GIVES: here within
 local here = tostring(actual_db(db, prefix))
 
 local function within(database, act)

@@ -1,4 +1,6 @@
 -- `at`: the deadline, `amount` in ms, counted from now if base is 1; nil if amount is ''.
+-- NEEDS: clock.lua amount base name
+-- GIVES: at at_once
 local at = tonumber(amount)
 if at then
   at = at + base * now

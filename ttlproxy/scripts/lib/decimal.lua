@@ -1,5 +1,6 @@
 -- Exact decimal numbers of any length: Lua's own are exact only up to 2^53. A number is a list of limbs
 -- of seven digits, the lowest first, with 21 digits behind the point; only the last may be negative.
+-- GIVES: decimal plus is_less shown
 local LIMB, FRACTION = 10000000, 21
 
 local function carried(limbs)

@@ -1,4 +1,5 @@
 -- Reads a hash of deferred commands. It may hold anything: clients may write there.
+-- GIVES: deferred_words
 -- include later_names
 local VERBS = {
   LPUSH = true, RPUSH = true, XADD = true,

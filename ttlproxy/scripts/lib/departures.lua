@@ -1,5 +1,7 @@
 -- Elements whose deadline is already past are removed together, after all deadlines are written, and in
 -- one call, for which Redis publishes one event.
+-- NEEDS: try.lua remove
+-- GIVES: departed depart remove_departures
 local departed, departures = {}, {}
 
 local function depart(element)

@@ -1,4 +1,6 @@
 -- A list of answer(element) for each element, up to the first failure.
+-- NEEDS: try.lua first_element
+-- GIVES: each
 local function each(answer)
   local replies = {}
   for i = first_element, #ARGV do

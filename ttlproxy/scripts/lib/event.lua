@@ -1,5 +1,7 @@
 -- JSON that carries any bytes. UTF-8 stays as it is; each other byte, 0x80 to 0xff, becomes \udc80 to
 -- \udcff. Valid UTF-8 never decodes to these, so nothing is lost (Python calls it surrogateescape).
+-- GIVES: json_of
+
 -- First byte of a UTF-8 sequence -> the pattern of a whole one. Other bytes begin none.
 local leads = {}
 

@@ -1,6 +1,8 @@
 -- Keyspace events as Redis names them: hexpire, hexpired and hpersist (7.4), with their fields (8.8,
 -- src/notify.c), and the same for the other types. `events` are the letters of notify-keyspace-events
 -- that concern us. By pcall: a client without the right to the channel leaves no event.
+-- NEEDS: index.lua
+-- GIVES: notify wants
 local function wants(letters)
   return string.find(events, letters)
 end

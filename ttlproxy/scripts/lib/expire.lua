@@ -1,3 +1,5 @@
+-- Gives `at` as deadline to the elements in ARGV; returns the reply.
+-- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua index has data
 -- include events
 -- include each
 -- include settle

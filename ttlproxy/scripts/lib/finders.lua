@@ -1,4 +1,6 @@
 -- For each type, a function that says whether an element is there: nil, false or 0 if it is not.
+-- NEEDS: data
+-- GIVES: finders
 local function by(command)
   return function(element)
     return redis.call(command, data, element)

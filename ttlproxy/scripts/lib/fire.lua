@@ -1,5 +1,7 @@
 -- Hands on elements that are past their deadline, as a rule says (core/expiry_actions.py), before they
 -- are removed: everybody sees an element in its key or at its destination, at any time.
+-- NEEDS: try.lua clock.lua index.lua list.lua others.lua first_key all first_action data index schedule
+-- NEEDS: fire fires_left passed_us
 -- include counts
 -- include event
 -- How many elements are handed on together. No call may keep the server busy for long, so another page

@@ -1,5 +1,12 @@
 -- The index of a data key (element -> deadline in ms), and the schedule (data key -> when it needs
 -- attention). No other file knows how they are laid out.
+-- NEEDS: try.lua
+-- GIVES: ms index_get index_scores index_first index_count index_page index_due is_no_index index_elements
+-- GIVES: index_sample index_size index_due_count schedule_due_count schedule_some announce announce_guard
+-- GIVES: index_was_set index_set index_set_all index_evict index_remove index_remove_first counts_name
+-- GIVES: index_clear index_persist index_guard kept_name index_nowhere actual_db announce_swap_guard
+-- GIVES: announce_swap index_was_cleared index_drop index_arrived index_move index_write_when_full
+-- GIVES: index_attention schedule_write
 
 -- As text, all digits of it: Lua by itself prints 14.
 local function ms(number)

@@ -1,6 +1,9 @@
 -- Carries out the commands that are deferred for a key (later_set.lua), one by one, in the order of
 -- their due times; each leaves its hash in the same step. A command that Redis refuses stays, and the
 -- others go on. One that no proxy has signed is not carried out, and is looked at again in an hour.
+-- NEEDS: try.lua clock.lua index.lua others.lua schedule later data index limit fires_left worked
+-- NEEDS: reschedule
+-- GIVES: reap_later
 -- include deferred
 -- include signed
 -- The limits of one call: how many commands it looks at, and how many bytes they have together. Each

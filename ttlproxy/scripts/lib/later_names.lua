@@ -1,4 +1,5 @@
 -- Reads the name of a hash of deferred commands (core/keys.py).
+-- GIVES: LATER is_later later_target later_nowhere
 local LATER = prefix .. 'later:'
 
 local function is_later(key)

@@ -4,6 +4,8 @@
 --   place  's' length member spot     where a member's row is
 -- A spot is 15 bytes: the standing, which is 2^63-1 minus the score, in 8 bytes, and the arrival in 7:
 -- one more than that of the last member that came to the same score.
+-- NEEDS: data
+-- GIVES: rows STANDING size place_of row_of spot_of rank_of standing_of halves is_better score_of move
 -- include try
 local ROW, PLACE, STANDING, SPOT = 'r', 's', 8, 15
 

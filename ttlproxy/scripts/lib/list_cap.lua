@@ -1,4 +1,6 @@
 -- What lib/cap.lua needs to know of a list.
+-- NEEDS: words.lua list.lua list_length.lua data
+-- GIVES: copies size some
 local function copies(element)
   return looked_for[element] or #redis.call('LPOS', data, element, 'COUNT', 0)
 end

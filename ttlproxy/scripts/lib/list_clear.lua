@@ -1,4 +1,6 @@
 -- Clears the deadlines of the values, from number `first` on, that are not in the list.
+-- NEEDS: index.lua list.lua index data schedule
+-- GIVES: clear_absent
 local function clear_absent(values, first)
   local dated, cleared = {}, 0
   for i = first, #values do

@@ -1,3 +1,6 @@
+-- keep() for a list.
+-- NEEDS: try.lua index.lua index
+-- GIVES: keep
 -- include list_clear
 -- Call it before a write that puts values into the list: a value that is there keeps its deadline, a
 -- new one has none.

@@ -1,5 +1,7 @@
 -- remove_all: removes every entry that equals one of the values; returns how many there were. For many
 -- values one walk finds the places: those at the ends are trimmed, the others made equal for one LREM.
+-- NEEDS: try.lua list.lua data
+-- GIVES: remove_all
 local function remove_one_by_one(values)
   local removed = 0
   for _, value in ipairs(values) do

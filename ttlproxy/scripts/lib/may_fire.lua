@@ -1,4 +1,6 @@
 -- Redis's error, or ours, if a client may not set a rule: it may not do the action itself, or nobody can.
+-- NEEDS: try.lua visible.lua first_dest
+-- GIVES: refusal_of
 local WORDS = { LPUSH = { '' }, RPUSH = { '' }, XADD = { '*', '', '' } }
 
 local function is_unknown(command)

@@ -1,3 +1,5 @@
+-- Our deadline of a hash field takes the place of the one that the server keeps.
+-- NEEDS: try.lua index.lua data
 -- include native_deadline
 -- Setting or removing our deadline also removes the server's, which publishes the event for that.
 if field_ttls then

@@ -1,4 +1,6 @@
 -- Hash fields may also have deadlines that the server keeps; the earlier of the two counts.
+-- NEEDS: index.lua data
+-- GIVES: native_deadline
 local function native_deadline(field)
   local at = field_ttls and redis.pcall('HPEXPIRETIME', data, 'FIELDS', 1, field)
   return at and not at.err and at[1] > 0 and at[1] or nil

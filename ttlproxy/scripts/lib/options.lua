@@ -1,4 +1,6 @@
 -- Splits `how`: `command`, and `options`, which has the options as a list and each also as a key.
+-- NEEDS: how
+-- GIVES: command options called
 local options = {}
 for word in string.gmatch(how, '%S+') do
   options[#options + 1] = word

@@ -1,5 +1,6 @@
 -- The set of internal keys that are neither indexes nor shared, so that DBSIZE can leave them out.
 -- Clients may write there, so it may hold anything, and errors are ignored.
+-- GIVES: others_add others_gone
 local function others_add(name)
   redis.pcall('SADD', prefix .. 'others', name)
 end

@@ -1,3 +1,5 @@
+-- Takes the deadline from the elements in ARGV; returns the reply.
+-- NEEDS: try.lua index.lua has index data schedule db single
 -- include events
 -- include each
 local cleared, persisted = 0, {}

@@ -1,3 +1,5 @@
+-- Removes the elements in ARGV with their deadlines; returns how many there were.
+-- NEEDS: try.lua first_element remove
 -- include clear
 clear(ARGV, first_element)
 if failure then

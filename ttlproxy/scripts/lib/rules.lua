@@ -1,6 +1,8 @@
 -- The rules of a database (core/expiry_actions.py), and how all proxies are told of changes. Each rule
 -- has a key of its own; `rules` lists the patterns and has the version. It may hold anything, because
 -- every client that sets rules may write there.
+-- NEEDS: try.lua clock.lua index.lua rules db pattern
+-- GIVES: rules_changed rules_make_room next_version
 local function rules_changed(counts)
   local name = prefix .. '!rules:' .. actual_db(db, prefix) .. ':' .. counts .. ':' .. pattern
   try('SET', name, '')

@@ -1,4 +1,6 @@
 -- has() and remove() for a set. has() gives 1 or 0, or Redis's error.
+-- NEEDS: try.lua data
+-- GIVES: has remove
 local function has(element)
   return redis.pcall('SISMEMBER', data, element)
 end

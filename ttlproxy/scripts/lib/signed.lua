@@ -1,5 +1,7 @@
 -- The signature by which a proxy knows what it has signed itself: HMAC-SHA1 (core/signing.py). `inner`
 -- and `outer` are its padded keys.
+-- NEEDS: inner outer
+-- GIVES: signature_of
 local function raw(digest)
   local sub = string.sub
   return struct.pack('>I4I4I4I4I4',

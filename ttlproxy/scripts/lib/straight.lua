@@ -1,6 +1,7 @@
 -- The common case, before any function is made, which is half of what a script costs: a time from now,
 -- for elements of a key that has an earlier deadline, no conditions and no subscribers. In all other
 -- cases, and if Redis refuses a step, the script goes on below and begins again.
+-- NEEDS: how index data
 -- include clock
 local ahead = events == '' and #ARGV < 1000 and string.match(how, '^0%+(%d+)$')
 if ahead then

@@ -1,3 +1,6 @@
+-- Writes elements and gives them a deadline in one step.
+-- NEEDS: words.lua try.lua deadline.lua index.lua has index data
+-- GIVES: write_timed
 -- include events
 -- include settle
 -- The elements that are not there.

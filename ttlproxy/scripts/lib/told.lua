@@ -1,5 +1,7 @@
 -- Turns JSON about our commands into replies. RESP3 has sets and maps, and Lua loses their order; a
 -- client that is certainly in RESP2 gets arrays in Redis's own order.
+-- NEEDS: resp json
+-- GIVES: is_resp3 reply_of told ask
 local is_resp3 = resp == '3'
 
 local function reply_of(value)

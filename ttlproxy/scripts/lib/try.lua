@@ -1,5 +1,6 @@
 -- Writes by pcall. The first error is kept in `failure`; after it nothing more is written. So a client
 -- without the right, or of a full server, gets Redis's own error text.
+-- GIVES: failure try batches
 local failure
 
 local function try(...)

@@ -1,3 +1,5 @@
+-- The time that each element in ARGV has left, or its deadline; returns the reply.
+-- NEEDS: clock.lua index.lua has index base unit single
 -- include each
 local function left(element)
   if has(element) == 0 then

@@ -1,4 +1,5 @@
 -- Hides internal keys from clients.
+-- GIVES: is_internal visible
 local STATE = 'ttlproxy-state:' .. prefix
 
 local function is_internal(name)

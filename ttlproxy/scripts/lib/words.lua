@@ -3,6 +3,8 @@
 -- origin: `db name`. how: a digit, the conditions, the time (with a plus if it counts from now), then
 -- MAXLEN after a slash, with an E if others are evicted; `cap` and `evict` are '' if not given. Last, a
 -- mark after `#` by which the proxy finds the reply.
+-- NEEDS: origin how
+-- GIVES: db name cap evict mark flag condition amount base
 local db, name = string.match(origin, '^(%S+) (%S+)$')
 local flag, condition, sign, amount, cap, evict, mark =
   string.match(how, '^(%d)(%a*)(%+?)(%d*)/?(%d*)(E?)#?(.*)$')

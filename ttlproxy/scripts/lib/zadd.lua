@@ -1,4 +1,6 @@
 -- For ZADD and GEOADD: their words stand in ARGV from `first_tuple` on, `width` words for each member.
+-- NEEDS: try.lua index.lua options.lua first_tuple index data
+-- GIVES: judge written_members
 local width = command == 'GEOADD' and 3 or 2
 
 -- Has Redis check the numbers before any is written, by writes that change nothing.

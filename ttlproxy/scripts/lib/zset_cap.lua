@@ -1,4 +1,6 @@
 -- What lib/cap.lua needs to know of a sorted set.
+-- NEEDS: zset.lua data
+-- GIVES: copies size some
 local copies = has
 
 local function size()

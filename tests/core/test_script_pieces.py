@@ -1,0 +1,140 @@
+"""The pieces that scripts share say what they need and what they give, and the loader checks it."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support import lua_names
+from ttlproxy import scripts
+from ttlproxy.core.keys import DEFAULT_PREFIX
+from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.pieces import assembled, said
+
+FOLDER = Path(scripts.__file__).parent
+PIECES = {path.stem: path.read_text("utf-8") for path in FOLDER.glob("lib/*.lua")}
+FILES = PIECES | {path.stem: path.read_text("utf-8") for path in FOLDER.glob("*.lua")}
+# What Redis's Lua has.
+LUA = {
+    *("ARGV", "KEYS", "cjson", "cmsgpack", "ipairs", "math", "pairs", "pcall", "redis", "string"),
+    *("struct", "table", "tonumber", "tostring", "type", "unpack"),
+}
+# What the loader puts before every script.
+GIVEN = {"prefix", "class", "events", "field_ttls", "counting", "ruled"}
+
+
+names = cache(lua_names.names)
+
+
+def _included(source: str) -> set[str]:
+    """The pieces that a file includes, and those that they include."""
+    direct = set(re.findall(r"-- include (\w+)", source))
+    return direct.union(*(_included(PIECES[piece]) for piece in direct))
+
+
+def _gives(piece: str) -> set[str]:
+    return {*said(PIECES[piece], "GIVES")}
+
+
+def _given_to(source: str) -> set[str]:
+    """The names that a file has from the pieces that it includes."""
+    return set().union(*map(_gives, _included(source)))
+
+
+@cache
+def _free(source: str) -> set[str]:
+    """The names that a file takes from others."""
+    return names(source).free - LUA - GIVEN
+
+
+def test_scripts_use_no_name_that_is_not_there() -> None:
+    made = Scripts(DEFAULT_PREFIX)
+    found = {name: names(script.text.decode()) for name, script in made.items()}
+    assert {name: free for name, (_, free, _) in found.items() if free - LUA} == {}
+    assert {name: assigned for name, (_, _, assigned) in found.items() if assigned} == {}
+
+
+def test_pieces_say_exactly_what_they_need() -> None:
+    for piece, source in PIECES.items():
+        needs = _free(source) - _given_to(source)
+        words = {*said(source, "NEEDS")}
+        of_pieces = {word: _gives(word[:-4]) & needs for word in words if word.endswith(".lua")}
+        assert all(of_pieces.values()), f"{piece}: nothing of a piece that it names is needed"
+        assert needs == (words - of_pieces.keys()).union(*of_pieces.values()), piece
+
+
+def test_pieces_give_what_they_have_and_others_use() -> None:
+    for piece, source in PIECES.items():
+        elsewhere = set().union(*(_free(other) for name, other in FILES.items() if name != piece))
+        assert _gives(piece) <= names(source).declared & elsewhere, piece
+
+
+def test_scripts_use_no_name_that_a_piece_keeps_to_itself() -> None:
+    for name in FILES.keys() - PIECES.keys():
+        source = FILES[name]
+        for piece in _included(source):
+            private = names(PIECES[piece]).declared - _gives(piece)
+            assert not (_free(source) - _given_to(source)) & private, (name, piece)
+
+
+HELLO = {
+    "lib/clock": "-- The time.\n-- GIVES: now\nlocal now = 1\n",
+    "lib/late": "-- Is it late?\n-- NEEDS: clock.lua noon\n-- GIVES: is_late\n"
+    "local function is_late()\n  return now > noon\nend\n",
+}
+
+
+def _text(*lines: str, given: str = "noon") -> str:
+    sources = HELLO | {"tell": "".join(f"{line}\n" for line in lines)}
+    return assembled("tell", {given}, sources.__getitem__)
+
+
+def test_pieces_stand_in_the_order_of_their_includes() -> None:
+    text = _text("-- include clock", "-- include late", "-- include clock", "return is_late()")
+    assert text == (
+        "local now = 1\nlocal function is_late()\n  return now > noon\nend\nreturn is_late()\n"
+    )
+
+
+def test_a_piece_before_the_piece_that_it_needs_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"script tell: clock.lua is missing before lib/late.lua"):
+        _text("-- include late", "-- include clock", "return is_late()")
+
+
+def test_a_piece_before_a_local_that_it_needs_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"script tell: noon is missing before lib/late.lua"):
+        _text("-- include clock", "-- include late", "local noon = 2", "return is_late()", given="")
+
+
+def test_a_local_of_the_script_or_of_its_header_is_there() -> None:
+    lines = ("-- include clock", "-- include late", "return is_late()")
+    assert _text(*lines) in _text("local morning, noon = 1, 2", *lines, given="")
+
+
+def test_what_a_piece_gives_inside_a_function_is_not_there_behind_it() -> None:
+    with pytest.raises(ValueError, match=r"clock.lua is missing"):
+        _text("local function f()", "  -- include clock", "end", "-- include late", "is_late(f)")
+
+
+def test_what_only_unused_functions_need_may_be_missing() -> None:
+    assert _text("-- include late", "return 2", given="") == "return 2\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "declared", "free"),
+    [
+        ("local a, b = a, c", "a b", "a c"),
+        ("local function f(x) return f(x, y) end", "f", "y"),
+        ("function g.h(...) return { k = v, ... } end", "", "g v"),
+        ("for i = n, m do t[i] = i end i()", "", "n m t i"),
+        ("repeat local done = f() until done or over", "", "f over"),
+        ("if a then local b = 1 elseif b then c = 'd' end", "", "a b c"),
+        ("while #q > 0 do q = -q.next('q') .. p end", "", "q p"),
+    ],
+)
+def test_names_are_read_as_lua_reads_them(source: str, declared: str, free: str) -> None:
+    found = names(source)
+    assert (found.declared, found.free) == ({*declared.split()}, {*free.split()})
