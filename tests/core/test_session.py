@@ -16,7 +16,7 @@ from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller
-from ttlproxy.session import QUIT, Session
+from ttlproxy.session import QUIT, Session, Step
 from ttlproxy.wire import Requests, encode
 
 ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET", "APPEND")
@@ -62,7 +62,7 @@ class World:
             self.counts,
             lambda: True,
         )
-        self.step = self.session.from_client(b"")
+        self.step = Step(b"", set(), set(), set(), False, set(), None, None, False, None, b"")
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
         """What Redis reads if the client sends these in one chunk."""
@@ -269,6 +269,14 @@ def test_a_login_waits_until_what_is_owed_before_it_has_come() -> None:
     world.session.has_replies(2)
     assert world.take(world.step.withheld) == login
     assert (world.step.owed, world.step.login, world.step.withheld) == (None, 2, ping)
+
+
+def test_a_login_waits_for_the_reply_to_what_was_too_large_too() -> None:
+    world = World(asks_login=True)
+    large, login = encode((b"SET", b"k", b"v" * 100_000)), encode((b"AUTH", b"word"))
+    assert world.take(large[:90_000]) == large[:90_000]
+    assert world.take(large[90_000:] + login) == large[90_000:]
+    assert world.step.owed == 1
 
 
 def test_what_redis_answers_in_any_state_needs_nothing(world: World) -> None:
@@ -544,6 +552,13 @@ def test_what_is_larger_than_is_kept_is_refused_and_what_follows_is_read(in_mult
         assert called[1] == world.scripts["hash_ttl"].sha
 
 
+def test_what_is_larger_than_is_kept_waits_for_nothing() -> None:
+    world = World(max_request_bytes=100)
+    (refused,) = world.say("LEASE jobs " + "x" * 100 + " EX 9 BLOCK 0")
+    assert refused[1] == world.scripts["refuse"].sha
+    assert not world.step.pauses
+
+
 def test_what_a_transaction_fills_is_looked_for_when_it_is_carried_out(world: World) -> None:
     world.say("MULTI")
     world.session.fills([b"l"])
@@ -563,6 +578,7 @@ def test_a_key_that_gets_deadlines_while_a_large_value_comes_is_swept(world: Wor
     assert world.step.sweep == {b"k"}
 
 
+@pytest.mark.parametrize("first", [100_000, -3])
 @pytest.mark.parametrize(
     ("requests", "forwarded", "virtual", "rewritten"),
     [
@@ -575,11 +591,11 @@ def test_a_key_that_gets_deadlines_while_a_large_value_comes_is_swept(world: Wor
     ],
 )
 def test_each_request_is_counted_once_as_what_it_became(
-    world: World, requests: list[str], forwarded: int, virtual: int, rewritten: int
+    world: World, requests: list[str], forwarded: int, virtual: int, rewritten: int, first: int
 ) -> None:
     world.registry.announced(0, b"managed", NOW_MS + 9)
     stream = b"".join(encode(tuple(each.encode().split())) for each in requests)
-    for piece in (stream[:100_000], stream[100_000:]):
+    for piece in (stream[:first], stream[first:]):
         if piece:
             world.take(piece)
     counts = world.counts
@@ -882,6 +898,13 @@ def test_what_replicates_is_relayed_unread_and_has_no_boundary(world: World) -> 
     world.say("PSYNC ? -1")
     assert world.session.relays
     assert world.session.unfinished == "relayed unread"
+
+
+def test_what_only_some_servers_read_is_relayed_and_nothing_is_put_behind_it(world: World) -> None:
+    begun = b"*1048577\r\n$4\r\nPING\r\n"
+    assert world.take(begun) == begun
+    assert world.session.relays
+    assert world.session.finish() == b""
 
 
 def test_behind_what_redis_refuses_to_read_nothing_is_relayed(world: World) -> None:

@@ -96,6 +96,18 @@ def test_a_half_close_inside_a_request_costs_no_earlier_reply(app: Connection) -
     assert app.read_to_end() == b"+PONG\r\n"
 
 
+def test_a_half_close_inside_what_only_some_servers_read_ends_as_without_a_proxy(
+    app: Connection, server: AnyServer
+) -> None:
+    ends = []
+    with Connection(server.port) as direct:
+        for client in (app, direct):
+            client.send(b"PING\r\n*1048577\r\n$4\r\nPING\r\n")
+            client.half_close()
+            ends.append(client.read_to_end())
+    assert ends[0] == ends[1]
+
+
 def test_a_half_close_inside_multi_runs_nothing(app: Connection, direct: Client) -> None:
     app.send(b"MULTI\r\nSET a b\r\n")
     app.half_close()
