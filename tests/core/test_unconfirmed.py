@@ -185,9 +185,9 @@ def _request(line: str) -> bytes:
 async def test_a_look_ends_with_what_has_changed_and_all_who_wait_go_on(claims: Claims) -> None:
     looks, asked = Looks(claims), list[str]()
 
-    async def look(redis: Redis) -> None:
+    async def look(redis: Redis) -> bool:
         asked.append("look")
-        looks.changed = len(asked) == 2
+        return len(asked) == 2
 
     beat = asyncio.create_task(looks.until_beat(60, NOBODY, look))
     await asyncio.gather(looks.looked(), looks.looked())
@@ -200,8 +200,8 @@ async def test_nothing_is_believed_after_a_look_that_found_nothing_until_one_doe
 ) -> None:
     looks, changes = Looks(claims), False
 
-    async def look(redis: Redis) -> None:
-        looks.changed = changes
+    async def look(redis: Redis) -> bool:
+        return changes
 
     beat = asyncio.create_task(looks.until_beat(60, NOBODY, look))
     claims.note(Flush(), Registry())
@@ -214,7 +214,7 @@ async def test_nothing_is_believed_after_a_look_that_found_nothing_until_one_doe
 
 
 async def test_a_beat_comes_though_nobody_asks_for_a_look(claims: Claims) -> None:
-    async def look(redis: Redis) -> None:
+    async def look(redis: Redis) -> bool:
         raise AssertionError
 
     await Looks(claims).until_beat(0.001, NOBODY, look)
@@ -223,7 +223,7 @@ async def test_a_beat_comes_though_nobody_asks_for_a_look(claims: Claims) -> Non
 async def test_who_waits_goes_on_where_the_link_is_lost_in_the_middle(claims: Claims) -> None:
     looks = Looks(claims)
 
-    async def look(redis: Redis) -> None:
+    async def look(redis: Redis) -> bool:
         raise ConnectionError
 
     beat = asyncio.create_task(looks.until_beat(60, NOBODY, look))

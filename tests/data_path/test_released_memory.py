@@ -91,7 +91,7 @@ async def _serving(settings: Settings) -> AsyncIterator[int]:
     link = Link(settings, settings.upstream, metrics, Context(settings, metrics))
     server = Server(settings, link, metrics, Clients(), Agenda().sweep, Gate(settings))
     running = [asyncio.create_task(link.run()), asyncio.create_task(server.slow_clients.run())]
-    await link.ready.wait()
+    await link.serving.ready.wait()
     address = await server.start()
     gc.collect()
     gc.disable()

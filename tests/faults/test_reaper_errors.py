@@ -19,7 +19,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.keys import Keys
-from ttlproxy.link import Context, Link, heartbeat
+from ttlproxy.link import Context, Link, beats
 from ttlproxy.link import reaper as reapers
 from ttlproxy.link.agenda import Agenda
 from ttlproxy.link.reaper import Reaper
@@ -38,7 +38,7 @@ async def _reaping(server: Server, **settings: object) -> AsyncIterator[Metrics]
     reaper = Reaper(chosen, link, agenda, metrics)
     tasks = [asyncio.create_task(link.run()), asyncio.create_task(reaper.run())]
     try:
-        await link.ready.wait()
+        await link.serving.ready.wait()
         yield metrics
     finally:
         await cancel(*tasks)
@@ -52,7 +52,7 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "EVERY_S", NEVER_S)
+    monkeypatch.setattr(beats, "EVERY_S", NEVER_S)
     monkeypatch.setattr(reapers, "_LONGEST_SLEEP_MS", NEVER_S)
 
 

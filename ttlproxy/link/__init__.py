@@ -1,9 +1,12 @@
 """The proxy's own connections to Redis: load and call scripts, receive pushes, reap, reconnect.
 
-`link` holds the parts together; `connections` opens connections. `heartbeat` decides when the link
-looks at Redis, `pushes` receives announcements, `session_reaps` reaps for sessions, and `reaper`
-reaps what is due, when its `agenda` says so. `list_waiters` waits for items of lists, `refusals`
-counts what Redis refuses. `context` has what the link, the reaper and all sessions share.
+`link` builds the parts and leads them from one life to the next; `serving` says whether clients are
+served. A life begins with `server_setup`. In it `heartbeat` looks at Redis: the server's role
+(`known_server`), users (`acl`), scripts (`script_cache`), the registry (`registry_loader`), and
+what must be mended (`upkeep`). `announcements` keeps the push connection open. `holds` keeps
+sessions waiting while `session_reaps` reaps for them. `reaper` reaps what is due, when its `agenda`
+says so. `list_waiters` waits for items of lists, `refusals` counts what Redis refuses, and
+`context` has what the link, the reaper and all sessions share.
 
 Knows the proxy's own scripts and the registry. Knows no client's connection.
 """
@@ -12,12 +15,13 @@ from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
-from ttlproxy.link.link import DUE, Link
+from ttlproxy.link.link import Link
 from ttlproxy.link.list_waiters import Waits
 from ttlproxy.link.pipeline import everywhere, run, valid
 from ttlproxy.link.proxy_count import attached
 from ttlproxy.link.pushes import announcing
 from ttlproxy.link.refusals import passes, reason
+from ttlproxy.link.schedules import DUE
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.session_reaps import TOGETHER

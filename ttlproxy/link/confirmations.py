@@ -22,17 +22,15 @@ _DISTRUST_S: Final = 1.0
 _PATIENCE_S: Final = 1.0
 
 Job: TypeAlias = Callable[[Redis], Awaitable[None]]
+Look: TypeAlias = Callable[[Redis], Awaitable[bool]]
+"""Returns whether it got another answer than the last one."""
 
 
 class Looks:
-    """`looked` asks for a look and waits for it, `until_beat` carries looks out.
-
-    changed: set by a look that gets another answer than the last one
-    """
+    """`looked` asks for a look and waits for it, `until_beat` carries looks out."""
 
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
-        self.changed = False
         self._wanted = False
         self._asked = asyncio.Event()
         self._job: Job | None = None
@@ -59,7 +57,7 @@ class Looks:
         self._beats = True
         self._asked.set()
 
-    async def until_beat(self, pause_s: float, redis: Redis, look: Job) -> None:
+    async def until_beat(self, pause_s: float, redis: Redis, look: Look) -> None:
         """Carries out jobs and looks; ends when the pause is over, or after `beat`."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + pause_s
@@ -81,26 +79,26 @@ class Looks:
         if self._wanted:  # the look comes after the heartbeat
             self._asked.set()
 
-    async def _look(self, redis: Redis, look: Job) -> None:
+    async def _look(self, redis: Redis, look: Look) -> None:
         self._wanted = False
-        self.changed = False
+        changed = False
         over, self._over = self._over, asyncio.Event()
         try:
             for pause_s in _PAUSES_S if self._claims.believed else _FEW_PAUSES_S:
                 await asyncio.sleep(pause_s)
-                await look(redis)
-                if self.changed:
+                changed = await look(redis)
+                if changed:
                     await look(redis)  # what was in doubt is known now
                     break
-            self._judge()
+            self._judge(changed)
         finally:
             over.set()
 
-    def _judge(self) -> None:
-        if self._trust is not None and self.changed:
+    def _judge(self, changed: bool) -> None:
+        if self._trust is not None and changed:
             self._trust.cancel()
             self._believe()
-        elif self._claims.were_wrong(self.changed):
+        elif self._claims.were_wrong(changed):
             self._trust = asyncio.get_running_loop().call_later(_DISTRUST_S, self._believe)
 
     def _believe(self) -> None:

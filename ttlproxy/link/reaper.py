@@ -54,6 +54,7 @@ class Reaper:
     def __init__(self, settings: Settings, link: Link, agenda: Agenda, metrics: Metrics) -> None:
         self._settings = settings
         self._link = link
+        self._context = link.context
         self._agenda = agenda
         self._metrics = metrics
         self._holder = uuid4().hex.encode()
@@ -67,7 +68,7 @@ class Reaper:
         """Reaps until cancelled; what Redis refuses is tried again."""
         failures = 0
         while True:
-            await self._link.ready.wait()
+            await self._link.serving.ready.wait()
             redis, rounds = self._client(patient=True), self._rounds
             try:
                 await self._link.while_it_lives(self._rounds_on(redis))
@@ -76,7 +77,7 @@ class Reaper:
             except RedisError as trouble:
                 failures = 1 if self._rounds > rounds else failures + 1
                 if isinstance(trouble, ResponseError):
-                    self._link.refusals.note("the reaper's requests", trouble)
+                    self._context.refusals.note("the reaper's requests", trouble)
                 log.debug("the reaper waits: %s", trouble)
                 if failures > 1 or not isinstance(trouble, RedisConnectionError):
                     await asyncio.sleep(_BACKOFF.compute(failures))
@@ -86,14 +87,15 @@ class Reaper:
     async def _rounds_on(self, redis: Redis) -> None:
         """Reaps over this connection, until it is lost or Redis refuses something."""
         await self._make_unevictable(redis)
-        self._agenda.look_at(self._link.clock.now_ms())  # no announcement tells what is due already
+        now_ms = self._context.clock.now_ms()
+        self._agenda.look_at(now_ms)  # no announcement tells what is due already
         while True:
             await self._round(redis)
             self._rounds += 1
 
     async def drop_lease(self) -> None:
         """Lets another proxy reap at once; call it at the end, after `run` was cancelled."""
-        if self._lease_until_ms > self._link.clock.reading() and self._link.ready.is_set():
+        if self._lease_until_ms > self._context.clock.reading() and self._link.serving.now:
             redis = self._client(patient=False)
             try:
                 await self._call(redis, "lease_drop", self._holder)
@@ -111,7 +113,7 @@ class Reaper:
         """Sleeps until something is due, then works through all that is."""
         await self._sleep()
         agenda = self._agenda
-        if self._link.clock.now_ms() <= agenda.next_ms:
+        if self._context.clock.now_ms() <= agenda.next_ms:
             return
         next_ms, agenda.next_ms = agenda.next_ms, NEVER
         try:
@@ -123,9 +125,9 @@ class Reaper:
     async def _work(self, redis: Redis) -> None:
         """Sweeps and reaps all that is due, and plans the next round."""
         await self._sweep(redis)
-        databases = self._link.registry.databases()
+        databases = self._context.registry.databases()
         while True:
-            now_ms = self._link.clock.now_ms()
+            now_ms = self._context.clock.now_ms()
             due = await self._due(redis, databases, now_ms)
             if not due:
                 break
@@ -140,7 +142,7 @@ class Reaper:
 
     async def _sleep(self) -> None:
         """Sleeps until the next deadline has passed, or until woken."""
-        agenda, now_ms = self._agenda, self._link.clock.now_ms()
+        agenda, now_ms = self._agenda, self._context.clock.now_ms()
         # "Past" is one ms later, and the clock as known here may be one ms fast.
         wait_ms = min(agenda.next_ms + 2 - now_ms, _LONGEST_SLEEP_MS)
         if wait_ms > 0:
@@ -153,7 +155,8 @@ class Reaper:
 
     async def _due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[Place]:
         """Keys that need attention now, without parked ones."""
-        due, unread = await self._link.due(redis, databases, now_ms, DUE + len(self._agenda.parked))
+        most = DUE + len(self._agenda.parked)
+        due, unread = await self._link.schedules.due(redis, databases, now_ms, most)
         if unread:
             self._agenda.look_at(now_ms + _UNREAD_MS)
         return [place for place in due if not self._agenda.parked.holds(place, now_ms)]
@@ -161,7 +164,7 @@ class Reaper:
     async def _plan_next(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
         """Plans the next look; all that was due by now has been reaped, or is parked."""
         self._agenda.look_at(self._agenda.parked.first_ms())
-        since = (b"ZRANGEBYSCORE", self._link.keys.schedule, now_ms, b"+inf")
+        since = (b"ZRANGEBYSCORE", self._context.keys.schedule, now_ms, b"+inf")
         heads, _ = await everywhere(redis, databases, (*since, b"WITHSCORES", b"LIMIT", 0, 1))
         for head in heads.values():
             if head:
@@ -174,7 +177,7 @@ class Reaper:
 
     async def _reap_from(self, queue: deque[Place], redis: Redis) -> None:
         """Goes round the due keys, so that a large one starves no other."""
-        settings, clock = self._settings, self._link.clock
+        settings, clock = self._settings, self._context.clock
         while queue and await self._hold_lease(redis):
             limits = plan(queue, self._batch, self._together)
             outcome = await self._link.reap(redis, limits, self._turn)
@@ -192,7 +195,7 @@ class Reaper:
 
     async def _hold_lease(self, redis: Redis) -> bool:
         """Takes or renews the lease, unless more than two thirds of it are left."""
-        now_ms, lease_ms = self._link.clock.reading(), self._settings.lease_ms
+        now_ms, lease_ms = self._context.clock.reading(), self._settings.lease_ms
         if self._lease_until_ms - now_ms > lease_ms * 2 // 3:
             return True
         words = (self._holder, b"%d" % lease_ms)
@@ -204,7 +207,7 @@ class Reaper:
 
     async def _sweep(self, redis: Redis) -> None:
         """Sweeps the indexes whose sweep is due."""
-        clock, sweep, longest_ms = self._link.clock, self._link.sweep, 0.0
+        clock, sweep, longest_ms = self._context.clock, self._link.sweep, 0.0
         left = self._agenda.take_sweeps(clock.now_ms())
         try:
             for place in await sweep.with_index(redis, list(left)):
@@ -219,7 +222,7 @@ class Reaper:
         self._agenda.look_at_sweeps()
 
     async def _call(self, redis: Redis, script: str, *argv: bytes) -> object:
-        return await answered(redis, self._link.caller, 0, Call(script, (), argv))
+        return await answered(redis, self._context.caller, 0, Call(script, (), argv))
 
     async def _make_unevictable(self, redis: Redis) -> None:
         """Keeps Redis from evicting this connection as a client; older servers refuse the words."""

@@ -9,15 +9,15 @@ something due.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.core.registry import UNKNOWN, Registry
+from ttlproxy.core.registry import UNKNOWN, Place, Registry
 from ttlproxy.link.action_cache import Rulebook
-from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.refusals import Refusals, is_wrong_type
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.single_calls import answered
@@ -26,6 +26,8 @@ from ttlproxy.scripts.script_calls import Caller
 log = logging.getLogger(__name__)
 
 _PAGE = 1000
+# Due keys that are read at a time.
+DUE = 4096
 
 
 class Schedules:
@@ -38,6 +40,24 @@ class Schedules:
         self._registry = registry
         self._rulebook = rulebook
         self._refusals = refusals
+
+    async def due(
+        self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
+    ) -> tuple[list[Place], dict[int, ResponseError]]:
+        """Keys that need attention, the earliest of each database first, at most `most` of each.
+
+        And Redis's errors for schedules that it does not let us read, by database.
+        """
+        schedule = self._caller.keys.schedule
+        words = (b"ZRANGEBYSCORE", schedule, b"-inf", b"(%d" % now_ms, b"LIMIT", 0, most)
+        pages, refused = await everywhere(redis, databases, words)
+        for db, refusal in refused.items():
+            self.refused(db, refusal)
+        return [(db, key) for db, page in pages.items() for key in page], refused
+
+    def refused(self, db: int, refusal: ResponseError) -> None:
+        """Redis does not let us read the schedule of a database."""
+        self._refusals.note(f"to read the schedule of database {db}", refusal)
 
     async def load(self, redis: Redis, db: int) -> None:
         """Loads a database's schedule; rebuilds it if it is none. Raises redis-py's RedisError."""
@@ -71,6 +91,13 @@ class Schedules:
             for mended in await run(redis, requests) if requests else []:
                 if refusal := error(mended):
                     self._refusals.note(f"to mend the schedule of database {db}", refusal)
+
+    async def try_to_rebuild(self, redis: Redis, db: int) -> None:
+        """The same; what Redis refuses is tried again at the next heartbeat."""
+        try:
+            await self.rebuild(redis, db)
+        except ResponseError as refusal:
+            self._refusals.note(f"to make the schedule of database {db} anew", refusal)
 
     async def _load(self, redis: Redis, db: int) -> None:
         cursor = b"0"

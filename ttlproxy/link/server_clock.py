@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 # By how much replies may disagree, beside the time that they took, if nobody sets the clock.
 _SLACK_MS = 50
@@ -30,6 +30,11 @@ class ServerClock:
     def now_ms(self) -> int:
         """The server's clock in ms: at least what it shows now."""
         return int(time.monotonic() * 1000 + self._offset_ms)
+
+    def learn_time(self, reply: Sequence[bytes], sent: float) -> None:
+        """The server gave this reply to a TIME sent at `sent`."""
+        seconds, microseconds = map(int, reply)
+        self.learn(seconds * 1000 + microseconds // 1000, sent)
 
     def learn(self, server_ms: int, sent: float) -> None:
         """The server said `server_ms`, cut to a whole ms, to a request sent at `sent`."""

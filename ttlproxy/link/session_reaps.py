@@ -7,15 +7,16 @@ pauses, until it is done or nobody waits any more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.expiry_actions import Action
 from ttlproxy.core.registry import Place, Registry
@@ -24,6 +25,7 @@ from ttlproxy.link.action_cache import Rulebook
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.scripts.script_calls import Caller
@@ -35,12 +37,6 @@ _LAST_KEY = 0.4
 _BACKOFF = Backoff(cap=0.5, base=0.01)
 _NO_PADS = (b"", b"")
 _NO_ACTION = Action(b"", b"", b"")
-
-
-Due: TypeAlias = Callable[
-    [Redis, Iterable[int], int], Awaitable[tuple[list[Place], dict[int, ResponseError]]]
-]
-"""Some of the keys in these databases that need attention at an instant: see Link.due."""
 
 
 class Undelivered(ResponseError):  # noqa: N818 - the name says it
@@ -287,20 +283,18 @@ class SessionReaps:
 
     def __init__(
         self,
+        settings: Settings,
         reap: Reap,
         sweep: Sweep,
-        due: Due,
+        schedules: Schedules,
         clock: ServerClock,
-        redis: Redis,
-        batch: int,
         on_stale: Callable[[Iterable[Place], int], None],
     ) -> None:
+        self._settings = settings
         self._reap = reap
         self._sweep = sweep
-        self._due = due
+        self._schedules = schedules
         self._clock = clock
-        self._redis = redis
-        self._batch = batch
         self._on_stale = on_stale
         self._new: list[Ask] = []
         self._served: list[Ask] = []
@@ -317,8 +311,8 @@ class SessionReaps:
         self._asked.set()
         return ask
 
-    async def run(self) -> None:
-        """Serves until cancelled.
+    async def run(self, redis: Redis) -> None:
+        """Serves until cancelled; then the caller must call `stop`.
 
         A lost connection is opened again; a second loss in a row is raised.
         """
@@ -328,7 +322,7 @@ class SessionReaps:
             self._asked.clear()
             self._served, self._new = self._new, []
             try:
-                await self._serve(self._served)
+                await self._serve(redis, self._served)
                 losses = 0
             except RedisConnectionError:
                 losses += 1
@@ -345,8 +339,10 @@ class SessionReaps:
         """Tells sessions that still wait to ask again."""
         if self._again is not None:
             self._again.cancel()
+            self._again = None
         for ask in (*self._new, *self._served, *self._refused):
             ask.lost()
+        self._new, self._served, self._refused = [], [], []
 
     def _ask_again_later(self) -> None:
         """Tries again: BUSY passes, and errors may be mended. Sessions limit their own wait."""
@@ -362,22 +358,22 @@ class SessionReaps:
         if self._new:
             self._asked.set()
 
-    async def _serve(self, asks: list[Ask]) -> None:
+    async def _serve(self, redis: Redis, asks: list[Ask]) -> None:
         """One attempt at everything that was asked for."""
         refused: dict[Place, ResponseError] = {}
         for place in set[Place]().union(*(ask.unswept for ask in asks)):
-            if refusal := await self._sweep(self._redis, place):
+            if refusal := await self._sweep(redis, place):
                 refused[place] = refusal
         now_ms = self._clock.now_ms()
-        refused |= await self._reap_all(set().union(*(ask.places for ask in asks)))
+        refused |= await self._reap_all(redis, set().union(*(ask.places for ask in asks)))
         databases, met = set[int]().union(*(ask.databases for ask in asks)), set[Place]()
         closed: dict[int, ResponseError] = {}
         while databases:
-            due, unread = await self._due(self._redis, databases, now_ms)
+            due, unread = await self._schedules.due(redis, databases, now_ms)
             # Each place once: it may be due by the clock here and not yet by the server's.
             places = set(due) - met
             met |= places
-            refused |= await self._reap_all(places)
+            refused |= await self._reap_all(redis, places)
             closed |= unread
             if not places:
                 break
@@ -388,11 +384,12 @@ class SessionReaps:
         for ask in asks:
             ask.served(refused, closed)
 
-    async def _reap_all(self, places: set[Place]) -> dict[Place, ResponseError]:
+    async def _reap_all(self, redis: Redis, places: set[Place]) -> dict[Place, ResponseError]:
         """Reaps until nothing is due at these places; returns what Redis refuses."""
         refused: dict[Place, ResponseError] = {}
         while places:
-            outcome = await self._reap(self._redis, dict.fromkeys(places, self._batch))
+            limits = dict.fromkeys(places, self._settings.reap_batch)
+            outcome = await self._reap(redis, limits)
             self._on_stale(outcome.stale_entries, self._clock.now_ms())
             refused |= outcome.refused
             places = outcome.more.union(outcome.unreached)

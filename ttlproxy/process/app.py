@@ -138,7 +138,8 @@ async def _proxy(
         watching = asyncio.create_task(server.slow_clients.run(), name="watch")
         vital = [linking, reaping, beating, watching, *others]
         try:
-            await _until(run_together(link=link.tried.wait(), stop=signals.stop.wait()), vital)
+            tried = link.serving.tried
+            await _until(run_together(link=tried.wait(), stop=signals.stop.wait()), vital)
             if signals.stop.is_set():
                 return  # no client could connect yet
             address = await server.start()

@@ -101,7 +101,8 @@ class Client(asyncio.Protocol):
         self._server = server
         self._source = source
         self._link = server.link
-        self._registry = server.link.registry
+        self._serving = server.link.serving
+        self._registry = server.link.context.registry
         self._session: Session | None = None
         self._backend: Backend | None = None
         self._task: asyncio.Task[None] | None = None
@@ -134,8 +135,8 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._registry.expecting:
-            self._link.receive_pushes()  # may find the push connection lost: then nothing is served
-        if self._phase is not OPEN or not self._link.serving:
+            self._link.announcements.receive()  # may find them lost: then nothing is served
+        if self._phase is not OPEN or not self._serving.now:
             self._keep(data)
         elif self._passes(data):
             self._to_redis(data)
@@ -234,7 +235,7 @@ class Client(asyncio.Protocol):
             self._waiting.end()
         session, backend = self._session, self._backend
         if session is None or backend is None:
-            if self._phase is CONNECTING and not self._link.serving:
+            if self._phase is CONNECTING and not self._serving.now:
                 self._refuse(ConnectionError("the proxy is about to end"))
         elif self._phase is OPEN and not session.unfinished:
             self._ends_because("drained")
@@ -327,7 +328,7 @@ class Client(asyncio.Protocol):
             self._task = None
             self._refuse(trouble)
             return
-        if term != link.term:
+        if term != link.server.term:
             self._task = None
             self._depart()  # its server may not be served any more
             return
@@ -360,10 +361,10 @@ class Client(asyncio.Protocol):
             try:
                 async with asyncio.timeout_at(until_s):
                     await asyncio.sleep(_AGAIN.compute(failures) if failures else 0)
-                    await link.ready.wait()
+                    await link.serving.ready.wait()
             except TimeoutError:
                 raise ConnectionError(f"Redis is away: {link.trouble}") from None
-            term = link.term
+            term = link.server.term
             try:
                 return await self._server.connect(self), term
             except ConnectionError:
@@ -410,7 +411,8 @@ class Client(asyncio.Protocol):
         assert session is not None
         if step.must_reap:
             self._server.metrics.held += 1
-            await self._link.reaped(step.reap, step.reap_in, step.unswept, not step.modifies)
+            reaped = self._link.holds.reaped
+            await reaped(step.reap, step.reap_in, step.unswept, not step.modifies)
         at = 0
         while at < len(self._held_back):
             self._to_redis(self._held_back[at : at + HIGH])
@@ -454,7 +456,7 @@ class Client(asyncio.Protocol):
     async def _resume(self) -> None:
         """Handles what came in once the link is there again."""
         async with asyncio.timeout(self._server.settings.hold_max):
-            await self._link.ready.wait()
+            await self._serving.ready.wait()
         self._go_on()
 
     def _hold(self, coroutine: Coroutine[None, None, None], why: str) -> None:
@@ -521,7 +523,7 @@ class Client(asyncio.Protocol):
             self._enter(FINISHING)  # Redis would not read more, and would reset the connection
         if step.sweep:
             places = self._registry.places
-            now_ms = self._link.clock.now_ms()
+            now_ms = self._link.context.clock.now_ms()
             self._server.sweep((place for key in step.sweep for place in places(key)), now_ms)
         if self._server.draining:
             self.end_at_boundary()

@@ -104,7 +104,7 @@ class Server:
     async def connect(self, client: Client) -> Backend:
         """A connection to Redis for a client. Raises OSError, also for TLS and time-outs."""
         loop, upstream = asyncio.get_running_loop(), self.link.upstream
-        self.link.client_connects()
+        self.link.address.look()
         backend = Backend(
             client, self.write_batch, self.metrics.to_redis, self.settings.tcp_keepalive
         )

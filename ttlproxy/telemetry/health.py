@@ -41,7 +41,7 @@ class Health:
         """Ready while the link serves: then its scripts are loaded and all managed keys known."""
         if self.drains:
             return "draining: the proxy is about to end"
-        if not self._source.link.serving:
+        if not self._source.link.serving.now:
             trouble = self._source.link.trouble
             return f"the link to Redis is down{trouble and f': {trouble}'}"
         return self.why_not_started()
@@ -51,7 +51,8 @@ class Health:
 
     def script_names(self) -> Mapping[bytes, str]:
         """SHA -> name of the scripts that the link has loaded."""
-        return {script.sha: script.name for script in self._source.link.scripts.values()}
+        scripts = self._source.link.context.scripts
+        return {script.sha: script.name for script in scripts.values()}
 
     def workers(self) -> Sequence[Worker]:
         return ()

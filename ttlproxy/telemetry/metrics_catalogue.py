@@ -142,7 +142,7 @@ METRICS: Final = (
         "ttlproxy_managed_keys",
         "gauge",
         "keys that have elements with a deadline, as far as is known",
-        lambda source: len(source.link.registry),
+        lambda source: len(source.link.context.registry),
         of_many="largest",
     ),
     MetricSpec(
@@ -191,14 +191,14 @@ METRICS: Final = (
         "ttlproxy_overdue_keys",
         "gauge",
         "keys with something past its deadline that is still there, a second ago at most",
-        lambda source: source.link.overdue.keys,
+        lambda source: source.link.context.overdue.keys,
         of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_oldest_overdue_seconds",
         "gauge",
         "how long the first of them has been due",
-        lambda source: source.link.overdue.oldest_s(source.link.clock.now_ms()),
+        lambda source: source.link.context.overdue.oldest_s(source.link.context.clock.now_ms()),
         of_many="largest",
     ),
     MetricSpec(
@@ -225,14 +225,14 @@ METRICS: Final = (
         "ttlproxy_link_up",
         "gauge",
         "1 while the proxy's own connections to Redis are there, else 0",
-        lambda source: int(source.link.serving),
+        lambda source: int(source.link.serving.now),
         of_many="least",
     ),
     MetricSpec(
         "ttlproxy_link_round_trip_seconds",
         "gauge",
         "how long Redis took to answer the proxy's own heartbeat, which comes once a second",
-        lambda source: source.link.round_trip_ms / 1000,
+        lambda source: source.link.heartbeat.round_trip_ms / 1000,
         of_many="largest",
     ),
     MetricSpec(

@@ -1,0 +1,57 @@
+"""What Redis's ACL says: what users may do, and which commands a category has."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError
+
+from ttlproxy.core.permissions import Rights
+from ttlproxy.link.pipeline import error, run, valid
+
+
+class Acl:
+    """Asks Redis, until it has refused once: Redis logs each refusal for a missing right.
+
+    categories: the commands of each category, as ACL CAT lists them; it cannot be asked by a script
+    """
+
+    def __init__(self, rights: Rights) -> None:
+        self.categories: dict[bytes, list[bytes]] = {}
+        self._rights = rights
+        self._shows_users = True
+        self._shows_categories = True
+        self._commands: object = None  # how many the server had when its categories were read
+
+    def begin_life(self) -> None:
+        """The proxy's own user may have got rights since the last life."""
+        self._shows_users = True
+
+    def meet(self, shows_commands: bool) -> None:
+        """The server is a new one; `shows_commands`: whether it has answered COMMAND."""
+        self._commands = None
+        self._shows_categories = shows_commands
+
+    async def learn_users(self, redis: Redis) -> bool:
+        """Reads what users may do; returns whether that has changed."""
+        if not self._shows_users:
+            return False
+        (users,) = await run(redis, [(0, (b"ACL", b"LIST"))])
+        self._shows_users = not isinstance(users, NoPermissionError)
+        return self._rights.learn(valid(users) if not error(users) else None)
+
+    async def learn_categories(self, redis: Redis, names: list[bytes]) -> None:
+        """Reads these categories; again when modules bring or take commands.
+
+        Not if Redis does not show the users' rights: then nobody may be told.
+        """
+        if not (self._shows_users and self._shows_categories):
+            self.categories.clear()
+            return
+        (count,) = await run(redis, [(0, (b"COMMAND", b"COUNT"))])
+        if count == self._commands:
+            return
+        replies = [count, *await run(redis, [(0, (b"ACL", b"CAT", name)) for name in names])]
+        self._shows_categories = not any(isinstance(each, NoPermissionError) for each in replies)
+        if not any(map(error, replies)):
+            self.categories.update(zip(names, map(valid, replies[1:]), strict=True))
+            self._commands = count

@@ -1,0 +1,83 @@
+"""How long a session is held: until what it must not see is reaped, or hold_max is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+
+from ttlproxy.config import Settings
+from ttlproxy.core.registry import Place
+from ttlproxy.errors import ReapRefused, UpstreamError
+from ttlproxy.link.barriers import PATIENCE_S, Barriers
+from ttlproxy.link.serving import Serving
+from ttlproxy.link.session_reaps import Ask, SessionReaps
+from ttlproxy.net.tasks import Task, cancel
+
+
+class Holds:
+    """Knows pauses of Redis: time in which it answers nobody, or no writes, does not count."""
+
+    def __init__(
+        self, settings: Settings, serving: Serving, reaps: SessionReaps, barriers: Barriers
+    ) -> None:
+        self._settings = settings
+        self._serving = serving
+        self._reaps = reaps
+        self._barriers = barriers
+
+    async def reaped(
+        self,
+        places: Iterable[Place],
+        databases: Iterable[int],
+        unswept: Iterable[Place],
+        only_reads: bool,
+    ) -> None:
+        """Reaps what is due now at these places and in all of these databases; sweeps `unswept`.
+
+        While writes are paused in Redis nothing can be reaped: a request that `only_reads` is not
+        held then, others are until the pause is over. After hold_max, pauses not counted, raises
+        ReapRefused if Redis answers errors, TimeoutError if it is away.
+        """
+        ask: Ask | None = None
+        try:
+            async with asyncio.timeout(self._settings.hold_max) as limit:
+                while True:
+                    await self._serving.ready.wait()
+                    if only_reads and self._barriers.holds:
+                        return
+                    ask = self._reaps.ask(places, databases, unswept)
+                    with suppress(UpstreamError):  # the link was lost: ask in its next life
+                        await self._done(ask.done, only_reads, limit)
+                        return
+        except TimeoutError:
+            if ask is None or ask.refusal is None:
+                raise
+            raise ReapRefused(str(ask.refusal)) from None
+
+    async def _done(
+        self, done: asyncio.Future[None], only_reads: bool, limit: asyncio.Timeout
+    ) -> None:
+        """Ends when `done` is, or when writes are paused and the request `only_reads`."""
+        loop, barriers = asyncio.get_running_loop(), self._barriers
+        while True:
+            await asyncio.wait({done}, timeout=PATIENCE_S)
+            if done.done():
+                return done.result()
+            end_s, since_s = limit.when(), loop.time()
+            limit.reschedule(None)
+            await _unless(done, barriers.judged())
+            if barriers.holds and only_reads:
+                done.cancel()
+                return None
+            await _unless(done, barriers.released())
+            limit.reschedule((end_s or since_s) + loop.time() - since_s)
+
+
+async def _unless(done: asyncio.Future[None], work: Coroutine[None, None, object]) -> None:
+    """Does `work`, unless `done` comes first."""
+    working: Task = asyncio.create_task(work, name="a wait for a barrier")
+    try:
+        await asyncio.wait({done, working}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await cancel(working)

@@ -1,0 +1,137 @@
+"""Reads the registry from Redis, at first and whenever it may lack something."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.link.acl import Acl
+from ttlproxy.link.announcements import Announcements
+from ttlproxy.link.context import Context
+from ttlproxy.link.pipeline import error, everywhere, run, valid
+from ttlproxy.link.pushes import Pushes
+from ttlproxy.link.schedules import Schedules
+from ttlproxy.link.server_identity import Identity, fields
+from ttlproxy.link.serving import Serving
+
+# The least number of keys for which it matters that most of them are managed no more.
+_MANY = 2000
+# Between two walks over all keys.
+_SEARCH_MS = 600_000
+# Attempts to read all schedules while databases are swapped; the next is a heartbeat later.
+_MOST_LOADS = 5
+
+
+class RegistryLoader:
+    """Knows since when the registry is whole, and why it must be read anew."""
+
+    def __init__(
+        self,
+        context: Context,
+        serving: Serving,
+        announcements: Announcements,
+        acl: Acl,
+        schedules: Schedules,
+    ) -> None:
+        self._context = context
+        self._registry = context.registry
+        self._serving = serving
+        self._announcements = announcements
+        self._acl = acl
+        self._schedules = schedules
+        self._whole: Pushes | None = None  # the push connection since which the registry is whole
+        self._wanted = False
+        self._changes = 0  # those announced when the schedules were last read
+        self._bloated = False
+        self._next_search_ms = 0.0
+
+    def want(self) -> None:
+        """Something may have been missed: all is read at the next `load`."""
+        self._wanted = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was missed since the push connection was opened. False without one."""
+        connection = self._announcements.connection
+        return connection is not None and self._whole is connection
+
+    async def look(self, redis: Redis) -> None:
+        """Looks, in each regular heartbeat, for reasons to read all anew."""
+        swapped = self._context.caller.claims.wants_reading()
+        self._bloated = await self._is_bloated(redis)
+        self._wanted = self._wanted or swapped or self._bloated
+
+    async def load_if_needed(self, redis: Redis) -> None:
+        """Reads all schedules, while announcements go on arriving, unless nothing is missing.
+
+        Schedules that are not trusted only add to what is known: then indexes are searched for if
+        announcements may have been missed, or most known keys are not managed any more.
+
+        If databases are swapped meanwhile, one of them may have been read twice and the other not
+        at all: all is read again before it counts. The push of a swap that came before a page was
+        read is there when the page is. Raises redis-py's RedisError.
+        """
+        announcements, missed = self._announcements, not self.is_whole
+        pushes = announcements.connection
+        if not (missed or self._wanted or self._changes != self._announced_changes):
+            return
+        if missed:
+            await self._acl.learn_users(redis)
+        for _ in range(_MOST_LOADS):
+            swaps = announcements.swaps
+            await self._read_schedules(redis, missed or self._bloated)
+            announcements.receive()
+            if announcements.swaps == swaps:
+                break
+        self._registry.end_load()
+        self._bloated = False
+        self._whole = pushes
+
+    @property
+    def _announced_changes(self) -> int:
+        return self._announcements.swaps + self._announcements.flushes
+
+    async def _read_schedules(self, redis: Redis, anew: bool) -> None:
+        clock, rights = self._context.clock, self._context.rights
+        self._wanted, self._changes = False, self._announced_changes
+        sent = clock.reading()
+        (now,) = await run(redis, [(0, (b"TIME",))])
+        if error(now):
+            self._registry.begin_load()
+        else:
+            clock.learn_time(valid(now), sent)
+            self._registry.begin_load(clock.now_ms())
+        for db in await self._databases(redis):
+            try:
+                if not rights.trusts_schedules and anew:
+                    await self._schedules.search(redis, db)
+                elif not rights.trusts_schedules:
+                    self._registry.load_known(db)
+                await self._context.rulebook.learn(redis, db)
+                await self._schedules.load(redis, db)
+            except ResponseError as refusal:
+                self._schedules.refused(db, refusal)
+                if not self._serving.now:
+                    raise  # nothing is known yet, so nothing can be promised
+                self._registry.load_known(db)
+
+    async def _databases(self, redis: Redis) -> list[int]:
+        """The logical databases that hold keys."""
+        (info,) = await run(redis, [(0, (b"INFO", b"keyspace"))])
+        return Identity.of(fields(valid(info))).databases
+
+    async def _is_bloated(self, redis: Redis) -> bool:
+        """Whether others have reaped most of the keys that the registry holds.
+
+        If it takes a walk over all keys to read it anew, at most once in `_SEARCH_MS`.
+        """
+        context, registry = self._context, self._registry
+        is_early = context.clock.reading() < self._next_search_ms
+        if len(registry) < _MANY or (is_early and not context.rights.trusts_schedules):
+            return False
+        words = (b"ZCARD", context.keys.schedule)
+        sizes, refused = await everywhere(redis, registry.databases(), words)
+        if refused or len(registry) <= 2 * sum(sizes.values()):
+            return False
+        self._next_search_ms = context.clock.reading() + _SEARCH_MS
+        return True

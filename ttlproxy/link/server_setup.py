@@ -1,0 +1,75 @@
+"""What a life of the link begins with: whether the server is fit, and what it can do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.commands import Router, grants, natives
+from ttlproxy.core.permissions import COUNTING
+from ttlproxy.link import compatibility
+from ttlproxy.link.acl import Acl
+from ttlproxy.link.context import Context
+from ttlproxy.link.known_server import KnownServer
+from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.script_cache import ScriptCache
+from ttlproxy.link.server_identity import INFO, Identity, fields
+from ttlproxy.link.shared_state import State
+
+log = logging.getLogger(__name__)
+
+
+class ServerSetup:
+    """Fills the context with what it learns of a server."""
+
+    def __init__(
+        self, context: Context, server: KnownServer, acl: Acl, scripts: ScriptCache, state: State
+    ) -> None:
+        self._context = context
+        self._server = server
+        self._acl = acl
+        self._scripts = scripts
+        self._state = state
+
+    async def prepare(self, redis: Redis) -> None:
+        """Learns what the server can do and whether we may use it; loads the scripts.
+
+        Of a server that is known only the role and the scripts may have changed. Raises
+        UnfitUpstream, and redis-py's errors.
+        """
+        self._acl.begin_life()
+        try:
+            (info,) = await run(redis, [(0, INFO)])
+        except ResponseError as refusal:  # the connection could not be opened
+            compatibility.check_greeting(refusal)
+            raise
+        if error(info):  # maybe renamed: that does not pass, so it is reported
+            await compatibility.check_commands(redis)
+        said = fields(valid(info))
+        compatibility.check_server(said)
+        found = Identity.of(said)
+        if self._server.is_new(found):
+            await self._meet(redis, said)
+        self._server.met(found)
+        await self._scripts.load(redis)
+
+    async def _meet(self, redis: Redis, said: Mapping[str, str]) -> None:
+        """Learns about a new server; `said`: the fields of INFO."""
+        await compatibility.check_commands(redis)
+        await compatibility.warn(redis)
+        try:
+            (commands,) = await run(redis, [(0, (b"COMMAND",))])
+            found = list(natives(valid(commands)))
+        except ResponseError as refused:
+            log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
+            found = []
+        self._acl.meet(bool(found))
+        self._context.router = Router(found, self._acl.categories, compatibility.forms(said))
+        counting = [grants(found, name) for name in COUNTING]
+        self._context.rights.suit(grants(found, "ACL", "CAT"), counting)
+        await self._scripts.meet(redis, said, (native.name for native in found))
+        await self._acl.learn_users(redis)
+        await self._state.claim(redis)

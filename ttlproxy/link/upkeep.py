@@ -1,0 +1,68 @@
+"""What each regular heartbeat does for the data: overdue keys, rules, orphans, old entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.core.registry import Place
+from ttlproxy.link.context import Context
+from ttlproxy.link.known_server import KnownServer
+from ttlproxy.link.native_deadlines import Adopt
+from ttlproxy.link.orphans import Orphans
+from ttlproxy.link.recheck import Recheck
+from ttlproxy.link.schedules import Schedules
+from ttlproxy.link.script_cache import ScriptCache
+from ttlproxy.link.sweeps import Sweep
+
+
+class Upkeep:
+    """Within one life of the link: how far the walks are ends with it."""
+
+    def __init__(
+        self,
+        context: Context,
+        server: KnownServer,
+        scripts: ScriptCache,
+        schedules: Schedules,
+        adopt: Adopt,
+        sweep: Sweep,
+        on_stale: Callable[[Iterable[Place]], None],
+    ) -> None:
+        """`on_stale(places)` is called for keys whose index has entries without an element."""
+        refusals, rights = context.refusals, context.rights
+        self._context = context
+        self._server = server
+        self._schedules = schedules
+        self._adopt = adopt
+        self._orphans = Orphans(context.caller, refusals, lambda: rights.trusts_schedules)
+        self._recheck = Recheck(context.registry, sweep, refusals, on_stale, scripts.would_wait)
+
+    async def run(self, redis: Redis) -> None:
+        """Some of each. Raises redis-py's ConnectionError or TimeoutError."""
+        await self._count_overdue(redis)
+        await self._learn_rules(redis)
+        identity = self._server.identity
+        await self._orphans.look(redis, identity.databases if identity else [])
+        await self._recheck.look(redis)
+
+    async def _count_overdue(self, redis: Redis) -> None:
+        context = self._context
+        registry, overdue, clock = context.registry, context.overdue, context.clock
+        await overdue.look(redis, registry.databases(), clock.now_ms())
+        for db in overdue.broken:
+            await self._schedules.try_to_rebuild(redis, db)
+        registry.beat(clock.now_ms())
+
+    async def _learn_rules(self, redis: Redis) -> None:
+        """Reads rules that have changed. If Redis refuses, reaps that need them tell so."""
+        rulebook = self._context.rulebook
+        for db in rulebook.unread:
+            try:
+                await rulebook.learn(redis, db)
+            except ResponseError as refusal:
+                self._context.refusals.note(f"to read the rules of database {db}", refusal)
+        if self._context.scripts.traits.field_ttls:
+            await self._adopt(redis)
