@@ -11,7 +11,7 @@ import pytest
 from tests.support import lua_names
 from ttlproxy import scripts
 from ttlproxy.core.keys import DEFAULT_PREFIX
-from ttlproxy.scripts import Scripts
+from ttlproxy.scripts import Scripts, constants
 from ttlproxy.scripts.pieces import assembled, said
 
 FOLDER = Path(scripts.__file__).parent
@@ -22,8 +22,8 @@ LUA = {
     *("ARGV", "KEYS", "cjson", "cmsgpack", "ipairs", "math", "pairs", "pcall", "redis", "string"),
     *("struct", "table", "tonumber", "tostring", "type", "unpack"),
 }
-# What the loader puts before every script.
-GIVEN = {"prefix", "class", "events", "field_ttls", "counting", "ruled"}
+# What the loader puts before every script, and its constants.
+GIVEN = {"const", "prefix", "class", "events", "field_ttls", "counting", "ruled"}
 
 
 names = cache(lua_names.names)
@@ -80,6 +80,22 @@ def test_scripts_use_no_name_that_a_piece_keeps_to_itself() -> None:
             assert not (_free(source) - _given_to(source)) & private, (name, piece)
 
 
+def test_what_python_knows_too_stands_in_no_script() -> None:
+    """The loader puts it there: `const.NAME`."""
+    texts = {value for value in constants.VALUES.values() if isinstance(value, bytes)}
+    numbers = {constants.literal(name) for name in ("DEADLINE_MAX_MS", "UNPACK_MAX")}
+    for name, source in FILES.items():
+        code = re.sub(r"^ *--.*$", "", source, flags=re.MULTILINE)
+        assert not texts & {text.encode() for text in re.findall(r"'([^'\n]*)'", code)}, name
+        assert not numbers & {*re.findall(r"\d+", code)}, name
+        assert not re.search(r"\bprefix \.\. '", code), name
+
+
+def test_every_constant_is_used() -> None:
+    used = {name for source in FILES.values() for name in re.findall(r"\bconst\.(\w+)", source)}
+    assert used == constants.VALUES.keys()
+
+
 HELLO = {
     "lib/clock": "-- The time.\n-- GIVES: now\nlocal now = 1\n",
     "lib/late": "-- Is it late?\n-- NEEDS: clock.lua noon\n-- GIVES: is_late\n"
@@ -112,6 +128,12 @@ def test_a_piece_before_a_local_that_it_needs_is_refused() -> None:
 def test_a_local_of_the_script_or_of_its_header_is_there() -> None:
     lines = ("-- include clock", "-- include late", "return is_late()")
     assert _text(*lines) in _text("local morning, noon = 1, 2", *lines, given="")
+
+
+def test_a_constant_becomes_its_value() -> None:
+    assert _text("return const.PAGE, const.KEPT") == "return 100, 'kept:'\n"
+    with pytest.raises(ValueError, match="scripts have no constant PAGES"):
+        _text("return const.PAGES")
 
 
 def test_what_a_piece_gives_inside_a_function_is_not_there_behind_it() -> None:

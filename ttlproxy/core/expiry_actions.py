@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ttlproxy.core.glob import Glob
-from ttlproxy.core.signing import SIGNATURE_LENGTH, Signer
+from ttlproxy.core.signing import RULE, SIGNATURE_LENGTH, Signer
 
 _MARK = re.compile(rb"%([K1-9])")
-_VERSION = b"version"
+VERSION: Final = b"version"
+# How often an element can be delivered at most, for rules with a MAX.
+MOST_DELIVERIES: Final = 2**20 - 1
 _HOW = re.compile(rb"\S+ \S+ \d+( \S+)*")
 # How many keys' actions are cached, and the longest name of such a key: 1 MB at most.
 _REMEMBERED = 1024
@@ -74,13 +76,13 @@ def listed(fields: Iterable[bytes]) -> tuple[bytes, set[bytes]]:
     """The version and the patterns, from the reply to HGETALL of the hash."""
     words = list(fields)
     found = dict(zip(words[::2], words[1::2], strict=True))
-    return found.get(_VERSION, b""), {name[1:] for name in found if name.startswith(b":")}
+    return found.get(VERSION, b""), {name[1:] for name in found if name.startswith(b":")}
 
 
 def verified(value: bytes | None, pattern: bytes, signer: Signer) -> bytes | None:
     """The row in the value of a rule's key; None if no proxy signed it."""
     signature, row = (value or b"")[:SIGNATURE_LENGTH], (value or b"")[SIGNATURE_LENGTH:]
-    return row if signer.signed(signature, b"rule", (pattern, row)) else None
+    return row if signer.signed(signature, RULE, (pattern, row)) else None
 
 
 # No script has a handler for this action: due elements stay, and their key is parked.

@@ -6,10 +6,28 @@ from binascii import crc_hqx
 from functools import cache
 from itertools import product
 from string import ascii_letters, digits
+from typing import Final
 
 SLOTS = 16384
 
 DEFAULT_PREFIX = b"__ttl:"
+
+# Behind the prefix: whole names, or how they begin.
+SCHEDULE: Final = b"schedule"
+LEASE: Final = b"lease"
+RULES: Final = b"rules"
+OTHERS: Final = b"others"
+TAGGED: Final = b"t:"
+KEPT: Final = b"kept:"
+COUNTS: Final = b"counts:"
+RULE: Final = b"rule:"
+LATER: Final = b"later:"
+NONE: Final = b"none:"
+ANNOUNCEMENT: Final = b"!"
+SWAP: Final = b"!swap:"
+RULES_CHANGED: Final = b"!rules:"
+# Before the prefix.
+STATE: Final = b"ttlproxy-state:"
 
 
 def slot(key: bytes) -> int:
@@ -47,7 +65,7 @@ def escaped(text: bytes) -> bytes:
 
 def state_name(prefix: bytes) -> bytes:
     """The key where proxies keep their secret; no key pattern under `prefix` matches it."""
-    return b"ttlproxy-state:" + prefix
+    return STATE + prefix
 
 
 class Keys:
@@ -78,11 +96,11 @@ class Keys:
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX) -> None:
         self.prefix = prefix
-        self.schedule = prefix + b"schedule"
-        self.lease = prefix + b"lease"
-        self.rules = prefix + b"rules"
+        self.schedule = prefix + SCHEDULE
+        self.lease = prefix + LEASE
+        self.rules = prefix + RULES
         # A set with the names of the other internal keys, without indexes; DBSIZE subtracts them.
-        self.others = prefix + b"others"
+        self.others = prefix + OTHERS
         self.fixed = (self.schedule, self.lease, self.rules, self.others)
         self.state = state_name(prefix)
         # More keys of layout 1 (link/migration.py). A proxy of that version reads old_layout.
@@ -91,7 +109,7 @@ class Keys:
         self.old_counts = prefix + b"counts"
         self.old_deferring = prefix + b"deferring"
         self.old_serial = prefix + b"serial"
-        self.announcement_prefix = prefix + b"!"
+        self.announcement_prefix = prefix + ANNOUNCEMENT
         # A proxy that begins to serve sets and deletes this key: an announcement to the others.
         self.hello = self.announcement_prefix + b"hello"
         self._tags = _tags()
@@ -99,37 +117,41 @@ class Keys:
     def index(self, key: bytes) -> bytes:
         """The name of the index of data key `key`."""
         if b"{" in key and _tag(key):
-            return self.prefix + b"t:" + key
+            return self.prefix + TAGGED + key
         return b"%s{%s}:%s" % (self.prefix, self._tags[crc_hqx(key, 0) % SLOTS], key)
+
+    def _beside(self, kind: bytes, key: bytes) -> bytes:
+        """The name of what else is kept for `key`, in the same slot."""
+        return self.prefix + kind + self.index(key)[len(self.prefix) :]
 
     def kept(self, key: bytes) -> bytes:
         """The list where elements of `key` wait for TAKE."""
-        return b"%skept:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
+        return self._beside(KEPT, key)
 
     def counts(self, key: bytes) -> bytes:
         """The sorted set that counts the deliveries of each element of `key`."""
-        return b"%scounts:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
+        return self._beside(COUNTS, key)
 
     def rule(self, pattern: bytes) -> bytes:
         """The key of the rule of ONEXPIRE for this pattern."""
-        return b"%srule:%s" % (self.prefix, pattern)
+        return self.prefix + RULE + pattern
 
     def later(self, key: bytes) -> bytes:
         """The hash of the commands that are deferred for `key`; it is a managed key itself."""
-        return b"%slater:%s" % (self.prefix, self.index(key)[len(self.prefix) :])
+        return self._beside(LATER, key)
 
     def deferring(self, name: bytes) -> bytes | None:
         """The data key whose deferred commands are in `name`; None if `name` has another form."""
-        said = self.prefix + b"later:"
+        said = self.prefix + LATER
         if not name.startswith(said):
             return None
         rest = name[len(said) :]
-        return rest.partition(b"}:")[2] if rest.startswith(b"{") else rest.removeprefix(b"t:")
+        return rest.partition(b"}:")[2] if rest.startswith(b"{") else rest.removeprefix(TAGGED)
 
     def data(self, index: bytes) -> bytes | None:
         """The data key of an index; None if `index` is not the name of one."""
         rest = index.removeprefix(self.prefix)
-        key = rest.removeprefix(b"t:") if rest.startswith(b"t:") else rest.partition(b"}:")[2]
+        key = rest.removeprefix(TAGGED) if rest.startswith(TAGGED) else rest.partition(b"}:")[2]
         return key if index == self.index(key) else None
 
     @property
@@ -143,19 +165,19 @@ class Keys:
         If `pattern` does not begin like an internal name, they match no name of another key.
         """
         prefix = escaped(self.prefix)
-        forms = [b"{???}:%s" % pattern, b"t:%s" % pattern]
-        kinds = [b"", b"later:", b"t:%slater:" % prefix, b"kept:", b"counts:", b"none:"]
+        forms = [b"{???}:" + pattern, TAGGED + pattern]
+        kinds = [b"", LATER, TAGGED + prefix + LATER, KEPT, COUNTS, NONE]
         return [prefix + kind + form for kind in kinds for form in forms]
 
     @property
     def shared(self) -> list[bytes]:
         """The globs of the internal names that clients need and that belong to no data key."""
-        prefix = escaped(self.prefix)
-        return [*(prefix + name.removeprefix(self.prefix) for name in self.fixed), prefix + b"!*"]
+        names = (SCHEDULE, LEASE, RULES, OTHERS, ANNOUNCEMENT + b"*")
+        return [escaped(self.prefix) + name for name in names]
 
     def is_kept(self, name: bytes) -> bool:
         """Whether `name` is a list where elements wait for TAKE."""
-        return name.startswith(self.prefix + b"kept:")
+        return name.startswith(self.prefix + KEPT)
 
     def announcement(self, db: int, deadline_ms: int, key: bytes) -> bytes:
         """The name that announces the first deadline of `key` to every proxy: see `announced`."""
@@ -176,7 +198,7 @@ class Keys:
 
     def swapped(self, name: bytes) -> tuple[int, int] | None:
         """The databases of an announcement `<prefix>!swap:<db>:<db>`; None for any other name."""
-        said = self.announcement_prefix + b"swap:"
+        said = self.prefix + SWAP
         one, _, other = name.removeprefix(said).partition(b":")
         if not (name.startswith(said) and one.isdigit() and other.isdigit()):
             return None
@@ -185,7 +207,7 @@ class Keys:
     def ruled(self, name: bytes) -> tuple[int, bool, bytes] | None:
         """(db, whether the rule counts deliveries, pattern) of an announcement
         `<prefix>!rules:<db>:<1 or 0>:<pattern>`; None for any other name."""
-        said = self.announcement_prefix + b"rules:"
+        said = self.prefix + RULES_CHANGED
         db, counts, pattern, *_ = (*name.removeprefix(said).split(b":", 2), b"", b"")
         if not (name.startswith(said) and db.isdigit()):
             return None

@@ -13,6 +13,9 @@ from secrets import token_hex
 from typing import Final
 
 SIGNATURE_LENGTH: Final = 40
+# The kinds of what is signed.
+RULE: Final = b"rule"
+DEFERRED: Final = b"defer"
 _BLOCK: Final = 64  # of SHA-1, the only hash that Lua has in Redis
 _INNER = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER = bytes(byte ^ 0x5C for byte in range(256))

@@ -15,6 +15,7 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.core.expiry_actions import listed
+from ttlproxy.core.signing import RULE
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import is_wrong_type
 from ttlproxy.link.single_calls import answered
@@ -74,7 +75,7 @@ class Migration:
         rows = dict(zip(words[::2], words[1::2], strict=True))
         old = {pattern: row for pattern in patterns if (row := rows[b":" + pattern])}
         for pattern, row in old.items():
-            signature = self._caller.signer.sign(b"rule", (pattern, row))
+            signature = self._caller.signer.sign(RULE, (pattern, row))
             await self._call(db, Call("old_rule", (pattern,), (pattern, row, signature)))
         return len(old)
 

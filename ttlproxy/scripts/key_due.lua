@@ -12,7 +12,7 @@ local kind = redis.call('TYPE', data).ok
 local find = finders[kind]
 local found, offset = {}, 0
 while find and #found ~= wanted do
-  local page = index_page(index, offset, 1000)
+  local page = index_page(index, offset, const.LONG_PAGE)
   if page.err then
     return page
   end
@@ -27,9 +27,9 @@ while find and #found ~= wanted do
       found[#found + 1] = { element, left }
     end
   end
-  if #elements < 1000 then
+  if #elements < const.LONG_PAGE then
     break
   end
-  offset = offset + 1000
+  offset = offset + const.LONG_PAGE
 end
 return found

@@ -16,7 +16,7 @@ end
 local anywhere = redis.call('TIME')[2]
 for _, cursor in ipairs({ anywhere, '0' }) do
   repeat
-    local page = redis.call('SCAN', cursor, 'COUNT', 1000)
+    local page = redis.call('SCAN', cursor, 'COUNT', const.LONG_PAGE)
     local names = visible(page[2])
     if #names > 0 then
       return names[1 + anywhere % #names]

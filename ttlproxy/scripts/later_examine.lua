@@ -11,7 +11,7 @@ if page.err then
 end
 for i = 2, #page[2], 2 do
   local words, signature = deferred_words(page[2][i], later_target(later))
-  if not words or signature ~= signature_of('defer', words) then
+  if not words or signature ~= signature_of(const.DEFERRED, words) then
     unsigned = unsigned + 1
   end
 end

@@ -27,7 +27,7 @@ local function choose()
   local items, met, seen = {}, {}, 0
   local most = math.min(length, wanted + LOOK)
   while seen < most do
-    local size = seen == 0 and math.min(wanted, 100) or 100
+    local size = seen == 0 and math.min(wanted, const.PAGE) or const.PAGE
     local page = redis.call('LRANGE', data, -seen - size, -seen - 1)
     for i = #page, 1, -1 do
       local item = page[i]

@@ -13,7 +13,7 @@ end
 for i = 1, #page[2], 2 do
   local words, signature = deferred_words(page[2][i + 1], later_target(later))
   if words and signature == '' then
-    try('HSET', later, page[2][i], cmsgpack.pack(signature_of('defer', words), words))
+    try('HSET', later, page[2][i], cmsgpack.pack(signature_of(const.DEFERRED, words), words))
   end
 end
 others_add(later)

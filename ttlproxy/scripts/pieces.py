@@ -7,8 +7,9 @@ The header of a piece says what it needs and what it gives:
 
 `try.lua` is a piece that must be included before; the other words are locals that must be declared
 before, by the script, its header or another piece. What only unused functions of a piece need may
-be missing. A piece that stands in a function or a branch gives its names only there. Knows no
-connection and no prefix.
+be missing. A piece that stands in a function or a branch gives its names only there.
+
+`const.PAGE` becomes the value of that constant. Knows no connection and no prefix.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from ttlproxy.scripts.constants import literal
+
 Read: TypeAlias = Callable[[str], str]
 """The source of `name` or `lib/name`."""
 
@@ -25,6 +28,7 @@ _INCLUDE = re.compile(r"^( *)-- include (\w+)\n", re.MULTILINE)
 _SAYS = re.compile(r"^-- (NEEDS|GIVES): (.*)$", re.MULTILINE)
 _DECLARED = re.compile(r"^local (?:function )?(\w+(?:, \w+)*)", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*$", re.MULTILINE)
+_CONSTANT = re.compile(r"\bconst\.(\w+)")
 _EMPTY = re.compile(r"^ *\n", re.MULTILINE)
 _NAME = re.compile(r"\w+")
 _FUNCTION = re.compile(r"^local function (\w+)\(.*?^end\n", re.MULTILINE | re.DOTALL)
@@ -33,7 +37,8 @@ _FUNCTION = re.compile(r"^local function (\w+)\(.*?^end\n", re.MULTILINE | re.DO
 def assembled(script: str, given: set[str], read: Read) -> str:
     """The script with its pieces, without comments and unused functions.
 
-    given: the names that the loader declares. ValueError if a piece stands before what it needs.
+    given: the names that the loader declares. ValueError if a piece stands before what it needs,
+    or if a constant is not known.
     """
     assembly = _Assembly(script, given, read)
     text = _pruned(assembly.text)
@@ -41,7 +46,7 @@ def assembled(script: str, given: set[str], read: Read) -> str:
     for piece, needed, names in assembly.missing:
         if mentioned & names:
             raise ValueError(f"script {script}: {needed} is missing before lib/{piece}.lua")
-    return text
+    return _CONSTANT.sub(lambda found: literal(found[1]), text)
 
 
 def said(source: str, what: str) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ local function rewrite(elements)
   -- Changes nothing, but is refused if LTRIM is; after it, a full server refuses the script nothing.
   try('LTRIM', data, 0, -1)
   while left > 0 and not failure do
-    local page, stay = redis.call('LRANGE', data, 0, math.min(left, 1000) - 1), {}
+    local page, stay = redis.call('LRANGE', data, 0, math.min(left, const.LONG_PAGE) - 1), {}
     for _, value in ipairs(page) do
       if not goes[value] then
         stay[#stay + 1] = value
@@ -164,7 +164,7 @@ local function is_over()
 end
 
 -- '*' means any version: somebody changes it all the time.
-local current = redis.pcall('HGET', rules, 'version')
+local current = redis.pcall('HGET', rules, const.VERSION)
 if version ~= '*' and version ~= (type(current) == 'string' and current or '') then
   return false
 end

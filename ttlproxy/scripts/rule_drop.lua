@@ -18,7 +18,7 @@ if redis.call('EXISTS', rule) == 1 or redis.call('HEXISTS', rules, ':' .. patter
   if redis.call('HLEN', rules) <= 1 then
     try('DEL', rules)
   else
-    try('HSET', rules, 'version', next_version())
+    try('HSET', rules, const.VERSION, next_version())
   end
   rules_changed('0')
   others_gone(rule)

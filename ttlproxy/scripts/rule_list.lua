@@ -5,14 +5,12 @@
 -- RESULT: [pattern, word, ...], nil where there is none; without a pattern one for each, the longest
 --   pattern first, which is the order in which they count
 -- include netstrings
-local SIGNATURE = 40
-
 local function told(pattern)
-  local signed = redis.pcall('GET', prefix .. 'rule:' .. pattern)
+  local signed = redis.pcall('GET', prefix .. const.RULE .. pattern)
   if type(signed) ~= 'string' then
     return signed
   end
-  local words = words_from(4, string.sub(signed, SIGNATURE + 1))
+  local words = words_from(4, string.sub(signed, const.SIGNATURE_LENGTH + 1))
   table.insert(words, 1, pattern)
   return words
 end
@@ -32,13 +30,13 @@ end
 
 -- Asks Redis if it can be asked, because each refusal would be logged.
 local function may_read(pattern)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('GET', prefix .. 'rule:' .. pattern)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('GET', prefix .. const.RULE .. pattern)
 end
 
 local found = {}
 for _, field in ipairs(fields) do
   local pattern = string.sub(field, 2)
-  local rule = field ~= 'version' and may_read(pattern) and told(pattern)
+  local rule = field ~= const.VERSION and may_read(pattern) and told(pattern)
   if rule and not rule.err then
     found[#found + 1] = rule
   end

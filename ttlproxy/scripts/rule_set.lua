@@ -29,7 +29,7 @@ if redis.call('EXISTS', rule) == 0 and redis.call('HLEN', rules) > most then
 end
 announce_guard()
 try('SET', rule, signature .. row)
-try('HSET', rules, ':' .. pattern, '', 'version', next_version())
+try('HSET', rules, ':' .. pattern, '', const.VERSION, next_version())
 rules_changed(counts)
 if not failure then
   others_add(rule)

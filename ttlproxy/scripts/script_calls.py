@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys
-from ttlproxy.core.signing import Signer
+from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.unconfirmed import Claims
 
@@ -97,6 +97,6 @@ _FIRST: Final[dict[str, Callable[[Sequence[bytes], bytes, bytes, Section], Seque
 # Scripts that write down what the link will act on -> the position of the signature among the
 # words, its kind, and which words are signed (counted without the signature).
 _SIGNED: Final[dict[str, tuple[int, bytes, slice]]] = {
-    "later_set": (3, b"defer", slice(3, None)),
-    "rule_set": (3, b"rule", slice(1, 3)),
+    "later_set": (3, DEFERRED, slice(3, None)),
+    "rule_set": (3, RULE, slice(1, 3)),
 }

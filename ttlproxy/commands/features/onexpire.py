@@ -11,13 +11,11 @@ from ttlproxy.commands.grammar.parsing import Refused
 from ttlproxy.commands.model import calls
 from ttlproxy.commands.model.spec import Call, Virtual
 from ttlproxy.core import glob
-from ttlproxy.core.expiry_actions import Action, filled, marks, written
+from ttlproxy.core.expiry_actions import MOST_DELIVERIES, Action, filled, marks, written
 
 Args = Sequence[bytes]
 
 _PAYLOADS = frozenset({b"ELEMENT", b"VALUE", b"EVENT"})
-# The highest count of scripts/lib/counts.lua.
-_MOST = 2**20 - 1
 _LONGEST_PATTERN = 1024
 # Put in place of wildcards: nothing, and text that no ACL pattern is likely to have.
 _FILLERS = (b"", b"\x01 any \xff name \x7f")
@@ -123,7 +121,7 @@ def _limit(rest: list[bytes]) -> tuple[bytes, bytes]:
         raise Refused(errors.SYNTAX)
     _, most, _, spent = rest[:4]
     del rest[:4]
-    if not parsing.is_integer(most) or int(most) > _MOST:
+    if not parsing.is_integer(most) or int(most) > MOST_DELIVERIES:
         raise Refused(errors.NOT_AN_INTEGER)
     if int(most) < 1:
         raise Refused(errors.NOT_POSITIVE)

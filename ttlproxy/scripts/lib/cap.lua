@@ -25,10 +25,10 @@ local function let_go(over, written, gone, past)
 
   local place = past
   repeat
-    local dated = index_elements(index, place, place + 99)
+    local dated = index_elements(index, place, place + (const.PAGE - 1))
     choose(dated)
-    place = place + 100
-  until over <= 0 or #dated < 100
+    place = place + const.PAGE
+  until over <= 0 or #dated < const.PAGE
   local left
   while over > 0 and left ~= false do
     local elements

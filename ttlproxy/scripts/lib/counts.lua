@@ -1,12 +1,12 @@
--- How often elements of a key were handed on, for rules with a MAX: a sorted set. A score is 2^20 times
+-- How often elements of a key were handed on, for rules with a MAX: a sorted set. A score is const.COUNT_STEP times
 -- the second of the last time, plus the count. An entry is forgotten a month after its last time.
 -- NEEDS: index.lua others.lua
 -- GIVES: count_of counts_refusal count_set count_forget counts_tidy
-local STEP, MONTH = 1048576, 2592000
+local MONTH = 2592000
 
 local function count_of(index, element)
   local score = redis.call('ZSCORE', counts_name(index), element)
-  return score and tonumber(score) % STEP or 0
+  return score and tonumber(score) % const.COUNT_STEP or 0
 end
 
 -- Redis's error if a client has put something else in the place of the counts, else nil.
@@ -18,7 +18,7 @@ end
 local function count_set(index, element, count, now)
   local counts, second = counts_name(index), math.floor(now / 1000)
   others_add(counts)
-  return redis.pcall('ZADD', counts, string.format('%.0f', second * STEP + count), element)
+  return redis.pcall('ZADD', counts, string.format('%.0f', second * const.COUNT_STEP + count), element)
 end
 
 local function count_forget(index, element)
@@ -29,8 +29,8 @@ end
 
 -- Removes up to 100 entries that are too old.
 local function counts_tidy(counts, now)
-  local last = string.format('%.0f', (math.floor(now / 1000) - MONTH) * STEP)
-  local old = redis.pcall('ZRANGEBYSCORE', counts, '-inf', last, 'LIMIT', 0, 100)
+  local last = string.format('%.0f', (math.floor(now / 1000) - MONTH) * const.COUNT_STEP)
+  local old = redis.pcall('ZRANGEBYSCORE', counts, '-inf', last, 'LIMIT', 0, const.PAGE)
   if old[1] then
     redis.pcall('ZREM', counts, unpack(old))
     others_gone(counts)

@@ -4,8 +4,7 @@
 local at = tonumber(amount)
 if at then
   at = at + base * now
-  -- Redis 8: HFE_MAX_ABS_TIME_MSEC, 2^46 - 1.
-  if at > 70368744177663 then
+  if at > const.DEADLINE_MAX_MS then
     return { err = "ERR invalid expire time in '" .. name .. "' command" }
   end
 end

@@ -9,7 +9,7 @@ end
 
 -- Some elements, and the place where the others begin, false after the last.
 local function some(cursor)
-  local reply, fields = redis.call('HSCAN', data, cursor or 0, 'COUNT', 100), {}
+  local reply, fields = redis.call('HSCAN', data, cursor or 0, 'COUNT', const.PAGE), {}
   for i = 1, #reply[2], 2 do
     fields[#fields + 1] = reply[2][i]
   end

@@ -86,8 +86,8 @@ local guarded = false
 local function announce_guard()
   if not guarded then
     guarded = true
-    try('SET', prefix .. '!', '', 'XX')
-    try('DEL', prefix .. '!')
+    try('SET', prefix .. const.ANNOUNCEMENT, '', 'XX')
+    try('DEL', prefix .. const.ANNOUNCEMENT)
   end
 end
 
@@ -145,7 +145,7 @@ end
 
 -- The key that counts how often elements were handed on (lib/counts.lua), in the slot of the index.
 local function counts_name(index)
-  return prefix .. 'counts:' .. string.sub(index, #prefix + 1)
+  return prefix .. const.COUNTS .. string.sub(index, #prefix + 1)
 end
 
 -- As index_remove, for elements that end, or lose their deadline: their counts begin again.
@@ -153,7 +153,7 @@ local function index_clear(index, ...)
   if counting then
     local counts = counts_name(index)
     if tonumber(try('ZREM', counts, ...)) ~= 0 and redis.call('EXISTS', counts) == 0 then
-      redis.pcall('SREM', prefix .. 'others', counts)
+      redis.pcall('SREM', prefix .. const.OTHERS, counts)
     end
   end
   return index_remove(index, ...)
@@ -172,13 +172,13 @@ end
 
 -- The key where elements wait for TAKE, in the slot of the index.
 local function kept_name(index)
-  return prefix .. 'kept:' .. string.sub(index, #prefix + 1)
+  return prefix .. const.KEPT .. string.sub(index, #prefix + 1)
 end
 
 -- The name of a key that never exists, in the slot of the index. Clients that may not touch the key may
 -- not touch this name either.
 local function index_nowhere(index, prefix)
-  return prefix .. 'none:' .. string.sub(index, #prefix + 1)
+  return prefix .. const.NONE .. string.sub(index, #prefix + 1)
 end
 
 -- The database that this connection is in. A session does not know whether a SELECT succeeded, so it
@@ -189,7 +189,7 @@ local function actual_db(db, prefix)
   end
   local believed = string.sub(db, 2)
   local function here(number)
-    local reply = redis.pcall('MOVE', prefix .. '!nowhere', number)
+    local reply = redis.pcall('MOVE', prefix .. const.ANNOUNCEMENT .. 'nowhere', number)
     return type(reply) == 'table' and string.find(reply.err, 'objects are the same', 1, true), reply
   end
   if here(believed) then
@@ -209,7 +209,7 @@ end
 -- Tells every proxy that the first deadline of the index's key is now `first`, by a key that exists
 -- for a moment and whose name is the message. It is in the Cluster slot of the index.
 local function announce(db, prefix, index, first)
-  local name = prefix .. '!' .. actual_db(db, prefix) .. ':' .. ms(first) .. ':'
+  local name = prefix .. const.ANNOUNCEMENT .. actual_db(db, prefix) .. ':' .. ms(first) .. ':'
     .. string.sub(index, #prefix + 1)
   try('SET', name, '')
   try('DEL', name)
@@ -218,13 +218,13 @@ end
 -- Changes nothing, but is refused if the client may not announce a swap. A full server allows it, as
 -- it allows SWAPDB: Redis asks for memory only before the first write of a script, and DEL needs none.
 local function announce_swap_guard(prefix)
-  try('DEL', prefix .. '!')
-  try('SET', prefix .. '!', '', 'XX')
+  try('DEL', prefix .. const.ANNOUNCEMENT)
+  try('SET', prefix .. const.ANNOUNCEMENT, '', 'XX')
 end
 
 -- Tells every proxy that two databases have changed places.
 local function announce_swap(prefix, one, other)
-  local name = prefix .. '!swap:' .. one .. ':' .. other
+  local name = prefix .. const.SWAP .. one .. ':' .. other
   try('SET', name, '')
   try('DEL', name)
 end

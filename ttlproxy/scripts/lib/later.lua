@@ -57,7 +57,7 @@ end
 -- The words of a command that a proxy has signed for this key; nil for anything else.
 local function signed_command(packed, target)
   local words, signature = deferred_words(packed, target)
-  return words and signature == signature_of('defer', words) and words or nil
+  return words and signature == signature_of(const.DEFERRED, words) and words or nil
 end
 
 -- Returns the ids of the commands that were carried out or are gone, the ids of the unsigned ones, and

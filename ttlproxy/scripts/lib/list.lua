@@ -8,8 +8,8 @@ local looked_for = {}
 
 -- Calls see(value, position) for each entry from one position to another.
 local function walk(from, to, see)
-  for at = from, to, 1000 do
-    local page = redis.call('LRANGE', data, at, math.min(at + 999, to))
+  for at = from, to, const.LONG_PAGE do
+    local page = redis.call('LRANGE', data, at, math.min(at + (const.LONG_PAGE - 1), to))
     for offset = 1, #page do
       see(page[offset], at + offset - 1)
     end

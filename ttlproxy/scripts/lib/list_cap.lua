@@ -14,12 +14,12 @@ end
 local function some(place)
   local from, values = place or 0, {}
   if name == 'rpushex' then
-    values = redis.call('LRANGE', data, from, from + 99)
+    values = redis.call('LRANGE', data, from, from + (const.PAGE - 1))
   else
-    local page = redis.call('LRANGE', data, -from - 100, -from - 1)
+    local page = redis.call('LRANGE', data, -from - const.PAGE, -from - 1)
     for i = #page, 1, -1 do
       values[#values + 1] = page[i]
     end
   end
-  return values, values[100] ~= nil and from + 100
+  return values, values[const.PAGE] ~= nil and from + const.PAGE
 end

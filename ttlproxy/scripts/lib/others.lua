@@ -2,11 +2,11 @@
 -- Clients may write there, so it may hold anything, and errors are ignored.
 -- GIVES: others_add others_gone
 local function others_add(name)
-  redis.pcall('SADD', prefix .. 'others', name)
+  redis.pcall('SADD', prefix .. const.OTHERS, name)
 end
 
 local function others_gone(name)
   if redis.call('EXISTS', name) == 0 then
-    redis.pcall('SREM', prefix .. 'others', name)
+    redis.pcall('SREM', prefix .. const.OTHERS, name)
   end
 end

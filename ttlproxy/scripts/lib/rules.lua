@@ -4,7 +4,7 @@
 -- NEEDS: try.lua clock.lua index.lua rules db pattern
 -- GIVES: rules_changed rules_make_room next_version
 local function rules_changed(counts)
-  local name = prefix .. '!rules:' .. actual_db(db, prefix) .. ':' .. counts .. ':' .. pattern
+  local name = prefix .. const.RULES_CHANGED .. actual_db(db, prefix) .. ':' .. counts .. ':' .. pattern
   try('SET', name, '')
   try('DEL', name)
 end
@@ -19,7 +19,7 @@ end
 -- Higher than all before, even if the clock was set back.
 local function next_version()
   local version = time[1] * 1000000 + time[2]
-  local before = tonumber(redis.call('HGET', rules, 'version')) or 0
+  local before = tonumber(redis.call('HGET', rules, const.VERSION)) or 0
   -- Beyond 2^53, numbers have gaps.
   return ms(before < 2 ^ 53 - 1 and math.max(version, before + 1) or version)
 end

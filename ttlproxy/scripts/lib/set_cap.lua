@@ -9,6 +9,6 @@ end
 
 -- Some elements, and the place where the others begin, false after the last.
 local function some(cursor)
-  local reply = redis.call('SSCAN', data, cursor or 0, 'COUNT', 100)
+  local reply = redis.call('SSCAN', data, cursor or 0, 'COUNT', const.PAGE)
   return reply[2], reply[1] ~= '0' and reply[1]
 end

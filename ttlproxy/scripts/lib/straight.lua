@@ -3,7 +3,7 @@
 -- cases, and if Redis refuses a step, the script goes on below and begins again.
 -- NEEDS: how index data
 -- include clock
-local ahead = events == '' and #ARGV < 1000 and string.match(how, '^0%+(%d+)$')
+local ahead = events == '' and #ARGV < const.LONG_PAGE and string.match(how, '^0%+(%d+)$')
 if ahead then
   local at = now + ahead
   local first = tonumber(redis.pcall('ZRANGE', index, 0, 0, 'WITHSCORES')[2])
@@ -11,7 +11,7 @@ if ahead then
     first
     and first <= at
     and now < at
-    and at <= 70368744177663
+    and at <= const.DEADLINE_MAX_MS
     and redis.pcall('PTTL', index) == -1
     and type(redis.pcall(class == 'h' and 'HEXISTS' or 'SISMEMBER', data, '')) == 'number'
   then

@@ -16,10 +16,9 @@ local function try(...)
   return reply
 end
 
--- Calls act(first, last) for parts of the range that unpack can take (it fails at 8,000 values).
--- 7,200 divides by two: field and value stay together.
+-- Calls act(first, last) for parts of the range that unpack can take. Fields stay with their values.
 local function batches(first, last, act)
-  for at = first, last, 7200 do
-    act(at, math.min(at + 7199, last))
+  for at = first, last, const.UNPACK_MAX do
+    act(at, math.min(at + (const.UNPACK_MAX - 1), last))
   end
 end

@@ -1,6 +1,6 @@
 -- Hides internal keys from clients.
 -- GIVES: is_internal visible
-local STATE = 'ttlproxy-state:' .. prefix
+local STATE = const.STATE .. prefix
 
 local function is_internal(name)
   return string.sub(name, 1, #prefix) == prefix or name == STATE

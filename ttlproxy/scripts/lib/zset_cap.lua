@@ -10,6 +10,6 @@ end
 -- Some elements, lowest scores first, and the place where the others begin, false after the last.
 local function some(place)
   local from = place or 0
-  local members = redis.call('ZRANGE', data, from, from + 99)
-  return members, members[100] ~= nil and from + 100
+  local members = redis.call('ZRANGE', data, from, from + (const.PAGE - 1))
+  return members, members[const.PAGE] ~= nil and from + const.PAGE
 end

@@ -1,0 +1,49 @@
+"""The numbers and names that several scripts share, or that Python knows too.
+
+A script writes `const.PAGE`; the loader puts the value there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ttlproxy.core import expiry_actions, keys, signing
+
+VALUES: Final[Mapping[str, int | bytes]] = {
+    # Internal keys, behind the prefix: whole names, or how they begin.
+    "OTHERS": keys.OTHERS,
+    "KEPT": keys.KEPT,
+    "COUNTS": keys.COUNTS,
+    "RULE": keys.RULE,
+    "LATER": keys.LATER,
+    "NONE": keys.NONE,
+    "TAGGED": keys.TAGGED,
+    "ANNOUNCEMENT": keys.ANNOUNCEMENT,
+    "SWAP": keys.SWAP,
+    "RULES_CHANGED": keys.RULES_CHANGED,
+    # How the name of the state begins; the prefix follows.
+    "STATE": keys.STATE,
+    # The field of the hash of rules that is no pattern.
+    "VERSION": expiry_actions.VERSION,
+    # One more than the highest count of deliveries.
+    "COUNT_STEP": expiry_actions.MOST_DELIVERIES + 1,
+    # Of a signature: its length, and the kind of words that is signed.
+    "SIGNATURE_LENGTH": signing.SIGNATURE_LENGTH,
+    "DEFERRED": signing.DEFERRED,
+    # The latest deadline, in ms: HFE_MAX_ABS_TIME_MSEC of Redis 8.
+    "DEADLINE_MAX_MS": 2**46 - 1,
+    # How many values `unpack` is given; it fails at 8,000. An even number keeps pairs together.
+    "UNPACK_MAX": 7200,
+    # How many elements are read together, where the first may be enough, and where all are wanted.
+    "PAGE": 100,
+    "LONG_PAGE": 1000,
+}
+
+
+def literal(name: str) -> str:
+    """The Lua literal of a constant. ValueError if there is none of that name."""
+    value = VALUES.get(name)
+    if value is None:
+        raise ValueError(f"scripts have no constant {name}")
+    return f"{value}" if isinstance(value, int) else f"'{value.decode()}'"
