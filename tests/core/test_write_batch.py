@@ -2,33 +2,12 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
-import uvloop
-
-from tests.support.event_loops import LOOPS
+from tests.core.conftest import Run
 from ttlproxy.core.counters import Tally
 from ttlproxy.proxy.write_batch import WriteBatch
-
-FACTORIES = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
-
-Run = Callable[[Callable[[], Awaitable[None]]], None]
-
-
-@pytest.fixture(params=LOOPS)
-def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a coroutine function on each of the event loops."""
-
-    async def awaited(main: Callable[[], Awaitable[None]]) -> None:
-        await main()
-
-    def run_on(main: Callable[[], Awaitable[None]]) -> None:
-        with asyncio.Runner(loop_factory=FACTORIES[request.param]) as runner:
-            runner.run(awaited(main))
-
-    return run_on
 
 
 @asynccontextmanager

@@ -201,8 +201,9 @@ class Backend:
     @property
     def received(self) -> int:
         """Bytes that have come from Redis, as far as the system tells: tcp_progress.received."""
-        with suppress(OSError):  # it was closed just now
-            return received(self._transport.get_extra_info("socket"))
+        if not self._transport.is_closing():  # uvloop raises ValueError for a closed socket
+            with suppress(OSError):
+                return received(self._transport.get_extra_info("socket"))
         return 0
 
     def has_settled(self) -> bool:
