@@ -25,7 +25,6 @@ from tests.support.raw_client import Connection, command
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.link import Context, Link
-from ttlproxy.link.agenda import Agenda
 from ttlproxy.net.tasks import cancel
 from ttlproxy.net.tls import Tls
 from ttlproxy.proxy.accept import Gate
@@ -89,7 +88,7 @@ async def _serving(settings: Settings) -> AsyncIterator[int]:
     assert settings.upstream is not None
     metrics = Metrics()
     link = Link(settings, settings.upstream, metrics, Context(settings, metrics))
-    server = Server(settings, link, metrics, Clients(), Agenda().sweep, Gate(settings))
+    server = Server(settings, link, metrics, Clients(), Gate(settings))
     running = [asyncio.create_task(link.run()), asyncio.create_task(server.slow_clients.run())]
     await link.serving.ready.wait()
     address = await server.start()

@@ -17,13 +17,13 @@ from tests.support.servers import Proxy
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.core.registry import Place
-from ttlproxy.link import TOGETHER
+from ttlproxy.link import KEYS_PER_CALL
 from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import Caller
 
 
-@given(st.integers(1, 500), st.integers(1, 7000), st.integers(1, TOGETHER))
+@given(st.integers(1, 500), st.integers(1, 7000), st.integers(1, KEYS_PER_CALL))
 def test_the_due_keys_are_taken_in_their_order_and_none_is_left_out(
     due: int, batch: int, together: int
 ) -> None:
@@ -45,7 +45,7 @@ def test_a_batch_shrinks_past_the_budget_and_grows_well_below_it() -> None:
 
 
 def test_a_call_is_for_about_as_many_keys_as_there_is_time_for() -> None:
-    assert keys_together(128, reached=128) == TOGETHER
+    assert keys_together(128, reached=128) == KEYS_PER_CALL
     assert keys_together(8, reached=8) == 16
     assert keys_together(128, reached=40) == 51
     assert keys_together(2, reached=1) == 2

@@ -21,7 +21,6 @@ from ttlproxy.core.counters import Metrics
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import Context, Link, beats
 from ttlproxy.link import reaper as reapers
-from ttlproxy.link.agenda import Agenda
 from ttlproxy.link.reaper import Reaper
 from ttlproxy.net.tasks import cancel
 
@@ -32,10 +31,8 @@ NEVER_S = 1e6
 async def _reaping(server: Server, **settings: object) -> AsyncIterator[Metrics]:
     chosen = Settings(upstream=server.url, **settings)  # type: ignore[arg-type]
     metrics = Metrics()
-    agenda = Agenda()
-    context = Context(chosen, metrics, agenda.announced, agenda.look_now)
-    link = Link(chosen, Upstream.parse(server.url), metrics, context, on_stale=agenda.sweep)
-    reaper = Reaper(chosen, link, agenda, metrics)
+    link = Link(chosen, Upstream.parse(server.url), metrics, Context(chosen, metrics))
+    reaper = Reaper(chosen, link, metrics)
     tasks = [asyncio.create_task(link.run()), asyncio.create_task(reaper.run())]
     try:
         await link.serving.ready.wait()

@@ -5,8 +5,8 @@ served. A life begins with `server_setup`. In it `heartbeat` looks at Redis: the
 (`known_server`), users (`acl`), scripts (`script_cache`), the registry (`registry_loader`), and
 what must be mended (`upkeep`). `announcements` keeps the push connection open. `holds` keeps
 sessions waiting while `session_reaps` reaps for them. `reaper` reaps what is due, when its `agenda`
-says so. `list_waiters` waits for items of lists, `refusals` counts what Redis refuses, and
-`context` has what the link, the reaper and all sessions share.
+says so; both call the `reap_script`. `list_waiters` waits for items of lists, `refusals` counts
+what Redis refuses, and `context` has what the link, the reaper and all sessions share.
 
 Knows the proxy's own scripts and the registry. Knows no client's connection.
 """
@@ -17,21 +17,20 @@ from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
 from ttlproxy.link.link import Link
 from ttlproxy.link.list_waiters import Waits
-from ttlproxy.link.pipeline import everywhere, run, valid
+from ttlproxy.link.pipeline import KEYS_PER_CALL, everywhere, run, valid
 from ttlproxy.link.proxy_count import attached
 from ttlproxy.link.pushes import announcing
 from ttlproxy.link.refusals import passes, reason
 from ttlproxy.link.schedules import DUE
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.server_clock import ServerClock
-from ttlproxy.link.session_reaps import TOGETHER
 from ttlproxy.link.single_calls import answered
 
 __all__ = [
     "DUE",
+    "KEYS_PER_CALL",
     "LAYOUT",
     "OLDEST",
-    "TOGETHER",
     "TRIAL",
     "Backoff",
     "Context",

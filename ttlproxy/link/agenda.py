@@ -93,7 +93,7 @@ class Agenda:
         self.look_at(0)
 
     def sweep(self, places: Iterable[Place], now_ms: int) -> None:
-        """A forwarded request may leave index entries whose element is gone."""
+        """A request, or a reap, of now may leave index entries whose element is gone."""
         due_ms = now_ms + self.sweep_after_ms
         for place in places:
             self._sweeps.setdefault(place, due_ms)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from ttlproxy.commands import Router
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import Registry
+from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.signing import Signer, new_secret
 from ttlproxy.link.action_cache import Rulebook
+from ttlproxy.link.agenda import Agenda
 from ttlproxy.link.info_section import Status
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.refusals import Refusals
@@ -26,32 +27,30 @@ class Context:
     keys: names of internal keys; scripts, caller: their texts, and how they are called
     registry: managed keys; rulebook: rules of ONEXPIRE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
-    clock: the server's; overdue: keys that should have been reaped, at the last heartbeat
+    clock: the server's; agenda: what the reaper does next
+    overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        metrics: Metrics,
-        on_deadline: Callable[[int, int], None] = lambda db, deadline_ms: None,
-        on_jump: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`on_deadline(db, deadline_ms)` is called for each announced deadline, `on_jump` when the
-        server's clock was set."""
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
         self.has_own_secret = key_file is not None
         signer = Signer(key_file.at_start.encode() if key_file else new_secret())
         self.keys = keys = Keys(prefix)
         self.scripts = Scripts(prefix)
-        self.clock = ServerClock(on_jump)
+        self.agenda = Agenda()
+        self.clock = ServerClock(self.agenda.look_now)
         self.refusals = Refusals(metrics)
         self.rulebook = Rulebook(keys, signer, self.refusals, self.scripts.ruled)
-        self.registry = Registry(on_deadline, self.rulebook.has_action)
+        self.registry = Registry(self.agenda.announced, self.rulebook.has_action)
         self.overdue = Overdue(keys.schedule)
         status = Status(self.clock, self.registry, metrics, self.overdue)
         self.caller = Caller(self.scripts, keys, status.section, signer)
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(keys.index(b"k"), shows_internal, keys.schedule, keys.fixed)
         self.router = Router()
+
+    def sweep_later(self, places: Iterable[Place]) -> None:
+        """A request or a reap may leave index entries there whose element is gone."""
+        self.agenda.sweep(places, self.clock.now_ms())

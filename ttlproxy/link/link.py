@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
@@ -26,7 +26,6 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
-from ttlproxy.core.registry import Place
 from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.address_watch import AddressWatch
@@ -43,12 +42,13 @@ from ttlproxy.link.list_waiters import Waits
 from ttlproxy.link.native_deadlines import Adopt
 from ttlproxy.link.outage_log import Outages
 from ttlproxy.link.reachability import accepts
+from ttlproxy.link.reap_script import Reap
 from ttlproxy.link.registry_loader import RegistryLoader
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_setup import ServerSetup
 from ttlproxy.link.serving import Serving
-from ttlproxy.link.session_reaps import Reap, SessionReaps
+from ttlproxy.link.session_reaps import SessionReaps
 from ttlproxy.link.shared_state import State
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.link.upkeep import Upkeep
@@ -79,10 +79,8 @@ class Link:
         metrics: Metrics,
         context: Context,
         on_change: Callable[[], None] = lambda: None,
-        on_stale: Callable[[Iterable[Place], int], None] = lambda places, now_ms: None,
     ) -> None:
-        """`on_change` is called when sessions must end because their server has changed,
-        `on_stale(places, now_ms)` for keys whose index has entries without an element."""
+        """`on_change` is called when sessions must end because their server has changed."""
         caller, registry, refusals = context.caller, context.registry, context.refusals
         rulebook, rights = context.rulebook, context.rights
         self.context = context
@@ -104,12 +102,9 @@ class Link:
         self.sweep = Sweep(caller, registry, metrics, refusals)
         self.waits = Waits(upstream, lambda: settings.connect_timeout)
         self._settings = settings
-        self._on_stale = on_stale
         self._outages = Outages(upstream.shown)
         self._barriers = Barriers(caller, registry, self._connect)
-        self._session_reaps = SessionReaps(
-            settings, self.reap, self.sweep, self.schedules, context.clock, on_stale
-        )
+        self._session_reaps = SessionReaps(settings, context, self.reap, self.sweep, self.schedules)
         self.holds = Holds(settings, self.serving, self._session_reaps, self._barriers)
         self._acl = Acl(rights)
         self._scripts = ScriptCache(context.scripts, self._barriers)
@@ -221,11 +216,7 @@ class Link:
             self.schedules,
             self._adopt,
             self.sweep,
-            self._found_stale,
         )
-
-    def _found_stale(self, places: Iterable[Place]) -> None:
-        self._on_stale(places, self.context.clock.now_ms())
 
     def _connect(self, name: str) -> Redis:
         """One connection of the link's own, which waits for replies as long as a life lasts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from ttlproxy.core.registry import Place
-from ttlproxy.link import TOGETHER
+from ttlproxy.link import KEYS_PER_CALL
 from ttlproxy.link.agenda import SWEEP_AFTER_MS
 
 # The smallest batch.
@@ -26,7 +26,7 @@ def keys_together(asked: int, reached: int) -> int:
 
     A key that is not reached costs the proxy as much as one that is.
     """
-    return min(asked * 2 if reached == asked else reached + reached // 4 + 1, TOGETHER)
+    return min(asked * 2 if reached == asked else reached + reached // 4 + 1, KEYS_PER_CALL)
 
 
 def adapt(batch: int, took_ms: float, budget_ms: float, largest: int) -> int:

@@ -23,7 +23,7 @@ from ttlproxy.core.registry import Place
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import (
     DUE,
-    TOGETHER,
+    KEYS_PER_CALL,
     Backoff,
     Link,
     answered,
@@ -35,7 +35,7 @@ from ttlproxy.link import (
     valid,
     whole_ms,
 )
-from ttlproxy.link.agenda import NEVER, Agenda
+from ttlproxy.link.agenda import NEVER
 from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.net.tasks import run_all
 
@@ -51,15 +51,15 @@ _UNREAD_MS = 1000
 class Reaper:
     """Reaps what is past its deadline, for all clients and proxies."""
 
-    def __init__(self, settings: Settings, link: Link, agenda: Agenda, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, link: Link, metrics: Metrics) -> None:
         self._settings = settings
         self._link = link
         self._context = link.context
-        self._agenda = agenda
+        self._agenda = link.context.agenda
         self._metrics = metrics
         self._holder = uuid4().hex.encode()
         self._batch = settings.reap_batch
-        self._together = TOGETHER  # keys of one call
+        self._together = KEYS_PER_CALL  # keys of one call
         self._turn = asyncio.Lock()  # one request at a time on the connection
         self._rounds = 0
         self._lease_until_ms = 0.0  # of the local clock: Redis's may be set back
@@ -188,7 +188,7 @@ class Reaper:
             await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms, reached) / 1000)
             queue.extendleft(reversed(outcome.unreached))
             queue.extend(outcome.more)
-            self._agenda.sweep(outcome.stale_entries, clock.now_ms())
+            self._context.sweep_later(outcome.stale_entries)
             for place, refusal in outcome.refused.items():
                 self._agenda.parked.park(place, clock.now_ms(), reason(refusal), passes(refusal))
             self._metrics.parked = self._agenda.parked.reasons

@@ -8,18 +8,17 @@ where the server has its own.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ttlproxy.core.registry import Place, Registry
-from ttlproxy.link.refusals import Refusals
+from ttlproxy.core.registry import Place
+from ttlproxy.link.context import Context
+from ttlproxy.link.pipeline import KEYS_PER_CALL
 from ttlproxy.link.sweeps import Sweep
 
-# Keys of one call.
-_TOGETHER: Final = 128
 # Calls in one heartbeat.
 _CALLS: Final = 4
 # Heartbeats between the last page and the next first one.
@@ -29,24 +28,18 @@ _LISTED: Final = 50_000
 
 
 class Recheck:
-    """The walk over the registry, and how far it is.
-
-    `on_stale` is called with the places whose index must be swept.
-    """
+    """The walk over the registry, and how far it is."""
 
     def __init__(
         self,
-        registry: Registry,
+        context: Context,
         sweep: Sweep,
-        refusals: Refusals,
-        on_stale: Callable[[Iterable[Place]], None],
         would_wait: Callable[[], Awaitable[bool]],
     ) -> None:
         """`would_wait` says whether a script would have to wait for the end of a pause."""
-        self._registry = registry
+        self._context = context
+        self._registry = context.registry
         self._sweep = sweep
-        self._refusals = refusals
-        self._on_stale = on_stale
         self._would_wait = would_wait
         self._listed: list[Place] = []  # the next one stands last
         self._next = 0
@@ -66,11 +59,11 @@ class Recheck:
                     return
                 db = places[0][0]
                 stale = await self._sweep.stale(redis, db, [key for _, key in places])
-                self._on_stale(stale)
+                self._context.sweep_later(stale)
         except ResponseError as refusal:
             # Redis logs each refusal for a missing right, so one is enough.
             self._may = not isinstance(refusal, NoPermissionError)
-            self._refusals.note("to look again at keys with deadlines", refusal)
+            self._context.refusals.note("to look again at keys with deadlines", refusal)
 
     def _take(self) -> list[Place]:
         """The next places, all in one database; none at the end of the walk."""
@@ -81,6 +74,6 @@ class Recheck:
             return []
         db = self._listed[-1][0]
         taken: list[Place] = []
-        while self._listed and self._listed[-1][0] == db and len(taken) < _TOGETHER:
+        while self._listed and self._listed[-1][0] == db and len(taken) < KEYS_PER_CALL:
             taken.append(self._listed.pop())
         return taken

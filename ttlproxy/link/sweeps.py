@@ -14,14 +14,12 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.registry import Place, Registry
-from ttlproxy.link.pipeline import valid
+from ttlproxy.link.pipeline import KEYS_PER_CALL, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.single_calls import answered
 from ttlproxy.scripts.script_calls import Caller
 
 _PAGE = b"500"
-# Keys of one call, each for 2 us.
-_TOGETHER = 128
 
 
 class Sweep:
@@ -61,8 +59,8 @@ class Sweep:
             keys.setdefault(db, []).append(key)
         found: list[Place] = []
         for db, all_keys in keys.items():
-            for at in range(0, len(all_keys), _TOGETHER):
-                found += await self._look(redis, db, all_keys[at : at + _TOGETHER])
+            for at in range(0, len(all_keys), KEYS_PER_CALL):
+                found += await self._look(redis, db, all_keys[at : at + KEYS_PER_CALL])
         return found
 
     async def _look(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:

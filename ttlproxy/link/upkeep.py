@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from ttlproxy.core.registry import Place
 from ttlproxy.link.context import Context
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.native_deadlines import Adopt
@@ -29,16 +26,14 @@ class Upkeep:
         schedules: Schedules,
         adopt: Adopt,
         sweep: Sweep,
-        on_stale: Callable[[Iterable[Place]], None],
     ) -> None:
-        """`on_stale(places)` is called for keys whose index has entries without an element."""
         refusals, rights = context.refusals, context.rights
         self._context = context
         self._server = server
         self._schedules = schedules
         self._adopt = adopt
         self._orphans = Orphans(context.caller, refusals, lambda: rights.trusts_schedules)
-        self._recheck = Recheck(context.registry, sweep, refusals, on_stale, scripts.would_wait)
+        self._recheck = Recheck(context, sweep, scripts.would_wait)
 
     async def run(self, redis: Redis) -> None:
         """Some of each. Raises redis-py's ConnectionError or TimeoutError."""

@@ -16,7 +16,6 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
 from ttlproxy.errors import EmbeddedError
 from ttlproxy.link import Context, Link
-from ttlproxy.link.agenda import Agenda
 from ttlproxy.link.reaper import Reaper
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
@@ -125,11 +124,10 @@ async def _proxy(
     give_back()
     metrics = Metrics()
     heartbeat = LoopHeartbeat()
-    agenda, clients = Agenda(), Clients()
-    context = Context(settings, metrics, agenda.announced, agenda.look_now)
-    link = Link(settings, upstream, metrics, context, clients.leave, agenda.sweep)
-    reaper = Reaper(settings, link, agenda, metrics)
-    server = Server(settings, link, metrics, clients, agenda.sweep, source)
+    clients = Clients()
+    link = Link(settings, upstream, metrics, Context(settings, metrics), clients.leave)
+    reaper = Reaper(settings, link, metrics)
+    server = Server(settings, link, metrics, clients, source)
     health = Health(Source(metrics, link, heartbeat, asyncio.get_running_loop()))
     async with shown(health):
         linking = asyncio.create_task(link.run(), name="link")

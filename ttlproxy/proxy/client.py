@@ -9,13 +9,12 @@ goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from enum import IntEnum
 from typing import Final, Protocol, cast
 
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
-from ttlproxy.core.registry import Place
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.link import Backoff, Link
 from ttlproxy.proxy.blocking_lease import Waiting
@@ -36,14 +35,12 @@ _AGAIN = Backoff(cap=0.2, base=0.01)
 class Host(Protocol):
     """The server that has accepted a client.
 
-    sweep: takes places that a request may have left unswept, and the server's time
     draining: clients must end as soon as nothing is half done
     """
 
     settings: Settings
     link: Link
     metrics: Metrics
-    sweep: Callable[[Iterable[Place], int], None]
     write_batch: WriteBatch
     clients: set[Client]
     slow_clients: SlowClients
@@ -523,8 +520,7 @@ class Client(asyncio.Protocol):
             self._enter(FINISHING)  # Redis would not read more, and would reset the connection
         if step.sweep:
             places = self._registry.places
-            now_ms = self._link.context.clock.now_ms()
-            self._server.sweep((place for key in step.sweep for place in places(key)), now_ms)
+            self._link.context.sweep_later(place for key in step.sweep for place in places(key))
         if self._server.draining:
             self.end_at_boundary()
 

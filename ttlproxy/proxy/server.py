@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
 
 from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Metrics
-from ttlproxy.core.registry import Place
 from ttlproxy.link import Link
 from ttlproxy.net.tls import establish, for_redis
 from ttlproxy.proxy.client import Client, TimedClient
@@ -55,12 +53,10 @@ class Server:
         link: Link,
         metrics: Metrics,
         clients: Clients,
-        sweep: Callable[[Iterable[Place], int], None],
         source: ClientSource,
     ) -> None:
         self.settings = settings
         self.link = link
-        self.sweep = sweep
         self.metrics = metrics
         self._tls = for_redis(link.upstream)
         self.write_batch = WriteBatch()

@@ -1,0 +1,228 @@
+"""The reap script: which elements of which keys are removed by a call, and what a call has left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import NamedTuple
+
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError, ResponseError
+
+from ttlproxy.commands import Call
+from ttlproxy.core.counters import Metrics
+from ttlproxy.core.expiry_actions import Action
+from ttlproxy.core.registry import Place, Registry
+from ttlproxy.link.action_cache import Rulebook
+from ttlproxy.link.pipeline import KEYS_PER_CALL, error, run, valid
+from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.server_clock import ServerClock
+from ttlproxy.scripts.script_calls import Caller
+
+# After this part of its budget a call begins no further key: that may be a large one.
+_LAST_KEY = 0.4
+_NO_PADS = (b"", b"")
+_NO_ACTION = Action(b"", b"", b"")
+
+
+class Undelivered(ResponseError):  # noqa: N818 - the name says it
+    """What a rule says cannot be done: due elements stay where they are, until it can."""
+
+
+class Outcome(NamedTuple):
+    """What a reap has left.
+
+    more: where more may be due; stale_entries: where the index has entries without an element;
+    refused: where Redis has answered an error; unreached: where the call had no time, in the order
+    asked for; calls_ms: how long each call took Redis
+    """
+
+    more: set[Place]
+    stale_entries: set[Place]
+    refused: dict[Place, ResponseError]
+    unreached: list[Place]
+    calls_ms: list[float]
+
+
+class _Batch(NamedTuple):
+    """One call of the script: for at most `limit` elements of each key.
+
+    actions: of each key, empty if the database has no rules; others: keys for which commands are
+    deferred; pads: to verify the signatures of these
+    """
+
+    db: int
+    keys: tuple[bytes, ...]
+    limit: int
+    budget_us: int
+    version: bytes
+    actions: tuple[Action | None, ...]
+    others: tuple[bytes, ...]
+    pads: tuple[bytes, bytes]
+
+    @property
+    def places(self) -> list[Place]:
+        return [(self.db, key) for key in self.keys]
+
+    @property
+    def call(self) -> Call:
+        ruled = any(self.actions)
+        found = [action or _NO_ACTION for action in self.actions] if ruled else []
+        dests = dict.fromkeys(self.others)
+        dests |= dict.fromkeys(key for action in self.actions if action for key in action.keys)
+        words = (word for action in found for word in action)
+        numbers = (self.limit, self.budget_us, len(self.keys))
+        limit, budget, count = (b"%d" % number for number in numbers)
+        head = (limit, budget, self.version, *self.pads, count)
+        return Call("reap", (*self.keys, *dests), (*head, *words))
+
+
+class Reap:
+    """Calls the reap script for several keys at once, and records its answers."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        registry: Registry,
+        clock: ServerClock,
+        metrics: Metrics,
+        refusals: Refusals,
+        rulebook: Rulebook,
+        budget_ms: Callable[[], int],
+    ) -> None:
+        """`budget_ms()`: how much of Redis's time one call may take now."""
+        self._caller = caller
+        self._budget_ms = budget_ms
+        self._rulebook = rulebook
+        self._registry = registry
+        self._clock = clock
+        self._metrics = metrics
+        self._refusals = refusals
+
+    async def __call__(
+        self, redis: Redis, limits: dict[Place, int], turn: asyncio.Lock | None = None
+    ) -> Outcome:
+        """Removes due elements, at most `limits[place]` at each place; of a long list more.
+
+        `turn`: shared by tasks that reap on one connection. While Redis works for one of them, the
+        others prepare their next call, or record an answer. Raises redis-py's ConnectionError or
+        TimeoutError.
+        """
+        for place in limits:
+            self._registry.reaping(place)
+        outcome = Outcome(set(), set(), {}, [], [])
+        try:
+            async with turn or nullcontext():
+                known = await self._with_rules(redis, limits, outcome)
+            # If one key of a call is refused, the whole call is: then each key is asked for alone.
+            alone = await self._ask(redis, known, KEYS_PER_CALL, outcome, turn)
+            if alone:
+                await self._ask(redis, alone, 1, outcome, turn)
+            return outcome
+        finally:
+            for place in limits:
+                self._registry.no_longer_reaping(place)
+
+    async def _with_rules(
+        self, redis: Redis, limits: dict[Place, int], outcome: Outcome
+    ) -> dict[Place, int]:
+        """Reads rules that are not known; returns the places whose rules are known then."""
+        refused: dict[int, ResponseError] = {}
+        for db in {db for db, _ in limits}:
+            try:
+                await self._rulebook.learn(redis, db)
+            except ResponseError as refusal:
+                refused[db] = refusal
+        for place in limits:
+            if place[0] in refused:
+                self._refuse(place, refused[place[0]], outcome)
+        return {place: limit for place, limit in limits.items() if place[0] not in refused}
+
+    async def _ask(
+        self,
+        redis: Redis,
+        limits: dict[Place, int],
+        together: int,
+        outcome: Outcome,
+        turn: asyncio.Lock | None,
+    ) -> dict[Place, int]:
+        """Calls for `together` keys at a time; returns the keys of calls refused as a whole.
+
+        Sends one call after the other: between requests that come together Redis serves no other
+        client.
+        """
+        alone: dict[Place, int] = {}
+        for batch in self._batches(limits, together):
+            words = self._caller.words(batch.call, b"%d" % batch.db)
+            async with turn or nullcontext():
+                sent = self._clock.reading()
+                (reply,) = await run(redis, [(batch.db, words)])
+            if turn:  # lets the next task send its call before this answer is recorded
+                await asyncio.sleep(0)
+            if error(reply) and len(batch.keys) > 1:
+                alone.update(dict.fromkeys(batch.places, batch.limit))
+            else:
+                self._learn(batch, reply, sent, outcome)
+        return alone
+
+    def _learn(self, batch: _Batch, reply: object, sent: float, outcome: Outcome) -> None:
+        """Records the answers of one call."""
+        if isinstance(reply, NoScriptError):
+            self._caller.flushed()
+            outcome.more.update(batch.places)
+            return
+        if reply is None:
+            self._rulebook.stale(batch.db)
+            outcome.more.update(batch.places)
+            return
+        if refusal := error(reply):
+            for place in batch.places:
+                self._refuse(place, refusal, outcome)
+            return
+        now_ms, took_us, *answers = valid(reply)
+        self._rulebook.heeded(batch.db)
+        self._metrics.reap_call_ms.observe(took_us / 1000)
+        self._clock.learn(now_ms, sent)
+        outcome.calls_ms.append(took_us / 1000)
+        outcome.unreached.extend(batch.places[len(answers) :])
+        for number, (place, answer) in enumerate(zip(batch.places, answers, strict=False)):
+            if refusal := error(answer):
+                self._refuse(place, Undelivered(str(refusal)), outcome)
+                continue
+            removed, first_ms, has_stale_entries, kind, late_ms, fired, dead_lettered, unsigned = (
+                answer
+            )
+            self._registry.reaped(place, first_ms if first_ms >= 0 else None)
+            self._metrics.reaped(kind.decode(), removed, late_ms)
+            if fired:
+                action = batch.actions[number]
+                assert action
+                self._metrics.fired(action.verb.decode(), fired, dead_lettered)
+            if unsigned:
+                self._refusals.unsigned("deferred", place[0], unsigned)
+            if 0 <= first_ms < now_ms:
+                outcome.more.add(place)
+            elif has_stale_entries:
+                outcome.stale_entries.add(place)
+
+    def _refuse(self, place: Place, refusal: ResponseError, outcome: Outcome) -> None:
+        self._refusals.note(f"to reap in database {place[0]}", refusal)
+        outcome.refused[place] = refusal
+
+    def _batches(self, limits: dict[Place, int], together: int) -> Iterator[_Batch]:
+        """The calls for these places, each for at most `together` keys."""
+        alike: dict[tuple[int, int], list[bytes]] = {}
+        for (db, key), limit in limits.items():
+            alike.setdefault((db, limit), []).append(key)
+        for (db, limit), found in alike.items():
+            rules = self._rulebook.of(db)
+            for at in range(0, len(found), together):
+                keys = tuple(found[at : at + together])
+                actions = tuple(map(rules.of, keys)) if rules else ()
+                deferring = map(self._caller.keys.deferring, keys)
+                others = tuple(key for key in deferring if key is not None)
+                pads = self._caller.signer.pads if others else _NO_PADS
+                budget_us = round(self._budget_ms() * 1000 * _LAST_KEY)
+                version = self._rulebook.version(db)
+                yield _Batch(db, keys, limit, budget_us, version, actions, others, pads)
