@@ -20,6 +20,7 @@ from tests.support.admin_pages import FLAGS
 from tests.support.clock_shim import Clock, NoShimError, built
 from tests.support.containers import IMAGES, AnyServer, Container
 from tests.support.npm import NoPackagesError, install
+from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
@@ -33,12 +34,23 @@ from tests.support.requirements import (
 )
 from tests.support.run_report import Progress, not_run
 from tests.support.servers import Binary, Proxy, Server
+from ttlproxy.core.keys import Keys
 
 # No deadline: how long an example takes depends on how busy the machine is.
 settings.register_profile("ttlproxy", deadline=None)
 settings.load_profile("ttlproxy")
 
 PROMPT = ("--hz", "500")  # a blocking command times out within 2 ms, not 100
+
+# How many databases have rules, or had some.
+_COUNT_RULES = f"""
+local found = 0
+for db = 0, 15 do
+  redis.call('SELECT', db)
+  found = found + redis.call('EXISTS', '{Keys().rules.decode()}')
+end
+return found
+"""
 
 StartServer = Callable[..., Server]
 StartProxy = Callable[..., Proxy]
@@ -50,9 +62,12 @@ def _started(version: str) -> AnyServer:
     return Server(BINARIES[version], *PROMPT).start()
 
 
-def _flush(server: AnyServer) -> None:
-    with Connection(server.port) as client:
-        assert client.ask("FLUSHALL") == b"+OK\r\n"
+def _flush(server: AnyServer) -> bool:
+    """Empties the server; returns whether a test had set a rule of ONEXPIRE there."""
+    with closing(Client(server.port)) as client:
+        rules = client.ask("EVAL", _COUNT_RULES, 0)
+        assert client.ask("FLUSHALL") == b"OK"
+    return bool(rules)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -150,9 +165,14 @@ def shared_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def server(shared_server: AnyServer) -> AnyServer:
+def had_rules(shared_server: AnyServer) -> bool:
+    """Whether an earlier test had set a rule on `server`, which is empty now."""
+    return _flush(shared_server)
+
+
+@pytest.fixture
+def server(shared_server: AnyServer, had_rules: bool) -> AnyServer:
     """The Redis behind `proxy`, empty, shared by all tests: leave its settings as they were."""
-    _flush(shared_server)
     return shared_server
 
 
@@ -163,12 +183,31 @@ def plain(shared_plain: AnyServer) -> AnyServer:
     return shared_plain
 
 
+def _until_without_rules(proxy: Proxy) -> None:
+    """Returns when the proxy knows that the rules are gone: until then a deadline in the past
+    leaves its element to the reaper."""
+    probe: list[list[str | int]] = [
+        ["SADD", "k", "a"],
+        ["SEXPIREMEMBER", "k", "a", 0],
+        ["EXISTS", "k"],
+    ]
+    with closing(Client(proxy.port)) as asking:
+
+        def removes_at_once() -> bool:
+            return bool(asking.ask_many(probe, transaction=True)[-1] == 0)
+
+        wait_until(removes_at_once, "the proxy knows of no rules")
+        asking.ask("DEL", "k")
+
+
 @pytest.fixture
-def proxy(shared_proxy: Proxy, server: AnyServer) -> Proxy:
+def proxy(shared_proxy: Proxy, server: AnyServer, had_rules: bool) -> Proxy:
     """The proxy in front of `server`. All tests of a run share it: do not end it."""
     if not shared_proxy.running:  # an earlier test failed with it; only that one should fail
         print(f"the proxy had ended with {shared_proxy.child.returncode}:\n{shared_proxy.stderr}")
         shared_proxy.start()
+    elif had_rules:
+        _until_without_rules(shared_proxy)
     return shared_proxy
 
 
@@ -182,8 +221,10 @@ def shared_watched(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def watched(shared_watched: Proxy, server: AnyServer) -> Proxy:
+def watched(shared_watched: Proxy, server: AnyServer, had_rules: bool) -> Proxy:
     """A proxy with admin pages in front of `server`. The tests of a file share it."""
+    if had_rules:
+        _until_without_rules(shared_watched)
     return shared_watched
 
 
