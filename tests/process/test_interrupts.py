@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -48,6 +49,15 @@ def server(start_server: StartServer) -> Server:
             end"""
         direct.ask("EVAL", script, 0)
     return server
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """The processes hear SIGINT also if the tests run in the background of a shell: a process that
+    is started there ignores it, and Python leaves that so until `main`."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def _start(*words: str) -> Started:
