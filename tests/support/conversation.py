@@ -212,7 +212,7 @@ def _compare(exchange: Exchange, reply: _Replies, late_s: int) -> None:
         return
     if exchange.expected.endswith("*"):
         said = said[: len(exchange.expected) - 1] + "*"
-    assert said == exchange.expected, exchange.line
+    assert said == exchange.expected, f"{exchange.line}\nsaid {said}"
 
 
 def _left(exchange: Exchange, late_s: int) -> str:
