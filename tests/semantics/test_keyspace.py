@@ -440,6 +440,21 @@ def test_a_flushed_key_starts_clean_and_is_forgotten(
     wait_until(goes_on_as_it_came, "the proxy forgets")
 
 
+# --- EXPIRE
+
+
+@pytest.mark.parametrize("time", ["EXPIRE k -1", "PEXPIREAT k 1", "PEXPIRE k 1", "EXPIRE k 100"])
+def test_the_expiry_of_a_key_that_a_pop_has_emptied_leaves_nothing(talk: Talk, time: str) -> None:
+    talk(f"""
+        RPUSH k a b                         -> 2
+        LEXPIREELEMENT k 100 ELEMENTS 2 a b -> [1, 1]
+        BLPOP k 0                           -> ["k", "a"]
+        BLPOP k 0                           -> ["k", "b"]
+        {time}                              -> 0
+        EXISTS k                            -> 0
+    """)
+
+
 # --- WATCH
 
 

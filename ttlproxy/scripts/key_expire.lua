@@ -16,7 +16,12 @@ if number == '0' or string.find(number, '^%-?[1-9]%d*$') and #number <= 13 then
   at = number * unit + base * now
   command, arguments[1] = 'PEXPIREAT', ms(at)
 end
-try(command, index, unpack(arguments))
+if redis.call('EXISTS', data) == 0 then
+  -- Of a former key, and not swept yet. Without it a sweep would not find the schedule entry.
+  index_drop(data, index, schedule)
+else
+  try(command, index, unpack(arguments))
+end
 if failure then
   return failure
 end
