@@ -14,7 +14,7 @@ from itertools import product
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, Way, talking
+from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, Way, in_multi, talking
 from tests.support.per_type import said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
@@ -304,6 +304,34 @@ def test_a_cap_that_is_no_number_is_refused_in_redis_words(every_outside_multi: 
 def test_hsetex_with_nothing_behind_maxlen(proxy: Proxy, server: AnyServer) -> None:
     with talking(proxy, server, OUTSIDE_MULTI[0]) as talk:
         talk("HSETEX h FIELDS 1 a 1 MAXLEN -> ERR syntax error")
+
+
+# Lasts 3 ms at least, also where TIME stands still in a script.
+LET_3_MS_PASS = (
+    "local function us() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end "
+    "local until_us, calls = us() + 3000, 0 "
+    "repeat calls = calls + 1 until us() > until_us or calls == 1000000"
+)
+
+
+@pytest.mark.parametrize("type_", FORMS)
+def test_an_element_whose_deadline_passes_in_a_transaction_does_not_come_back_by_xx(
+    proxy: Proxy, server: AnyServer, type_: str
+) -> None:
+    # FXX writes all fields or none.
+    update, updated = ("FXX", -1) if type_ == "hash" else ("XX", 0)
+    with talking(proxy, server, in_multi) as talk:
+        talk(
+            _said_of(
+                type_,
+                f"""
+                PUT k [PX 1] a b -> 2
+                EVAL "{LET_3_MS_PASS}" 0 -> nil
+                ADD k c -> 1
+                PUT k [{update} MAXLEN 1 EX 100] a c -> {updated}
+                """,
+            )
+        )
 
 
 # --- many at once

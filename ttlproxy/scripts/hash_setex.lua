@@ -33,7 +33,8 @@ for i = first_pair, #ARGV, 2 do
   met[field] = true
   fields[#fields + 1] = field
 end
-if not has_room(fields, added) then
+local wanted = #fields
+if not has_room(fields, added, of_fields == 'FXX') or #fields < wanted then
   return 0
 end
 -- HSET clears the deadlines that the server keeps.

@@ -27,7 +27,7 @@ for i = first_member, #ARGV do
     end
   end
 end
-if not has_room(members, added) then
+if not has_room(members, added, condition == 'XX') then
   return -1
 end
 write_timed(members, flag == '1', function()

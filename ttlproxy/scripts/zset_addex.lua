@@ -20,7 +20,7 @@ end
 -- include zset_cap
 -- include cap
 local members, added, changed = written_members()
-if not has_room(members, added) then
+if not has_room(members, added, options.XX) then
   return -1
 end
 write_timed(members, flag == '1', function()

@@ -69,15 +69,31 @@ local function count_written(elements, gone)
   return written, kept, revived
 end
 
+local function drop_gone(elements, gone)
+  local all, kept = #elements, 0
+  for i = 1, all do
+    local element = elements[i]
+    elements[i] = nil
+    if not gone[element] then
+      kept = kept + 1
+      elements[kept] = element
+    end
+  end
+end
+
 -- Whether there is room for `elements`; `added` of them are new. Call it before the write.
 -- May evict others to make room. There is always room if none of them is new, and for elements that
--- go at once because their deadline is past.
-local function has_room(elements, added)
+-- go at once because their deadline is past. With `existing` (XX) only existing elements are written:
+-- those past their deadline are dropped from `elements`.
+local function has_room(elements, added, existing)
   if cap == '' or #elements == 0 then
     return true
   end
   local limit, at_once = tonumber(cap), at and at <= now
   local live, gone, past = count_live()
+  if existing then
+    drop_gone(elements, gone)
+  end
   local written, kept, revived = count_written(elements, gone)
   local grows = at_once and 0 or added + revived
   local over = live + grows - (at_once and kept or 0) - limit
