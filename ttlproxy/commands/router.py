@@ -13,7 +13,7 @@ from ttlproxy.commands.features import defer, leaderboards, leases, limiters, on
 from ttlproxy.commands.model.command_reply import Native
 from ttlproxy.commands.model.key_positions import REPLACED
 from ttlproxy.commands.model.overrides import replacing
-from ttlproxy.commands.model.route import UNKNOWN, Route
+from ttlproxy.commands.model.route import UNKNOWN, Route, Stateful
 from ttlproxy.commands.model.spec import Override, Plan, Survey, Virtual
 from ttlproxy.commands.types import hashes, key_scans, keyspace, lists, sets, sorted_sets
 
@@ -38,29 +38,28 @@ SURVEYS: Final = {row.name: row for row in (*key_scans.SURVEYS, *proxy_info.SURV
 
 HARMLESS: Final = frozenset(hashes.HARMLESS)
 
-# Commands that change what later requests mean: see session/connection_commands.py.
-# With their arity, as Redis counts it, for servers that do not tell it.
+# Commands that change what later requests mean.
 STATEFUL: Final = {
-    "ACL": -2,
-    "MULTI": 1,
-    "EXEC": 1,
-    "DISCARD": 1,
-    "SELECT": 2,
-    "SWAPDB": 3,
-    "WATCH": -2,
-    "RESET": 1,
-    "CLIENT": -2,
-    "CONFIG": -2,
-    "SCRIPT": -2,
-    "QUIT": -1,
-    "SUBSCRIBE": -2,
-    "PSUBSCRIBE": -2,
-    "SSUBSCRIBE": -2,
-    "MONITOR": 1,
-    "PSYNC": -3,
-    "SYNC": 1,
-    "AUTH": -2,
-    "HELLO": -1,
+    "ACL": Stateful(-2),
+    "MULTI": Stateful(1),
+    "EXEC": Stateful(1, always_ends_transaction=True),
+    "DISCARD": Stateful(1),
+    "SELECT": Stateful(2),
+    "SWAPDB": Stateful(3),
+    "WATCH": Stateful(-2),
+    "RESET": Stateful(1, before_login=True),
+    "CLIENT": Stateful(-2),
+    "CONFIG": Stateful(-2),
+    "SCRIPT": Stateful(-2),
+    "QUIT": Stateful(-1, before_login=True),
+    "SUBSCRIBE": Stateful(-2),
+    "PSUBSCRIBE": Stateful(-2),
+    "SSUBSCRIBE": Stateful(-2),
+    "MONITOR": Stateful(1),
+    "PSYNC": Stateful(-3),
+    "SYNC": Stateful(1),
+    "AUTH": Stateful(-2, before_login=True, logs_in=True),
+    "HELLO": Stateful(-1, before_login=True, logs_in=True),
 }
 # From 7.0 on, Redis tells which commands block. WAIT and WAITAOF block the client too.
 BLOCKING: Final = frozenset(
@@ -130,12 +129,12 @@ class Router:
 
 def _ours(name: str) -> Route:
     """The route of a command that the server did not tell."""
-    virtual = VIRTUALS.get(name)
+    virtual, stateful = VIRTUALS.get(name), STATEFUL.get(name)
     return Route(
         name,
         positions=virtual.positions if virtual else None,
-        arity=STATEFUL.get(name, -1),
-        stateful=name in STATEFUL,
+        arity=stateful.arity if stateful else -1,
+        stateful=stateful,
         blocks=name in BLOCKING,
         virtual=virtual,
         override=OVERRIDES.get(name),
@@ -155,7 +154,7 @@ def _over(native: Native, survey: Survey | None, form: Plan | None) -> Route:
         arity=native.arity,
         sweeps=name not in HARMLESS and "readonly" not in native.flags,
         blocks=name in BLOCKING or "blocking" in native.flags,
-        stateful=name in STATEFUL,
+        stateful=STATEFUL.get(name),
         override=override or _replacing(native),
         survey=survey,
         longer=LONGER.get(name) if native.arity > 0 else None,

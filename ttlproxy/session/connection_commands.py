@@ -13,17 +13,20 @@ from itertools import pairwise
 from typing import Final
 
 from ttlproxy.commands import Call, Route
+from ttlproxy.commands.model.route import Stateful
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, Users
 from ttlproxy.session.state import State
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
 
 
-def change(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
+def change(
+    state: State, rules: Stateful, route: Route, args: list[bytes], now_ms: int
+) -> bytes | None:
     """Notes what a request changes; returns what goes to Redis in its place, or None."""
     if route.fits(len(args)):
         return CHANGES[route.name](state, args, now_ms)
-    if route.name == "EXEC":  # with too many words it still ends the transaction
+    if rules.always_ends_transaction:
         state.transaction = None
     return None
 

@@ -14,7 +14,7 @@ from ttlproxy.wire import encode
 def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
     """What goes to Redis in place of a request; None means the request as it came."""
     if route.stateful:
-        instead = change(state, route, args, now_ms)
+        instead = change(state, route.stateful, route, args, now_ms)
         if instead is not None:
             return instead
     if route.virtual:

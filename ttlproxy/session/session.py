@@ -24,9 +24,6 @@ _LONG: Final = 1024
 # What Redis reads from a client that has not logged in (src/networking.c, processMultibulkBuffer).
 _STRANGERS_WORDS: Final = 10
 _STRANGERS_BULK: Final = 16 * 1024
-# Commands that Redis carries out for such a client.
-_STRANGERS: Final = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
-_LOGINS: Final = frozenset({"AUTH", "HELLO"})
 
 
 class Session(State):
@@ -116,6 +113,7 @@ class Session(State):
             self.login,
             self.look,
             self.wait,
+            self._pauses,
             self.withheld,
         )
         self.begin_step()
@@ -144,7 +142,7 @@ class Session(State):
         else:
             out = self._with_care(commands, self._now_ms())
             must_parse = self._must_be_parsed()
-        if not self._is_held:
+        if not self._pauses:
             out += self._begun()
         self._must_parse = must_parse or requests.pending
         requests.let_go()
@@ -216,10 +214,10 @@ class Session(State):
         return self.takes_effect_later or self.stranger or self._requests.relay
 
     @property
-    def _is_held(self) -> bool:
+    def _pauses(self) -> bool:
         """Whether nothing behind the last request may be read yet."""
-        kept = self.owed is not None or self.login is not None
-        return kept or self.look or self.wait is not None
+        withholds = self.owed is not None or self.login is not None
+        return withholds or self.look or self.wait is not None
 
     def _pass_through(self, requests: Iterable[list[bytes]]) -> bool:
         """Whether these need only a look at their keys, and none of those is managed.
@@ -301,13 +299,14 @@ class Session(State):
         named = self._may_name_hidden(requests.raw, commands)
         instead_of = self._suspect if named else self._decide
         found = requests.exact(commands)
-        self.may_be_held = self._may_be_held(found, now_ms)
+        routes = [self._router.find(args[0]) for args, _, _ in found]
+        self.may_be_held = self._may_be_held(found, routes, now_ms)
         raw = requests.raw
         out: list[bytes] = []
         sent = 0
-        for args, begin, end in found:
+        for (args, begin, end), route in zip(found, routes, strict=True):
             take = self._of_stranger if self.stranger else instead_of
-            rewritten = take(args, now_ms)
+            rewritten = take(route, args, now_ms)
             if self.owed is not None:
                 self.withheld = requests.withhold(begin)
                 break
@@ -318,7 +317,7 @@ class Session(State):
                     rewritten = self._too_large(args)
                 out += (raw[sent:begin], rewritten)
                 sent = end
-            if self._is_held:
+            if self._pauses:
                 self.withheld = requests.withhold(end)
                 break
             if self.quit:
@@ -328,13 +327,12 @@ class Session(State):
         # A single piece is not copied: it may be large.
         return b"".join(filter(None, out))
 
-    def _may_be_held(self, found: list[Located], now_ms: int) -> bool:
+    def _may_be_held(self, found: list[Located], routes: list[Route], now_ms: int) -> bool:
         """Whether these requests may wait for a reap, while others may set deadlines."""
         names = self.registry.names
         if not names:
             return False
-        for args, _, _ in found:
-            route = self._router.find(args[0])
+        for (args, _, _), route in zip(found, routes, strict=True):
             if route.survey or (route.virtual and route.virtual.of_deferred):
                 return True
             if any(names.get(word, now_ms) < now_ms for word in args):
@@ -357,22 +355,22 @@ class Session(State):
         except AttributeError:
             return True  # a word that is no bulk string (hiredis allows it)
 
-    def _suspect(self, args: list[bytes], now_ms: int) -> bytes | None:
+    def _suspect(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request that may name an internal key."""
-        route = self._router.find(args[0])
         named = any(map(self.caller.keys.is_internal, route.certain_keys(args)))
         if named and not self.rights.shows_internal:
             return self._counted(route, refuse(self, route, errors.INTERNAL_KEY))
-        return self._decide(args, now_ms)
+        return self._decide(route, args, now_ms)
 
-    def _of_stranger(self, args: list[bytes], now_ms: int) -> bytes | None:
+    def _of_stranger(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request of a client that has not logged in.
 
         Redis refuses nearly all of them. It does not know our commands, and would answer that
         instead of NOAUTH.
         """
-        route = self._router.find(args[0])
-        if route.name in _LOGINS and self.replies is not None and self.replies > self.answered:
+        rules = route.stateful
+        logs_in = rules is not None and rules.logs_in
+        if logs_in and self.replies is not None and self.replies > self.answered:
             # Redis 8.2 sends no reply to a login that fails while it has other replies to send.
             self.owed = self.replies
             return None
@@ -381,9 +379,9 @@ class Session(State):
             return None
         if route.virtual:
             return self._counted(route, refuse(self, route, errors.NOAUTH))
-        if route.name in _STRANGERS:
-            change(self, route, args, now_ms)
-        if route.name in _LOGINS:
+        if rules is not None and rules.before_login:
+            change(self, rules, route, args, now_ms)
+        if logs_in:
             if self.replies is None:
                 self.stranger = False
             else:
@@ -395,12 +393,11 @@ class Session(State):
         if self.replies is not None:
             self.replies += 1
 
-    def _decide(self, args: list[bytes], now_ms: int) -> bytes | None:
+    def _decide(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request; None means the request as it came."""
         may_meet_deadlines = self.takes_effect_later or self.may_be_held
         if args[0] in self._passthrough and not may_meet_deadlines and self._pass_through((args,)):
             return None
-        route = self._router.find(args[0])
         return self._counted(route, decide(self, route, args, now_ms))
 
     def _counted(self, route: Route, rewritten: bytes | None) -> bytes | None:

@@ -22,6 +22,7 @@ class Step(NamedTuple):
     login: the last request is an AUTH or HELLO, and so many replies come before its own
     look: the link must look at what the last request did
     wait: the last request waits for an item
+    pauses: the session has read nothing behind the last request, because of one of these four
     withheld: the bytes that wait for `owed`, or came behind the request of `login`, `look` or
       `wait`; the session gets them again when that is over
     """
@@ -36,15 +37,10 @@ class Step(NamedTuple):
     login: int | None
     look: bool
     wait: Wait | None
+    pauses: bool
     withheld: bytes
 
     @property
     def must_reap(self) -> bool:
         """Whether something must be gone, or swept, before the bytes go on."""
         return bool(self.reap or self.reap_in or self.unswept)
-
-    @property
-    def pauses(self) -> bool:
-        """Whether the session has read nothing behind the last request."""
-        kept = self.owed is not None or self.login is not None
-        return kept or self.look or self.wait is not None

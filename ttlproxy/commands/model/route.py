@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from ttlproxy.commands.model.key_positions import FILLED, FIRST, READ, WRITTEN, Positions
 from ttlproxy.commands.model.spec import Override, Survey, Virtual
@@ -17,15 +17,30 @@ READ_KEY: Final = 3  # its first argument, only read: enough that nothing is due
 _FIRST_ALONE: Final = (ONE_KEY, READ_KEY)
 
 
+class Stateful(NamedTuple):
+    """A command that changes what later ones mean: see session/connection_commands.py.
+
+    arity: as Redis counts it, for servers that do not tell it
+    before_login: Redis carries it out for a client that has not logged in
+    logs_in: it may log a client in
+    always_ends_transaction: also where Redis refuses it, for its number of words
+    """
+
+    arity: int
+    before_login: bool = False
+    logs_in: bool = False
+    always_ends_transaction: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """All that is known of a command.
 
     positions: those of its keys; `subcommands`: those of each subcommand; sweeps: as it came, it
-    may leave stale index entries; stateful: see session/connection_commands.py; override: also for
-    a virtual command if the server has a command of that name; survey: only for the server's own
-    commands; longer: the virtual command that it is if it has more words than the server takes;
-    key_kind: where its keys stand, one of the four above.
+    may leave stale index entries; stateful: what it is if it changes what later commands mean;
+    override: also for a virtual command if the server has a command of that name; survey: only for
+    the server's own commands; longer: the virtual command that it is if it has more words than the
+    server takes; key_kind: where its keys stand, one of the four above.
     """
 
     name: str
@@ -34,7 +49,7 @@ class Route:
     arity: int = -1
     sweeps: bool = True
     blocks: bool = False
-    stateful: bool = False
+    stateful: Stateful | None = None
     virtual: Virtual | None = None
     override: Override | None = None
     survey: Survey | None = None
