@@ -16,7 +16,6 @@ import struct
 import threading
 from random import Random
 from selectors import EVENT_READ, EVENT_WRITE
-from types import TracebackType
 
 _CHUNK = 1 << 16
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends RST
@@ -81,12 +80,7 @@ class Switch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *trouble: object) -> None:
         self.stop_accepting()
         self.reset(1.0, Random(0))
         self._is_over = True

@@ -9,7 +9,6 @@ import threading
 import time
 from contextlib import ExitStack, closing
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 from tests.chaos.history import Excuses, ServersClock
@@ -88,12 +87,7 @@ class System:
             failed.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *trouble: object) -> None:
         self._stack.close()
 
     # The servers, without the proxies.

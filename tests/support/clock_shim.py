@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
 SOURCE = Path(__file__).with_suffix(".c")
 
@@ -57,12 +56,7 @@ class Clock:
     def __enter__(self) -> "Clock":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *trouble: object) -> None:
         self.close()
 
     def jump(self, by_ms: int) -> None:

@@ -3,7 +3,6 @@
 import socket
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 TIMEOUT_S = 30.0
 RECEIVE_BYTES = 1 << 20
@@ -96,12 +95,7 @@ class Connection:
     def __enter__(self) -> "Connection":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *trouble: object) -> None:
         self.close()
 
     def send(self, data: bytes) -> None:
