@@ -488,13 +488,6 @@ def test_what_is_no_bulk_string_is_redis_s_to_refuse_beside_long_values_too() ->
     assert World().take(chunk) == chunk
 
 
-def test_surveys_are_native_while_no_script_may_run(world: World) -> None:
-    surveys = ("DBSIZE", "INFO all", "COMMAND COUNT")
-    assert world.names(*surveys) == [b"EVALSHA"] * 3
-    world.rights.running = False
-    assert world.names(*surveys) == [b"DBSIZE", b"INFO", b"COMMAND"]
-
-
 @pytest.mark.parametrize("login", ["AUTH app word", "HELLO 3 AUTH app word", "hello 2 auth app x"])
 def test_surveys_are_native_for_whom_scripts_are_barred(world: World, login: str) -> None:
     world.rights.learn([b"user default on nopass ~* +@all", b"user app on #af ~* +@all -eval"])
@@ -638,7 +631,7 @@ def test_a_swap_of_databases_that_redis_takes_is_announced(
 
 def test_a_swap_by_whom_scripts_are_barred_counts_as_one_that_may_come(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
-    world.rights.running = False
+    world.rights.learn([b"user default on nopass ~* +@all -eval"])
     assert world.take(encode((b"SWAPDB", b"0", b"7"))) == encode((b"SWAPDB", b"0", b"7"))
     assert world.step.look
     assert world.registry.places(b"h") == [(0, b"h"), (7, b"h")]

@@ -208,3 +208,21 @@ def test_a_key_is_looked_at_again_soon_after_redis_was_busy() -> None:
 @pytest.mark.parametrize("failures", [1, 1_000_000])
 def test_a_pause_is_computed_after_any_number_of_failures(failures: int) -> None:
     assert 0 <= Backoff(cap=2.0, base=0.05).compute(failures) <= 2.0
+
+
+def test_a_script_that_keeps_redis_busy_can_be_killed_and_hides_what_was_hidden(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """Nothing shows a key of the proxy's own, and connections that it opens then are no loss."""
+    server = start_server("--lua-time-limit", "10")
+    proxy = start_proxy(server.url)
+    with Connection(server.port) as busy, Connection(proxy.port) as app:
+        assert app.ask("SADDEX", "s", 100, "m") == b":1\r\n"
+        busy.send(command("EVAL", "while true do end", 0))
+        try:
+            wait_until(lambda: "to keep the secret of the proxies: BUSY" in proxy.stderr, "a beat")
+        finally:
+            assert app.ask("SCRIPT", "KILL") == b"+OK\r\n"
+        assert app.ask("KEYS", "*") == b"*1\r\n$1\r\ns\r\n"
+        assert app.ask("DBSIZE") == b":1\r\n"
+    assert "is away" not in proxy.stderr

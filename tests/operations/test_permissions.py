@@ -63,12 +63,6 @@ def test_who_has_not_logged_in_is_told_so_by_redis() -> None:
     assert rights.may_script([b"default", b"app"])
 
 
-def test_nobody_runs_scripts_while_redis_runs_none() -> None:
-    rights = Rights()
-    rights.running = False
-    assert not rights.may_script([b"default"])
-
-
 @pytest.mark.parametrize(
     ("rules", "may"),
     [

@@ -31,7 +31,6 @@ class Rights:
     index: the name of any index
     asks_login: whether Redis refuses requests of clients that have not logged in
     trusts_schedules: whether every user who may write to a schedule is known to have all keys
-    running: whether Redis runs scripts now; it does not while it loads its data
     shows_internal: whether clients may name and see internal keys
     """
 
@@ -48,7 +47,6 @@ class Rights:
         "_names",
         "_schedule",
         "asks_login",
-        "running",
         "shows_internal",
         "trusts_schedules",
     )
@@ -69,7 +67,6 @@ class Rights:
         self.trusts_schedules = False
         self._schedule = schedule
         self.shows_internal = shows_internal
-        self.running = True
         self.asks_login = False
         self._index = index
         self._barred: frozenset[bytes] = frozenset()
@@ -115,12 +112,8 @@ class Rights:
         return has_changed
 
     def may_script(self, users: Iterable[bytes]) -> bool:
-        """Whether scripts run now and no existing user of these is barred from them."""
-        return self.running and not self.are_barred(users)
-
-    def are_barred(self, users: Iterable[bytes]) -> bool:
-        """Whether one of these users may never run scripts."""
-        return not self._barred.isdisjoint(users)
+        """Whether no existing user of these is barred from scripts."""
+        return self._barred.isdisjoint(users)
 
     def may_ask_acl(self, users: Iterable[bytes]) -> bool:
         """Whether Redis would let all these users call ACL CAT."""

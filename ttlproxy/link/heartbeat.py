@@ -23,7 +23,7 @@ from ttlproxy.link.outage_log import Outages
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.registry_loader import RegistryLoader
 from ttlproxy.link.script_cache import EVENTS, ScriptCache
-from ttlproxy.link.server_identity import INFO, Identity, fields, is_loading
+from ttlproxy.link.server_identity import INFO, Identity, fields
 from ttlproxy.link.serving import Serving
 from ttlproxy.link.shared_state import State
 from ttlproxy.link.upkeep import Upkeep
@@ -122,7 +122,6 @@ class Heartbeat:
         self.round_trip_ms = context.clock.reading() - sent
         refused = [refusal for reply in (info, now, known) if (refusal := error(reply))]
         lacks_right = all(isinstance(refusal, NoPermissionError) for refusal in refused)
-        context.rights.running = (not error(known) or lacks_right) and not is_loading(info)
         if not lacks_right:
             return False
         for refusal in refused:

@@ -46,11 +46,6 @@ def fields(text: bytes) -> Mapping[str, str]:
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
-def is_loading(info: object) -> bool:
-    """Whether INFO says that the server loads its data, and so runs no scripts."""
-    return isinstance(info, bytes) and b"loading:1\r\n" in info
-
-
 def cached_scripts(memory: bytes) -> int:
     """How many scripts the server knows, by INFO's section of memory."""
     return int(fields(memory).get("number_of_cached_scripts", 0))

@@ -41,13 +41,10 @@ class ServerSetup:
         UnfitUpstream, and redis-py's errors.
         """
         self._acl.begin_life()
-        try:
-            (info,) = await run(redis, [(0, INFO)])
-        except ResponseError as refusal:  # the connection could not be opened
-            compatibility.check_greeting(refusal)
-            raise
-        if error(info):  # maybe renamed: that does not pass, so it is reported
+        (info,) = await run(redis, [(0, INFO)])
+        if refusal := error(info):  # a command that is missing does not pass, so it is reported
             await compatibility.check_commands(redis)
+            compatibility.check_greeting(refusal)
         said = fields(valid(info))
         compatibility.check_server(said)
         found = Identity.of(said)

@@ -66,7 +66,7 @@ def _override(
     keys = override.keys(args)
     late = _matters_later(state, override)
     managed = keys and ((late and (names or state.has_pinned)) or any(key in names for key in keys))
-    if managed and state.is_barred() and not state.takes_effect_later:
+    if managed and not state.may_script() and not state.takes_effect_later:
         # Redis would refuse the script. So requests of others that are still pending do not count.
         managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
     if not (managed or _is_ours(state, override, args)):

@@ -137,10 +137,6 @@ class State(Effects):
         """Whether a script that the client did not call itself can run for it."""
         return self.rights.may_script(self.users)
 
-    def is_barred(self) -> bool:
-        """Whether Redis may refuse the client any script."""
-        return self.rights.are_barred(self.users)
-
     def may_watch(self) -> bool:
         """Whether the client may touch indexes."""
         return self.rights.may_watch(self.users)
