@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Final, NamedTuple
 
 from ttlproxy.core.expiry_actions import VERBS, Action, Actions, listed, verified
 from ttlproxy.operations.doctor.finding import ERROR, OK, Finding
 from ttlproxy.operations.doctor.target import Target
 
 _SHOWN = 3
+
+
+class _Fault(NamedTuple):
+    """Why rules are not in force. what: of the rules; why: it matters; remedy: what to do."""
+
+    what: str
+    why: str
+    remedy: str
+
+
+_UNSIGNED: Final = _Fault(
+    "have no proxy's signature",
+    "Somebody has written them past the proxies, or with another key: they are not in"
+    " force, and due elements are deleted.",
+    "set them again with ONEXPIRE, through a proxy",
+)
+_UNREADABLE: Final = _Fault(
+    "cannot be read",
+    "A newer ttlproxy may have written them. What is due in keys that they match stays.",
+    "upgrade ttlproxy, or set them again with ONEXPIRE, through a proxy",
+)
 
 
 async def rules(target: Target) -> list[Finding]:
@@ -23,49 +45,27 @@ async def rules(target: Target) -> list[Finding]:
         values = await target.ask(b"MGET", *names, db=db) if patterns else []
         there = {name: value for name, value in zip(patterns, values, strict=True) if value}
         rows = {name: verified(value, name, signer) for name, value in there.items()}
-        found += _unsigned(db, [name for name, row in rows.items() if row is None])
+        unsigned = [name for name, row in rows.items() if row is None]
+        found += _without_force(db, unsigned, _UNSIGNED)
         signed = {name: row for name, row in rows.items() if row is not None}
         actions = Actions(signed)
-        found += _unreadable(db, [name for name in signed if not _is_readable(actions.of(name))])
+        unreadable = [name for name in signed if not _is_readable(actions.of(name))]
+        found += _without_force(db, unreadable, _UNREADABLE)
         count += len(signed)
         async for finding in _undeliverable(target, db, actions, list(signed)):
             found.append(finding)
     return found or [Finding("rules", OK, f"{count} rules can deliver")]
 
 
-def _unsigned(db: int, patterns: list[bytes]) -> list[Finding]:
-    if not patterns:
-        return []
-    return [
-        Finding(
-            "rules",
-            ERROR,
-            f"{len(patterns)} rules of ONEXPIRE in database {db} have no proxy's signature",
-            "Somebody has written them past the proxies, or with another key: they are not in"
-            " force, and due elements are deleted.",
-            "set them again with ONEXPIRE, through a proxy",
-            tuple(patterns[:_SHOWN]),
-        )
-    ]
+def _without_force(db: int, patterns: list[bytes], fault: _Fault) -> Iterator[Finding]:
+    if patterns:
+        what = f"{len(patterns)} rules of ONEXPIRE in database {db} {fault.what}"
+        shown = tuple(patterns[:_SHOWN])
+        yield Finding("rules", ERROR, what, fault.why, fault.remedy, shown)
 
 
 def _is_readable(action: Action | None) -> bool:
     return action is not None and action.verb in VERBS
-
-
-def _unreadable(db: int, patterns: list[bytes]) -> list[Finding]:
-    if not patterns:
-        return []
-    return [
-        Finding(
-            "rules",
-            ERROR,
-            f"{len(patterns)} rules of ONEXPIRE in database {db} cannot be read",
-            "A newer ttlproxy may have written them. What is due in keys that they match stays.",
-            "upgrade ttlproxy, or set them again with ONEXPIRE, through a proxy",
-            tuple(patterns[:_SHOWN]),
-        )
-    ]
 
 
 async def _undeliverable(

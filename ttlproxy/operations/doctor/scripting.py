@@ -4,6 +4,7 @@ also run, for a key that does not exist, so that nothing changes."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import Final
 
 from redis.exceptions import NoPermissionError, ResponseError
@@ -17,11 +18,9 @@ from ttlproxy.operations.doctor.server import permit
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts import Scripts
 
-PROBE: Final = b"return redis.call('TIME')"
-# Compiles a script without running or keeping it. The line of flags, #!..., is no Lua.
-COMPILE: Final = (
-    b"local made, why = loadstring((string.gsub(ARGV[1], '^#![^\\n]*', ''))) return why"
-)
+# The doctor's own scripts. The proxies do not load them, so they are not among theirs.
+PROBE: Final = files(__package__).joinpath("probe.lua").read_bytes()
+COMPILE: Final = files(__package__).joinpath("compile.lua").read_bytes()
 # Errors from the server's current state; other checks report that.
 _PASSING: Final = (
     *("READONLY", "LOADING", "MASTERDOWN", "BUSY", "MISCONF", "NOREPLICAS", "OOM", "EXECABORT"),

@@ -1,0 +1,2 @@
+-- Does any script run?
+return redis.call('TIME')
