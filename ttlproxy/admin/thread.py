@@ -59,7 +59,7 @@ class Admin:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as trouble:
+        except BaseException as trouble:  # whatever it is, `start` must not wait for ever
             if self._address.done():
                 raise
             self._address.set_exception(trouble)

@@ -118,7 +118,7 @@ def plain_socket(upstream: Upstream, timeout_s: float, keepalive_s: int = 0) -> 
         connection.settimeout(timeout_s)
         try:
             connection.connect(upstream.path)
-        except BaseException:
+        except OSError:
             connection.close()
             raise
         return connection

@@ -136,7 +136,7 @@ class Pushes:
             connection.setblocking(False)
             if self._closed:
                 raise UpstreamError("nobody waits for the push connection any more")
-        except BaseException:
+        except BaseException:  # whatever it is: nobody else has the socket yet
             connection.close()
             raise
         return connection

@@ -109,6 +109,6 @@ async def _accept(listener: socket.socket, take: Take) -> None:
             client.setblocking(False)
             try:
                 await take(client)
-            except Exception:  # the next client must be served nevertheless
+            except Exception:  # whatever fails for one client, the next must be served
                 log.exception("a client is not taken, by a fault of ttlproxy")
                 client.close()

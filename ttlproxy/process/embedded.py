@@ -65,7 +65,7 @@ class Embedded:
         except OSError as error:
             await self.stop()
             raise EmbeddedError(f"cannot run {self.binary} in {self.data_dir}: {error}") from error
-        except BaseException:
+        except BaseException:  # also a cancellation: the server must not be left behind
             await self.stop()
             raise
         return f"unix://{quote(str(self.socket_path))}"

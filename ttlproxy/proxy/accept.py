@@ -69,7 +69,7 @@ class Admission:
             _summaries.note(level, f"a connection is closed: {why}", source or peer)
             client.close()
             self._lost()
-        except BaseException as trouble:
+        except BaseException as trouble:  # also a cancellation: nobody else closes the socket
             client.close()
             if not isinstance(trouble, asyncio.CancelledError):
                 self._lost()

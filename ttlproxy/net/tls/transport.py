@@ -236,6 +236,6 @@ async def establish(
     )
     try:
         await up
-    except BaseException:
+    except BaseException:  # also a cancellation: nobody else closes it
         transport.abort()
         raise
