@@ -24,7 +24,7 @@ from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import cancel, run_together
 from ttlproxy.process.fd_channel import Sender, channel
 from ttlproxy.process.reload import Values, adopt
-from ttlproxy.proxy.client_limit import Limit, refusal
+from ttlproxy.proxy.client_limit import ClientLimit, refusal
 from ttlproxy.telemetry.worker_totals import WorkerTotals
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Workers:
         self._listener = Listener(
             settings.listen, settings.unix_socket_perm, settings.tcp_keepalive
         )
-        self._limit = Limit(settings.max_clients)
+        self._limit = ClientLimit(settings.max_clients)
         self._senders: dict[asyncio.subprocess.Process, Sender] = {}
         self._stops = False
         self._one_more_serves = asyncio.Condition()

@@ -17,7 +17,7 @@ from ttlproxy.config import Settings
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.log_summaries import Summaries
 from ttlproxy.net.tasks import report
-from ttlproxy.proxy.client_limit import ClientProtocol, Limit
+from ttlproxy.proxy.client_limit import ClientLimit, ClientProtocol
 from ttlproxy.proxy.client_log import peer_shown
 from ttlproxy.wire.proxy_protocol import Malformed, parse
 
@@ -39,7 +39,7 @@ class Admission:
         """`lost()` is called when a connection ends before it has its protocol."""
         self._protocol = protocol
         self._asks_header = settings.proxy_protocol == "yes"
-        self._limit = Limit(settings.max_clients)  # for connections whose header is awaited
+        self._limit = ClientLimit(settings.max_clients)  # for connections whose header is awaited
         self._lost = lost
         self._tasks: set[asyncio.Task[None]] = set()
 

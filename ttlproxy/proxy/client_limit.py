@@ -24,7 +24,7 @@ _SILENCE_S: Final = 60.0
 ClientProtocol = Callable[[str], asyncio.Protocol]
 
 
-class Limit:
+class ClientLimit:
     """How many clients may be there."""
 
     def __init__(self, most: int) -> None:
@@ -47,8 +47,8 @@ def refusal(settings: Settings) -> bytes:
     return b"" if settings.tls_cert else MAX_CLIENTS
 
 
-class Entrance:
-    """Gives each connection its protocol."""
+class ProtocolFactory:
+    """Gives each connection its protocol: a client's, or the refusal of one too many."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Entrance:
         """`ended()` is called when a connection ends that has not become a client."""
         self._contexts = for_clients(settings)
         self._refusal = refusal(settings)
-        self._limit = Limit(settings.max_clients)
+        self._limit = ClientLimit(settings.max_clients)
         self._metrics = metrics
         self._client = client
         self._ended = ended

@@ -13,7 +13,7 @@ from ttlproxy.core.counters import Metrics
 from ttlproxy.link import Link
 from ttlproxy.net.tls import establish, for_redis
 from ttlproxy.proxy.client import Client, TimedClient
-from ttlproxy.proxy.client_limit import ClientProtocol, Entrance
+from ttlproxy.proxy.client_limit import ClientProtocol, ProtocolFactory
 from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.slow_clients import SlowClients
 from ttlproxy.proxy.write_batch import WriteBatch
@@ -65,11 +65,11 @@ class Server:
         self.draining = False
         self._source = source
         self._gone = asyncio.Event()
-        self._entrance = Entrance(settings, metrics, self._client, source.ended)
+        self._factory = ProtocolFactory(settings, metrics, self._client, source.ended)
 
     async def start(self) -> Listen:
         """Starts to accept clients; returns the address. Raises OSError."""
-        return await self._source.start(self._entrance.protocol)
+        return await self._source.start(self._factory.protocol)
 
     async def drain(self, limit_s: float) -> None:
         """Accepts nobody, and lets what is in flight finish, for at most `limit_s`."""
