@@ -27,7 +27,7 @@ _ANY = b"*"
 _TOGETHER = 500
 
 
-class Rulebook:
+class ActionCache:
     """Rules by database.
 
     `on_rules(ruled, counting)` is told whether there may be rules, and rules with a MAX.
@@ -47,10 +47,10 @@ class Rulebook:
         self._known: dict[int, Actions] = {}
         # All patterns ever known of a database, until their keys are gone.
         self._patterns: defaultdict[int, set[bytes]] = defaultdict(set)
-        self._stale: Counter[int] = Counter()  # calls in a row with an old version
+        self._outdated: Counter[int] = Counter()  # calls in a row with an old version
         self._changed: set[int] = set()
         self._changes = 0
-        self.unheeded: set[int] = set()
+        self.to_adopt: set[int] = set()
         """Databases where keys may have had deadlines before they had a rule."""
 
     def of(self, db: int) -> Actions:
@@ -59,15 +59,15 @@ class Rulebook:
 
     def version(self, db: int) -> bytes:
         """The version of these rules, for a script."""
-        return _ANY if self._stale[db] >= _PATIENCE else self.of(db).version
+        return _ANY if self._outdated[db] >= _PATIENCE else self.of(db).version
 
-    def heeded(self, db: int) -> None:
+    def accepted(self, db: int) -> None:
         """A script has accepted the version."""
-        del self._stale[db]
+        del self._outdated[db]
 
-    def stale(self, db: int) -> None:
+    def refused(self, db: int) -> None:
         """A script has refused the version: the rules have changed."""
-        self._stale[db] += 1
+        self._outdated[db] += 1
         self.forget(db)
 
     def named(self, db: int, patterns: Iterable[bytes]) -> None:
@@ -138,7 +138,7 @@ class Rulebook:
         """The rule of a pattern has just changed; `counts`: whether it has a MAX."""
         self.forget(db)
         self._patterns[db].add(pattern)
-        self.unheeded.add(db)
+        self.to_adopt.add(db)
         self._on_rules(True, counts or any(known.counts for known in self._known.values()))
 
     def _learnt(self, db: int, rules: Actions) -> None:

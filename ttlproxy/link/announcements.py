@@ -99,7 +99,7 @@ class Announcements:
             self._context.keys,
             self._context.registry.announced,
             self._swapped,
-            self._context.rulebook.changed,
+            self._context.actions.changed,
             self._flushed,
             self._greeted,
             on_loss,
@@ -139,12 +139,12 @@ class Announcements:
     def _swapped(self, one: int, other: int) -> None:
         """Two databases were swapped: until they are read anew, each has the keys of both."""
         self._context.registry.swapped(one, other)
-        self._context.rulebook.forget(one, other)
+        self._context.actions.forget(one, other)
         self.swaps += 1
         self._looks.first(self._state.keep)
 
     def _flushed(self) -> None:
         """Any key may be gone. Until all is read anew, entries too many only cost reaps."""
-        self._context.rulebook.flushed()
+        self._context.actions.flushed()
         self.flushes += 1
         self._looks.first(self._state.keep)

@@ -11,7 +11,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.signing import Signer, new_secret
-from ttlproxy.link.action_cache import Rulebook
+from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.agenda import Agenda
 from ttlproxy.link.info_section import Status
 from ttlproxy.link.overdue import Overdue
@@ -25,7 +25,7 @@ class Context:
     """What a proxy knows of Redis and of managed keys.
 
     keys: names of internal keys; scripts, caller: their texts, and how they are called
-    registry: managed keys; rulebook: rules of ONEXPIRE; rights: of the clients' users
+    registry: managed keys; actions: the rules of ONEXPIRE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
     clock: the server's; agenda: what the reaper does next
     overdue: keys that should have been reaped, at the last heartbeat
@@ -42,8 +42,8 @@ class Context:
         self.agenda = Agenda()
         self.clock = ServerClock(self.agenda.look_now)
         self.refusals = Refusals(metrics)
-        self.rulebook = Rulebook(keys, signer, self.refusals, self.scripts.ruled)
-        self.registry = Registry(self.agenda.announced, self.rulebook.has_action)
+        self.actions = ActionCache(keys, signer, self.refusals, self.scripts.ruled)
+        self.registry = Registry(self.agenda.announced, self.actions.has_action)
         self.overdue = Overdue(keys.schedule)
         status = Status(self.clock, self.registry, metrics, self.overdue)
         self.caller = Caller(self.scripts, keys, status.section, signer)

@@ -82,21 +82,21 @@ class Link:
     ) -> None:
         """`on_change` is called when sessions must end because their server has changed."""
         caller, registry, refusals = context.caller, context.registry, context.refusals
-        rulebook, rights = context.rulebook, context.rights
+        actions, rights = context.actions, context.rights
         self.context = context
         self.upstream = upstream
         self.serving = Serving()
         self.server = KnownServer(upstream.shown, on_change)
         self.address = AddressWatch(settings, upstream, self.server)
         self.looks = Looks(caller.claims)
-        self.schedules = Schedules(caller, registry, rulebook, refusals)
+        self.schedules = Schedules(caller, registry, actions, refusals)
         self.reap = Reap(
             caller,
             registry,
             context.clock,
             metrics,
             refusals,
-            rulebook,
+            actions,
             lambda: settings.reap_budget_ms,
         )
         self.sweep = Sweep(caller, registry, metrics, refusals)
@@ -115,7 +115,7 @@ class Link:
             shares_secret=not context.has_own_secret,
         )
         self._setup = ServerSetup(context, self.server, self._acl, self._scripts, self._state)
-        self._adopt = Adopt(caller, rulebook, refusals)
+        self._adopt = Adopt(caller, actions, refusals)
         self.announcements = Announcements(
             settings, upstream, context, self.serving, self.looks, self._state, self._connect
         )
@@ -185,7 +185,7 @@ class Link:
             redis = await self._open(stack, "ttlproxy:link")
             reaping = await self._open(stack, "ttlproxy:reaps")
             await self._setup.prepare(redis)
-            self.context.rulebook.forget_all()
+            self.context.actions.forget_all()
             stack.callback(self._session_reaps.stop)
             stack.callback(self.serving.stop)  # before waiting sessions are told to ask anew
             self._over.clear()

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.link.action_cache import Rulebook
+from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.single_calls import answered
@@ -24,17 +24,17 @@ _PAGES = 20
 class Adopt:
     """Goes through the hashes of databases whose rules have changed, some at each call."""
 
-    def __init__(self, caller: Caller, rulebook: Rulebook, refusals: Refusals) -> None:
+    def __init__(self, caller: Caller, actions: ActionCache, refusals: Refusals) -> None:
         self._caller = caller
-        self._rulebook = rulebook
+        self._actions = actions
         self._refusals = refusals
         self._cursors: dict[int, bytes] = {}
 
     async def __call__(self, redis: Redis) -> None:
         """Raises redis-py's ConnectionError or TimeoutError."""
-        for db in self._rulebook.unheeded:
+        for db in self._actions.to_adopt:
             self._cursors[db] = b"0"
-        self._rulebook.unheeded.clear()
+        self._actions.to_adopt.clear()
         for db in list(self._cursors):
             try:
                 await self._some(redis, db)
@@ -46,7 +46,7 @@ class Adopt:
             words = (b"SCAN", self._cursors[db], b"COUNT", _PAGE, b"TYPE", b"hash")
             (reply,) = await run(redis, [(db, words)])
             self._cursors[db], names = valid(reply)
-            for name in filter(self._rulebook.of(db).of, names):
+            for name in filter(self._actions.of(db).of, names):
                 await self._hash(redis, db, name)
             if self._cursors[db] == b"0":
                 del self._cursors[db]

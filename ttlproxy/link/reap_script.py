@@ -14,7 +14,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.counters import Metrics
 from ttlproxy.core.expiry_actions import Action
 from ttlproxy.core.registry import Place, Registry
-from ttlproxy.link.action_cache import Rulebook
+from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.pipeline import KEYS_PER_CALL, error, run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.server_clock import ServerClock
@@ -88,13 +88,13 @@ class Reap:
         clock: ServerClock,
         metrics: Metrics,
         refusals: Refusals,
-        rulebook: Rulebook,
+        actions: ActionCache,
         budget_ms: Callable[[], int],
     ) -> None:
         """`budget_ms()`: how much of Redis's time one call may take now."""
         self._caller = caller
         self._budget_ms = budget_ms
-        self._rulebook = rulebook
+        self._actions = actions
         self._registry = registry
         self._clock = clock
         self._metrics = metrics
@@ -131,7 +131,7 @@ class Reap:
         refused: dict[int, ResponseError] = {}
         for db in {db for db, _ in limits}:
             try:
-                await self._rulebook.learn(redis, db)
+                await self._actions.learn(redis, db)
             except ResponseError as refusal:
                 refused[db] = refusal
         for place in limits:
@@ -173,7 +173,7 @@ class Reap:
             outcome.more.update(batch.places)
             return
         if reply is None:
-            self._rulebook.stale(batch.db)
+            self._actions.refused(batch.db)
             outcome.more.update(batch.places)
             return
         if refusal := error(reply):
@@ -181,7 +181,7 @@ class Reap:
                 self._refuse(place, refusal, outcome)
             return
         now_ms, took_us, *answers = valid(reply)
-        self._rulebook.heeded(batch.db)
+        self._actions.accepted(batch.db)
         self._metrics.reap_call_ms.observe(took_us / 1000)
         self._clock.learn(now_ms, sent)
         outcome.calls_ms.append(took_us / 1000)
@@ -216,7 +216,7 @@ class Reap:
         for (db, key), limit in limits.items():
             alike.setdefault((db, limit), []).append(key)
         for (db, limit), found in alike.items():
-            rules = self._rulebook.of(db)
+            rules = self._actions.of(db)
             for at in range(0, len(found), together):
                 keys = tuple(found[at : at + together])
                 actions = tuple(map(rules.of, keys)) if rules else ()
@@ -224,5 +224,5 @@ class Reap:
                 others = tuple(key for key in deferring if key is not None)
                 pads = self._caller.signer.pads if others else _NO_PADS
                 budget_us = round(self._budget_ms() * 1000 * _LAST_KEY)
-                version = self._rulebook.version(db)
+                version = self._actions.version(db)
                 yield _Batch(db, keys, limit, budget_us, version, actions, others, pads)

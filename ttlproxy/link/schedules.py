@@ -16,7 +16,7 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import UNKNOWN, Place, Registry
-from ttlproxy.link.action_cache import Rulebook
+from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.refusals import Refusals, is_wrong_type
 from ttlproxy.link.scores import whole_ms
@@ -34,11 +34,11 @@ class Schedules:
     """Reads and mends the schedules of a server."""
 
     def __init__(
-        self, caller: Caller, registry: Registry, rulebook: Rulebook, refusals: Refusals
+        self, caller: Caller, registry: Registry, actions: ActionCache, refusals: Refusals
     ) -> None:
         self._caller = caller
         self._registry = registry
-        self._rulebook = rulebook
+        self._actions = actions
         self._refusals = refusals
 
     async def due(
@@ -76,7 +76,7 @@ class Schedules:
             self._registry.load(db, ((key, UNKNOWN) for key in keys))
             begin = self._caller.keys.rule(b"")
             rules = (name for name in names if name.startswith(begin))
-            self._rulebook.named(db, (name.removeprefix(begin) for name in rules))
+            self._actions.named(db, (name.removeprefix(begin) for name in rules))
 
     async def rebuild(self, redis: Redis, db: int) -> None:
         """Rebuilds a schedule, if another type of key stands in its place."""

@@ -53,10 +53,10 @@ class Upkeep:
 
     async def _learn_rules(self, redis: Redis) -> None:
         """Reads rules that have changed. If Redis refuses, reaps that need them tell so."""
-        rulebook = self._context.rulebook
-        for db in rulebook.unread:
+        actions = self._context.actions
+        for db in actions.unread:
             try:
-                await rulebook.learn(redis, db)
+                await actions.learn(redis, db)
             except ResponseError as refusal:
                 self._context.refusals.note(f"to read the rules of database {db}", refusal)
         if self._context.scripts.traits.field_ttls:
