@@ -948,7 +948,7 @@ def test_a_step_says_what_has_to_wait(
     assert step.must_reap == must_reap
 
 
-def test_a_claim_ends_what_is_looked_at(world: World) -> None:
+def test_an_unconfirmed_change_ends_what_is_looked_at(world: World) -> None:
     world.take(encode((b"SCRIPT", b"FLUSH")))
     assert world.step.look
     assert world.step.pauses

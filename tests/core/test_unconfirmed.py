@@ -11,7 +11,7 @@ from tests.core.test_session import KEYS, NOW_MS, World
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.confirmations import Looks
 from ttlproxy.scripts import Scripts, Traits
-from ttlproxy.scripts.unconfirmed import Claims, Events, Flush, Swap
+from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, UnconfirmedChanges
 
 # A connection that is passed on and never used.
 NOBODY = Redis()
@@ -26,48 +26,50 @@ def scripts() -> Scripts:
 
 
 @pytest.fixture
-def claims(scripts: Scripts) -> Claims:
-    return Claims(scripts)
+def unconfirmed(scripts: Scripts) -> UnconfirmedChanges:
+    return UnconfirmedChanges(scripts)
 
 
 def test_events_that_may_be_asked_for_are_published_and_none_is_left_out(
-    scripts: Scripts, claims: Claims
+    scripts: Scripts, unconfirmed: UnconfirmedChanges
 ) -> None:
     doubts = scripts.doubts
-    claims.note(Events(""), Registry())
+    unconfirmed.note(Events(""), Registry())
     assert scripts.doubts == doubts + 1, "what the link has asked for already tells nothing"
     assert scripts.traits.events == "hKS"
     assert scripts.loaded
-    assert not claims.were_wrong(False), "it has cost nothing"
-    claims.note(Events("Elz"), Registry())
+    assert not unconfirmed.were_wrong(False), "it has cost nothing"
+    unconfirmed.note(Events("Elz"), Registry())
     assert scripts.traits.events == "hzlKEST"
     assert not scripts.loaded
-    assert claims.were_wrong(False)
+    assert unconfirmed.were_wrong(False)
 
 
-def test_who_was_wrong_is_not_believed(scripts: Scripts, claims: Claims) -> None:
-    claims.note(Flush(), Registry())
+def test_who_was_wrong_is_not_believed(scripts: Scripts, unconfirmed: UnconfirmedChanges) -> None:
+    unconfirmed.note(Flush(), Registry())
     assert not scripts.loaded
-    assert not claims.were_wrong(True)
-    claims.note(Flush(), Registry())
-    assert claims.were_wrong(False)
+    assert not unconfirmed.were_wrong(True)
+    unconfirmed.note(Flush(), Registry())
+    assert unconfirmed.were_wrong(False)
     scripts.loaded = True
-    claims.note(Flush(), Registry())
-    claims.note(Events("KEA"), Registry())
+    unconfirmed.note(Flush(), Registry())
+    unconfirmed.note(Events("KEA"), Registry())
     assert scripts.loaded
-    assert not claims.were_wrong(False), "nothing was believed"
+    assert not unconfirmed.were_wrong(False), "nothing was believed"
 
 
-def test_a_swap_that_may_be_refused_takes_no_key_and_makes_nothing_due(claims: Claims) -> None:
+def test_a_swap_that_may_be_refused_takes_no_key_and_makes_nothing_due(
+    unconfirmed: UnconfirmedChanges,
+) -> None:
     registry = Registry()
     registry.announced(0, b"k", 100)
     registry.announced(7, b"k", 50)
     registry.announced(7, b"x", 70)
-    claims.note(Swap(0, 7), registry)
+    unconfirmed.note(Swap(0, 7), registry)
     assert set(registry.places(b"x")) == {(0, b"x"), (7, b"x")}
     assert registry.due(b"k", 50) == []
     assert set(registry.due(b"k", 51)) == {(0, b"k"), (7, b"k")}
-    assert [claims.wants_reading() for _ in range(3)] == [True, True, False]
+    assert [unconfirmed.wants_reading() for _ in range(3)] == [True, True, False]
 
 
 def test_an_answer_on_its_way_when_databases_may_be_swapped_is_not_believed() -> None:
@@ -92,7 +94,7 @@ def test_an_answer_on_its_way_when_databases_may_be_swapped_is_not_believed() ->
         "CONFIG SET notify-keyspace-events",
     ],
 )
-def test_what_redis_refuses_by_itself_is_no_claim(request_: str) -> None:
+def test_what_redis_refuses_by_itself_changes_nothing(request_: str) -> None:
     world = World()
     assert world.take(_request(request_))
     assert not world.step.look
@@ -100,14 +102,14 @@ def test_what_redis_refuses_by_itself_is_no_claim(request_: str) -> None:
 
 
 @pytest.mark.parametrize("request_", ["SCRIPT FLUSH", "script flush async", "SCRIPT FLUSH SYNC"])
-def test_what_stands_behind_a_claim_waits_for_a_look(request_: str) -> None:
-    world, claim, behind = World(), _request(request_), _request("GET k")
-    assert world.take(claim + behind) == claim
+def test_what_stands_behind_an_unconfirmed_change_waits_for_a_look(request_: str) -> None:
+    world, change, behind = World(), _request(request_), _request("GET k")
+    assert world.take(change + behind) == change
     assert world.step.look
     assert world.step.withheld == behind
 
 
-def test_a_claim_in_a_transaction_is_made_when_that_is_carried_out() -> None:
+def test_a_change_in_a_transaction_counts_when_that_is_carried_out() -> None:
     world = World()
     world.take(_request("MULTI") + _request("CONFIG SET notify-keyspace-events KEA"))
     assert not world.step.look
@@ -182,8 +184,10 @@ def _request(line: str) -> bytes:
 # --- looks
 
 
-async def test_a_look_ends_with_what_has_changed_and_all_who_wait_go_on(claims: Claims) -> None:
-    looks, asked = Looks(claims), list[str]()
+async def test_a_look_ends_with_what_has_changed_and_all_who_wait_go_on(
+    unconfirmed: UnconfirmedChanges,
+) -> None:
+    looks, asked = Looks(unconfirmed), list[str]()
 
     async def look(redis: Redis) -> bool:
         asked.append("look")
@@ -196,32 +200,34 @@ async def test_a_look_ends_with_what_has_changed_and_all_who_wait_go_on(claims: 
 
 
 async def test_nothing_is_believed_after_a_look_that_found_nothing_until_one_does(
-    scripts: Scripts, claims: Claims
+    scripts: Scripts, unconfirmed: UnconfirmedChanges
 ) -> None:
-    looks, changes = Looks(claims), False
+    looks, changes = Looks(unconfirmed), False
 
     async def look(redis: Redis) -> bool:
         return changes
 
     beat = asyncio.create_task(looks.until_beat(60, NOBODY, look))
-    claims.note(Flush(), Registry())
+    unconfirmed.note(Flush(), Registry())
     await looks.looked()
-    assert not claims.believed
+    assert not unconfirmed.believed
     changes = True
     await looks.looked()
-    assert claims.believed
+    assert unconfirmed.believed
     beat.cancel()
 
 
-async def test_a_beat_comes_though_nobody_asks_for_a_look(claims: Claims) -> None:
+async def test_a_beat_comes_though_nobody_asks_for_a_look(unconfirmed: UnconfirmedChanges) -> None:
     async def look(redis: Redis) -> bool:
         raise AssertionError
 
-    await Looks(claims).until_beat(0.001, NOBODY, look)
+    await Looks(unconfirmed).until_beat(0.001, NOBODY, look)
 
 
-async def test_who_waits_goes_on_where_the_link_is_lost_in_the_middle(claims: Claims) -> None:
-    looks = Looks(claims)
+async def test_who_waits_goes_on_where_the_link_is_lost_in_the_middle(
+    unconfirmed: UnconfirmedChanges,
+) -> None:
+    looks = Looks(unconfirmed)
 
     async def look(redis: Redis) -> bool:
         raise ConnectionError

@@ -2,7 +2,7 @@
 clients may see internal keys.
 
 Read from ACL LIST, which Redis 6.2 has too. Knows no connection: the link brings the lines, every
-ten seconds and after a claim of a client.
+ten seconds and after a request that may change them.
 """
 
 from __future__ import annotations

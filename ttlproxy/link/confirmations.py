@@ -9,13 +9,13 @@ from typing import Final, TypeAlias
 
 from redis.asyncio import Redis
 
-from ttlproxy.scripts.unconfirmed import Claims
+from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
 # Before each look, until one finds a change: the request may be carried out after a look.
 _PAUSES_S: Final = (0.0, 0.002, 0.004, 0.008, 0.016)
-# The same while no claim is believed.
+# The same while no unconfirmed change is believed.
 _FEW_PAUSES_S: Final = (0.0, 0.03)
-# How long no claim is believed after a wrong one. A client that repeats wrong claims makes scripts
+# How long none is believed after a wrong one. A client that repeats wrong ones makes scripts
 # go as text for one part in thirty of the time.
 _DISTRUST_S: Final = 1.0
 # How long a client waits for a look, at most.
@@ -29,8 +29,8 @@ Look: TypeAlias = Callable[[Redis], Awaitable[bool]]
 class Looks:
     """`looked` asks for a look and waits for it, `until_beat` carries looks out."""
 
-    def __init__(self, claims: Claims) -> None:
-        self._claims = claims
+    def __init__(self, unconfirmed: UnconfirmedChanges) -> None:
+        self._unconfirmed = unconfirmed
         self._wanted = False
         self._asked = asyncio.Event()
         self._job: Job | None = None
@@ -84,7 +84,7 @@ class Looks:
         changed = False
         over, self._over = self._over, asyncio.Event()
         try:
-            for pause_s in _PAUSES_S if self._claims.believed else _FEW_PAUSES_S:
+            for pause_s in _PAUSES_S if self._unconfirmed.believed else _FEW_PAUSES_S:
                 await asyncio.sleep(pause_s)
                 changed = await look(redis)
                 if changed:
@@ -98,9 +98,9 @@ class Looks:
         if self._trust is not None and changed:
             self._trust.cancel()
             self._believe()
-        elif self._claims.were_wrong(changed):
+        elif self._unconfirmed.were_wrong(changed):
             self._trust = asyncio.get_running_loop().call_later(_DISTRUST_S, self._believe)
 
     def _believe(self) -> None:
         self._trust = None
-        self._claims.believed = True
+        self._unconfirmed.believed = True

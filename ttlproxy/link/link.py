@@ -88,7 +88,7 @@ class Link:
         self.serving = Serving()
         self.server = KnownServer(upstream.shown, on_change)
         self.address = AddressWatch(settings, upstream, self.server)
-        self.looks = Looks(caller.claims)
+        self.looks = Looks(caller.unconfirmed)
         self.schedules = Schedules(caller, registry, actions, refusals)
         self.reap = Reap(
             caller,

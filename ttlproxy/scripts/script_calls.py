@@ -9,7 +9,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.unconfirmed import Claims
+from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
 Section: TypeAlias = Callable[[], bytes]
 """INFO's section about the proxy, as of now."""
@@ -18,11 +18,11 @@ Section: TypeAlias = Callable[[], bytes]
 class Caller:
     """Turns calls into requests for Redis; shared by all sessions and the link.
 
-    keys: the names of internal keys; claims: what clients may have changed for all sessions;
+    keys: the names of internal keys; unconfirmed: what clients may have changed for all sessions;
     signer: signs what clients write into Redis for the link to carry out.
     """
 
-    __slots__ = ("_scripts", "_section", "claims", "keys", "signer")
+    __slots__ = ("_scripts", "_section", "keys", "signer", "unconfirmed")
 
     def __init__(
         self, scripts: Scripts, keys: Keys, section: Section, signer: Signer | None = None
@@ -32,7 +32,7 @@ class Caller:
         self._section = section
         self._scripts = scripts
         self.keys = keys
-        self.claims = Claims(scripts)
+        self.unconfirmed = UnconfirmedChanges(scripts)
 
     def words(
         self, call: Call, db: bytes, resp: bytes = b"2", by_text: bool = False

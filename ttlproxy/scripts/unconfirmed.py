@@ -1,8 +1,9 @@
-"""Claims: what requests on their way may change of what all sessions share.
+"""Unconfirmed changes: what requests on their way may change of what all sessions share.
 
-Redis may refuse such a request. So a claim is believed only as far as that does no harm if it is
-wrong, and until the link has looked. If the link found nothing changed, no claim is believed for a
-while, so that a client that repeats a claim costs others little. Knows no connection and no clock.
+Redis may refuse such a request. So the change is believed only as far as that does no harm if it
+never happens, and until the link has looked. If the link found nothing changed, none is believed
+for a while, so that a client that repeats such a request costs others little. Knows no connection
+and no clock.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ttlproxy.scripts import Scripts
 _READS: Final = 2
 
 
-class Claim(Protocol):
+class UnconfirmedChange(Protocol):
     """What one request may change."""
 
     def believe(self, scripts: Scripts, registry: Registry) -> bool:
@@ -61,10 +62,10 @@ class Swap(NamedTuple):
         return True
 
 
-class Claims:
+class UnconfirmedChanges:
     """Shared by all sessions and the link.
 
-    believed: whether claims are believed now: none was wrong lately
+    believed: whether they are believed now: none was wrong lately
     """
 
     __slots__ = ("_costs", "_reads", "_scripts", "believed")
@@ -75,15 +76,15 @@ class Claims:
         self._costs = False
         self.believed = True
 
-    def note(self, claim: Claim, registry: Registry) -> None:
-        """A request that makes this claim is about to be forwarded."""
-        if isinstance(claim, Swap):
+    def note(self, change: UnconfirmedChange, registry: Registry) -> None:
+        """A request that may make this change is about to be forwarded."""
+        if isinstance(change, Swap):
             self._reads = _READS
         if self.believed:
-            self._costs = claim.believe(self._scripts, registry) or self._costs
+            self._costs = change.believe(self._scripts, registry) or self._costs
 
     def were_wrong(self, changed: bool) -> bool:
-        """The link has looked. Returns whether a costly claim was wrong; then none is believed."""
+        """The link has looked. Returns whether a costly change was wrong; then none is believed."""
         costs, self._costs = self._costs, False
         if not costs or changed:
             return False

@@ -42,8 +42,8 @@ def _exec(state: State, args: list[bytes], now_ms: int) -> None:
         transaction.carry_out(state, now_ms)
         if transaction.modifies:
             state.changes()
-        for claim in transaction.claims:
-            state.claims(claim)
+        for unconfirmed in transaction.unconfirmed:
+            state.may_change(unconfirmed)
 
 
 def _discard(state: State, args: list[bytes], now_ms: int) -> None:
@@ -61,7 +61,7 @@ def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
     if not state.registry.names:
         return None
     if not state.may_script():
-        state.claims(Swap(int(args[1]), int(args[2])))
+        state.may_change(Swap(int(args[1]), int(args[2])))
         return None
     state.registry.expect()
     return state.encoded(Call("key_swap", (), args[1:]))
@@ -106,17 +106,17 @@ def _config(state: State, args: list[bytes], now_ms: int) -> None:
     if args[1].upper() == b"SET":
         for name, value in zip(args[2::2], args[3::2], strict=False):
             if name.lower() == b"notify-keyspace-events":
-                state.claims(Events(value.decode(errors="replace")))
+                state.may_change(Events(value.decode(errors="replace")))
 
 
 def _script(state: State, args: list[bytes], now_ms: int) -> None:
     if args[1].upper() == b"FLUSH" and (*map(bytes.upper, args[2:]),) in _FLUSHES:
-        state.claims(Flush())
+        state.may_change(Flush())
 
 
 def _acl(state: State, args: list[bytes], now_ms: int) -> None:
     if args[1].upper() in (b"SETUSER", b"DELUSER", b"LOAD"):
-        state.claims(Users())
+        state.may_change(Users())
 
 
 # What may stand behind SCRIPT FLUSH.

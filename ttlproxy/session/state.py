@@ -12,7 +12,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
 from ttlproxy.scripts.script_calls import Caller
-from ttlproxy.scripts.unconfirmed import Claim, Flush, Users
+from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.effects import Effects
 from ttlproxy.session.transaction import Transaction
 from ttlproxy.wire import encode
@@ -144,7 +144,7 @@ class State(Effects):
     def tries(self, user: bytes) -> None:
         """The client tries to log in; the link looks up the rights of a user that is not known."""
         if not self.rights.knows(user):
-            self.claims(Users())
+            self.may_change(Users())
         if len(self.users) >= _USERS_MAX:
             self.users.clear()
         self.users.add(user)
@@ -154,14 +154,14 @@ class State(Effects):
         by_text = self.flushed or self.transaction is not None
         return encode(self.caller.words(call, self.database, self.resp, by_text))
 
-    def claims(self, claim: Claim) -> None:
+    def may_change(self, change: UnconfirmedChange) -> None:
         """A request may change what all sessions share, at once or at EXEC."""
-        if isinstance(claim, Flush):
+        if isinstance(change, Flush):
             self.flushed = True
         if self.transaction is not None:
-            self.transaction.claims.append(claim)
+            self.transaction.unconfirmed.append(change)
         else:
-            self.caller.claims.note(claim, self.registry)
+            self.caller.unconfirmed.note(change, self.registry)
             self.look = True
 
     def changes(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttlproxy.core.registry import Place
-from ttlproxy.scripts.unconfirmed import Claim
+from ttlproxy.scripts.unconfirmed import UnconfirmedChange
 from ttlproxy.session.effects import Effects
 
 
@@ -18,10 +18,10 @@ class Transaction:
       sees_all: whether one of them may see any key
       written: keys that they may change without their index
       filled: keys that they may put elements into
-      claims: their claims about what all sessions share
+      unconfirmed: what they may change of what all sessions share
     """
 
-    __slots__ = ("claims", "filled", "managed", "modifies", "named", "sees_all", "written")
+    __slots__ = ("filled", "managed", "modifies", "named", "sees_all", "unconfirmed", "written")
 
     def __init__(self) -> None:
         self.managed: set[Place] = set()
@@ -30,7 +30,7 @@ class Transaction:
         self.sees_all = False
         self.written: set[bytes] = set()
         self.filled: set[bytes] = set()
-        self.claims: list[Claim] = []
+        self.unconfirmed: list[UnconfirmedChange] = []
 
     def carry_out(self, effects: Effects, now_ms: int) -> None:
         """EXEC is on its way: passes the noted effects on."""
