@@ -15,7 +15,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import QUIT, Session, Step
 from ttlproxy.wire import Requests, encode
 
@@ -51,10 +51,10 @@ class World:
         self.rights = Rights()
         self.rights.asks_login = asks_login
         self.counts = Handled()
-        caller = Caller(self.scripts, KEYS, bytes)
+        script_calls = ScriptCalls(self.scripts, KEYS, bytes)
         self.session = Session(
             RULES,
-            caller,
+            script_calls,
             self.registry,
             self.rights,
             lambda: NOW_MS,

@@ -20,7 +20,7 @@ from ttlproxy.core.registry import Place
 from ttlproxy.link import KEYS_PER_CALL
 from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 
 @given(st.integers(1, 500), st.integers(1, 7000), st.integers(1, KEYS_PER_CALL))
@@ -227,7 +227,7 @@ def test_a_call_begins_no_further_key_when_its_time_is_over(start_server: StartS
         _make_due(direct, keys, 200)
         for budget, reached in ((b"60000000", 20), (b"0", 1)):
             call = Call("reap", tuple(keys), (b"100", budget, b"", b"", b"", b"20"))
-            words = Caller(scripts, Keys(), bytes).words(call, b"0")
+            words = ScriptCalls(scripts, Keys(), bytes).words(call, b"0")
             reply = direct.ask(*words)
             assert reply.startswith(b"*%d\r\n" % (2 + reached))
 

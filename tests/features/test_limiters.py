@@ -17,7 +17,7 @@ from ttlproxy.commands.features.limiters import VIRTUALS
 from ttlproxy.commands.model.key_positions import FIRST
 from ttlproxy.core.keys import Keys
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 talk = said_in(ALL_WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
@@ -121,11 +121,11 @@ class _Clocked:
         assert text.count(asks) == 1
         self._server = server
         self._text = text.replace(asks, b"{ARGV[2], ARGV[3]}")
-        self._caller = Caller(scripts, Keys(b"__ttl:"), lambda: b"")
+        self._script_calls = ScriptCalls(scripts, Keys(b"__ttl:"), lambda: b"")
 
     def words(self, now_us: int, words: list[bytes]) -> tuple[bytes | int, ...]:
         (row,) = (row for row in VIRTUALS if row.name == "CL.THROTTLE")
-        _, _, *call = self._caller.words(row.plan(words), b"0")
+        _, _, *call = self._script_calls.words(row.plan(words), b"0")
         return (b"EVAL", self._text, *call, *divmod(now_us, 1_000_000))
 
 

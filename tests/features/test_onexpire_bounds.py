@@ -13,7 +13,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 pytestmark = pytest.mark.usefixtures("no_reaper")
 
@@ -31,7 +31,7 @@ def _reap(direct: Client, keys: list[bytes], others: list[bytes], *actions: byte
     pads = Signer(direct.ask("HGET", KEYS.state, "secret") or b"").pads
     argv = (b"20", LONG, b"", *pads, b"%d" % len(keys), *actions)
     call = Call("reap", (*keys, *others), argv)
-    direct.ask(*Caller(Scripts(DEFAULT_PREFIX), KEYS, bytes).words(call, b"0"))
+    direct.ask(*ScriptCalls(Scripts(DEFAULT_PREFIX), KEYS, bytes).words(call, b"0"))
 
 
 def test_json_of_what_is_not_ascii_is_made_of_a_little_in_each_call(direct: Client) -> None:

@@ -22,7 +22,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Registry
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import Session
 from ttlproxy.wire import Requests, encode
 
@@ -68,8 +68,10 @@ def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callabl
 
 
 def _session(rules: Router, registry: Registry) -> Session:
-    caller = Caller(Scripts(b"__ttl:"), Keys(), bytes)
-    return Session(rules, caller, registry, Rights(), lambda: 0, 1 << 30, Handled(), lambda: True)
+    script_calls = ScriptCalls(Scripts(b"__ttl:"), Keys(), bytes)
+    return Session(
+        rules, script_calls, registry, Rights(), lambda: 0, 1 << 30, Handled(), lambda: True
+    )
 
 
 def _planned(rules: Router, words: list[bytes]) -> Call:

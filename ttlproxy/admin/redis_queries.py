@@ -23,7 +23,7 @@ from ttlproxy.link import client, run, valid
 from ttlproxy.link.pipeline import Words
 from ttlproxy.net.tasks import report
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 # A page has no use for an answer that takes longer.
 _LONGEST_S: Final = 2.0
@@ -39,7 +39,7 @@ class Inquiry:
         prefix = settings.prefix.encode()
         self.keys = Keys(prefix)
         # We never mark the scripts as loaded, so each call sends its text: no SCRIPT LOAD.
-        self._caller = Caller(Scripts(prefix), self.keys, lambda: b"")
+        self._script_calls = ScriptCalls(Scripts(prefix), self.keys, lambda: b"")
         self._upstream = upstream
         self._redis: Redis | None = None
         self._turn = asyncio.Lock()
@@ -51,7 +51,7 @@ class Inquiry:
         call = Call(script, tuple(data), tuple(b"%d" % word for word in argv))
         # For a database that does not exist, SELECT fails; no other database answers in its place.
         selected = [(db, (b"SELECT", db))] if db else []
-        *_, reply = await self.ask([*selected, (db, self._caller.words(call, b""))])
+        *_, reply = await self.ask([*selected, (db, self._script_calls.words(call, b""))])
         return reply
 
     async def ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:

@@ -20,7 +20,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.pipeline import error, run
 from ttlproxy.net.tasks import cancel
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 # Between two barriers for the registry.
 _EVERY_S: Final = 1.0
@@ -38,9 +38,11 @@ class Barriers:
     holds: whether writes are paused
     """
 
-    def __init__(self, caller: Caller, registry: Registry, connect: Callable[[str], Redis]) -> None:
+    def __init__(
+        self, script_calls: ScriptCalls, registry: Registry, connect: Callable[[str], Redis]
+    ) -> None:
         """`connect(name)` gives a new connection with this name."""
-        self._caller = caller
+        self._script_calls = script_calls
         self._registry = registry
         self._connect = connect
         self._wanted = asyncio.Event()
@@ -116,12 +118,12 @@ class Barriers:
     async def _answer(self, writes: Redis, received: asyncio.Event) -> object:
         """Redis's answer to a barrier. `received` is set as soon as Redis must have it."""
         while True:
-            words = self._caller.words(Call("barrier", (), ()), b"")
+            words = self._script_calls.words(Call("barrier", (), ()), b"")
             _, reply = await run(writes, [(0, _READ), (0, words)], received.set)
             if not isinstance(reply, NoScriptError):
                 return reply
             received.clear()
-            self._caller.flushed()  # the next call has the text
+            self._script_calls.flushed()  # the next call has the text
 
     def _tell(self, holds: bool) -> None:
         self.holds = holds

@@ -18,13 +18,13 @@ from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 
 class Context:
     """What a proxy knows of Redis and of managed keys.
 
-    keys: names of internal keys; scripts, caller: their texts, and how they are called
+    keys: names of internal keys; scripts, script_calls: their texts, and how they are called
     registry: managed keys; actions: the rules of ONEXPIRE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
     clock: the server's; agenda: what the reaper does next
@@ -46,7 +46,7 @@ class Context:
         self.registry = Registry(self.agenda.announced, self.actions.has_action)
         self.overdue = Overdue(keys.schedule)
         status = Status(self.clock, self.registry, metrics, self.overdue)
-        self.caller = Caller(self.scripts, keys, status.section, signer)
+        self.script_calls = ScriptCalls(self.scripts, keys, status.section, signer)
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(keys.index(b"k"), shows_internal, keys.schedule, keys.fixed)
         self.router = Router()

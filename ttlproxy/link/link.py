@@ -81,17 +81,17 @@ class Link:
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_change` is called when sessions must end because their server has changed."""
-        caller, registry, refusals = context.caller, context.registry, context.refusals
+        script_calls, registry, refusals = context.script_calls, context.registry, context.refusals
         actions, rights = context.actions, context.rights
         self.context = context
         self.upstream = upstream
         self.serving = Serving()
         self.server = KnownServer(upstream.shown, on_change)
         self.address = AddressWatch(settings, upstream, self.server)
-        self.looks = Looks(caller.unconfirmed)
-        self.schedules = Schedules(caller, registry, actions, refusals)
+        self.looks = Looks(script_calls.unconfirmed)
+        self.schedules = Schedules(script_calls, registry, actions, refusals)
         self.reap = Reap(
-            caller,
+            script_calls,
             registry,
             context.clock,
             metrics,
@@ -99,23 +99,23 @@ class Link:
             actions,
             lambda: settings.reap_budget_ms,
         )
-        self.sweep = Sweep(caller, registry, metrics, refusals)
+        self.sweep = Sweep(script_calls, registry, metrics, refusals)
         self.waits = Waits(upstream, lambda: settings.connect_timeout)
         self._settings = settings
         self._outages = Outages(upstream.shown)
-        self._barriers = Barriers(caller, registry, self._connect)
+        self._barriers = Barriers(script_calls, registry, self._connect)
         self._session_reaps = SessionReaps(settings, context, self.reap, self.sweep, self.schedules)
         self.holds = Holds(settings, self.serving, self._session_reaps, self._barriers)
         self._acl = Acl(rights)
         self._scripts = ScriptCache(context.scripts, self._barriers)
         self._state = State(
-            caller,
+            script_calls,
             refusals,
             lambda: rights.trusts_schedules,
             shares_secret=not context.has_own_secret,
         )
         self._setup = ServerSetup(context, self.server, self._acl, self._scripts, self._state)
-        self._adopt = Adopt(caller, actions, refusals)
+        self._adopt = Adopt(script_calls, actions, refusals)
         self.announcements = Announcements(
             settings, upstream, context, self.serving, self.looks, self._state, self._connect
         )

@@ -19,7 +19,7 @@ from ttlproxy.core.signing import RULE
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import is_wrong_type
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +29,9 @@ _PAGE = 500
 class Migration:
     """Converts one server. All methods raise redis-py's RedisError."""
 
-    def __init__(self, caller: Caller, redis: Redis) -> None:
-        self._caller = caller
-        self._keys = caller.keys
+    def __init__(self, script_calls: ScriptCalls, redis: Redis) -> None:
+        self._script_calls = script_calls
+        self._keys = script_calls.keys
         self._redis = redis
 
     async def is_due(self, databases: list[int]) -> bool:
@@ -75,7 +75,7 @@ class Migration:
         rows = dict(zip(words[::2], words[1::2], strict=True))
         old = {pattern: row for pattern in patterns if (row := rows[b":" + pattern])}
         for pattern, row in old.items():
-            signature = self._caller.signer.sign(RULE, (pattern, row))
+            signature = self._script_calls.signer.sign(RULE, (pattern, row))
             await self._call(db, Call("old_rule", (pattern,), (pattern, row, signature)))
         return len(old)
 
@@ -85,7 +85,7 @@ class Migration:
         for key in found:
             cursor = b"0"
             while True:
-                argv = (*self._caller.signer.pads, cursor, b"%d" % _PAGE)
+                argv = (*self._script_calls.signer.pads, cursor, b"%d" % _PAGE)
                 cursor = await self._call(db, Call("old_deferred", (key,), argv))
                 if cursor == b"0":
                     break
@@ -109,4 +109,4 @@ class Migration:
         return valid(reply)
 
     async def _call(self, db: int, call: Call) -> Any:
-        return valid(await answered(self._redis, self._caller, db, call))
+        return valid(await answered(self._redis, self._script_calls, db, call))

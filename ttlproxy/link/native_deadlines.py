@@ -14,7 +14,7 @@ from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 _PAGE = b"1000"
 # Pages of one database at each call: the heartbeat has other things to do.
@@ -24,8 +24,8 @@ _PAGES = 20
 class Adopt:
     """Goes through the hashes of databases whose rules have changed, some at each call."""
 
-    def __init__(self, caller: Caller, actions: ActionCache, refusals: Refusals) -> None:
-        self._caller = caller
+    def __init__(self, script_calls: ScriptCalls, actions: ActionCache, refusals: Refusals) -> None:
+        self._script_calls = script_calls
         self._actions = actions
         self._refusals = refusals
         self._cursors: dict[int, bytes] = {}
@@ -56,6 +56,6 @@ class Adopt:
         cursor = b"0"
         while True:
             call = Call("hash_adopt", (key,), (cursor,))
-            cursor = valid(await answered(redis, self._caller, db, call, b"%d" % db))
+            cursor = valid(await answered(redis, self._script_calls, db, call, b"%d" % db))
             if cursor == b"0":
                 return

@@ -15,7 +15,7 @@ from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 _PAGE = 500
 _REST = 10
@@ -27,9 +27,11 @@ class Orphans:
     It puts other internal keys in order, too: see others_tidy.lua.
     """
 
-    def __init__(self, caller: Caller, refusals: Refusals, trusts: Callable[[], bool]) -> None:
+    def __init__(
+        self, script_calls: ScriptCalls, refusals: Refusals, trusts: Callable[[], bool]
+    ) -> None:
         """`trusts()`: whether no client with narrow rights can write to a schedule now."""
-        self._caller = caller
+        self._script_calls = script_calls
         self._refusals = refusals
         self._trusts = trusts
         self._databases: list[int] = []  # still to be searched, the present one last
@@ -60,7 +62,7 @@ class Orphans:
         return self._resting > 0
 
     async def _search(self, redis: Redis, db: int) -> None:
-        keys = self._caller.keys
+        keys = self._script_calls.keys
         words = (b"SCAN", self._cursor, b"MATCH", keys.pattern, b"COUNT", _PAGE)
         (reply,) = await run(redis, [(db, words)])
         self._cursor, names = valid(reply)
@@ -75,18 +77,18 @@ class Orphans:
         """Adds keys that the schedule of `db` does not have; where the schedule is not trusted,
         also corrects keys that it has too late."""
         if found and self._trusts():
-            words = (b"ZMSCORE", self._caller.keys.schedule, *found)
+            words = (b"ZMSCORE", self._script_calls.keys.schedule, *found)
             (scores,) = await run(redis, [(db, words)])
             found = [key for key, score in zip(found, valid(scores), strict=True) if score is None]
         for key in found:
             call = Call("schedule_mend", (key,), ())
-            reply = await answered(redis, self._caller, db, call, b"%d" % db)
+            reply = await answered(redis, self._script_calls, db, call, b"%d" % db)
             if refusal := error(reply):
                 self._refusals.note(f"to mend the schedule of database {db}", refusal)
 
     async def _tidy(self, redis: Redis, db: int, found: list[bytes]) -> None:
         """Corrects what DBSIZE leaves out, for these names and a page of those noted before."""
-        keys = self._caller.keys
+        keys = self._script_calls.keys
         words = (b"SSCAN", keys.others, self._others_cursor, b"COUNT", _PAGE)
         (reply,) = await run(redis, [(db, words)])
         noted: list[bytes] = []
@@ -97,4 +99,4 @@ class Orphans:
         names = [name for name in names if not name.startswith(keys.announcement_prefix)]
         if names:
             call = Call("others_tidy", (), (keys.state, *names))
-            valid(await answered(redis, self._caller, db, call))
+            valid(await answered(redis, self._script_calls, db, call))

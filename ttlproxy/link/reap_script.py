@@ -18,7 +18,7 @@ from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.pipeline import KEYS_PER_CALL, error, run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.server_clock import ServerClock
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 # After this part of its budget a call begins no further key: that may be a large one.
 _LAST_KEY = 0.4
@@ -83,7 +83,7 @@ class Reap:
 
     def __init__(
         self,
-        caller: Caller,
+        script_calls: ScriptCalls,
         registry: Registry,
         clock: ServerClock,
         metrics: Metrics,
@@ -92,7 +92,7 @@ class Reap:
         budget_ms: Callable[[], int],
     ) -> None:
         """`budget_ms()`: how much of Redis's time one call may take now."""
-        self._caller = caller
+        self._script_calls = script_calls
         self._budget_ms = budget_ms
         self._actions = actions
         self._registry = registry
@@ -154,7 +154,7 @@ class Reap:
         """
         alone: dict[Place, int] = {}
         for batch in self._batches(limits, together):
-            words = self._caller.words(batch.call, b"%d" % batch.db)
+            words = self._script_calls.words(batch.call, b"%d" % batch.db)
             async with turn or nullcontext():
                 sent = self._clock.reading()
                 (reply,) = await run(redis, [(batch.db, words)])
@@ -169,7 +169,7 @@ class Reap:
     def _learn(self, batch: _Batch, reply: object, sent: float, outcome: Outcome) -> None:
         """Records the answers of one call."""
         if isinstance(reply, NoScriptError):
-            self._caller.flushed()
+            self._script_calls.flushed()
             outcome.more.update(batch.places)
             return
         if reply is None:
@@ -220,9 +220,9 @@ class Reap:
             for at in range(0, len(found), together):
                 keys = tuple(found[at : at + together])
                 actions = tuple(map(rules.of, keys)) if rules else ()
-                deferring = map(self._caller.keys.deferring, keys)
+                deferring = map(self._script_calls.keys.deferring, keys)
                 others = tuple(key for key in deferring if key is not None)
-                pads = self._caller.signer.pads if others else _NO_PADS
+                pads = self._script_calls.signer.pads if others else _NO_PADS
                 budget_us = round(self._budget_ms() * 1000 * _LAST_KEY)
                 version = self._actions.version(db)
                 yield _Batch(db, keys, limit, budget_us, version, actions, others, pads)

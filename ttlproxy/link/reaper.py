@@ -222,7 +222,7 @@ class Reaper:
         self._agenda.look_at_sweeps()
 
     async def _call(self, redis: Redis, script: str, *argv: bytes) -> object:
-        return await answered(redis, self._context.caller, 0, Call(script, (), argv))
+        return await answered(redis, self._context.script_calls, 0, Call(script, (), argv))
 
     async def _make_unevictable(self, redis: Redis) -> None:
         """Keeps Redis from evicting this connection as a client; older servers refuse the words."""

@@ -57,7 +57,7 @@ class RegistryLoader:
 
     async def look(self, redis: Redis) -> None:
         """Looks, in each regular heartbeat, for reasons to read all anew."""
-        swapped = self._context.caller.unconfirmed.wants_reading()
+        swapped = self._context.script_calls.unconfirmed.wants_reading()
         self._bloated = await self._is_bloated(redis)
         self._wanted = self._wanted or swapped or self._bloated
 

@@ -21,7 +21,7 @@ from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.refusals import Refusals, is_wrong_type
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +34,13 @@ class Schedules:
     """Reads and mends the schedules of a server."""
 
     def __init__(
-        self, caller: Caller, registry: Registry, actions: ActionCache, refusals: Refusals
+        self,
+        script_calls: ScriptCalls,
+        registry: Registry,
+        actions: ActionCache,
+        refusals: Refusals,
     ) -> None:
-        self._caller = caller
+        self._script_calls = script_calls
         self._registry = registry
         self._actions = actions
         self._refusals = refusals
@@ -48,7 +52,7 @@ class Schedules:
 
         And Redis's errors for schedules that it does not let us read, by database.
         """
-        schedule = self._caller.keys.schedule
+        schedule = self._script_calls.keys.schedule
         words = (b"ZRANGEBYSCORE", schedule, b"-inf", b"(%d" % now_ms, b"LIMIT", 0, most)
         pages, refused = await everywhere(redis, databases, words)
         for db, refusal in refused.items():
@@ -74,20 +78,20 @@ class Schedules:
         async for names in self._pages(redis, db):
             keys = self._keys_of(names)
             self._registry.load(db, ((key, UNKNOWN) for key in keys))
-            begin = self._caller.keys.rule(b"")
+            begin = self._script_calls.keys.rule(b"")
             rules = (name for name in names if name.startswith(begin))
             self._actions.named(db, (name.removeprefix(begin) for name in rules))
 
     async def rebuild(self, redis: Redis, db: int) -> None:
         """Rebuilds a schedule, if another type of key stands in its place."""
-        if not valid(await answered(redis, self._caller, db, Call("schedule_clear", (), ()))):
+        if not valid(await answered(redis, self._script_calls, db, Call("schedule_clear", (), ()))):
             return
         log.error(
             "what stood in the place of the schedule of database %d was none: it is made anew", db
         )
         async for names in self._pages(redis, db):
             calls = [Call("schedule_mend", (key,), ()) for key in self._keys_of(names)]
-            requests = [(db, self._caller.words(call, b"%d" % db)) for call in calls]
+            requests = [(db, self._script_calls.words(call, b"%d" % db)) for call in calls]
             for mended in await run(redis, requests) if requests else []:
                 if refusal := error(mended):
                     self._refusals.note(f"to mend the schedule of database {db}", refusal)
@@ -102,7 +106,7 @@ class Schedules:
     async def _load(self, redis: Redis, db: int) -> None:
         cursor = b"0"
         while True:
-            words = (b"ZSCAN", self._caller.keys.schedule, cursor, b"COUNT", _PAGE)
+            words = (b"ZSCAN", self._script_calls.keys.schedule, cursor, b"COUNT", _PAGE)
             cursor, entries = valid((await run(redis, [(db, words)]))[0])
             scores = map(whole_ms, entries[1::2])
             self._registry.load(db, zip(entries[::2], scores, strict=True))
@@ -113,7 +117,7 @@ class Schedules:
         """All internal names in a database."""
         cursor = b"0"
         while True:
-            words = (b"SCAN", cursor, b"MATCH", self._caller.keys.pattern, b"COUNT", _PAGE)
+            words = (b"SCAN", cursor, b"MATCH", self._script_calls.keys.pattern, b"COUNT", _PAGE)
             cursor, names = valid((await run(redis, [(db, words)]))[0])
             yield names
             if cursor == b"0":
@@ -121,4 +125,4 @@ class Schedules:
 
     def _keys_of(self, names: list[bytes]) -> list[bytes]:
         """The data keys of those names that are indexes."""
-        return [key for name in names if (key := self._caller.keys.data(name)) is not None]
+        return [key for name in names if (key := self._script_calls.keys.data(name)) is not None]

@@ -18,20 +18,20 @@ from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.server_identity import Identity, fields
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 _LAYOUT = b"%d" % LAYOUT
 
 
 class State:
-    """Keeps the secret of `caller.signer` and the layout's version in Redis.
+    """Keeps the secret of `script_calls.signer` and the layout's version in Redis.
 
     shares_secret: whether the secret is the one in Redis, and not a file's
     """
 
     def __init__(
         self,
-        caller: Caller,
+        script_calls: ScriptCalls,
         refusals: Refusals,
         trusts: Callable[[], bool],
         shares_secret: bool,
@@ -39,7 +39,7 @@ class State:
         """`trusts()`: whether no client has narrow rights, which version 0.1 did not know."""
         self._trusts = trusts
         self._is_ours = False  # the content is of our layout
-        self._caller = caller
+        self._script_calls = script_calls
         self._refusals = refusals
         self._shares_secret = shares_secret
 
@@ -53,7 +53,7 @@ class State:
         found = await self._written(redis, b"")
         if found is None:
             return
-        check_layout(self._caller.keys.prefix, found)
+        check_layout(self._script_calls.keys.prefix, found)
         if not found and not await self._converted(redis):
             return
         self._is_ours = bool(found) or await self._written(redis, _LAYOUT) is not None
@@ -63,7 +63,7 @@ class State:
         try:
             (info,) = await run(redis, [(0, (b"INFO", b"keyspace"))])
             databases = Identity.of(fields(valid(info))).databases
-            migration = Migration(self._caller, redis)
+            migration = Migration(self._script_calls, redis)
             if self._trusts() or await migration.is_due(databases):
                 await migration.convert(databases)
             return True
@@ -78,9 +78,9 @@ class State:
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
-        words = (b"HMGET", self._caller.keys.state, b"secret", b"layout")
+        words = (b"HMGET", self._script_calls.keys.state, b"secret", b"layout")
         (reply,) = await run(redis, [(0, words)])
-        secret = self._caller.signer.secret if self._shares_secret else None
+        secret = self._script_calls.signer.secret if self._shares_secret else None
         if isinstance(reply, list) and reply[1] and secret in (None, reply[0]):
             return
         if self._is_ours:
@@ -93,11 +93,11 @@ class State:
 
         Returns the layout, empty if there is none; None if Redis refuses.
         """
-        signer = self._caller.signer
+        signer = self._script_calls.signer
         secret = signer.secret if self._shares_secret else b""
         call = Call("state_keep", (), (secret, layout))
         try:
-            found, known = valid(await answered(redis, self._caller, 0, call))
+            found, known = valid(await answered(redis, self._script_calls, 0, call))
         except ReadOnlyError:
             return None
         except ResponseError as refusal:

@@ -7,11 +7,11 @@ from redis.exceptions import NoScriptError
 
 from ttlproxy.commands import Call
 from ttlproxy.link.pipeline import run
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 
 async def answered(
-    redis: Redis, caller: Caller, db: int, call: Call, database: bytes = b""
+    redis: Redis, script_calls: ScriptCalls, db: int, call: Call, database: bytes = b""
 ) -> object:
     """The reply of a script in database `db`, Redis's error as an exception; never a NOSCRIPT.
 
@@ -19,8 +19,8 @@ async def answered(
     `database`: the number of `db`, for scripts that ask for it. Raises redis-py's ConnectionError
     or TimeoutError.
     """
-    (reply,) = await run(redis, [(db, caller.words(call, database))])
+    (reply,) = await run(redis, [(db, script_calls.words(call, database))])
     if isinstance(reply, NoScriptError):
-        caller.flushed()
-        (reply,) = await run(redis, [(db, caller.words(call, database))])
+        script_calls.flushed()
+        (reply,) = await run(redis, [(db, script_calls.words(call, database))])
     return reply

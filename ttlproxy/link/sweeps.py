@@ -17,7 +17,7 @@ from ttlproxy.core.registry import Place, Registry
 from ttlproxy.link.pipeline import KEYS_PER_CALL, valid
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 _PAGE = b"500"
 
@@ -26,9 +26,9 @@ class Sweep:
     """The sweep script, called until it has gone through a whole index."""
 
     def __init__(
-        self, caller: Caller, registry: Registry, metrics: Metrics, refusals: Refusals
+        self, script_calls: ScriptCalls, registry: Registry, metrics: Metrics, refusals: Refusals
     ) -> None:
-        self._caller = caller
+        self._script_calls = script_calls
         self._registry = registry
         self._metrics = metrics
         self._refusals = refusals
@@ -84,7 +84,7 @@ class Sweep:
         """The first deadline of each key, as the script tells it: see `_learn`."""
         places = [(db, key) for key in keys]
         with self._asking(places):
-            reply = valid(await answered(redis, self._caller, db, Call(script, keys, ())))
+            reply = valid(await answered(redis, self._script_calls, db, Call(script, keys, ())))
             firsts = dict(zip(places, reply, strict=True))
             for place, first_ms in firsts.items():
                 self._learn(place, first_ms)
@@ -95,7 +95,9 @@ class Sweep:
         db, key = place
         call = Call("sweep", (key,), (cursor, _PAGE))
         with self._asking([place]):
-            following, dropped, first_ms = valid(await answered(redis, self._caller, db, call))
+            following, dropped, first_ms = valid(
+                await answered(redis, self._script_calls, db, call)
+            )
             self._learn(place, first_ms)
         return following, dropped
 

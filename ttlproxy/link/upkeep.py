@@ -32,7 +32,7 @@ class Upkeep:
         self._server = server
         self._schedules = schedules
         self._adopt = adopt
-        self._orphans = Orphans(context.caller, refusals, lambda: rights.trusts_schedules)
+        self._orphans = Orphans(context.script_calls, refusals, lambda: rights.trusts_schedules)
         self._recheck = Recheck(context, sweep, scripts.would_wait)
 
     async def run(self, redis: Redis) -> None:

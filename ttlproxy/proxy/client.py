@@ -332,7 +332,7 @@ class Client(asyncio.Protocol):
         self._to_redis = self._noting(self._backend.write, awaits=True)
         self._session = Session(
             context.router,
-            context.caller,
+            context.script_calls,
             context.registry,
             context.rights,
             context.clock.now_ms,

@@ -15,7 +15,7 @@ Section: TypeAlias = Callable[[], bytes]
 """INFO's section about the proxy, as of now."""
 
 
-class Caller:
+class ScriptCalls:
     """Turns calls into requests for Redis; shared by all sessions and the link.
 
     keys: the names of internal keys; unconfirmed: what clients may have changed for all sessions;

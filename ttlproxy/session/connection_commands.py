@@ -80,7 +80,7 @@ def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
     state.names(args[1:], now_ms)
     if not state.may_watch():
         return None
-    return encode((*args, *map(state.caller.keys.index, args[1:])))
+    return encode((*args, *map(state.script_calls.keys.index, args[1:])))
 
 
 def _reset(state: State, args: list[bytes], now_ms: int) -> None:

@@ -54,7 +54,7 @@ def _virtual(
     if wait_ms is not None and state.transaction is None and not state.silent:
         state.wait = Wait((state.db, args[1]), (state.db, args[virtual.target]), call, wait_ms)
         return b""
-    if not state.caller.reads(call):
+    if not state.script_calls.reads(call):
         state.changes()
     return state.encoded(call)
 

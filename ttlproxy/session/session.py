@@ -11,7 +11,7 @@ from ttlproxy.commands.model.calls import marked
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Registry
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session.connection_commands import change
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
@@ -46,7 +46,7 @@ class Session(State):
     def __init__(
         self,
         router: Router,
-        caller: Caller,
+        script_calls: ScriptCalls,
         registry: Registry,
         rights: Rights,
         now_ms: Callable[[], int],
@@ -55,7 +55,7 @@ class Session(State):
         has_settled: Callable[[], bool],
     ) -> None:
         """`has_settled`: whether the connection to Redis is at rest, as `Owner` defines it."""
-        super().__init__(caller, registry, rights, Owner(has_settled, self._heed))
+        super().__init__(script_calls, registry, rights, Owner(has_settled, self._heed))
         self._router = router
         self._passthrough = router.passthrough
         self._now_ms = now_ms
@@ -64,7 +64,7 @@ class Session(State):
         self._counts = counts
         # The prefix of internal keys, which no client may name. A search for its first byte, an
         # int, takes a tenth of the time.
-        self._hidden = caller.keys.prefix
+        self._hidden = script_calls.keys.prefix
         self._hidden_begin = self._hidden[0]
         # Whether the next chunk must be parsed in full: it is not a common one.
         self._must_parse = self.stranger
@@ -281,7 +281,7 @@ class Session(State):
             or (route.override and route.override.needed_later)
         ):
             return False
-        if kind != NO_KEY and (len(words) < 2 or self.caller.keys.is_internal(words[1])):
+        if kind != NO_KEY and (len(words) < 2 or self.script_calls.keys.is_internal(words[1])):
             return False
         return self._pass_through((words,)) and (
             kind == NO_KEY or words[1] not in self.registry.names
@@ -357,7 +357,7 @@ class Session(State):
 
     def _suspect(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
         """What goes to Redis in place of a request that may name an internal key."""
-        named = any(map(self.caller.keys.is_internal, route.certain_keys(args)))
+        named = any(map(self.script_calls.keys.is_internal, route.certain_keys(args)))
         if named and not self.rights.shows_internal:
             return self._counted(route, refuse(self, route, errors.INTERNAL_KEY))
         return self._decide(route, args, now_ms)

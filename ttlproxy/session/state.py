@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ttlproxy.commands import Call
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.scripts.unconfirmed import Flush, UnconfirmedChange, Users
 from ttlproxy.session.effects import Effects
 from ttlproxy.session.transaction import Transaction
@@ -65,7 +65,6 @@ class State(Effects):
     __slots__ = (
         "answered",
         "behind_blocking",
-        "caller",
         "database",
         "flushed",
         "listens",
@@ -79,6 +78,7 @@ class State(Effects):
         "replies",
         "resp",
         "rights",
+        "script_calls",
         "silent",
         "stranger",
         "transaction",
@@ -87,9 +87,11 @@ class State(Effects):
         "withheld",
     )
 
-    def __init__(self, caller: Caller, registry: Registry, rights: Rights, owner: Owner) -> None:
+    def __init__(
+        self, script_calls: ScriptCalls, registry: Registry, rights: Rights, owner: Owner
+    ) -> None:
         super().__init__(registry, owner)
-        self.caller = caller
+        self.script_calls = script_calls
         self.rights = rights
         self.transaction: Transaction | None = None
         self.database = b"0"
@@ -152,7 +154,7 @@ class State(Effects):
     def encoded(self, call: Call) -> bytes:
         """A script call as a request, in the client's database and RESP version."""
         by_text = self.flushed or self.transaction is not None
-        return encode(self.caller.words(call, self.database, self.resp, by_text))
+        return encode(self.script_calls.words(call, self.database, self.resp, by_text))
 
     def may_change(self, change: UnconfirmedChange) -> None:
         """A request may change what all sessions share, at once or at EXEC."""
@@ -161,7 +163,7 @@ class State(Effects):
         if self.transaction is not None:
             self.transaction.unconfirmed.append(change)
         else:
-            self.caller.unconfirmed.note(change, self.registry)
+            self.script_calls.unconfirmed.note(change, self.registry)
             self.look = True
 
     def changes(self) -> None:
@@ -173,7 +175,7 @@ class State(Effects):
 
     def defers(self, keys: Iterable[bytes], now_ms: int) -> None:
         """A request reads or changes what is deferred for these keys."""
-        places = list(map(self.caller.keys.later, keys))
+        places = list(map(self.script_calls.keys.later, keys))
         self.names(places, now_ms)
         self.manages((self.db, place) for place in places)
 

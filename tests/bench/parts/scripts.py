@@ -17,7 +17,7 @@ from tests.bench.targets import Stage, Target
 from ttlproxy.commands.router import VIRTUALS
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 PIPELINES = {1: 10_000, 16: 50_000}
 _KEYS = 1600
@@ -32,7 +32,7 @@ return 1
 _INTERNAL = Keys()
 _KNOWN = Scripts(DEFAULT_PREFIX)
 _KNOWN.loaded = True  # loaded by the proxy in front of the same server
-_CALLER = Caller(_KNOWN, _INTERNAL, bytes)
+_CALLER = ScriptCalls(_KNOWN, _INTERNAL, bytes)
 
 Write = Callable[[bytes], Words]
 

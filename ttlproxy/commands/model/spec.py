@@ -14,7 +14,7 @@ from ttlproxy.commands.model.key_positions import FIRST, KeySpec
 class Call(NamedTuple):
     """A script call that a request becomes: which script, on which data keys, with which words.
 
-    The caller adds one word if the script's header names it first in ARGV: `db` the database,
+    ScriptCalls adds one word if the script's header names it first in ARGV: `db` the database,
     `resp` the RESP version, `section` INFO's section about the proxy; `argv` begins after that
     word. For `origin` it puts the database and a blank before the first word of `argv`.
     """

@@ -14,7 +14,7 @@ from ttlproxy.link import run, valid
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts import Scripts
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 _PAGE = 1000
 _PAGES_FOR_ONE = 0.1  # of SCAN, for each key of the sample
@@ -158,20 +158,22 @@ def _native(places: Iterable[Place], looked: int) -> Iterable[Finding]:
 
 async def _looks(target: Target) -> dict[Place, Look]:
     places = await _sampled(target)
-    caller = await caller_of(target, "key_examine")
+    script_calls = await script_calls_of(target, "key_examine")
     each = max(1, min(_EACH, target.sample // max(1, len(places))))
     looks: dict[Place, Look] = {}
     for at in range(0, len(places), _TOGETHER):
-        looks |= await looked_at(target, caller, places[at : at + _TOGETHER], each)
+        looks |= await looked_at(target, script_calls, places[at : at + _TOGETHER], each)
     return looks
 
 
 async def looked_at(
-    target: Target, caller: Caller, places: Sequence[Place], each: int
+    target: Target, script_calls: ScriptCalls, places: Sequence[Place], each: int
 ) -> dict[Place, Look]:
     """Examines these keys, and at most `each` deadlines of every key."""
     words = (b"%d" % each,)
-    calls = [(db, caller.words(Call("key_examine", (key,), words), b"")) for db, key in places]
+    calls = [
+        (db, script_calls.words(Call("key_examine", (key,), words), b"")) for db, key in places
+    ]
     replies = await run(target.redis, calls)
     return {place: Look(*valid(reply)) for place, reply in zip(places, replies, strict=True)}
 
@@ -205,11 +207,11 @@ async def indexed(target: Target, db: int, pages: int | None = None) -> AsyncIte
         pages = pages and pages - 1
 
 
-async def caller_of(target: Target, *names: str) -> Caller:
-    """A caller of these scripts, after it has loaded them into the server."""
+async def script_calls_of(target: Target, *names: str) -> ScriptCalls:
+    """Calls of these scripts, after it has loaded them into the server."""
     scripts = Scripts(target.keys.prefix)
     scripts.suit(target.traits)
     for name in names:
         await target.ask(b"SCRIPT", b"LOAD", scripts[name].text)
     scripts.loaded = target.has_sha
-    return Caller(scripts, target.keys, bytes)
+    return ScriptCalls(scripts, target.keys, bytes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttlproxy.commands import Call
-from ttlproxy.operations.doctor.content import caller_of
+from ttlproxy.operations.doctor.content import script_calls_of
 from ttlproxy.operations.doctor.finding import ERROR, OK, Finding
 from ttlproxy.operations.doctor.target import Target
 
@@ -13,7 +13,7 @@ _EACH = b"100"
 
 async def deferred(target: Target) -> list[Finding]:
     """A finding for each database with unsigned deferred commands; examines a sample."""
-    caller = await caller_of(target, "later_examine")
+    script_calls = await script_calls_of(target, "later_examine")
     pads = (await target.signer()).pads
     looked, found = 0, list[Finding]()
     for db in target.databases:
@@ -21,7 +21,7 @@ async def deferred(target: Target) -> list[Finding]:
         names = await target.ask(b"SRANDMEMBER", target.keys.others, target.sample, db=db)
         keys = [key for name in names if (key := target.keys.deferring(name)) is not None]
         for key in keys:
-            words = caller.words(Call("later_examine", (key,), (*pads, _EACH)), b"")
+            words = script_calls.words(Call("later_examine", (key,), (*pads, _EACH)), b"")
             if count := await target.ask(*words, db=db):
                 unsigned[key] = count
         looked += len(keys)

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import Place
 from ttlproxy.link import announcing, run, valid
-from ttlproxy.operations.doctor.content import caller_of, indexed, looked_at
+from ttlproxy.operations.doctor.content import indexed, looked_at, script_calls_of
 from ttlproxy.operations.doctor.target import Target
-from ttlproxy.scripts.script_calls import Caller
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 _TOGETHER = 50
 _PAGE = b"500"
@@ -21,13 +21,13 @@ async def mended(target: Target, say: Callable[[str], None]) -> None:
     It drops deadlines whose element is gone, puts keys with deadlines into the schedule, and
     announces their first deadlines to the proxies.
     """
-    caller = await caller_of(target, "sweep", "key_examine")
+    script_calls = await script_calls_of(target, "sweep", "key_examine")
     for db in target.databases:
         keys, dropped, told = 0, 0, 0
         async for places in _pages(target, db):
             keys += len(places)
-            dropped += await _sweep(target, caller, places)
-            told += await _tell(target, caller, places)
+            dropped += await _sweep(target, script_calls, places)
+            told += await _tell(target, script_calls, places)
         say(
             f"database {db}: {keys} keys gone through, {dropped} deadlines without an element"
             f" dropped, {told} keys have deadlines"
@@ -62,12 +62,12 @@ async def _scheduled(target: Target, db: int) -> AsyncIterator[bytes]:
             return
 
 
-async def _sweep(target: Target, caller: Caller, places: Sequence[Place]) -> int:
+async def _sweep(target: Target, script_calls: ScriptCalls, places: Sequence[Place]) -> int:
     """Sweeps each index to its end; returns how many entries were dropped."""
     cursors, total = dict.fromkeys(places, b"0"), 0
     while cursors:
         calls = [
-            (db, caller.words(Call("sweep", (key,), (cursor, _PAGE)), b""))
+            (db, script_calls.words(Call("sweep", (key,), (cursor, _PAGE)), b""))
             for (db, key), cursor in cursors.items()
         ]
         replies = [valid(reply) for reply in await run(target.redis, calls)]
@@ -80,9 +80,9 @@ async def _sweep(target: Target, caller: Caller, places: Sequence[Place]) -> int
     return total
 
 
-async def _tell(target: Target, caller: Caller, places: Sequence[Place]) -> int:
+async def _tell(target: Target, script_calls: ScriptCalls, places: Sequence[Place]) -> int:
     """Announces the first deadline of each key that has one; returns how many have one."""
-    looks = await looked_at(target, caller, places, 0)
+    looks = await looked_at(target, script_calls, places, 0)
     names = [
         (db, target.keys.announcement(db, look.first_ms, key))
         for (db, key), look in looks.items()

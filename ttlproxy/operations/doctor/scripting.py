@@ -11,7 +11,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.link import run
-from ttlproxy.operations.doctor.content import caller_of
+from ttlproxy.operations.doctor.content import script_calls_of
 from ttlproxy.operations.doctor.finding import ERROR, OK, WARNING, Finding
 from ttlproxy.operations.doctor.required_rights import SINCE, all_scripted
 from ttlproxy.operations.doctor.server import permit
@@ -99,8 +99,8 @@ async def _refused(target: Target) -> list[Finding]:
     texts = {name: script.text for name, script in _scripts(target).items()}
     compiles = [(0, (b"EVAL", COMPILE, 0, text)) for text in texts.values()]
     trials = _trials(target.keys.prefix + b"!doctor")
-    caller = await caller_of(target, *(call.script for call in trials))
-    calls = [(0, caller.words(call, b"0")) for call in trials]
+    script_calls = await script_calls_of(target, *(call.script for call in trials))
+    calls = [(0, script_calls.words(call, b"0")) for call in trials]
     made, called = await run(target.redis, compiles), await run(target.redis, calls)
     whys = zip(texts, map(_why, made), strict=True)
     failed = ((call.script, reply) for call, reply in zip(trials, called, strict=True))
