@@ -23,7 +23,7 @@ from tests.support.event_loops import LOOPS, both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.link import Context, Link
 from ttlproxy.net.tasks import cancel
 from ttlproxy.net.tls import Tls
@@ -86,9 +86,9 @@ def _left() -> list[str]:
 async def _serving(settings: Settings) -> AsyncIterator[int]:
     """The port of a proxy in this process, without the collector."""
     assert settings.upstream is not None
-    metrics = Metrics()
-    link = Link(settings, settings.upstream, metrics, Context(settings, metrics))
-    server = Server(settings, link, metrics, Clients(), Gate(settings))
+    counters = Counters()
+    link = Link(settings, settings.upstream, counters, Context(settings, counters))
+    server = Server(settings, link, counters, Clients(), Gate(settings))
     running = [asyncio.create_task(link.run()), asyncio.create_task(server.slow_clients.run())]
     await link.serving.ready.wait()
     address = await server.start()

@@ -17,7 +17,7 @@ from tests.support.redis_content import LEASE
 from tests.support.servers import Server
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import Keys
 from ttlproxy.link import Context, Link, beats
 from ttlproxy.link import reaper as reapers
@@ -28,15 +28,15 @@ NEVER_S = 1e6
 
 
 @asynccontextmanager
-async def _reaping(server: Server, **settings: object) -> AsyncIterator[Metrics]:
+async def _reaping(server: Server, **settings: object) -> AsyncIterator[Counters]:
     chosen = Settings(upstream=server.url, **settings)  # type: ignore[arg-type]
-    metrics = Metrics()
-    link = Link(chosen, Upstream.parse(server.url), metrics, Context(chosen, metrics))
-    reaper = Reaper(chosen, link, metrics)
+    counters = Counters()
+    link = Link(chosen, Upstream.parse(server.url), counters, Context(chosen, counters))
+    reaper = Reaper(chosen, link, counters)
     tasks = [asyncio.create_task(link.run()), asyncio.create_task(reaper.run())]
     try:
         await link.serving.ready.wait()
-        yield metrics
+        yield counters
     finally:
         await cancel(*tasks)
 
@@ -87,11 +87,11 @@ async def test_what_redis_refuses_once_is_done_when_it_is_mended(
 ) -> None:
     server = start_server()
     with closing(Client(server.port)) as direct:
-        async with _reaping(server) as metrics:
+        async with _reaping(server) as counters:
             direct.ask("SET", LEASE, "somebody", "PX", 600_000)
             direct.ask("ACL", "SETUSER", "default", "-pttl")
             _make_due(direct, "s")
-            await _until(lambda: metrics.refusals > 0)
+            await _until(lambda: counters.refusals > 0)
             direct.ask("DEL", LEASE)
             direct.ask("ACL", "SETUSER", "default", "+pttl")
             await _until(lambda: direct.ask("EXISTS", "s") == 0)

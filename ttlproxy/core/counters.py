@@ -52,7 +52,7 @@ class Handled:
         self.virtual = 0
 
 
-class Metrics:
+class Counters:
     """What the proxy has done since its start.
 
     clients: connected now; accepted, refused: clients; held: chunks that waited for a reap;

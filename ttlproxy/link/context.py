@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ttlproxy.commands import Router
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Place, Registry
@@ -33,7 +33,7 @@ class Context:
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
     """
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, counters: Counters) -> None:
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
         self.has_own_secret = key_file is not None
         signer = Signer(key_file.at_start.encode() if key_file else new_secret())
@@ -41,11 +41,11 @@ class Context:
         self.scripts = Scripts(prefix)
         self.agenda = Agenda()
         self.clock = ServerClock(self.agenda.look_now)
-        self.refusals = Refusals(metrics)
+        self.refusals = Refusals(counters)
         self.actions = ActionCache(keys, signer, self.refusals, self.scripts.ruled)
         self.registry = Registry(self.agenda.announced, self.actions.has_action)
         self.overdue = Overdue(keys.schedule)
-        status = Status(self.clock, self.registry, metrics, self.overdue)
+        status = Status(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(self.scripts, keys, status.section, signer)
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(keys.index(b"k"), shows_internal, keys.schedule, keys.fixed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ttlproxy import __version__
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.server_clock import ServerClock
@@ -15,11 +15,11 @@ class Status:
     """The status of a proxy that starts now."""
 
     def __init__(
-        self, clock: ServerClock, registry: Registry, metrics: Metrics, overdue: Overdue
+        self, clock: ServerClock, registry: Registry, counters: Counters, overdue: Overdue
     ) -> None:
         self._clock = clock
         self._registry = registry
-        self._metrics = metrics
+        self._counters = counters
         self._overdue = overdue
         self._began_ms = clock.reading()
 
@@ -27,11 +27,11 @@ class Status:
         """The section as of now."""
         uptime_ms = self._clock.reading() - self._began_ms
         now_ms = self._clock.now_ms()
-        return _section(uptime_ms, self._registry, self._metrics, self._overdue, now_ms)
+        return _section(uptime_ms, self._registry, self._counters, self._overdue, now_ms)
 
 
 def _section(
-    uptime_ms: float, registry: Registry, metrics: Metrics, overdue: Overdue, now_ms: int
+    uptime_ms: float, registry: Registry, counters: Counters, overdue: Overdue, now_ms: int
 ) -> bytes:
     """The section in INFO's format; fields that Redis has too have its names.
 
@@ -41,27 +41,27 @@ def _section(
         "ttlproxy_version": __version__,
         "process_id": os.getpid(),
         "uptime_in_seconds": int(uptime_ms // 1000),
-        "connected_clients": metrics.clients,
-        "total_connections_received": metrics.accepted,
-        "rejected_connections": metrics.refused,
+        "connected_clients": counters.clients,
+        "total_connections_received": counters.accepted,
+        "rejected_connections": counters.refused,
         "managed_keys": len(registry),
         "overdue_keys": overdue.keys,
         "oldest_overdue_ms": round(1000 * overdue.oldest_s(now_ms)),
-        "held_chunks": metrics.held,
-        "reaped_elements": sum(metrics.reaped_elements.values()),
-        "fired_elements": sum(metrics.fired_elements.values()),
-        "dead_letters": metrics.dead_lettered_elements,
-        "parked_keys": sum(metrics.parked.values()),
-        "swept_entries": metrics.swept_entries,
-        "refusals": metrics.refusals,
+        "held_chunks": counters.held,
+        "reaped_elements": sum(counters.reaped_elements.values()),
+        "fired_elements": sum(counters.fired_elements.values()),
+        "dead_letters": counters.dead_lettered_elements,
+        "parked_keys": sum(counters.parked.values()),
+        "swept_entries": counters.swept_entries,
+        "refusals": counters.refusals,
     }
     lines = [f"{name}:{value}" for name, value in fields.items()]
-    lines += [f"gone_clients_{why}:{count}" for why, count in sorted(metrics.gone.items())]
-    for name, times in (("reap_lag_ms", metrics.lag_ms), ("reap_call_ms", metrics.reap_call_ms)):
+    lines += [f"gone_clients_{why}:{count}" for why, count in sorted(counters.gone.items())]
+    for name, times in (("reap_lag_ms", counters.lag_ms), ("reap_call_ms", counters.reap_call_ms)):
         lines.append(f"{name}:p50={times.at(50):g},p99={times.at(99):g},max={times.most:g}")
-    for kind, count in sorted(metrics.reaped_elements.items()):
+    for kind, count in sorted(counters.reaped_elements.items()):
         lines.append(f"reaped_{kind}:elements={count}")
-    for verb, count in sorted(metrics.fired_elements.items()):
+    for verb, count in sorted(counters.fired_elements.items()):
         lines.append(f"fired_{verb}:elements={count}")
-    lines += [f"parked_{why}:keys={count}" for why, count in sorted(metrics.parked.items())]
+    lines += [f"parked_{why}:keys={count}" for why, count in sorted(counters.parked.items())]
     return "".join(f"{line}\r\n" for line in ["# Ttlproxy", *lines]).encode()

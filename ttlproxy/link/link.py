@@ -25,7 +25,7 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.address_watch import AddressWatch
@@ -76,7 +76,7 @@ class Link:
         self,
         settings: Settings,
         upstream: Upstream,
-        metrics: Metrics,
+        counters: Counters,
         context: Context,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
@@ -94,12 +94,12 @@ class Link:
             script_calls,
             registry,
             context.clock,
-            metrics,
+            counters,
             refusals,
             actions,
             lambda: settings.reap_budget_ms,
         )
-        self.sweep = Sweep(script_calls, registry, metrics, refusals)
+        self.sweep = Sweep(script_calls, registry, counters, refusals)
         self.waits = Waits(upstream, lambda: settings.connect_timeout)
         self._settings = settings
         self._outages = Outages(upstream.shown)

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.core.expiry_actions import Action
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.link.action_cache import ActionCache
@@ -86,7 +86,7 @@ class Reap:
         script_calls: ScriptCalls,
         registry: Registry,
         clock: ServerClock,
-        metrics: Metrics,
+        counters: Counters,
         refusals: Refusals,
         actions: ActionCache,
         budget_ms: Callable[[], int],
@@ -97,7 +97,7 @@ class Reap:
         self._actions = actions
         self._registry = registry
         self._clock = clock
-        self._metrics = metrics
+        self._counters = counters
         self._refusals = refusals
 
     async def __call__(
@@ -182,7 +182,7 @@ class Reap:
             return
         now_ms, took_us, *answers = valid(reply)
         self._actions.accepted(batch.db)
-        self._metrics.reap_call_ms.observe(took_us / 1000)
+        self._counters.reap_call_ms.observe(took_us / 1000)
         self._clock.learn(now_ms, sent)
         outcome.calls_ms.append(took_us / 1000)
         outcome.unreached.extend(batch.places[len(answers) :])
@@ -194,11 +194,11 @@ class Reap:
                 answer
             )
             self._registry.reaped(place, first_ms if first_ms >= 0 else None)
-            self._metrics.reaped(kind.decode(), removed, late_ms)
+            self._counters.reaped(kind.decode(), removed, late_ms)
             if fired:
                 action = batch.actions[number]
                 assert action
-                self._metrics.fired(action.verb.decode(), fired, dead_lettered)
+                self._counters.fired(action.verb.decode(), fired, dead_lettered)
             if unsigned:
                 self._refusals.unsigned("deferred", place[0], unsigned)
             if 0 <= first_ms < now_ms:

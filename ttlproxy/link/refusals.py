@@ -7,7 +7,7 @@ import re
 
 from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.link.server_clock import ServerClock
 
 log = logging.getLogger(__name__)
@@ -39,18 +39,18 @@ def is_wrong_type(refusal: ResponseError) -> bool:
 class Refusals:
     """Remembers what was logged of late, so that a thousand clients cause one line."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
         self._said: dict[str, float] = {}  # when, by the local clock
 
     def note(self, what: str, refusal: ResponseError) -> None:
         """Redis has refused `what` ("to reap in database 0"), for the reason it gives."""
-        self._metrics.refusals += 1
+        self._counters.refusals += 1
         self._say(f"Redis refuses {what}: {refusal}")
 
     def unsigned(self, kind: str, db: int, count: int) -> None:
         """`count` items of a kind in counters.SIGNED have no signature of a proxy."""
-        self._metrics.unsigned[kind] += count
+        self._counters.unsigned[kind] += count
         self._say(
             f"what is there as {_SHOWN[kind]} in database {db} was not signed by a proxy with the"
             " same key, and is not carried out: ttlproxy doctor tells more"

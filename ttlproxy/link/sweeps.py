@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.link.pipeline import KEYS_PER_CALL, valid
 from ttlproxy.link.refusals import Refusals
@@ -26,11 +26,11 @@ class Sweep:
     """The sweep script, called until it has gone through a whole index."""
 
     def __init__(
-        self, script_calls: ScriptCalls, registry: Registry, metrics: Metrics, refusals: Refusals
+        self, script_calls: ScriptCalls, registry: Registry, counters: Counters, refusals: Refusals
     ) -> None:
         self._script_calls = script_calls
         self._registry = registry
-        self._metrics = metrics
+        self._counters = counters
         self._refusals = refusals
 
     async def __call__(self, redis: Redis, place: Place) -> ResponseError | None:
@@ -45,7 +45,7 @@ class Sweep:
             except ResponseError as refusal:
                 self._refusals.note(f"to sweep in database {place[0]}", refusal)
                 return refusal
-            self._metrics.swept_entries += dropped
+            self._counters.swept_entries += dropped
             if cursor == b"0":
                 return None
 

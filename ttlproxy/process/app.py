@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.errors import EmbeddedError
 from ttlproxy.link import Context, Link
 from ttlproxy.link.reaper import Reaper
@@ -122,13 +122,13 @@ async def _proxy(
     shown: Callable[[Health], AbstractAsyncContextManager[None]],
 ) -> None:
     give_back()
-    metrics = Metrics()
+    counters = Counters()
     heartbeat = LoopHeartbeat()
     clients = Clients()
-    link = Link(settings, upstream, metrics, Context(settings, metrics), clients.leave)
-    reaper = Reaper(settings, link, metrics)
-    server = Server(settings, link, metrics, clients, source)
-    health = Health(Source(metrics, link, heartbeat, asyncio.get_running_loop()))
+    link = Link(settings, upstream, counters, Context(settings, counters), clients.leave)
+    reaper = Reaper(settings, link, counters)
+    server = Server(settings, link, counters, clients, source)
+    health = Health(Source(counters, link, heartbeat, asyncio.get_running_loop()))
     async with shown(health):
         linking = asyncio.create_task(link.run(), name="link")
         reaping = asyncio.create_task(reaper.run(), name="reaper")

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Final, Protocol, cast
 
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.link import Backoff, Link
 from ttlproxy.proxy.blocking_lease import Waiting
@@ -40,7 +40,7 @@ class Host(Protocol):
 
     settings: Settings
     link: Link
-    metrics: Metrics
+    counters: Counters
     write_batch: WriteBatch
     clients: set[Client]
     slow_clients: SlowClients
@@ -111,7 +111,7 @@ class Client(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None  # done when Redis keeps up again
         self._has_ended = False  # the client sends no more
         self._full = False  # Redis does not keep up
-        self._why = ""  # why it ends, a key of Metrics.gone, once that is known
+        self._why = ""  # why it ends, a key of Counters.gone, once that is known
 
     def __repr__(self) -> str:
         return f"<Client {self._phase.name}>"
@@ -122,12 +122,12 @@ class Client(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH, LOW)
         server = self._server
-        write = server.write_batch.writer(self._transport, server.metrics.to_clients)
+        write = server.write_batch.writer(self._transport, server.counters.to_clients)
         self.write = self._noting(write, awaits=False)
         server.clients.add(self)
-        server.metrics.accepted += 1
-        server.metrics.clients = len(server.clients)
-        self.client_log = ClientLog(server.metrics.accepted, transport, self._source)
+        server.counters.accepted += 1
+        server.counters.clients = len(server.clients)
+        self.client_log = ClientLog(server.counters.accepted, transport, self._source)
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
@@ -178,7 +178,7 @@ class Client(asyncio.Protocol):
             self._session.owner.end()
         self._ends_because("client")
         self.client_log.closed(self._why)
-        self._server.metrics.gone[self._why] += 1
+        self._server.counters.gone[self._why] += 1
         self._server.forget(self)
         # Without this cycle of references its memory is free now, not when the collector comes.
         self._backend = self._task = None
@@ -337,7 +337,7 @@ class Client(asyncio.Protocol):
             context.rights,
             context.clock.now_ms,
             self._server.settings.max_request_bytes,
-            self._server.metrics.requests,
+            self._server.counters.requests,
             self._backend.has_settled,
         )
         if self._session.stranger:
@@ -370,7 +370,7 @@ class Client(asyncio.Protocol):
     def _refuse(self, trouble: OSError) -> None:
         """There will be no connection to Redis: answers an error, and ends."""
         self.client_log.refused(trouble)
-        self._server.metrics.refused += 1
+        self._server.counters.refused += 1
         self._ends_because("refused")
         self.write(REFUSED)
         self.end()
@@ -407,7 +407,7 @@ class Client(asyncio.Protocol):
         session = self._session
         assert session is not None
         if step.must_reap:
-            self._server.metrics.held += 1
+            self._server.counters.held += 1
             reaped = self._link.holds.reaped
             await reaped(step.reap, step.reap_in, step.unswept, not step.modifies)
         at = 0
@@ -459,11 +459,11 @@ class Client(asyncio.Protocol):
     def _hold(self, coroutine: Coroutine[None, None, None], why: str) -> None:
         self._enter(HOLDING)
         self._read()
-        self._server.metrics.holding += 1
+        self._server.counters.holding += 1
         self._start(coroutine, why).add_done_callback(self._held)
 
     def _held(self, task: asyncio.Task[None]) -> None:
-        self._server.metrics.holding -= 1
+        self._server.counters.holding -= 1
 
     def _start(self, coroutine: Coroutine[None, None, None], why: str) -> asyncio.Task[None]:
         self._task = asyncio.create_task(coroutine, name=f"client: {why}")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, cast
 
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.errors import MAX_CLIENTS
 from ttlproxy.net.log_summaries import Summaries
 from ttlproxy.net.tls import Tls, for_clients
@@ -53,7 +53,7 @@ class ProtocolFactory:
     def __init__(
         self,
         settings: Settings,
-        metrics: Metrics,
+        counters: Counters,
         client: ClientProtocol,
         ended: Callable[[], None],
     ) -> None:
@@ -61,14 +61,14 @@ class ProtocolFactory:
         self._contexts = for_clients(settings)
         self._refusal = refusal(settings)
         self._limit = ClientLimit(settings.max_clients)
-        self._metrics = metrics
+        self._counters = counters
         self._client = client
         self._ended = ended
         self._coming = 0  # those whose TLS is not up yet
 
     def protocol(self, source: str) -> asyncio.Protocol:
         """`source`: the address in its PROXY header."""
-        if self._limit.reached(self._metrics.clients + self._coming):
+        if self._limit.reached(self._counters.clients + self._coming):
             return _Refusal(self._refusal, self._refused)
         client = self._client(source)
         if self._contexts is None:
@@ -88,8 +88,8 @@ class ProtocolFactory:
             self._refused()
 
     def _refused(self) -> None:
-        self._metrics.refused += 1
-        self._metrics.gone["refused"] += 1
+        self._counters.refused += 1
+        self._counters.gone["refused"] += 1
         self._ended()
 
 

@@ -31,7 +31,7 @@ class ClientLog:
         self.note(logging.DEBUG, "opened by %s", self._peer, peer=self._peer)
 
     def closed(self, why: str) -> None:
-        """`why`: as in Metrics.gone."""
+        """`why`: as in Counters.gone."""
         seconds = round(asyncio.get_running_loop().time() - self._opened_s, 3)
         words = "closed after %.3f s, from %s: %s"
         about = (seconds, self._peer, why)

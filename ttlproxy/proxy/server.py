@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Metrics
+from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link
 from ttlproxy.net.tls import establish, for_redis
 from ttlproxy.proxy.client import Client, TimedClient
@@ -51,13 +51,13 @@ class Server:
         self,
         settings: Settings,
         link: Link,
-        metrics: Metrics,
+        counters: Counters,
         clients: Clients,
         source: ClientSource,
     ) -> None:
         self.settings = settings
         self.link = link
-        self.metrics = metrics
+        self.counters = counters
         self._tls = for_redis(link.upstream)
         self.write_batch = WriteBatch()
         self.clients: set[Client] = clients
@@ -65,7 +65,7 @@ class Server:
         self.draining = False
         self._source = source
         self._gone = asyncio.Event()
-        self._factory = ProtocolFactory(settings, metrics, self._client, source.ended)
+        self._factory = ProtocolFactory(settings, counters, self._client, source.ended)
 
     async def start(self) -> Listen:
         """Starts to accept clients; returns the address. Raises OSError."""
@@ -102,7 +102,7 @@ class Server:
         loop, upstream = asyncio.get_running_loop(), self.link.upstream
         self.link.address.look()
         backend = Backend(
-            client, self.write_batch, self.metrics.to_redis, self.settings.tcp_keepalive
+            client, self.write_batch, self.counters.to_redis, self.settings.tcp_keepalive
         )
         async with asyncio.timeout(self.settings.connect_timeout):
             if upstream.path:
@@ -119,7 +119,7 @@ class Server:
     def forget(self, client: Client) -> None:
         self.clients.discard(client)
         self.slow_clients.forget(client)
-        self.metrics.clients = len(self.clients)
+        self.counters.clients = len(self.clients)
         self._source.ended()
         self._gone.set()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from ttlproxy import __version__
-from ttlproxy.core.counters import ACTIONS, GONE, KINDS, PARKED, SIGNED, Handled, Metrics
+from ttlproxy.core.counters import ACTIONS, GONE, KINDS, PARKED, SIGNED, Counters, Handled
 from ttlproxy.core.histogram import Histogram
 from ttlproxy.link import Link
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
@@ -29,7 +29,7 @@ Report: TypeAlias = dict[str, Value]
 class Source(NamedTuple):
     """The objects that the metrics of one process are read from."""
 
-    metrics: Metrics
+    counters: Counters
     link: Link
     heartbeat: LoopHeartbeat
     loop: asyncio.AbstractEventLoop
@@ -66,8 +66,8 @@ def _requests(counts: Handled) -> dict[str, float]:
     return {kind: getattr(counts, kind) for kind in Handled.__slots__}
 
 
-def _sent(metrics: Metrics) -> dict[str, float]:
-    return {"clients": metrics.to_clients.bytes, "redis": metrics.to_redis.bytes}
+def _sent(counters: Counters) -> dict[str, float]:
+    return {"clients": counters.to_clients.bytes, "redis": counters.to_redis.bytes}
 
 
 def _in_seconds(of_ms: Histogram) -> Buckets:
@@ -88,25 +88,25 @@ METRICS: Final = (
         "ttlproxy_connections",
         "gauge",
         "clients that are connected",
-        lambda source: source.metrics.clients,
+        lambda source: source.counters.clients,
     ),
     MetricSpec(
         "ttlproxy_connections_accepted_total",
         "counter",
         "clients that came",
-        lambda source: source.metrics.accepted,
+        lambda source: source.counters.accepted,
     ),
     MetricSpec(
         "ttlproxy_connections_refused_total",
         "counter",
         "clients that were told that Redis is not there, or that there are max_clients",
-        lambda source: source.metrics.refused,
+        lambda source: source.counters.refused,
     ),
     MetricSpec(
         "ttlproxy_connections_closed_total",
         "counter",
         "clients that have gone, by who ended it and why",
-        lambda source: _by(source.metrics.gone, GONE),
+        lambda source: _by(source.counters.gone, GONE),
         "reason",
         GONE,
     ),
@@ -114,7 +114,7 @@ METRICS: Final = (
         "ttlproxy_requests_total",
         "counter",
         "requests that went to Redis: as they came, native ones as a script call, virtual ones",
-        lambda source: _requests(source.metrics.requests),
+        lambda source: _requests(source.counters.requests),
         "kind",
         Handled.__slots__,
     ),
@@ -122,7 +122,7 @@ METRICS: Final = (
         "ttlproxy_sent_bytes_total",
         "counter",
         "bytes of replies, sent to clients, and of requests, sent to Redis",
-        lambda source: _sent(source.metrics),
+        lambda source: _sent(source.counters),
         "to",
         ("clients", "redis"),
     ),
@@ -130,13 +130,13 @@ METRICS: Final = (
         "ttlproxy_held_connections",
         "gauge",
         "clients whose requests wait: for a reap, for Redis, or for what LEASE lends",
-        lambda source: source.metrics.holding,
+        lambda source: source.counters.holding,
     ),
     MetricSpec(
         "ttlproxy_holds_total",
         "counter",
         "times that a client's requests waited for what was due to go first",
-        lambda source: source.metrics.held,
+        lambda source: source.counters.held,
     ),
     MetricSpec(
         "ttlproxy_managed_keys",
@@ -149,7 +149,7 @@ METRICS: Final = (
         "ttlproxy_reaped_elements_total",
         "counter",
         "elements removed as their deadline was past, by the key's type",
-        lambda source: _by(source.metrics.reaped_elements, KINDS),
+        lambda source: _by(source.counters.reaped_elements, KINDS),
         "type",
         KINDS,
     ),
@@ -157,7 +157,7 @@ METRICS: Final = (
         "ttlproxy_fired_elements_total",
         "counter",
         "elements handed on at their deadline, by what ONEXPIRE says",
-        lambda source: _by(source.metrics.fired_elements, ACTIONS),
+        lambda source: _by(source.counters.fired_elements, ACTIONS),
         "action",
         ACTIONS,
     ),
@@ -165,7 +165,7 @@ METRICS: Final = (
         "ttlproxy_unsigned_total",
         "counter",
         "times that something was not carried out, as no proxy had signed it",
-        lambda source: _by(source.metrics.unsigned, SIGNED),
+        lambda source: _by(source.counters.unsigned, SIGNED),
         "kind",
         SIGNED,
     ),
@@ -173,19 +173,19 @@ METRICS: Final = (
         "ttlproxy_dead_letters_total",
         "counter",
         "of these, those that had been handed on too often before",
-        lambda source: source.metrics.dead_lettered_elements,
+        lambda source: source.counters.dead_lettered_elements,
     ),
     MetricSpec(
         "ttlproxy_reap_lag_seconds",
         "histogram",
         "how late elements were removed",
-        lambda source: _in_seconds(source.metrics.lag_ms),
+        lambda source: _in_seconds(source.counters.lag_ms),
     ),
     MetricSpec(
         "ttlproxy_reap_call_seconds",
         "histogram",
         "time that Redis took for a call of the reap script",
-        lambda source: _in_seconds(source.metrics.reap_call_ms),
+        lambda source: _in_seconds(source.counters.reap_call_ms),
     ),
     MetricSpec(
         "ttlproxy_overdue_keys",
@@ -205,7 +205,7 @@ METRICS: Final = (
         "ttlproxy_parked_keys",
         "gauge",
         "keys that are left alone for a while, as Redis refuses to let them be reaped",
-        lambda source: _by(source.metrics.parked, PARKED),
+        lambda source: _by(source.counters.parked, PARKED),
         "reason",
         PARKED,
     ),
@@ -213,13 +213,13 @@ METRICS: Final = (
         "ttlproxy_swept_entries_total",
         "counter",
         "deadlines dropped as their element had gone otherwise",
-        lambda source: source.metrics.swept_entries,
+        lambda source: source.counters.swept_entries,
     ),
     MetricSpec(
         "ttlproxy_refusals_total",
         "counter",
         "requests of the proxy's own to which Redis answered an error",
-        lambda source: source.metrics.refusals,
+        lambda source: source.counters.refusals,
     ),
     MetricSpec(
         "ttlproxy_link_up",
