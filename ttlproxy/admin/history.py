@@ -106,15 +106,15 @@ class History:
         }
         self._before: tuple[Report, float] | None = None
 
-    def take(self, figures: Report, now_s: float) -> None:
+    def take(self, metrics: Report, now_s: float) -> None:
         """Takes the metrics as of now; the first call only stores them, to compare later."""
         if self._before is not None:
             before, then_s = self._before
             for name, series in self._table.items():
-                value = series(figures, before, max(now_s - then_s, 0.001))
+                value = series(metrics, before, max(now_s - then_s, 0.001))
                 self._values[name].append(None if value is None else round(value, 3))
             self._number += 1
-        self._before = figures, now_s
+        self._before = metrics, now_s
 
     def since(self, number: int) -> dict[str, object]:
         """The samples after that number, as a JSON object; all, if there is no such sample."""

@@ -31,7 +31,7 @@ async def metrics(request: web.Request) -> web.Response:
 def collected(subject: Subject) -> CollectorRegistry:
     """A registry of all metrics of `subject`, read anew at each scrape."""
     registry = CollectorRegistry()
-    registry.register(_Figures(subject))
+    registry.register(_Metrics(subject))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     return registry
@@ -40,39 +40,39 @@ def collected(subject: Subject) -> CollectorRegistry:
 COLLECTED: Final = web.AppKey("collected", CollectorRegistry)
 
 
-class _Figures(Collector):
+class _Metrics(Collector):
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
     def collect(self) -> Iterator[Metric]:
         report = self._subject.report()
-        for figure in METRICS:
-            if figure.name in report:
-                yield _FAMILIES[figure.kind](figure, report[figure.name])
+        for row in METRICS:
+            if row.name in report:
+                yield _FAMILIES[row.kind](row, report[row.name])
 
 
 def _numbers(family: type[CounterMetricFamily | GaugeMetricFamily]) -> Callable[..., Metric]:
-    def metric(figure: MetricSpec, value: Value) -> Metric:
-        labels = [figure.label] if figure.label else []
-        found = family(figure.name, figure.meaning, labels=labels)
+    def metric(row: MetricSpec, value: Value) -> Metric:
+        labels = [row.label] if row.label else []
+        found = family(row.name, row.meaning, labels=labels)
         by_label = value if isinstance(value, dict) else {"": value}
         for label, number in cast(Mapping[str, float], by_label).items():
-            found.add_metric([label] if figure.label else [], number)
+            found.add_metric([label] if row.label else [], number)
         return found
 
     return metric
 
 
-def _info(figure: MetricSpec, value: Value) -> Metric:
-    name = figure.name.removesuffix("_info")
-    return InfoMetricFamily(name, figure.meaning, value=cast(dict[str, str], value))
+def _info(row: MetricSpec, value: Value) -> Metric:
+    name = row.name.removesuffix("_info")
+    return InfoMetricFamily(name, row.meaning, value=cast(dict[str, str], value))
 
 
-def _histogram(figure: MetricSpec, value: Value) -> Metric:
+def _histogram(row: MetricSpec, value: Value) -> Metric:
     bounds, counts, total = cast(Buckets, value)
     names: Iterable[str] = [*(f"{bound:g}" for bound in bounds), "+Inf"]
     buckets = list(zip(names, map(float, accumulate(counts)), strict=True))
-    return HistogramMetricFamily(figure.name, figure.meaning, buckets=buckets, sum_value=total)
+    return HistogramMetricFamily(row.name, row.meaning, buckets=buckets, sum_value=total)
 
 
 _FAMILIES: Final[dict[str, Callable[[MetricSpec, Value], Metric]]] = {

@@ -1,4 +1,4 @@
-// Asks for the figures once a second while somebody looks, and shows them.
+// Asks for the metrics once a second while somebody looks, and shows them.
 const EVERY_MS = 1000;
 const PATIENCE_MS = 4000;
 

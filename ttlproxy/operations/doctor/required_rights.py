@@ -105,7 +105,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"ZRANGEBYSCORE", schedule, b"0", b"0"), ERROR, "Nothing is reaped."),
         Right((b"HGETALL", keys.rules), ERROR, _STARTS),
         Right((b"MGET", keys.rules), ERROR, _STARTS),
-        Right((b"ZCOUNT", schedule, b"0", b"0"), INFO, "The figures do not tell what is overdue."),
+        Right((b"ZCOUNT", schedule, b"0", b"0"), INFO, "The metrics do not tell what is overdue."),
         Right((b"ZCARD", schedule), WARNING, "The proxy remembers keys for longer than it has to."),
         Right((b"ZMSCORE", schedule, b""), WARNING, "What the schedule has lost is not found."),
         Right((b"SELECT", b"0"), ERROR, "Only database 0 has deadlines that are kept."),
