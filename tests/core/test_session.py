@@ -922,11 +922,11 @@ def test_what_begins_in_pieces_counts_for_what_follows(world: World) -> None:
     assert world.names("HSET h f v") == [b"EVAL"]
 
 
-@pytest.mark.parametrize(("governed", "name"), [(True, b"EVALSHA"), (False, b"HEXPIRE")])
+@pytest.mark.parametrize(("has_action", "name"), [(True, b"EVALSHA"), (False, b"HEXPIRE")])
 def test_deadlines_are_ours_where_a_rule_may_say_what_becomes_of_elements(
-    world: World, governed: bool, name: bytes
+    world: World, has_action: bool, name: bytes
 ) -> None:
-    world.registry.has_action = lambda key: governed and key == b"h"
+    world.registry.has_action = lambda key: has_action and key == b"h"
     assert world.names("HEXPIRE h 9 FIELDS 1 f") == [name]
     assert world.names("HEXPIRE other 9 FIELDS 1 f") == [b"HEXPIRE"]
 

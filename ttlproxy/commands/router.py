@@ -121,8 +121,8 @@ class Router:
         for name in (route.name.encode(), route.name.lower().encode()):
             self._routes[name] = route
             override = route.override
-            heeded = override is not None and (override.always is not None or override.governed)
-            ours = route.virtual or route.longer or heeded
+            scripted = override is not None and override.may_need_no_managed_key
+            ours = route.virtual or route.longer or scripted
             if not (ours or route.stateful or route.blocks or route.survey):
                 self.passthrough[name] = route.key_kind
 
@@ -182,5 +182,5 @@ def _overriding(virtual: Virtual, plan: Plan) -> Override:
         keys=first,
         targets=targets,
         always=virtual.only_ours,
-        governed=virtual.sets_deadlines,
+        needed_with_action=virtual.sets_deadlines,
     )

@@ -84,7 +84,7 @@ def _override(
 
 def _is_ours(state: State, override: Override, args: list[bytes]) -> bool:
     """Whether a script carries out a request although none of its keys is managed."""
-    if override.governed and any(map(state.registry.has_action, override.keys(args))):
+    if override.needed_with_action and any(map(state.registry.has_action, override.keys(args))):
         return True
     return override.always is not None and override.always(args)
 

@@ -95,8 +95,8 @@ class Override:
     client's database if that is None; takes: whether a script can do the request; if not, its keys
     are reaped, it goes on as it came, and the keys are swept; needed_later: the script is also
     needed if a key may become managed before the request is carried out; always: whether the script
-    is needed even if no key is managed; governed: it is also needed if ONEXPIRE has a rule for one
-    of the keys; swept: keys to sweep afterwards: one may have lost its index, or inherited one,
+    is needed even if no key is managed; needed_with_action: it is also needed if ONEXPIRE has a
+    rule for one of the keys; swept: keys to sweep afterwards: one may have lost its index, or inherited one,
     stale entries included.
     """
 
@@ -108,8 +108,13 @@ class Override:
     takes: Callable[[Sequence[bytes]], bool] = lambda args: True
     needed_later: bool = True
     always: Callable[[Sequence[bytes]], bool] | None = None
-    governed: bool = False
+    needed_with_action: bool = False
     swept: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
+
+    @property
+    def may_need_no_managed_key(self) -> bool:
+        """Whether the script may be needed although no key is managed."""
+        return self.always is not None or self.needed_with_action
 
 
 @dataclass(frozen=True, kw_only=True)
