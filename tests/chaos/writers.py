@@ -309,8 +309,8 @@ class _Writer(_Client):
             if not isinstance(reply, ResponseError) and (state := step.leaves(reply)) is not None
         ]
         if left:
-            told = f"{words} -> {replies}"
-            self._note(key, name, Write(begun_ms, ended_ms, tuple(left), told))
+            described = f"{words} -> {replies}"
+            self._note(key, name, Write(begun_ms, ended_ms, tuple(left), described))
             self._states[key.name, name] = left[-1]
 
     def _note(self, key: Key, name: str, write: Write) -> None:

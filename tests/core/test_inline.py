@@ -30,13 +30,13 @@ def test_a_line_has_the_words_that_redis_finds_in_it(plain: AnyServer, tail: byt
     words = split(line)
     with Connection(plain.port) as client:
         client.send(line + b"\n")
-        told = client.read()
+        received = client.read()
     if words is None:
-        assert told == UNBALANCED
+        assert received == UNBALANCED
         return
     shown = [word.replace(b"\r", b" ").replace(b"\n", b" ") for word in words[1:]]
-    listed = told.partition(b"beginning with: ")[2].removesuffix(b"\r\n")
-    quote, between = (b"`", b", ") if b"`nosuch`" in told else (b"'", b" ")
+    listed = received.partition(b"beginning with: ")[2].removesuffix(b"\r\n")
+    quote, between = (b"`", b", ") if b"`nosuch`" in received else (b"'", b" ")
     assert listed == b"".join(quote + word + quote + between for word in shown)
 
 

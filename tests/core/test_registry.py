@@ -370,7 +370,7 @@ def test_a_connection_with_as_many_pins_as_are_kept_keeps_them() -> None:
     registry.pin(0, b"one more", busy.owner)
     for _ in range(2):
         _past_all_pins(registry)
-    assert busy.told == ["swamped"]
+    assert busy.calls == ["swamped"]
     assert not registry.names
     assert registry.wants_barrier, "for it may rest"
     busy.settled = True
@@ -413,8 +413,8 @@ class _Connection:
 
     def __init__(self, settled: bool) -> None:
         self.settled = settled
-        self.told: list[str] = []
-        self.owner = Owner(lambda: self.settled, lambda: self.told.append("swamped"))
+        self.calls: list[str] = []
+        self.owner = Owner(lambda: self.settled, lambda: self.calls.append("swamped"))
 
 
 def test_a_pin_lasts_as_long_as_one_of_its_connections_does_not_come_to_rest() -> None:
@@ -447,7 +447,7 @@ def test_a_connection_with_more_pins_than_are_kept_is_told_so_until_it_rests() -
     for number in range(MOST_KEPT + 1):
         registry.pin(0, b"%d" % number, busy.owner)
     _past_all_pins(registry)
-    assert (busy.told, other.told) == (["swamped"], [])
+    assert (busy.calls, other.calls) == (["swamped"], [])
     assert busy.owner.is_swamped
     assert set(registry.names) == {b"other"}, "memory is bounded"
     registry.pin(0, b"another", busy.owner)

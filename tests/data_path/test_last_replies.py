@@ -67,8 +67,8 @@ def test_who_sends_on_after_the_end_has_every_reply_to_what_stood_before_it(
     proxy: Proxy, end: bytes, last: bytes
 ) -> None:
     with ThreadPoolExecutor(20) as threads:
-        told = threads.map(lambda _: _sent_on(proxy.port, end, MORE), range(CLIENTS))
-        assert {reply[PINGS * 7 :] for reply in told} == {last}
+        received = threads.map(lambda _: _sent_on(proxy.port, end, MORE), range(CLIENTS))
+        assert {reply[PINGS * 7 :] for reply in received} == {last}
 
 
 @pytest.mark.any_server
@@ -87,5 +87,7 @@ def test_what_redis_has_answered_before_it_closes_unforeseen_arrives_as_without_
     """Redis resets the connection because it leaves bytes unread; the replies before arrive."""
     for port in (plain.port, proxy.port):
         with ThreadPoolExecutor(20) as threads:
-            told = threads.map(lambda _, at=port: _sent_on(at, b"", asks_id=True), range(CLIENTS))
-            assert set(told) == {b"+PONG\r\n" * PINGS + b":1\r\n"}
+            received = threads.map(
+                lambda _, at=port: _sent_on(at, b"", asks_id=True), range(CLIENTS)
+            )
+            assert set(received) == {b"+PONG\r\n" * PINGS + b":1\r\n"}

@@ -127,8 +127,8 @@ def test_what_stands_behind_the_login_means_what_it_means_to_who_is_let_in(
                 client.send(stream[:cut])
                 assert other.ask("PING") == NOAUTH
                 client.send(stream[cut:])
-                told = client.read_to_end()
-                replies = told.splitlines(keepends=True)
+                received = client.read_to_end()
+                replies = received.splitlines(keepends=True)
                 assert replies.pop(1).startswith(b"-WRONGPASS")
                 assert b"".join(replies) == b"".join(answers)
 

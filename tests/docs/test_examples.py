@@ -53,9 +53,9 @@ def _type_into_redis_cli(session: str, proxy: Proxy, folder: Path) -> None:
     if binary is None:
         absent("redis-cli", "no redis-cli here")
     typed = "".join(f"{line}\n" for line, _ in _lines(session))
-    told = "".join(f"{reply.rstrip()}\n" for _, reply in _lines(session))
+    expected = "".join(f"{reply.rstrip()}\n" for _, reply in _lines(session))
     printed = run([binary, "--no-raw", "-p", str(proxy.port)], folder, typed)
-    _compare(typed, told, _TOOK.sub("", printed))
+    _compare(typed, expected, _TOOK.sub("", printed))
 
 
 def _ask_with_redis_py(session: str, proxy: Proxy, folder: Path) -> None:
@@ -67,10 +67,10 @@ def _ask_with_redis_py(session: str, proxy: Proxy, folder: Path) -> None:
     client.close()
 
 
-def _compare(typed: str, told: str, printed: str) -> None:
+def _compare(typed: str, expected: str, printed: str) -> None:
     checker = doctest.OutputChecker()
-    if not checker.check_output(told, printed, _LIKE):
-        pytest.fail(checker.output_difference(doctest.Example(typed, told), printed, _LIKE))
+    if not checker.check_output(expected, printed, _LIKE):
+        pytest.fail(checker.output_difference(doctest.Example(typed, expected), printed, _LIKE))
 
 
 def _run_python(session: str, proxy: Proxy, folder: Path) -> None:

@@ -79,8 +79,8 @@ def test_what_is_required_and_absent_is_one_failure() -> None:
 
 
 def test_progress_is_told_in_lines_where_nothing_can_be_written_over() -> None:
-    told = _pytest("--progress", "tests/core/test_histogram.py").stdout
-    found = re.findall(r"^(\d+) of (\d+) tests, 0 failed, \S+ gone, about \S+ left$", told, re.M)
+    output = _pytest("--progress", "tests/core/test_histogram.py").stdout
+    found = re.findall(r"^(\d+) of (\d+) tests, 0 failed, \S+ gone, about \S+ left$", output, re.M)
     total = int(found[0][1])
     assert found == [(str(done), str(total)) for done in range(1, total + 1)]
 

@@ -80,8 +80,8 @@ def test_the_virtual_commands_are_counted_and_listed(client: Client, direct: Cli
 
 @pytest.mark.parametrize("words", ["COMMAND", "COMMAND INFO", "COMMAND DOCS"])
 def test_what_is_redis_own_stays_as_it_was(proxy: Proxy, server: AnyServer, words: str) -> None:
-    native, told = _asked(server.port, 2, words), _asked(proxy.port, 2, words)
-    assert told.partition(b"\r\n")[2].startswith(native.partition(b"\r\n")[2])
+    native, reply = _asked(server.port, 2, words), _asked(proxy.port, 2, words)
+    assert reply.partition(b"\r\n")[2].startswith(native.partition(b"\r\n")[2])
     before, after = _Reader(_asked(server.port, 3, words)), _Reader(_asked(proxy.port, 3, words))
     one, other = before.one(), after.one()
     assert (before.rest, after.rest) == (b"", b"")
@@ -90,8 +90,8 @@ def test_what_is_redis_own_stays_as_it_was(proxy: Proxy, server: AnyServer, word
 
 @pytest.mark.parametrize("hello", [2, 3])
 def test_a_row_has_the_shape_of_redis_own(proxy: Proxy, hello: int) -> None:
-    told = _asked(proxy.port, hello, "COMMAND INFO hset hexpirefield nosuch SaddEx hget httlfield")
-    shapes = [_shape(row) for row in _rows(told)]
+    reply = _asked(proxy.port, hello, "COMMAND INFO hset hexpirefield nosuch SaddEx hget httlfield")
+    shapes = [_shape(row) for row in _rows(reply)]
     assert len(shapes) == 6
     assert shapes[0] == shapes[1] == shapes[3]
     assert shapes[4] == shapes[5]
@@ -138,8 +138,8 @@ def test_documentation_says_what_the_tables_say(client: Client, direct: Client) 
         return
     docs = dict(zip(reply[::2], reply[1::2], strict=True))
     for name in _lacked(direct):
-        virtual, told = VIRTUALS[name.upper()], docs[name.encode()]
-        entries = dict(zip(told[::2], told[1::2], strict=True))
+        virtual, reply = VIRTUALS[name.upper()], docs[name.encode()]
+        entries = dict(zip(reply[::2], reply[1::2], strict=True))
         assert list(entries) == [b"summary", b"since", b"group", b"complexity", b"arguments"]
         assert entries[b"summary"].decode() == virtual.summary
         assert entries[b"group"].decode() == virtual.group
@@ -162,12 +162,12 @@ def test_a_filtered_list_has_ours_that_pass(
     client: Client, direct: Client, words: str, expected: set[str]
 ) -> None:
     request = ["COMMAND", "LIST", "FILTERBY", *words.split()]
-    native, told = direct.ask(*request), client.ask(*request)
+    native, reply = direct.ask(*request), client.ask(*request)
     if isinstance(native, Exception):
-        assert str(told) == str(native)
+        assert str(reply) == str(native)
         return
-    assert told[: len(native)] == native
-    names = {name.decode() for name in told[len(native) :]}
+    assert reply[: len(native)] == native
+    names = {name.decode() for name in reply[len(native) :]}
     assert names >= expected
     assert names <= _lacked(direct)
     assert bool(names) == bool(expected)
@@ -226,16 +226,16 @@ def test_the_keys_of_every_form_have_the_flags_of_redis_own(
         for virtual in (*lacked, *LONGER.values()):
             access = "reads" if {spec.access for spec in virtual.positions} == {"RO"} else "writes"
             for request in _requests(virtual):
-                told = app.ask("COMMAND", "GETKEYSANDFLAGS", *request)
+                reply = app.ask("COMMAND", "GETKEYSANDFLAGS", *request)
                 how = access if "key" in request else "no key"
-                assert told == native["moves" if "source" in request else how], request
+                assert reply == native["moves" if "source" in request else how], request
 
 
 def test_keys_with_flags_are_told_where_redis_tells_them(client: Client, direct: Client) -> None:
     for like, words in (("HSET h a 1", "HEXPIREFIELD h a 1"), ("HGET h a", "HTTLFIELD h a")):
         native = direct.ask("COMMAND", "GETKEYSANDFLAGS", *like.split())
-        told = client.ask("COMMAND", "GETKEYSANDFLAGS", *words.split())
-        assert str(told) == str(native)
+        reply = client.ask("COMMAND", "GETKEYSANDFLAGS", *words.split())
+        assert str(reply) == str(native)
 
 
 @pytest.mark.parametrize("words", ["NOSUCH", "COUNT x", "LIST x", "GETKEYS", "INFO nosuch", "HELP"])
@@ -305,15 +305,15 @@ def test_a_category_has_the_virtual_commands_that_say_so(
         past.ask("HELLO", hello)
         app.ask("HELLO", hello)
         for category in _names(past.ask("ACL", "CAT")):
-            native, told = (
+            native, reply = (
                 past.ask("ACL", "CAT", category),
                 app.ask("acl", "Cat", category.upper()),
             )
             line = b"+@%s\r\n" % category.encode()
             ours = [name for name, row in rows.items() if line in row]
             # Redis lists them in the order of a hash table, which changes during a rehash.
-            assert sorted(_names(told)) == sorted([*_names(native), *ours])
-            assert told[:1] == native[:1]
+            assert sorted(_names(reply)) == sorted([*_names(native), *ours])
+            assert reply[:1] == native[:1]
             found.update(ours)
     assert found == set(lacked)
 
@@ -360,11 +360,11 @@ def test_who_may_not_ask_for_a_category_is_refused_by_redis(
         with Connection(server.port) as past, Connection(proxy.port) as app:
             for client in (past, app):
                 assert client.ask("AUTH", user, "word") == b"+OK\r\n"
-            native, told = past.ask("ACL", "CAT", "set"), app.ask("ACL", "CAT", "set")
+            native, reply = past.ask("ACL", "CAT", "set"), app.ask("ACL", "CAT", "set")
         if native.startswith(b"-NOPERM"):
-            assert told == native, user
+            assert reply == native, user
         else:
-            assert b"sexpiremember" in told, user
+            assert b"sexpiremember" in reply, user
             answered.add(user)
     assert {"all", "asking", "minimal", "slow"} <= answered < USERS.keys()
     direct.close()
@@ -438,7 +438,7 @@ def _redis_cli() -> str:
 
 def test_redis_cli_completes_and_hints_a_virtual_command(proxy: Proxy, direct: Client) -> None:
     documented = not isinstance(direct.ask("COMMAND", "DOCS", "get"), Exception)
-    told = b"key field milliseconds [NX|XX|GT|LT]" if documented else b"key arg arg ...options..."
+    hint = b"key field milliseconds [NX|XX|GT|LT]" if documented else b"key arg arg ...options..."
     path = _redis_cli()
     pid, terminal = pty.fork()
     if pid == 0:
@@ -454,7 +454,7 @@ def test_redis_cli_completes_and_hints_a_virtual_command(proxy: Proxy, direct: C
     try:
         wait_until(lambda: shows(b"> "), "the prompt")
         os.write(terminal, b"HPEXPIREF\t ")
-        wait_until(lambda: shows(b"HPEXPIREFIELD " + told), "the hint")
+        wait_until(lambda: shows(b"HPEXPIREFIELD " + hint), "the hint")
     finally:
         os.close(terminal)
         os.waitpid(pid, 0)

@@ -55,13 +55,13 @@ def test_all_words_are_told_as_they_will_be_said(client: Client) -> None:
     binary = bytes(range(256))
     client.ask("DEFER", "EX", 100, "ID", binary, "lpush", "q", binary, "1e3", "")
     client.ask("DEFER", "EX", 200, "ID", "x", "xadd", "q", "maxlen", "~", 7, "*", "f", "v")
-    told = client.ask("DEFERRED", "q")
-    assert [[id_, *words] for id_, _, *words in told] == [
+    reply = client.ask("DEFERRED", "q")
+    assert [[id_, *words] for id_, _, *words in reply] == [
         [binary, b"LPUSH", b"q", binary, b"1e3", b""],
         [b"x", b"XADD", b"q", b"maxlen", b"~", b"7", b"*", b"f", b"v"],
     ]
     assert [
-        left > most - 30_000 for (_, left, *_), most in zip(told, (100_000, 200_000), strict=True)
+        left > most - 30_000 for (_, left, *_), most in zip(reply, (100_000, 200_000), strict=True)
     ]
 
 
@@ -130,8 +130,8 @@ def test_as_many_words_as_lua_can_hand_on_may_be_deferred(client: Client) -> Non
     assert client.ask("DEFER", "PXAT", 1, "ID", "a", "RPUSH", "q", *values) == b"a"
     assert client.ask("DEFERRED", "q") == []
     assert client.ask("LLEN", "q") == len(values)
-    told = client.ask("DEFER", "PXAT", 1, "ID", "a", "RPUSH", "q", *values, "x")
-    assert str(told) == "the deferred command has too many arguments"
+    reply = client.ask("DEFER", "PXAT", 1, "ID", "a", "RPUSH", "q", *values, "x")
+    assert str(reply) == "the deferred command has too many arguments"
 
 
 def test_a_key_may_be_any_bytes_and_no_internal_one(client: Client) -> None:

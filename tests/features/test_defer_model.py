@@ -53,7 +53,7 @@ class _Model:
         self.waiting.pop(id_, None)
         self.pushed.append(value.encode())
 
-    def told(self) -> list[list[bytes]]:
+    def replies(self) -> list[list[bytes]]:
         order = sorted(self.waiting.items(), key=lambda item: (item[1][0], item[0]))
         return [[id_.encode(), b"RPUSH", b"q", value.encode()] for id_, (_, value) in order]
 
@@ -77,8 +77,8 @@ def test_what_is_deferred_agrees_with_a_model(client: Client, said: list[tuple])
         else:
             client.ask("DEFER", "PXAT", 1, "ID", words[0], "RPUSH", "q", value)
             model.now(words[0], value)
-        told = [[id_, *rest] for id_, _, *rest in client.ask("DEFERRED", "q")]
-        assert told == model.told()
+        replies = [[id_, *rest] for id_, _, *rest in client.ask("DEFERRED", "q")]
+        assert replies == model.replies()
         assert client.ask("LRANGE", "q", 0, -1) == model.pushed
 
 

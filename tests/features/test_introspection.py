@@ -200,14 +200,14 @@ def test_who_may_run_no_script_gets_redis_own_info(scriptless: Client) -> None:
 
 @pytest.mark.usefixtures("no_reaper")
 def test_it_is_told_what_is_overdue(client: Client) -> None:
-    def told(name: str) -> int:
+    def metric(name: str) -> int:
         return int(_fields(client.ask("INFO", "ttlproxy"))[name])
 
     client.ask("HSET", "h", "f", "v", "g", "v")
     # A reaper that has held the lease relies on it for a second.
     client.ask("HPEXPIREFIELD", "h", "f", 1500)
-    wait_until(lambda: told("overdue_keys") == 1, "nobody has reaped it")
-    assert told("oldest_overdue_ms") > 0
+    wait_until(lambda: metric("overdue_keys") == 1, "nobody has reaped it")
+    assert metric("oldest_overdue_ms") > 0
     assert client.ask("HLEN", "h") == 1
-    wait_until(lambda: told("overdue_keys") == 0, "a request has had it reaped")
-    assert told("oldest_overdue_ms") == 0
+    wait_until(lambda: metric("overdue_keys") == 0, "a request has had it reaped")
+    assert metric("oldest_overdue_ms") == 0

@@ -183,15 +183,15 @@ def test_shard_channels_where_the_server_has_them(
 
 
 def test_what_was_handed_on_is_counted_by_action(app: Connection) -> None:
-    def told(name: str) -> int:
+    def metric(name: str) -> int:
         lines = app.ask("INFO", "ttlproxy").decode().splitlines()
         found = [line for line in lines if line.startswith(name)]
         return int(found[0].replace("=", ":").split(":")[-1]) if found else 0
 
-    fired, dead = told("fired_xadd"), told("dead_letters")
+    fired, dead = metric("fired_xadd"), metric("dead_letters")
     app.ask("ONEXPIRE", "s", "XADD", "late", "MAXLEN", "1", "MAX", "1", "ELSE", "dead")
     for number in range(1, 3):
         app.ask("SADDEX", "s", "PX", 1, "MEMBERS", 2, "a", "b")
-        wait_until(lambda: told("fired_xadd") == fired + 2 * number, "both told")  # noqa: B023
-    assert told("dead_letters") == dead + 2
+        wait_until(lambda: metric("fired_xadd") == fired + 2 * number, "both told")  # noqa: B023
+    assert metric("dead_letters") == dead + 2
     assert app.ask("XLEN", "late") == b":1\r\n"

@@ -186,13 +186,13 @@ def test_any_bytes_arrive_as_they_were(client: Client, direct: Client, destinati
     assert client.ask("EXISTS", key) == 0
     if destination == "list":
         events = [json.loads(event.decode()) for event in client.ask("LRANGE", "list", 0, -1)]
-        told = [[word.encode("utf-8", "surrogateescape") for word in event] for event in events]
+        events = [[word.encode("utf-8", "surrogateescape") for word in event] for event in events]
     else:
-        told = [words[1::2] for _, words in client.ask("XRANGE", "stream", "-", "+")]
-    assert sorted((event[0], event[2], event[3]) for event in told) == sorted(
+        events = [words[1::2] for _, words in client.ask("XRANGE", "stream", "-", "+")]
+    assert sorted((event[0], event[2], event[3]) for event in events) == sorted(
         (key, b"%d" % number + nasty, nasty) for number, nasty in enumerate(NASTY)
     )
-    assert {(event[1], event[6]) for event in told} == {(b"hash", b"expired")}
+    assert {(event[1], event[6]) for event in events} == {(b"hash", b"expired")}
 
 
 @pytest.mark.usefixtures("no_reaper")
@@ -220,12 +220,12 @@ def test_a_read_that_reaps_says_the_same_as_the_reaper(
         let_pass(direct, 20)
         assert client.ask("EXISTS", "h", "z") == 0
     wait_until(lambda: direct.ask("LLEN", "late") == 2, "both delivered")
-    told = [json.loads(event) for event in direct.ask("LRANGE", "late", 0, -1)]
-    assert sorted([*event[:4], event[6]] for event in told) == [
+    events = [json.loads(event) for event in direct.ask("LRANGE", "late", 0, -1)]
+    assert sorted([*event[:4], event[6]] for event in events) == [
         ["h", "hash", "f", "v", "expired"],
         ["z", "zset", "m", "1.5", "expired"],
     ]
-    assert all(event[4] < event[5] for event in told)
+    assert all(event[4] < event[5] for event in events)
 
 
 # --- many, and again

@@ -80,11 +80,11 @@ def test_what_is_mended_is_told(start_server: StartServer) -> None:
     server = start_server()
     with closing(Client(server.port)) as direct:
         direct.ask("SET", "a", 1)
-    told = "database 0: 0 keys gone through, 0 deadlines without an element dropped"
+    line = "database 0: 0 keys gone through, 0 deadlines without an element dropped"
     done = _doctor("--mend", "--upstream", server.url)
-    assert done.stdout.startswith(told)
+    assert done.stdout.startswith(line)
     done = _doctor("--mend", "--json", "--upstream", server.url)
-    assert done.stderr.startswith(told)
+    assert done.stderr.startswith(line)
     assert json.loads(done.stdout)["worst"] == "info"
 
 

@@ -171,15 +171,15 @@ def test_the_listed_rights_are_enough_for_the_pages(app: Client, limited: Proxy)
         app.ask(*ADDED[kind].format(kind).replace("PX 5", "EX 1000").split())
 
     def is_whole() -> bool:
-        told = json.loads(admin.get("/status.json").text)
-        parts = [told[name] for name in ("survey", "slow", "rules", "findings")]
+        page = json.loads(admin.get("/status.json").text)
+        parts = [page[name] for name in ("survey", "slow", "rules", "findings")]
         assert not any("error" in part for part in parts)
         return all(parts)
 
     wait_until(is_whole, "all of the status page is there")
     for kind in ADDED:
-        told = json.loads(admin.get(f"/inspect.json?key={kind}").text)
-        assert len(told["elements"]) == 12
+        page = json.loads(admin.get(f"/inspect.json?key={kind}").text)
+        assert len(page["elements"]) == 12
     assert len(json.loads(admin.get("/inspect.json").text)["keys"]) == 4
 
 

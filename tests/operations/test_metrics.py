@@ -54,9 +54,9 @@ def test_names_are_as_the_style_has_them() -> None:
 
 
 def test_every_figure_is_told_and_no_other(admin: Pages) -> None:
-    told = families(admin)
+    shown = families(admin)
     for each in METRICS:
-        family = told[each.name.removesuffix("_total")]
+        family = shown[each.name.removesuffix("_total")]
         samples = {sample.name for sample in family.samples}
         assert family.documentation == each.meaning
         assert samples - {f"{each.name.removesuffix('_total')}_created"} == set(each.series)
@@ -64,9 +64,9 @@ def test_every_figure_is_told_and_no_other(admin: Pages) -> None:
             found = [sample.labels[each.label] for sample in family.samples]
             assert found == list(each.values)
     ours = {each.name.removesuffix("_total") for each in METRICS}
-    assert {name for name in told if name.startswith("ttlproxy_")} == ours
-    assert all(name.startswith(_OWN) for name in told)
-    assert told["process_resident_memory_bytes"].samples[0].value > 0
+    assert {name for name in shown if name.startswith("ttlproxy_")} == ours
+    assert all(name.startswith(_OWN) for name in shown)
+    assert shown["process_resident_memory_bytes"].samples[0].value > 0
 
 
 def test_connections_are_counted_with_the_reason_of_their_end(

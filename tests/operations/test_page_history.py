@@ -60,12 +60,12 @@ def test_only_what_is_new_is_told_and_not_more_than_is_kept() -> None:
     history = _history(*[report] * (LENGTH + 51))
     everything, nothing, some = history.since(0), history.since(LENGTH + 50), history.since(LENGTH)
     assert everything["last"] == LENGTH + 50
-    assert [_length(told) for told in (everything, nothing, some)] == [LENGTH, 0, 50]
+    assert [_length(body) for body in (everything, nothing, some)] == [LENGTH, 0, 50]
     assert _length(history.since(LENGTH + 51)) == LENGTH
     assert _length(history.since(-1)) == LENGTH
 
 
-def _length(told: dict[str, object]) -> int:
-    series = told["series"]
+def _length(body: dict[str, object]) -> int:
+    series = body["series"]
     assert isinstance(series, dict)
     return len(series["gauge"])

@@ -28,11 +28,11 @@ def test_lua_signs_as_we_do(direct: Client, secret: bytes) -> None:
     inner, outer = signer.pads
     body = Scripts(KEYS.prefix)["later_examine"].text.rpartition(b"local page")[0]
     script = body + b"return signature_of('defer', { unpack(ARGV, 4) })"
-    told = direct.ask("EVAL", script, 1, "k", inner, outer, 0, *words)
-    assert told == signer.sign(b"defer", words)
-    assert signer.signed(told, b"defer", words)
-    assert not signer.signed(told, b"rule", words)
-    assert not signer.signed(told, b"defer", [b"".join(words)])
+    token = direct.ask("EVAL", script, 1, "k", inner, outer, 0, *words)
+    assert token == signer.sign(b"defer", words)
+    assert signer.signed(token, b"defer", words)
+    assert not signer.signed(token, b"rule", words)
+    assert not signer.signed(token, b"defer", [b"".join(words)])
 
 
 def test_it_is_hidden_and_cannot_be_named(client: Client, direct: Client) -> None:

@@ -173,8 +173,8 @@ class Trial:
         try:
             yield
         except Exception as fault:
-            told = "\n".join([*self.sent[-LAST_WORDS:], repr(fault)])
-            self.site.first_fault = self.site.first_fault or told
+            described = "\n".join([*self.sent[-LAST_WORDS:], repr(fault)])
+            self.site.first_fault = self.site.first_fault or described
             raise
         self.failed = False
 

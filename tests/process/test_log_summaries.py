@@ -45,12 +45,12 @@ def test_what_goes_on_is_counted_on_and_what_has_ended_begins_anew() -> None:
 
 def test_neither_kinds_nor_addresses_grow_without_bounds() -> None:
     tally = Tally()
-    told = [tally.is_first(f"reason {number}", "a") for number in range(10_000)]
+    logged = [tally.is_first(f"reason {number}", "a") for number in range(10_000)]
     for number in range(10_000):
-        told.append(tally.is_first("reason 0", f"address {number}"))
+        logged.append(tally.is_first("reason 0", f"address {number}"))
     counts = tally.end()
-    assert told.count(True) + sum(count.total() for count in counts.values()) == 20_000
-    assert told.count(True) < 100
+    assert logged.count(True) + sum(count.total() for count in counts.values()) == 20_000
+    assert logged.count(True) < 100
     assert max(map(len, counts.values())) < 1000
 
 
@@ -81,24 +81,24 @@ async def test_a_summary_says_how_many_and_from_where(caplog: pytest.LogCaptureF
 
 async def test_a_summary_comes_by_itself(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    many, told = Summaries(log), asyncio.Event()
+    many, logged = Summaries(log), asyncio.Event()
 
     def hear(record: logging.LogRecord) -> bool:
         if "more" in record.msg:
-            told.set()
+            logged.set()
         return True
 
     log.addFilter(hear)
     many.note(logging.INFO, "refused", "a unix socket")
     many.note(logging.INFO, "refused", "a unix socket")
     try:
-        await told.wait()
+        await logged.wait()
     finally:
         log.removeFilter(hear)
     assert "1 more in a second: refused, from a unix socket (1)" in caplog.text
 
 
-def _told(proxy: Proxy, what: str) -> int:
+def _logged(proxy: Proxy, what: str) -> int:
     """How many clients the log reports, one by one or as a number."""
     lines = [line for line in proxy.stderr.splitlines() if what in line]
     return sum(int(found[1]) if (found := MORE.search(line)) else 1 for line in lines)
@@ -122,7 +122,7 @@ def forlorn(start_proxy: StartProxy) -> Proxy:
 def test_clients_that_are_refused_are_a_line_a_second(forlorn: Proxy) -> None:
     proxy = forlorn
     _refused(proxy, 300)
-    wait_until(lambda: _told(proxy, "refused: ") == 300, "all are told of")
+    wait_until(lambda: _logged(proxy, "refused: ") == 300, "all are told of")
     lines = [line for line in proxy.stderr.splitlines() if "refused: " in line]
     assert len(lines) < 100
     assert all("from 127.0.0.1" in line for line in lines)
@@ -133,7 +133,7 @@ def test_what_a_last_second_had_is_told_at_the_end(forlorn: Proxy) -> None:
     _refused(forlorn, 20)
     forlorn.terminate()
     assert forlorn.wait() == 0
-    assert _told(forlorn, "refused: ") == 20
+    assert _logged(forlorn, "refused: ") == 20
 
 
 @pytest.mark.any_server
@@ -147,7 +147,7 @@ def test_probes_of_a_tls_port_are_a_line_a_second_with_their_address(
         with socket.create_connection(("127.0.0.1", proxy.port), 30) as probe:
             probe.sendall(b"GET / HTTP/1.1\r\n\r\n")
             probe.recv(1000)
-    wait_until(lambda: _told(proxy, "a client is refused: [SSL") == 100, "all are told of")
+    wait_until(lambda: _logged(proxy, "a client is refused: [SSL") == 100, "all are told of")
     lines = [line for line in proxy.stderr.splitlines() if "a client is refused" in line]
     assert len(lines) < 50
     assert all(", from 127.0.0.1" in line for line in lines)

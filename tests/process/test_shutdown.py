@@ -207,9 +207,9 @@ def test_a_client_that_never_finishes_is_cut_off_at_the_limit(
             assert cut.read() == b"+PONG\r\n"
             proxy.terminate()
             assert proxy.wait() == 0
-    told = "3 clients are cut off, as the drain's limit is over: "
-    (line,) = [line for line in proxy.stderr.splitlines() if told in line]
-    found = line.partition(told)[2].split(", ")
+    logged = "3 clients are cut off, as the drain's limit is over: "
+    (line,) = [line for line in proxy.stderr.splitlines() if logged in line]
+    found = line.partition(logged)[2].split(", ")
     assert sorted(found) == ["1 blocked", "1 in a request", "1 in a transaction"]
 
 

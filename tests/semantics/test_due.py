@@ -25,9 +25,9 @@ def test_the_soonest_comes_first_and_what_has_no_deadline_is_not_told(
         HEXPIREFIELD k 200 FIELDS 1 c""",
     ).splitlines():
         assert not isinstance(client.ask(*line.split()), Exception), line
-    told = client.ask("DUE", "k")
-    assert [element for element, _ in told] == [b"b", b"c", b"a"]
-    for (_, left_ms), most_ms in zip(told, (100_000, 200_000, 300_000), strict=True):
+    reply = client.ask("DUE", "k")
+    assert [element for element, _ in reply] == [b"b", b"c", b"a"]
+    for (_, left_ms), most_ms in zip(reply, (100_000, 200_000, 300_000), strict=True):
         assert most_ms - 30_000 < left_ms <= most_ms
     assert [element for element, _ in client.ask("due", "k", "count", 2)] == [b"b", b"c"]
 

@@ -26,8 +26,8 @@ def requests(client: Client) -> Iterator[list[bytes]]:
     The first key is KEYS[0], the next KEYS[1]; each count is one. There are none if the server has
     no COMMAND DOCS.
     """
-    told = client.ask("COMMAND", "DOCS")
-    for name, entries in _pairs(told if isinstance(told, list) else []):
+    reply = client.ask("COMMAND", "DOCS")
+    for name, entries in _pairs(reply if isinstance(reply, list) else []):
         subcommands = _pairs(dict(_pairs(entries)).get(b"subcommands", []))
         for full_name, found in [(name, entries), *subcommands]:
             words = full_name.upper().split(b"|")

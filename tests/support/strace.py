@@ -35,9 +35,9 @@ def traced(pid: int, folder: Path) -> Iterator[list[Call]]:
     strace = shutil.which("strace")
     if strace is None:
         absent("strace", "strace is not installed")
-    told, calls = folder / "calls", list[Call]()
+    output, calls = folder / "calls", list[Call]()
     with subprocess.Popen(
-        [strace, "-s", "0", "-o", told, "-p", str(pid)], stderr=subprocess.PIPE, text=True
+        [strace, "-s", "0", "-o", output, "-p", str(pid)], stderr=subprocess.PIPE, text=True
     ) as tracer:
         assert tracer.stderr
         attached = tracer.stderr.readline()
@@ -48,5 +48,5 @@ def traced(pid: int, folder: Path) -> Iterator[list[Call]]:
         finally:
             tracer.send_signal(signal.SIGINT)
             tracer.wait()
-    found = map(_LINE.match, told.read_text().splitlines())
+    found = map(_LINE.match, output.read_text().splitlines())
     calls += [Call(one["name"], one["first"], int(one["result"])) for one in found if one]

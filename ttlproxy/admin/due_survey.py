@@ -56,7 +56,7 @@ async def survey(inquiry: Inquiry) -> Answer:
     for db, schedule in schedules.items():
         share = ceil(SAMPLE * schedule.keys[0] / max(total, SAMPLE))
         sampled += await _look_into(inquiry, db, schedule.names[:share], schedule.keys[0])
-    return told(list(schedules.values()), sampled)
+    return summary(list(schedules.values()), sampled)
 
 
 async def _schedule(inquiry: Inquiry, db: int) -> Schedule:
@@ -75,7 +75,7 @@ async def _look_into(inquiry: Inquiry, db: int, names: Sequence[bytes], keys: in
     return found
 
 
-def told(schedules: Sequence[Schedule], sampled: Sequence[Sampled]) -> Answer:
+def summary(schedules: Sequence[Schedule], sampled: Sequence[Sampled]) -> Answer:
     """A survey as a JSON object."""
     keys = _sum([(schedule.keys, 1) for schedule in schedules])
     elements = _sum([(each.elements, each.weight) for each in sampled])

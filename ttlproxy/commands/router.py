@@ -121,7 +121,7 @@ class Router:
         for name in (route.name.encode(), route.name.lower().encode()):
             self._routes[name] = route
             override = route.override
-            scripted = override is not None and override.may_need_no_managed_key
+            scripted = override is not None and override.may_run_unmanaged
             ours = route.virtual or route.longer or scripted
             if not (ours or route.stateful or route.blocks or route.survey):
                 self.passthrough[name] = route.key_kind

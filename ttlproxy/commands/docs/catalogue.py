@@ -53,18 +53,18 @@ class Catalogue:
 
     def _rows(self, args: Args) -> Call | None:
         """COMMAND, and COMMAND INFO with or without names."""
-        return self._told("command_rows", args, row)
+        return self._described("command_rows", args, row)
 
     def _docs(self, args: Args) -> Call | None:
-        return self._told("command_docs", args, docs)
+        return self._described("command_docs", args, docs)
 
-    def _told(self, script: str, args: Args, tell: Callable[[Virtual], Any]) -> Call | None:
+    def _described(self, script: str, args: Args, tell: Callable[[Virtual], Any]) -> Call | None:
         """The call with what `tell` says of the commands that are named, or of all."""
         names = [name.lower() for name in args[2:]] or list(self._virtuals)
-        told = {name.decode(): tell(self._virtuals[name]) for name in names if self._has(name)}
-        if not told:
+        described = {name.decode(): tell(self._virtuals[name]) for name in names if self._has(name)}
+        if not described:
             return None
-        return Call(script, (), (json.dumps(told).encode(), *args[1:]))
+        return Call(script, (), (json.dumps(described).encode(), *args[1:]))
 
     def _has(self, name: bytes) -> bool:
         return name in self._virtuals

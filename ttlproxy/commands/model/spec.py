@@ -96,8 +96,8 @@ class Override:
     are reaped, it goes on as it came, and the keys are swept; needed_later: the script is also
     needed if a key may become managed before the request is carried out; always: whether the script
     is needed even if no key is managed; needed_with_action: it is also needed if ONEXPIRE has a
-    rule for one of the keys; swept: keys to sweep afterwards: one may have lost its index, or inherited one,
-    stale entries included.
+    rule for one of the keys; swept: keys to sweep afterwards: one may have lost its index, or
+    inherited one, stale entries included.
     """
 
     name: str
@@ -112,8 +112,8 @@ class Override:
     swept: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
 
     @property
-    def may_need_no_managed_key(self) -> bool:
-        """Whether the script may be needed although no key is managed."""
+    def may_run_unmanaged(self) -> bool:
+        """Whether the script may be needed for keys that are not managed."""
         return self.always is not None or self.needed_with_action
 
 

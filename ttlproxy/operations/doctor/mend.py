@@ -23,14 +23,14 @@ async def mended(target: Target, say: Callable[[str], None]) -> None:
     """
     script_calls = await script_calls_of(target, "sweep", "key_examine")
     for db in target.databases:
-        keys, dropped, told = 0, 0, 0
+        keys, dropped, announced = 0, 0, 0
         async for places in _pages(target, db):
             keys += len(places)
             dropped += await _sweep(target, script_calls, places)
-            told += await _tell(target, script_calls, places)
+            announced += await _announce(target, script_calls, places)
         say(
             f"database {db}: {keys} keys gone through, {dropped} deadlines without an element"
-            f" dropped, {told} keys have deadlines"
+            f" dropped, {announced} keys have deadlines"
         )
 
 
@@ -80,7 +80,7 @@ async def _sweep(target: Target, script_calls: ScriptCalls, places: Sequence[Pla
     return total
 
 
-async def _tell(target: Target, script_calls: ScriptCalls, places: Sequence[Place]) -> int:
+async def _announce(target: Target, script_calls: ScriptCalls, places: Sequence[Place]) -> int:
     """Announces the first deadline of each key that has one; returns how many have one."""
     looks = await looked_at(target, script_calls, places, 0)
     names = [
