@@ -127,16 +127,34 @@ def test_a_read_of_what_is_due_is_answered_and_reaped_after_the_pause(
     assert "refuses" not in proxy.stderr
 
 
-def test_a_barrier_that_has_not_reached_redis_says_nothing_of_a_pause(
+def test_a_read_is_answered_where_no_client_has_written_anything(
     server: Server, start_proxy: StartProxy, direct: Connection
 ) -> None:
-    """Else a read would pass before the reap that it waits for, and show an expired element."""
+    """Then the proxy has no other reason to find out whether writes are paused."""
+    direct.ask("SET", LEASE, "nobody reaps by itself", "PX", 60_000)
+    direct.ask("HSET", "h", "stays", "v", "f", "v")
+    direct.ask("ZADD", Keys().index(b"h"), 1, "f")
+    direct.ask("ZADD", Keys().schedule, 1, "h")
+    with Connection(start_proxy(server.url).port) as app:
+        assert direct.ask(*WRITES) == OK
+        assert app.ask("HLEN", "h") == b":2\r\n"
+        _unpause(direct)
+        wait_until(lambda: app.ask("HLEN", "h") == b":1\r\n", "it reaped")
+
+
+@pytest.mark.parametrize("kinds", [("reaps", "barrier"), ("reaps",)], ids=" and ".join)
+def test_a_barrier_that_has_not_reached_redis_says_nothing_of_a_pause(
+    server: Server, start_proxy: StartProxy, direct: Connection, kinds: tuple[str, ...]
+) -> None:
+    """Nor does a reap that takes its time. Else a read would pass before the reap that it waits
+    for, and show an expired element."""
+    names = {f"ttlproxy:{kind}".encode() for kind in kinds}
     held, go_on = set[bytes](), threading.Event()
     is_armed, sent = False, 0
 
     def hold(data: bytes) -> None:
-        """Holds new connections: the one for reaps, and one of the two for barriers."""
-        for name in {b"ttlproxy:reaps", b"ttlproxy:barrier"} - held:
+        """Holds new connections: the one for reaps, and perhaps one of the two for barriers."""
+        for name in names - held:
             if name in data and is_armed:
                 held.add(name)
                 go_on.wait()
@@ -147,7 +165,7 @@ def test_a_barrier_that_has_not_reached_redis_says_nothing_of_a_pause(
             _make_due(app, direct, "h")
             is_armed = True
             for line in direct.ask("CLIENT", "LIST").splitlines():
-                if b"name=ttlproxy:reaps" in line or b"name=ttlproxy:barrier" in line:
+                if any(b"name=" + name in line for name in names):
                     direct.ask("CLIENT", "KILL", "ID", line.split()[0].partition(b"=")[2])
 
             def are_held() -> bool:
@@ -156,10 +174,10 @@ def test_a_barrier_that_has_not_reached_redis_says_nothing_of_a_pause(
                 if not held:
                     app.send(command("HGET", "h", "f"))
                     sent += 1
-                return len(held) == 2
+                return held == names
 
             try:
-                wait_until(are_held, "both opened anew")
+                wait_until(are_held, "they opened anew")
                 _some_beats(server)
             finally:
                 go_on.set()
