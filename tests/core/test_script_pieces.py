@@ -27,6 +27,7 @@ GIVEN = {"const", "prefix", "class", "events", "field_ttls", "counting", "ruled"
 
 
 names = cache(lua_names.names)
+redis_calls = lua_names.redis_calls
 
 
 def _included(source: str) -> set[str]:
@@ -94,6 +95,48 @@ def test_what_python_knows_too_stands_in_no_script() -> None:
 def test_every_constant_is_used() -> None:
     used = {name for source in FILES.values() for name in re.findall(r"\bconst\.(\w+)", source)}
     assert used == constants.VALUES.keys()
+
+
+# The files besides lib/index.lua that know the layout of an index or the schedule, and why.
+KNOWS_THE_LAYOUT = {
+    "straight": "it answers before any function is made, which is half of what a script costs",
+}
+_OF_THE_LAYOUT = re.compile(r"(\w+_)?(index|schedule)")
+
+
+def _touches_the_layout(source: str) -> list[str]:
+    """The calls of Redis that have an index or the schedule among their arguments."""
+    found = []
+    for command, *arguments in redis_calls(source):
+        names_one = any(map(_OF_THE_LAYOUT.fullmatch, (word for (word,) in _single(arguments))))
+        from_keys = command[0].startswith("'Z") and any("KEYS" in words for words in arguments)
+        if names_one or from_keys:
+            found.append(" ".join(word for words in (command, *arguments) for word in words))
+    return found
+
+
+def _single(arguments: list[list[str]]) -> list[list[str]]:
+    """The arguments that are one word: a name, a number or a string."""
+    return [words for words in arguments if len(words) == 1]
+
+
+def test_only_one_piece_knows_the_layout_of_an_index_and_of_the_schedule() -> None:
+    touching = {
+        name: calls for name, source in FILES.items() if (calls := _touches_the_layout(source))
+    }
+    assert touching.keys() - {"index"} == KNOWS_THE_LAYOUT.keys(), touching
+
+
+def test_a_call_on_an_index_outside_of_the_piece_is_found() -> None:
+    for call in (
+        "redis.call('ZSCORE', index, element)",
+        "try('ZADD', schedule, 1, data)",
+        "redis.pcall('COPY', data, target_index)",
+        "try('ZREM', unpack(KEYS, 1, 2))",
+    ):
+        assert _touches_the_layout(call), call
+    for call in ("index_get(index, element)", "try('DEL', index_nowhere(index, prefix))"):
+        assert not _touches_the_layout(call), call
 
 
 HELLO = {

@@ -265,3 +265,27 @@ class _Reader:
         if self._take("="):  # it was the name of a field
             self.free, self.assigned = before
             self._expression()
+
+
+def redis_calls(source: str) -> Iterator[list[list[str]]]:
+    """The arguments of each call of Redis by `call`, `pcall` and `try`, as lists of tokens."""
+    tokens = [token for _, token in _tokens(source)]
+    for at, name in enumerate(tokens):
+        declared = tokens[at - 1] == "function" if at else False
+        if name in ("call", "pcall", "try") and tokens[at + 1] == "(" and not declared:
+            yield _arguments(tokens[at + 2 :])
+
+
+def _arguments(tokens: list[str]) -> list[list[str]]:
+    """The arguments up to the closing bracket."""
+    found: list[list[str]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token in "([{") - (token in ")]}")
+        if depth < 0:
+            break
+        if token == "," and depth == 0:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return found

@@ -17,9 +17,9 @@ local copies = redis.call('EXISTS', data) == 1 and not (data == target and there
   end)
 if copies and not failure then
   local first = index_first(index)
-  local attention = first and (redis.call('ZSCORE', schedule, data) or ms(first))
+  local attention = first and (schedule_get(schedule, data) or ms(first))
   if first then
-    try('COPY', index, target_index, 'DB', there, 'REPLACE')
+    index_copy(index, target_index, there)
   end
   within(there, function()
     if first then

@@ -9,7 +9,7 @@
 -- include index
 -- include finders
 local LONG = 10000
-local kind, place = redis.call('TYPE', data).ok, redis.call('TYPE', index).ok
+local kind, place = redis.call('TYPE', data).ok, index_kind(index)
 local looked, gone, native, first = 0, 0, 0, nil
 if place == 'zset' then
   first = index_first(index)
@@ -28,6 +28,6 @@ if field_ttls and kind == 'hash' and first and tonumber(count) > 0 then
   end
 end
 return {
-  kind, place, redis.call('PTTL', data), redis.call('PTTL', index),
-  tonumber(redis.call('ZSCORE', schedule, data) or -1), first or -1, looked, gone, native,
+  kind, place, redis.call('PTTL', data), index_left(index),
+  tonumber(schedule_get(schedule, data) or -1), first or -1, looked, gone, native,
 }

@@ -16,21 +16,4 @@ if number == '0' or string.find(number, '^%-?[1-9]%d*$') and #number <= 13 then
   at = number * unit + base * now
   command, arguments[1] = 'PEXPIREAT', ms(at)
 end
-if redis.call('EXISTS', data) == 0 then
-  -- Of a former key, and not swept yet. Without it a sweep would not find the schedule entry.
-  index_drop(data, index, schedule)
-else
-  try(command, index, unpack(arguments))
-end
-if failure then
-  return failure
-end
-local reply = redis.pcall(command, data, unpack(arguments))
-if reply == 1 and at then
-  if at <= now then
-    try('ZREM', schedule, data)
-  else
-    try('ZADD', schedule, 'XX', 'LT', ms(at), data)
-  end
-end
-return reply
+return index_expire(data, index, schedule, now, at, command, unpack(arguments))

@@ -14,12 +14,11 @@ local moves = there ~= here and redis.call('EXISTS', data) == 1 and within(there
 end)
 local first = moves and index_first(index)
 if first and not failure then
-  local attention = redis.call('ZSCORE', schedule, data) or ms(first)
+  local attention = schedule_get(schedule, data) or ms(first)
   -- All that Redis may refuse is tried before anything is moved.
   index_guard(index)
   announce_guard()
-  try('MOVE', index, there)
-  try('ZREM', schedule, data)
+  index_leave(data, index, schedule, there)
   within(there, function()
     index_arrived(there, prefix, data, index, schedule, attention, first)
   end)

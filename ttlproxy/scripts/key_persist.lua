@@ -3,5 +3,6 @@
 -- ARGV:
 -- RESULT: the command's
 -- include try
-try('PERSIST', index)
+-- include index
+index_lasts(index)
 return failure or redis.pcall('PERSIST', data)

@@ -181,6 +181,6 @@ for number = 1, count do
     break
   end
 end
-schedule_write(schedule, later, over)
+entries_write(schedule, later, over)
 reaped[2] = passed_us()
 return failure or reaped

@@ -7,10 +7,10 @@
 -- include clock
 -- include index
 local first, attention = index_attention(data, index, now)
-local place = first and tonumber(redis.call('ZSCORE', schedule, data) or math.huge)
+local place = first and tonumber(schedule_get(schedule, data) or math.huge)
 if not first or place <= attention then
   return failure or 0
 end
-schedule_write(schedule, { ms(attention), data }, {})
+entries_write(schedule, { ms(attention), data }, {})
 announce(db, prefix, index, first)
 return failure or 1

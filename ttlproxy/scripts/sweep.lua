@@ -16,7 +16,7 @@ if kind == 'list' then
   -- One walk for all entries, if the index has no more of them than the list.
   count = math.max(count, redis.call('LLEN', data))
 end
-local page = redis.pcall('ZSCAN', index, cursor, 'COUNT', count)
+local page = index_scan(index, cursor, count)
 if is_no_index(page) then
   index_drop(data, index, schedule)
   return failure or { '0', 0, -1 }
@@ -39,5 +39,5 @@ for _, element in ipairs(elements) do
 end
 index_write_when_full(index, prefix)
 local first, attention = index_attention(data, index, now)
-schedule_write(schedule, first and { ms(attention), data } or {}, first and {} or { data })
+entries_write(schedule, first and { ms(attention), data } or {}, first and {} or { data })
 return failure or { page[1], dropped, first or -1 }

@@ -72,27 +72,26 @@ local function weight(text)
   return #text * (rule.payload == 'EVENT' and string.find(text, '[\128-\255]') and 100 or 1)
 end
 
-local function entry_of(element, value, score)
-  local due = math.floor(tonumber(score))
+local function entry_of(element, value, due, why)
   bytes_left = bytes_left - weight(element) - weight(value)
   return {
     element = element,
     value = value,
     due = ms(due),
-    -- An evicted element has half a millisecond more in its deadline.
-    why = tonumber(score) > due and 'evicted' or 'expired',
+    why = why,
     copies = copies_of(element),
   }
 end
 
 -- The elements that are there, as many as this call may hand on; adds those that are not to `gone`.
 local function entries_of(elements, gone)
-  local found, values, scores = {}, readers[kind](elements), index_scores(index, elements)
+  local found, values = {}, readers[kind](elements)
+  local deadlines, reasons = index_deadlines(index, elements)
   for i, element in ipairs(elements) do
     if bytes_left <= 0 then
       break
     elseif values[i] then
-      found[#found + 1] = entry_of(element, values[i], scores[i])
+      found[#found + 1] = entry_of(element, values[i], deadlines[i], reasons[i])
     else
       gone[#gone + 1] = element
     end
@@ -126,7 +125,7 @@ end
 -- equal value, and one that is past while an equal value waits for its reap.
 local function clear_stale(list, values)
   local list_index = index_name[list]
-  if redis.call('EXISTS', list_index) == 0 then
+  if index_size(list_index) == 0 then
     return
   end
   local cleared = 0

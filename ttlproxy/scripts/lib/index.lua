@@ -1,12 +1,14 @@
 -- The index of a data key (element -> deadline in ms), and the schedule (data key -> when it needs
--- attention). No other file knows how they are laid out.
+-- attention). No other file knows how they are laid out, except for those that are listed, with reasons, in
+-- tests/core/test_script_pieces.py.
 -- NEEDS: try.lua
--- GIVES: ms index_get index_scores index_first index_count index_page index_due is_no_index index_elements
--- GIVES: index_sample index_size index_due_count schedule_due_count schedule_some announce announce_guard
--- GIVES: index_was_set index_set index_set_all index_evict index_remove index_remove_first counts_name
--- GIVES: index_clear index_persist index_guard kept_name index_nowhere actual_db announce_swap_guard
--- GIVES: announce_swap index_was_cleared index_drop index_arrived index_move index_write_when_full
--- GIVES: index_attention schedule_write
+-- GIVES: ms index_get index_deadlines index_first index_count index_kind index_left index_scan index_page
+-- GIVES: index_due is_no_index index_elements index_sample index_size index_due_count schedule_get
+-- GIVES: schedule_due_count schedule_some announce_guard index_set index_set_all index_evict index_remove
+-- GIVES: index_remove_first counts_name index_clear index_persist index_guard kept_name index_nowhere
+-- GIVES: actual_db announce announce_swap_guard announce_swap index_was_set index_was_cleared index_drop
+-- GIVES: index_delete index_lasts index_expire index_copy index_leave index_arrived index_move
+-- GIVES: index_write_when_full index_attention entries_write schedule_make_room
 
 -- As text, all digits of it: Lua by itself prints 14.
 local function ms(number)
@@ -18,9 +20,16 @@ local function index_get(index, element)
   return score and tonumber(score)
 end
 
--- The deadline of each element, as text; false if it has none.
-local function index_scores(index, elements)
-  return redis.call('ZMSCORE', index, unpack(elements))
+-- For elements that have a deadline: the deadlines, and why each element goes. A score that ends in .5
+-- means evicted, not expired.
+local function index_deadlines(index, elements)
+  local deadlines, reasons = {}, {}
+  for i, score in ipairs(redis.call('ZMSCORE', index, unpack(elements))) do
+    local number = tonumber(score)
+    deadlines[i] = math.floor(number)
+    reasons[i] = number > deadlines[i] and 'evicted' or 'expired'
+  end
+  return deadlines, reasons
 end
 
 local function index_first(index)
@@ -28,9 +37,24 @@ local function index_first(index)
   return head[2] and tonumber(head[2])
 end
 
--- How many indexes there are in the database of the schedule.
+-- How many indexes there are in the database of the schedule; 0 if something else is in its place.
 local function index_count(schedule)
-  return redis.call('ZCARD', schedule)
+  return tonumber(redis.pcall('ZCARD', schedule)) or 0
+end
+
+-- The type of what stands in the place of an index; 'zset' for an index.
+local function index_kind(index)
+  return redis.call('TYPE', index).ok
+end
+
+-- How many ms the index has left itself, as PTTL says it.
+local function index_left(index)
+  return redis.call('PTTL', index)
+end
+
+-- [the next cursor, [element, deadline, ...]], or Redis's error.
+local function index_scan(index, cursor, count)
+  return redis.pcall('ZSCAN', index, cursor, 'COUNT', count)
 end
 
 -- [element, deadline, ...], the earliest first, or Redis's error, as for an offset that is no number.
@@ -68,6 +92,11 @@ end
 -- How many elements are past their deadline at an instant; 0 if something else is in the index's place.
 local function index_due_count(index, at)
   return tonumber(redis.pcall('ZCOUNT', index, '-inf', '(' .. ms(at))) or 0
+end
+
+-- When a key needs attention, as text; false if it is not in the schedule.
+local function schedule_get(schedule, data)
+  return redis.call('ZSCORE', schedule, data)
 end
 
 -- How many keys need attention at an instant.
@@ -122,7 +151,7 @@ local function index_set_all(index, elements, deadline, before)
   end)
 end
 
--- An element must make room: a score that ends in .5 means evicted, not expired.
+-- An element must make room: see index_deadlines.
 local function index_evict(index, element, now)
   announce_guard()
   return try('ZADD', index, string.format('%.1f', now - 1.5), element)
@@ -280,6 +309,61 @@ local function index_drop(data, index, schedule)
   try('ZREM', schedule, data)
 end
 
+-- Deletes data keys with their indexes: in KEYS from `first` on are so many data keys, then the indexes.
+-- `command`: DEL or UNLINK. Returns how many data keys there were.
+local function index_delete(command, schedule, first, count)
+  local removed, last = 0, first + count - 1
+  -- Removes nothing, because no client's key has that name; it tells whether the client may.
+  try('ZREM', schedule, prefix)
+  for from = first, last, const.UNPACK_MAX do
+    local to = math.min(from + (const.UNPACK_MAX - 1), last)
+    try(command, unpack(KEYS, from + count, to + count))
+    try('ZREM', schedule, unpack(KEYS, from, to))
+    removed = removed + (tonumber(try(command, unpack(KEYS, from, to))) or 0)
+  end
+  return removed
+end
+
+-- Takes the key-level expiry from the index.
+local function index_lasts(index)
+  try('PERSIST', index)
+end
+
+-- Gives `data` and its index a key-level expiry, by a command of Redis and its arguments. `at`: the instant,
+-- if it is known. Returns Redis's reply.
+local function index_expire(data, index, schedule, now, at, command, ...)
+  if redis.call('EXISTS', data) == 0 then
+    -- Of a former key, and not swept yet. Without it a sweep would not find the schedule entry.
+    try('DEL', index)
+    try('ZREM', schedule, data)
+  else
+    try(command, index, ...)
+  end
+  if failure then
+    return failure
+  end
+  local reply = redis.pcall(command, data, ...)
+  if reply == 1 and at then
+    if at <= now then
+      try('ZREM', schedule, data)
+    else
+      try('ZADD', schedule, 'XX', 'LT', ms(at), data)
+    end
+  end
+  return reply
+end
+
+-- Copies the index, with its expiry, to another name, perhaps in another database.
+local function index_copy(index, target_index, database)
+  try('COPY', index, target_index, 'DB', database, 'REPLACE')
+end
+
+-- Moves the index, with its expiry, to another database.
+local function index_leave(data, index, schedule, database)
+  try('MOVE', index, database)
+  try('ZREM', schedule, data)
+end
+
 -- Call it after the index of `data` came unchanged from another name or database.
 local function index_arrived(db, prefix, data, index, schedule, attention, first)
   try('ZADD', schedule, attention, data)
@@ -294,7 +378,7 @@ local function index_move(db, prefix, source, source_index, target, target_index
     index_drop(target, target_index, schedule)
     return
   end
-  local attention = redis.call('ZSCORE', schedule, source) or ms(first)
+  local attention = schedule_get(schedule, source) or ms(first)
   -- All that Redis may refuse is tried before anything is moved; the first write needs no memory.
   try('ZREM', schedule, prefix)
   index_guard(target_index)
@@ -320,12 +404,22 @@ local function index_attention(data, index, now)
   return first, left >= 0 and math.min(first, now + left) or first
 end
 
--- `later`: [when it needs attention, data key, ...]; `over`: data keys without an index.
-local function schedule_write(schedule, later, over)
+-- Changes the schedule, or an index if no proxy need know. `later`: [deadline, key or element, ...];
+-- `over`: keys or elements that leave.
+local function entries_write(place, later, over)
   batches(1, #over, function(from, to)
-    try('ZREM', schedule, unpack(over, from, to))
+    try('ZREM', place, unpack(over, from, to))
   end)
   batches(1, #later, function(from, to)
-    try('ZADD', schedule, unpack(later, from, to))
+    try('ZADD', place, unpack(later, from, to))
   end)
+end
+
+-- Removes what stands in the place of the schedule and is none. Returns 1 if it did.
+local function schedule_make_room(schedule)
+  local kind = redis.call('TYPE', schedule).ok
+  if kind == 'none' or kind == 'zset' then
+    return 0
+  end
+  return redis.call('DEL', schedule)
 end

@@ -14,7 +14,7 @@ local SET_ASIDE_MS = 3600000
 -- A pushed value that is not in the list must not get the deadline that an equal one has left behind. A
 -- value that is in the list shares its deadline; if that is past, the push waits.
 local function make_way(list, list_index, values)
-  if redis.call('EXISTS', list_index) == 0 then
+  if index_size(list_index) == 0 then
     return
   end
   local cleared = 0
@@ -84,9 +84,12 @@ local function carry_out(ids, most)
 end
 
 local function set_aside(ids)
+  local dated = {}
   for _, id in ipairs(ids) do
-    try('ZADD', index, ms(now + SET_ASIDE_MS), id)
+    dated[#dated + 1] = ms(now + SET_ASIDE_MS)
+    dated[#dated + 1] = id
   end
+  entries_write(index, dated, {})
 end
 
 local function reap_later()
