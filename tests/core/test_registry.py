@@ -15,9 +15,9 @@ def _past_all_pins(registry: Registry) -> None:
 
 
 def _reaped(registry: Registry, first_ms: int | None) -> None:
-    registry.reaping((0, b"k"))
-    registry.reaped((0, b"k"), first_ms)
-    registry.no_longer_reaping((0, b"k"))
+    registry.begin_reap((0, b"k"))
+    registry.set_first_deadline((0, b"k"), first_ms)
+    registry.end_reap((0, b"k"))
 
 
 def test_an_announced_key_is_due_past_its_deadline_and_not_before() -> None:
@@ -54,25 +54,25 @@ def test_a_reap_answered_before_an_announcement_does_not_undo_it() -> None:
     for deadline_ms, first_ms in ((40, 500), (40, None), (300, None)):
         registry = Registry()
         registry.announced(0, b"k", 100)
-        registry.reaping((0, b"k"))
+        registry.begin_reap((0, b"k"))
         registry.announced(0, b"k", deadline_ms)
-        registry.reaping((0, b"k"))
+        registry.begin_reap((0, b"k"))
         for _ in range(2):
-            registry.reaped((0, b"k"), first_ms)
-            registry.no_longer_reaping((0, b"k"))
+            registry.set_first_deadline((0, b"k"), first_ms)
+            registry.end_reap((0, b"k"))
         assert registry.due(b"k", 301) == [(0, b"k")]
 
 
 def test_a_late_answer_of_three_reaps_does_not_undo_an_announcement() -> None:
     registry = Registry()
     registry.announced(0, b"k", 100)
-    registry.reaping((0, b"k"))
-    registry.reaping((0, b"k"))
-    registry.reaped((0, b"k"), 200)
-    registry.no_longer_reaping((0, b"k"))
+    registry.begin_reap((0, b"k"))
+    registry.begin_reap((0, b"k"))
+    registry.set_first_deadline((0, b"k"), 200)
+    registry.end_reap((0, b"k"))
     registry.announced(0, b"k", 300)
-    registry.reaping((0, b"k"))
-    registry.reaped((0, b"k"), None)
+    registry.begin_reap((0, b"k"))
+    registry.set_first_deadline((0, b"k"), None)
     assert registry.places(b"k") == [(0, b"k")]
 
 
@@ -166,12 +166,12 @@ def test_a_reap_that_was_out_when_schedules_were_read_undoes_nothing_of_it(
     """It may be older than a missed announcement, which is why the schedules are read."""
     registry = Registry()
     registry.announced(0, b"k", 50)
-    registry.reaping((0, b"k"))
+    registry.begin_reap((0, b"k"))
     registry.begin_load()
     registry.load(0, [(b"k", 60)])
     registry.end_load()
-    registry.reaped((0, b"k"), first_ms)
-    registry.no_longer_reaping((0, b"k"))
+    registry.set_first_deadline((0, b"k"), first_ms)
+    registry.end_reap((0, b"k"))
     assert registry.due(b"k", 61) == [(0, b"k")]
 
 
@@ -211,11 +211,11 @@ def test_after_a_swap_each_database_may_have_the_keys_of_both_and_anything_may_b
     registry = Registry()
     registry.announced(0, b"k", 100)
     registry.announced(7, b"x", 50)
-    registry.reaping((7, b"x"))
+    registry.begin_reap((7, b"x"))
     registry.swapped(0, 7)
     assert set(registry.due(b"k", 1)) == set(registry.due(b"k", 1)) == {(0, b"k"), (7, b"k")}
     assert set(registry.places(b"x")) == {(0, b"x"), (7, b"x")}
-    registry.reaped((7, b"x"), None)
+    registry.set_first_deadline((7, b"x"), None)
     assert (7, b"x") in registry.places(b"x"), "the answer may be older than the swap"
     registry.swapped(3, 5)
     assert registry.databases() == [0, 7]
@@ -267,9 +267,9 @@ def test_what_a_pin_stands_for_is_looked_for_also_where_nobody_else_announces() 
 
 def test_what_a_reap_says_counts_once_those_before_it_are_over() -> None:
     registry = Registry()
-    registry.reaping((0, b"k"))
+    registry.begin_reap((0, b"k"))
     registry.announced(0, b"k", 100)
-    registry.no_longer_reaping((0, b"k"))
+    registry.end_reap((0, b"k"))
     _reaped(registry, 200)
     assert registry.due(b"k", 150) == []
     registry.announced(0, b"k", 100)
@@ -281,9 +281,9 @@ def test_a_swap_of_other_databases_leaves_a_reap_as_it_is() -> None:
     for swapped in (Registry.swapped, Registry.perhaps_swapped):
         registry = Registry()
         registry.announced(3, b"k", 100)
-        registry.reaping((3, b"k"))
+        registry.begin_reap((3, b"k"))
         swapped(registry, 0, 7)
-        registry.reaped((3, b"k"), 200)
+        registry.set_first_deadline((3, b"k"), 200)
         assert registry.due(b"k", 150) == []
 
 
@@ -294,8 +294,8 @@ def test_the_bound_of_a_key_is_the_earliest_of_all_databases_after_a_swap() -> N
         registry.announced(1, b"x", 50)
         swapped(registry, 0, 1)
         assert registry.names[b"k"] == bound_ms
-        registry.reaped((0, b"k"), 300)
-        registry.reaped((1, b"k"), 200)
+        registry.set_first_deadline((0, b"k"), 300)
+        registry.set_first_deadline((1, b"k"), 200)
         assert registry.names[b"k"] == 200
 
 
@@ -316,8 +316,8 @@ def test_a_key_that_is_known_has_an_index_for_all_and_a_pin_for_its_own_client()
     registry.pin(0, b"k", one)
     assert registry.may_have_index(b"k", other)
     registry.pin(0, b"new", one)
-    registry.reaping((0, b"new"))
-    registry.reaped((0, b"new"), None)
+    registry.begin_reap((0, b"new"))
+    registry.set_first_deadline((0, b"new"), None)
     assert not registry.may_have_index(b"new", other)
     registry.begin_load()
     registry.end_load()
@@ -514,9 +514,9 @@ def test_a_key_is_known_while_a_request_that_may_manage_it_is_under_way(
             carry_out(number)
         elif what == "reap":
             place: Place = (0, key)
-            registry.reaping(place)
-            registry.reaped(place, None)
-            registry.no_longer_reaping(place)
+            registry.begin_reap(place)
+            registry.set_first_deadline(place, None)
+            registry.end_reap(place)
         elif what == "barrier":
             for each in range(3):
                 if waits[each]:

@@ -112,7 +112,7 @@ def test_a_native_write_is_rewritten_on_a_managed_key_alone(world: World) -> Non
         b"HGET",
         b"EVALSHA",
     ]
-    assert not world.step.reap
+    assert not world.step.reap_places
 
 
 @pytest.mark.parametrize("db", [0, 1])
@@ -126,7 +126,7 @@ def test_a_read_of_a_managed_key_passes_until_something_is_past_its_deadline(
     world.registry.announced(db, b"s", NOW_MS - 1)
     assert not world.session.passes(read)
     assert world.take(read) == read
-    assert world.step.reap == {(db, b"s")}
+    assert world.step.reap_places == {(db, b"s")}
 
 
 def test_a_large_read_of_a_managed_key_is_looked_at_when_it_is_complete(world: World) -> None:
@@ -137,7 +137,7 @@ def test_a_large_read_of_a_managed_key_is_looked_at_when_it_is_complete(world: W
     assert world.take(read[:90_000]) == b""
     world.registry.announced(0, b"s", NOW_MS - 1)
     world.take(read[90_000:])
-    assert world.step.reap == {(0, b"s")}
+    assert world.step.reap_places == {(0, b"s")}
 
 
 def test_a_key_is_managed_from_the_request_that_may_make_it_so(world: World) -> None:
@@ -157,10 +157,10 @@ def test_what_is_due_is_reaped_before_any_command_that_names_it(
 ) -> None:
     world.registry.announced(0, b"h", NOW_MS)
     world.say("PING", request_)
-    assert not world.step.reap
+    assert not world.step.reap_places
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say("PING", request_)
-    assert world.step.reap == {(0, b"h")}
+    assert world.step.reap_places == {(0, b"h")}
 
 
 def test_inside_a_transaction_scripts_go_as_text_and_unknown_keys_count(world: World) -> None:
@@ -196,7 +196,7 @@ def test_unknown_keys_count_in_a_chunk_that_may_wait_for_a_reap(world: World, be
 def test_what_a_blocking_command_fills_is_swept_before_it(world: World, request_: str) -> None:
     world.registry.announced(0, b"due", NOW_MS + 9)
     world.say(request_)
-    assert world.step.unswept == {(0, b"due")}
+    assert world.step.sweep_before == {(0, b"due")}
 
 
 def test_deadlines_of_a_client_s_own_keep_its_other_writes_as_they_came(world: World) -> None:
@@ -259,7 +259,7 @@ def test_what_only_reads_need_not_wait_while_writes_are_paused(
 ) -> None:
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say(request_)
-    assert world.step.reap == {(0, b"h")}
+    assert world.step.reap_places == {(0, b"h")}
     assert world.step.modifies == modifies
 
 
@@ -302,24 +302,24 @@ def test_what_all_proxies_will_be_told_of_is_looked_for(world: World) -> None:
 def test_what_falls_due_until_exec_is_reaped_then(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 5)
     world.say("MULTI", "HLEN h")
-    assert not world.step.reap
+    assert not world.step.reap_places
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say("EXEC")
-    assert world.step.reap == {(0, b"h")}
+    assert world.step.reap_places == {(0, b"h")}
 
 
 def test_a_key_that_becomes_managed_before_exec_is_reaped_then(world: World) -> None:
     world.say("MULTI", "HLEN h")
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say("EXEC")
-    assert world.step.reap == {(0, b"h")}
+    assert world.step.reap_places == {(0, b"h")}
 
 
 def test_a_word_that_is_no_key_is_neither_reaped_nor_swept(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say("HGET other h", "HINCRBY other h 1", "PING h")
-    assert not world.step.reap
-    assert not world.step.sweep
+    assert not world.step.reap_places
+    assert not world.step.sweep_after
 
 
 def test_an_element_may_be_called_as_an_internal_key(world: World) -> None:
@@ -338,9 +338,9 @@ def test_without_any_managed_key_a_transaction_passes_raw(world: World) -> None:
 def test_a_write_without_an_override_is_swept_afterwards(world: World) -> None:
     world.registry.announced(0, b"h", NOW_MS + 9)
     world.say("APPEND h v", "APPEND other v")
-    assert world.step.sweep == {b"h"}
+    assert world.step.sweep_after == {b"h"}
     world.say("HINCRBY h n 1")
-    assert not world.step.sweep
+    assert not world.step.sweep_after
 
 
 def test_after_a_flush_of_scripts_their_text_is_sent(world: World) -> None:
@@ -402,9 +402,9 @@ def test_a_string_written_in_a_transaction_goes_as_it_came_and_is_swept_after_ex
     world.registry.announced(0, b"other", NOW_MS + 9)
     assert world.names("MULTI", "SET h v", "SET other v") == [b"MULTI", b"SET", b"EVAL"]
     world.registry.announced(0, b"h", NOW_MS + 9)
-    assert b"h" not in world.step.sweep
+    assert b"h" not in world.step.sweep_after
     world.say("EXEC")
-    assert b"h" in world.step.sweep
+    assert b"h" in world.step.sweep_after
 
 
 @pytest.mark.parametrize("request_", ["PSYNC ? -1", "SYNC"])
@@ -519,10 +519,10 @@ def test_plain_info_is_always_native(world: World) -> None:
 
 def test_all_that_is_due_goes_before_the_keys_are_looked_over(world: World) -> None:
     world.say("DBSIZE")
-    assert not world.step.reap_in
+    assert not world.step.reap_databases
     world.registry.announced(3, b"h", NOW_MS - 1)
     world.say("DBSIZE")
-    assert world.step.reap_in == {3}
+    assert world.step.reap_databases == {3}
 
 
 @pytest.mark.parametrize("words", [200_000, 200_001])
@@ -559,20 +559,20 @@ def test_what_is_larger_than_is_kept_waits_for_nothing() -> None:
 def test_what_a_transaction_fills_is_looked_for_when_it_is_carried_out(world: World) -> None:
     world.say("MULTI")
     world.session.fills([b"l"])
-    assert not world.step.unswept
+    assert not world.step.sweep_before
     world.registry.announced(0, b"l", NOW_MS + 9)
     world.say("EXEC")
-    assert world.step.unswept == {(0, b"l")}
+    assert world.step.sweep_before == {(0, b"l")}
 
 
 def test_a_key_that_gets_deadlines_while_a_large_value_comes_is_swept(world: World) -> None:
     request = encode((b"APPEND", b"k", b"v" * 200_000))
     assert world.take(request[:100_000]) == request[:100_000]
     world.registry.announced(0, b"k", NOW_MS + 9)
-    assert not world.step.sweep
+    assert not world.step.sweep_after
     assert world.take(request[100_000:]) == request[100_000:]
     world.take(encode((b"PING",)))
-    assert world.step.sweep == {b"k"}
+    assert world.step.sweep_after == {b"k"}
 
 
 @pytest.mark.parametrize("first", [100_000, -3])
@@ -640,7 +640,7 @@ def test_a_swap_by_whom_scripts_are_barred_counts_as_one_that_may_come(world: Wo
 def test_what_is_watched_is_watched_with_its_index_and_reaped_before(world: World) -> None:
     world.registry.announced(0, b"b", NOW_MS - 1)
     assert world.say("WATCH a b") == [[b"WATCH", b"a", b"b", KEYS.index(b"a"), KEYS.index(b"b")]]
-    assert world.step.reap == {(0, b"b")}
+    assert world.step.reap_places == {(0, b"b")}
     world.rights.learn([b"user default on nopass ~a ~b +@all"])
     assert world.say("WATCH a b") == [[b"WATCH", b"a", b"b"]]
 
@@ -694,7 +694,7 @@ def test_a_second_multi_keeps_what_the_first_has_begun(world: World) -> None:
     world.say("MULTI", "HLEN h", "MULTI")
     world.registry.announced(0, b"h", NOW_MS - 1)
     world.say("EXEC")
-    assert world.step.reap == {(0, b"h")}
+    assert world.step.reap_places == {(0, b"h")}
 
 
 @pytest.mark.parametrize(
@@ -723,7 +723,7 @@ def test_what_falls_due_until_exec_is_gone_before_the_keys_are_looked_over(world
     world.say("MULTI", "DBSIZE")
     world.registry.announced(3, b"h", NOW_MS - 1)
     world.say("EXEC")
-    assert world.step.reap_in == {3}
+    assert world.step.reap_databases == {3}
 
 
 @pytest.mark.parametrize(
@@ -742,7 +742,7 @@ def test_what_is_deferred_for_a_key_is_carried_out_before_it_is_asked_about(worl
     assert world.registry.places(later) == [(0, later)]
     world.registry.announced(0, later, NOW_MS - 1)
     world.say("UNDEFER q job")
-    assert world.step.reap == {(0, later)}
+    assert world.step.reap_places == {(0, later)}
 
 
 def test_what_a_blocking_command_has_taken_from_is_swept_with_the_next_request(
@@ -751,9 +751,9 @@ def test_what_a_blocking_command_has_taken_from_is_swept_with_the_next_request(
     world.registry.announced(0, b"l", NOW_MS + 9)
     world.say("BLMOVE l other LEFT LEFT 0")
     world.say("PING")
-    assert world.step.sweep == {b"l"}
+    assert world.step.sweep_after == {b"l"}
     world.say("PING")
-    assert not world.step.sweep
+    assert not world.step.sweep_after
 
 
 @pytest.mark.parametrize(
@@ -887,7 +887,7 @@ def test_a_key_that_gets_deadlines_late_while_a_large_value_comes_is_swept(world
     world.registry.announced(0, b"k", NOW_MS + 9)
     world.take(request[200_000:])
     world.take(encode((b"PING",)))
-    assert world.step.sweep == {b"k"}
+    assert world.step.sweep_after == {b"k"}
 
 
 def test_what_replicates_is_relayed_unread_and_has_no_boundary(world: World) -> None:
@@ -935,9 +935,9 @@ def test_deadlines_are_ours_where_a_rule_may_say_what_becomes_of_elements(
     ("said", "must_reap"),
     [
         ({}, False),
-        ({"reap": {(0, b"k")}}, True),
-        ({"reap_in": {0}}, True),
-        ({"unswept": {(0, b"k")}}, True),
+        ({"reap_places": {(0, b"k")}}, True),
+        ({"reap_databases": {0}}, True),
+        ({"sweep_before": {(0, b"k")}}, True),
         ({"look": True}, False),
     ],
 )

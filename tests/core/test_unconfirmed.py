@@ -75,9 +75,9 @@ def test_a_swap_that_may_be_refused_takes_no_key_and_makes_nothing_due(
 def test_an_answer_on_its_way_when_databases_may_be_swapped_is_not_believed() -> None:
     registry = Registry()
     registry.announced(7, b"x", 50)
-    registry.reaping((7, b"x"))
+    registry.begin_reap((7, b"x"))
     registry.perhaps_swapped(0, 7)
-    registry.reaped((7, b"x"), None)
+    registry.set_first_deadline((7, b"x"), None)
     assert (7, b"x") in registry.places(b"x")
     registry.perhaps_swapped(3, 5)
     assert sorted(registry.databases()) == [0, 7]
@@ -173,7 +173,7 @@ def test_what_a_transaction_may_change_is_swept_at_once_and_when_it_is_carried_o
     world.registry.announced(0, b"h", NOW_MS + 9)
     for requests in (["MULTI", "APPEND h v"], ["EXEC"]):
         world.say(*requests)
-        assert world.step.sweep == {b"h"}
+        assert world.step.sweep_after == {b"h"}
 
 
 def _request(line: str) -> bytes:

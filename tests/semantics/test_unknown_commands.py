@@ -115,8 +115,8 @@ def test_a_forgotten_write_is_reaped_first_and_swept_afterwards(
     request = encode((b"SREM", b"s", b"a"))
     step = session.from_client(request)
     assert step.to_redis == request
-    assert step.reap == {(0, b"s")}
-    assert step.sweep == {b"s"}
+    assert step.reap_places == {(0, b"s")}
+    assert step.sweep_after == {b"s"}
 
 
 def test_a_forgotten_read_is_reaped_first_and_not_swept(described: list[Native]) -> None:
@@ -126,8 +126,8 @@ def test_a_forgotten_read_is_reaped_first_and_not_swept(described: list[Native])
     request = encode((b"SINTERCARD", b"2", b"x", b"s"))
     step = session.from_client(request)
     assert step.to_redis == request
-    assert step.reap == {(0, b"s")}
-    assert not step.sweep
+    assert step.reap_places == {(0, b"s")}
+    assert not step.sweep_after
 
 
 def test_what_no_script_can_run_is_swept_all_the_same() -> None:
@@ -166,13 +166,13 @@ def test_every_command_of_the_server_has_its_keys_reaped_and_swept_if_it_may_wri
         request = encode(tuple(words))
         step = session.from_client(request)
         is_rewritten = step.to_redis != request
-        assert step.reap >= {(0, key) for key in keys}, _said(words)
+        assert step.reap_places >= {(0, key) for key in keys}, _said(words)
         native = natives_by_name[words[0].decode()]
         flags = native.subcommands.get(words[1], native).flags
         if "readonly" in flags:
-            assert not step.sweep, _said(words)
+            assert not step.sweep_after, _said(words)
         elif "write" in flags and not is_rewritten and native.name != "HINCRBY":
-            assert step.sweep >= {key for key in keys if "RO" not in keys[key]}, _said(words)
+            assert step.sweep_after >= {key for key in keys if "RO" not in keys[key]}, _said(words)
         seen += 1
     assert seen > 200
 

@@ -110,13 +110,13 @@ class Counters:
         self.gone: Counter[str] = Counter()
         self.unsigned: Counter[str] = Counter()
 
-    def reaped(self, kind: str, count: int, late_ms: int) -> None:
+    def count_reaped(self, kind: str, count: int, late_ms: int) -> None:
         """`count` elements of a key of type `kind` were reaped, the oldest `late_ms` late."""
         if count:
             self.reaped_elements[kind] += count
             self.lag_ms.observe(late_ms, count)
 
-    def fired(self, verb: str, count: int, dead_lettered: int) -> None:
+    def count_fired(self, verb: str, count: int, dead_lettered: int) -> None:
         """`count` elements were handed on, `dead_lettered` of them as dead letters."""
         self.fired_elements[verb.lower()] += count
         self.dead_lettered_elements += dead_lettered

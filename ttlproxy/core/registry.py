@@ -89,7 +89,7 @@ class Registry:
         "_others",
         "_overtaken",
         "_pins",
-        "_reaping",
+        "_reaps_under_way",
         "_staged",
         "_swamped",
         "_wake",
@@ -114,7 +114,7 @@ class Registry:
         self._swamped: set[Owner] = set()
         self._staged: dict[int, dict[bytes, int]] | None = None
         # Places of reaps under way -> how many; and those where an announcement came meanwhile.
-        self._reaping: Counter[Place] = Counter()
+        self._reaps_under_way: Counter[Place] = Counter()
         self._overtaken: set[Place] = set()
         self._wake = wake
         self.has_action = has_action
@@ -193,7 +193,7 @@ class Registry:
                 keys = self._keys(db) if dbs is self._dbs else dbs.setdefault(db, {})
                 keys[key] = min(self._bound(deadline_ms), keys.get(key, NOTHING_DUE))
         place = (db, key)
-        if place in self._reaping:
+        if place in self._reaps_under_way:
             self._overtaken.add(place)
         self._confirm(place, True)
         self._wake(db, deadline_ms)
@@ -204,7 +204,7 @@ class Registry:
             if dbs is not None:
                 keys = dict.fromkeys({**dbs.get(one, {}), **dbs.get(other, {})}, UNKNOWN)
                 dbs[one], dbs[other] = keys, dict(keys)
-        self._overtaken.update(place for place in self._reaping if place[0] in (one, other))
+        self._overtaken.update(place for place in self._reaps_under_way if place[0] in (one, other))
         self._tidy(one)
         self._tidy(other)
         self._publish()
@@ -215,23 +215,23 @@ class Registry:
             if dbs is not None:
                 keys = dict(_Earliest(dbs.get(one, {}), dbs.get(other, {})))
                 dbs[one], dbs[other] = keys, dict(keys)
-        self._overtaken.update(place for place in self._reaping if place[0] in (one, other))
+        self._overtaken.update(place for place in self._reaps_under_way if place[0] in (one, other))
         self._tidy(one)
         self._tidy(other)
         self._publish()
 
-    def reaping(self, place: Place) -> None:
-        """A reap or sweep is about to be sent; `reaped` may follow, `no_longer_reaping` must."""
-        self._reaping[place] += 1
+    def begin_reap(self, place: Place) -> None:
+        """A reap or sweep is about to be sent; `set_first_deadline` may follow, `end_reap` must."""
+        self._reaps_under_way[place] += 1
 
-    def no_longer_reaping(self, place: Place) -> None:
+    def end_reap(self, place: Place) -> None:
         """A reap or sweep has been answered, or never will be."""
-        self._reaping[place] -= 1
-        if not self._reaping[place]:
-            del self._reaping[place]
+        self._reaps_under_way[place] -= 1
+        if not self._reaps_under_way[place]:
+            del self._reaps_under_way[place]
             self._overtaken.discard(place)
 
-    def reaped(self, place: Place, first_ms: int | None) -> None:
+    def set_first_deadline(self, place: Place, first_ms: int | None) -> None:
         """A reap found that the first deadline left is `first_ms`; None: the index is gone.
 
         Ignored if an announcement came after the reap was sent, or while another reap was under
@@ -290,7 +290,7 @@ class Registry:
         """
         self._now_ms = now_ms
         self._staged = {}
-        self._overtaken.update(self._reaping)
+        self._overtaken.update(self._reaps_under_way)
 
     def load(self, db: int, bounds: Iterable[tuple[bytes, int]]) -> None:
         """Adds entries of a database's schedule: (key, lower bound in ms)."""

@@ -4,7 +4,7 @@
 served. A life begins with `server_setup`. In it `heartbeat` looks at Redis: the server's role
 (`known_server`), users (`acl`), scripts (`script_cache`), the registry (`registry_loader`), and
 what must be mended (`upkeep`). `announcements` keeps the push connection open. `holds` keeps
-sessions waiting while `session_reaps` reaps for them. `reaper` reaps what is due, when its `agenda`
+sessions waiting while `reap_requests` reaps for them. `reaper` reaps what is due, when its `agenda`
 says so; both call the `reap_script`. `list_waiters` waits for items of lists, `refusals` counts
 what Redis refuses, and `context` has what the link, the reaper and all sessions share.
 

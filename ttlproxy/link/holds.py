@@ -10,8 +10,8 @@ from ttlproxy.config import Settings
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import ReapRefused, UpstreamError
 from ttlproxy.link.barriers import PATIENCE_S, Barriers
+from ttlproxy.link.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.serving import Serving
-from ttlproxy.link.session_reaps import Ask, SessionReaps
 from ttlproxy.net.tasks import Task, cancel
 
 
@@ -19,14 +19,14 @@ class Holds:
     """Knows pauses of Redis: time in which it answers nobody, or no writes, does not count."""
 
     def __init__(
-        self, settings: Settings, serving: Serving, reaps: SessionReaps, barriers: Barriers
+        self, settings: Settings, serving: Serving, requests: ReapRequests, barriers: Barriers
     ) -> None:
         self._settings = settings
         self._serving = serving
-        self._reaps = reaps
+        self._requests = requests
         self._barriers = barriers
 
-    async def reaped(
+    async def until_reaped(
         self,
         places: Iterable[Place],
         databases: Iterable[int],
@@ -39,21 +39,21 @@ class Holds:
         held then, others are until the pause is over. After hold_max, pauses not counted, raises
         ReapRefused if Redis answers errors, TimeoutError if it is away.
         """
-        ask: Ask | None = None
+        request: ReapRequest | None = None
         try:
             async with asyncio.timeout(self._settings.hold_max) as limit:
                 while True:
                     await self._serving.ready.wait()
                     if only_reads and self._barriers.holds:
                         return
-                    ask = self._reaps.ask(places, databases, unswept)
+                    request = self._requests.add(places, databases, unswept)
                     with suppress(UpstreamError):  # the link was lost: ask in its next life
-                        await self._done(ask.done, only_reads, limit)
+                        await self._done(request.done, only_reads, limit)
                         return
         except TimeoutError:
-            if ask is None or ask.refusal is None:
+            if request is None or request.refusal is None:
                 raise
-            raise ReapRefused(str(ask.refusal)) from None
+            raise ReapRefused(str(request.refusal)) from None
 
     async def _done(
         self, done: asyncio.Future[None], only_reads: bool, limit: asyncio.Timeout

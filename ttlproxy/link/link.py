@@ -42,13 +42,13 @@ from ttlproxy.link.list_waiters import Waits
 from ttlproxy.link.native_deadlines import Adopt
 from ttlproxy.link.outage_log import Outages
 from ttlproxy.link.reachability import accepts
-from ttlproxy.link.reap_script import Reap
+from ttlproxy.link.reap_requests import ReapRequests
+from ttlproxy.link.reap_script import ReapScript
 from ttlproxy.link.registry_loader import RegistryLoader
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_setup import ServerSetup
 from ttlproxy.link.serving import Serving
-from ttlproxy.link.session_reaps import SessionReaps
 from ttlproxy.link.shared_state import State
 from ttlproxy.link.sweeps import Sweep
 from ttlproxy.link.upkeep import Upkeep
@@ -67,7 +67,7 @@ class Link:
 
     context: what the link, the reaper and all sessions share; `serving`: whether clients are served
     server: the one that the link speaks to; address: where new connections go
-    schedules, reap, sweep: how to find and remove what is due
+    schedules, reap_script, sweep: how to find and remove what is due
     holds: for sessions that need a reap; looks: for sessions whose request may have changed much
     waits: for items of lists; heartbeat, announcements: what the link learns of Redis
     """
@@ -90,7 +90,7 @@ class Link:
         self.address = AddressWatch(settings, upstream, self.server)
         self.looks = Looks(script_calls.unconfirmed)
         self.schedules = Schedules(script_calls, registry, actions, refusals)
-        self.reap = Reap(
+        self.reap_script = ReapScript(
             script_calls,
             registry,
             context.clock,
@@ -104,8 +104,10 @@ class Link:
         self._settings = settings
         self._outages = Outages(upstream.shown)
         self._barriers = Barriers(script_calls, registry, self._connect)
-        self._session_reaps = SessionReaps(settings, context, self.reap, self.sweep, self.schedules)
-        self.holds = Holds(settings, self.serving, self._session_reaps, self._barriers)
+        self._reap_requests = ReapRequests(
+            settings, context, self.reap_script, self.sweep, self.schedules
+        )
+        self.holds = Holds(settings, self.serving, self._reap_requests, self._barriers)
         self._acl = Acl(rights)
         self._scripts = ScriptCache(context.scripts, self._barriers)
         self._state = State(
@@ -186,12 +188,12 @@ class Link:
             reaping = await self._open(stack, "ttlproxy:reaps")
             await self._setup.prepare(redis)
             self.context.actions.forget_all()
-            stack.callback(self._session_reaps.stop)
+            stack.callback(self._reap_requests.stop)
             stack.callback(self.serving.stop)  # before waiting sessions are told to ask anew
             self._over.clear()
             await run_together(
                 announcements=self.announcements.run(),
-                reaps=self._session_reaps.run(reaping),
+                reaps=self._reap_requests.run(reaping),
                 heartbeat=self.heartbeat.run(redis, self._upkeep()),
                 address=self.address.run(),
                 barriers=self._barriers.run(),

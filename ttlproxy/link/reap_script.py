@@ -78,7 +78,7 @@ class _Batch(NamedTuple):
         return Call("reap", (*self.keys, *dests), (*head, *words))
 
 
-class Reap:
+class ReapScript:
     """Calls the reap script for several keys at once, and records its answers."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Reap:
         TimeoutError.
         """
         for place in limits:
-            self._registry.reaping(place)
+            self._registry.begin_reap(place)
         outcome = Outcome(set(), set(), {}, [], [])
         try:
             async with turn or nullcontext():
@@ -122,7 +122,7 @@ class Reap:
             return outcome
         finally:
             for place in limits:
-                self._registry.no_longer_reaping(place)
+                self._registry.end_reap(place)
 
     async def _with_rules(
         self, redis: Redis, limits: dict[Place, int], outcome: Outcome
@@ -193,12 +193,12 @@ class Reap:
             removed, first_ms, has_stale_entries, kind, late_ms, fired, dead_lettered, unsigned = (
                 answer
             )
-            self._registry.reaped(place, first_ms if first_ms >= 0 else None)
-            self._counters.reaped(kind.decode(), removed, late_ms)
+            self._registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)
+            self._counters.count_reaped(kind.decode(), removed, late_ms)
             if fired:
                 action = batch.actions[number]
                 assert action
-                self._counters.fired(action.verb.decode(), fired, dead_lettered)
+                self._counters.count_fired(action.verb.decode(), fired, dead_lettered)
             if unsigned:
                 self._refusals.unsigned("deferred", place[0], unsigned)
             if 0 <= first_ms < now_ms:

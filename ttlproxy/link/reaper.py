@@ -180,7 +180,7 @@ class Reaper:
         settings, clock = self._settings, self._context.clock
         while queue and await self._hold_lease(redis):
             limits = plan(queue, self._batch, self._together)
-            outcome = await self._link.reap(redis, limits, self._turn)
+            outcome = await self._link.reap_script(redis, limits, self._turn)
             took_ms = max(outcome.calls_ms, default=0)
             self._batch = adapt(self._batch, took_ms, settings.reap_budget_ms, settings.reap_batch)
             reached = len(limits) - len(outcome.unreached)

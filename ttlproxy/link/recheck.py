@@ -58,8 +58,8 @@ class Recheck:
                     self._resting = _REST
                     return
                 db = places[0][0]
-                stale = await self._sweep.stale(redis, db, [key for _, key in places])
-                self._context.sweep_later(stale)
+                unswept = await self._sweep.must_be_swept(redis, db, [key for _, key in places])
+                self._context.sweep_later(unswept)
         except ResponseError as refusal:
             # Redis logs each refusal for a missing right, so one is enough.
             self._may = not isinstance(refusal, NoPermissionError)

@@ -70,7 +70,7 @@ class Sweep:
             return [(db, key) for key in keys]
         return [place for place, first_ms in firsts.items() if first_ms != -1]
 
-    async def stale(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
+    async def must_be_swept(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[Place]:
         """The places whose index must be swept, as the key is gone or one of both has a wrong type.
 
         The registry learns of the others. Raises redis-py's RedisError.
@@ -105,14 +105,14 @@ class Sweep:
     def _asking(self, places: Sequence[Place]) -> Iterator[None]:
         """An announcement that comes within this counts more than what is learnt within."""
         for place in places:
-            self._registry.reaping(place)
+            self._registry.begin_reap(place)
         try:
             yield
         finally:
             for place in places:
-                self._registry.no_longer_reaping(place)
+                self._registry.end_reap(place)
 
     def _learn(self, place: Place, first_ms: int | None) -> None:
         """`first_ms`: the first deadline left in ms, -1 without an index, None if not told."""
         if first_ms is not None:
-            self._registry.reaped(place, first_ms if first_ms >= 0 else None)
+            self._registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)

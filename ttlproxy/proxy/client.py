@@ -408,8 +408,8 @@ class Client(asyncio.Protocol):
         assert session is not None
         if step.must_reap:
             self._server.counters.held += 1
-            reaped = self._link.holds.reaped
-            await reaped(step.reap, step.reap_in, step.unswept, not step.modifies)
+            places, databases, unswept = step.reap_places, step.reap_databases, step.sweep_before
+            await self._link.holds.until_reaped(places, databases, unswept, not step.modifies)
         at = 0
         while at < len(self._held_back):
             self._to_redis(self._held_back[at : at + HIGH])
@@ -518,9 +518,11 @@ class Client(asyncio.Protocol):
         """Requests have gone to Redis: does what follows at once."""
         if session.over:
             self._enter(FINISHING)  # Redis would not read more, and would reset the connection
-        if step.sweep:
+        if step.sweep_after:
             places = self._registry.places
-            self._link.context.sweep_later(place for key in step.sweep for place in places(key))
+            self._link.context.sweep_later(
+                place for key in step.sweep_after for place in places(key)
+            )
         if self._server.draining:
             self.end_at_boundary()
 

@@ -10,10 +10,10 @@ from ttlproxy.core.registry import Owner, Place, Registry
 class Effects:
     """Gathered from the requests of a chunk, and returned with the bytes as a `Step`.
 
-    reap: places whose due elements must be gone before the bytes go on
-    reap_in: databases in which all due elements must be gone before the bytes go on
-    unswept: places that must be swept before the bytes go on
-    sweep: keys that a forwarded request may have changed without their index
+    reap_places: places whose due elements must be gone before the bytes go on
+    reap_databases: databases in which all due elements must be gone before the bytes go on
+    sweep_before: places that must be swept before the bytes go on
+    sweep_after: keys that a forwarded request may have changed without their index
     owner: the owner of this client's pins; has_pinned: whether there ever was a pin
     """
 
@@ -21,11 +21,11 @@ class Effects:
         "_blocked",
         "has_pinned",
         "owner",
-        "reap",
-        "reap_in",
+        "reap_databases",
+        "reap_places",
         "registry",
-        "sweep",
-        "unswept",
+        "sweep_after",
+        "sweep_before",
     )
 
     def __init__(self, registry: Registry, owner: Owner) -> None:
@@ -38,21 +38,21 @@ class Effects:
 
     def begin_step(self) -> None:
         """Starts empty: what was gathered so far has been handed over."""
-        self.reap: set[Place] = set()
-        self.reap_in: set[int] = set()
-        self.sweep: set[bytes] = set()
-        self.unswept: set[Place] = set()
+        self.reap_places: set[Place] = set()
+        self.reap_databases: set[int] = set()
+        self.sweep_after: set[bytes] = set()
+        self.sweep_before: set[Place] = set()
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:
         """A request names these keys: what is due there must be gone."""
         bounds = self.registry.names
         for key in keys:
             if bounds.get(key, now_ms) < now_ms:
-                self.reap.update(self.registry.due(key, now_ms))
+                self.reap_places.update(self.registry.due(key, now_ms))
 
     def sees_all(self) -> None:
         """A request may see any key, in any database where there is a managed one."""
-        self.reap_in.update(self.registry.databases())
+        self.reap_databases.update(self.registry.databases())
 
     def manages(self, places: Iterable[Place]) -> None:
         """A request may make these keys managed: they count as managed from now on."""
@@ -63,12 +63,12 @@ class Effects:
     def writes(self, keys: Iterable[bytes]) -> None:
         """A request may change these keys without their index."""
         managed = self.registry.names
-        self.sweep.update(key for key in keys if key in managed)
+        self.sweep_after.update(key for key in keys if key in managed)
 
     def fills(self, keys: Iterable[bytes]) -> None:
         """A new element must not get the deadline of an equal element that is gone."""
         for key in keys:
-            self.unswept.update(self.registry.places(key))
+            self.sweep_before.update(self.registry.places(key))
 
     def blocks_on(self, keys: Iterable[bytes]) -> None:
         """A request may wait before it changes these keys."""

@@ -104,11 +104,11 @@ class Session(State):
         out = self._out(data)
         step = Step(
             out,
-            self.reap,
-            self.reap_in,
-            self.unswept,
+            self.reap_places,
+            self.reap_databases,
+            self.sweep_before,
             self.modifies,
-            self.sweep,
+            self.sweep_after,
             self.owed,
             self.login,
             self.look,

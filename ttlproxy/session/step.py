@@ -12,12 +12,12 @@ from ttlproxy.session.state import Wait
 class Step(NamedTuple):
     """First what must be gone, then the bytes, then what follows from them.
 
-    reap: places whose due elements must be gone before the bytes go on
-    reap_in: databases in which all due elements must be gone before the bytes go on
-    unswept: places that must be swept before the bytes go on
+    reap_places: places whose due elements must be gone before the bytes go on
+    reap_databases: databases in which all due elements must be gone before the bytes go on
+    sweep_before: places that must be swept before the bytes go on
     modifies: whether a request may write when it is carried out
     to_redis: the bytes
-    sweep: keys to sweep afterwards: a request may have changed them without their index
+    sweep_after: keys to sweep afterwards: a request may have changed them without their index
     owed: the AUTH or HELLO in `withheld` is sent after so many replies have come
     login: the last request is an AUTH or HELLO, and so many replies come before its own
     look: the link must look at what the last request did
@@ -28,11 +28,11 @@ class Step(NamedTuple):
     """
 
     to_redis: bytes
-    reap: Set[Place]
-    reap_in: Set[int]
-    unswept: Set[Place]
+    reap_places: Set[Place]
+    reap_databases: Set[int]
+    sweep_before: Set[Place]
     modifies: bool
-    sweep: Set[bytes]
+    sweep_after: Set[bytes]
     owed: int | None
     login: int | None
     look: bool
@@ -43,4 +43,4 @@ class Step(NamedTuple):
     @property
     def must_reap(self) -> bool:
         """Whether something must be gone, or swept, before the bytes go on."""
-        return bool(self.reap or self.reap_in or self.unswept)
+        return bool(self.reap_places or self.reap_databases or self.sweep_before)

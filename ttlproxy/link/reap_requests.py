@@ -18,14 +18,14 @@ from ttlproxy.core.registry import Place
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.context import Context
-from ttlproxy.link.reap_script import Reap, Undelivered
+from ttlproxy.link.reap_script import ReapScript, Undelivered
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.sweeps import Sweep
 
 _BACKOFF = Backoff(cap=0.5, base=0.01)
 
 
-class Ask:
+class ReapRequest:
     """What a session waits for.
 
     done: nothing is due any more at these places and in all of these databases, and `unswept` is
@@ -62,36 +62,36 @@ class Ask:
             self.done.exception()  # maybe nobody waits
 
 
-class SessionReaps:
+class ReapRequests:
     """Gathers what sessions want reaped, and serves it in rounds."""
 
     def __init__(
         self,
         settings: Settings,
         context: Context,
-        reap: Reap,
+        reap_script: ReapScript,
         sweep: Sweep,
         schedules: Schedules,
     ) -> None:
         self._settings = settings
         self._context = context
-        self._reap = reap
+        self._reap_script = reap_script
         self._sweep = sweep
         self._schedules = schedules
-        self._new: list[Ask] = []
-        self._served: list[Ask] = []
-        self._refused: list[Ask] = []
+        self._new: list[ReapRequest] = []
+        self._served: list[ReapRequest] = []
+        self._refused: list[ReapRequest] = []
         self._again: asyncio.TimerHandle | None = None
         self._asked = asyncio.Event()
 
-    def ask(
+    def add(
         self, places: Iterable[Place], databases: Iterable[int], unswept: Iterable[Place]
-    ) -> Ask:
+    ) -> ReapRequest:
         """Adds a request to the next round; a session that waits no more cancels its `done`."""
-        ask = Ask(places, databases, unswept)
-        self._new.append(ask)
+        request = ReapRequest(places, databases, unswept)
+        self._new.append(request)
         self._asked.set()
-        return ask
+        return request
 
     async def run(self, redis: Redis) -> None:
         """Serves until cancelled; then the caller must call `stop`.
@@ -111,9 +111,9 @@ class SessionReaps:
                 if losses > 1:
                     raise
                 self._asked.set()  # what is not served yet is asked for again
-                self._new = [ask for ask in self._served if not ask.done.done()] + self._new
+                self._new = _open(self._served) + self._new
                 continue
-            self._refused += [ask for ask in self._served if not ask.done.done()]
+            self._refused += _open(self._served)
             self._served = []
             self._ask_again_later()
 
@@ -122,57 +122,70 @@ class SessionReaps:
         if self._again is not None:
             self._again.cancel()
             self._again = None
-        for ask in (*self._new, *self._served, *self._refused):
-            ask.lost()
+        for request in (*self._new, *self._served, *self._refused):
+            request.lost()
         self._new, self._served, self._refused = [], [], []
 
     def _ask_again_later(self) -> None:
         """Tries again: BUSY passes, and errors may be mended. Sessions limit their own wait."""
         if self._refused and self._again is None:
-            failures = max(ask.failures for ask in self._refused)
+            failures = max(request.failures for request in self._refused)
             loop = asyncio.get_running_loop()
             self._again = loop.call_later(_BACKOFF.compute(failures), self._ask_again)
 
     def _ask_again(self) -> None:
         self._again = None
-        self._new += [ask for ask in self._refused if not ask.done.done()]
+        self._new += _open(self._refused)
         self._refused = []
         if self._new:
             self._asked.set()
 
-    async def _serve(self, redis: Redis, asks: list[Ask]) -> None:
+    async def _serve(self, redis: Redis, requests: list[ReapRequest]) -> None:
         """One attempt at everything that was asked for."""
         refused: dict[Place, ResponseError] = {}
-        for place in set[Place]().union(*(ask.unswept for ask in asks)):
+        for place in set[Place]().union(*(each.unswept for each in requests)):
             if refusal := await self._sweep(redis, place):
                 refused[place] = refusal
         now_ms = self._context.clock.now_ms()
-        refused |= await self._reap_all(redis, set().union(*(ask.places for ask in asks)))
-        databases, met = set[int]().union(*(ask.databases for ask in asks)), set[Place]()
-        closed: dict[int, ResponseError] = {}
+        refused |= await self._reap_places(redis, set().union(*(each.places for each in requests)))
+        databases = set[int]().union(*(each.databases for each in requests))
+        closed = await self._reap_databases(redis, databases, now_ms, refused)
+        # Requests pass these: a replica can reap nothing; what cannot be handed on stays.
+        passing = (ReadOnlyError, Undelivered)
+        refused = {at: why for at, why in refused.items() if not isinstance(why, passing)}
+        closed |= {db: why for (db, _), why in refused.items()}
+        for request in requests:
+            request.served(refused, closed)
+
+    async def _reap_databases(
+        self, redis: Redis, databases: set[int], now_ms: int, refused: dict[Place, ResponseError]
+    ) -> dict[int, ResponseError]:
+        """Reaps all that was due at `now_ms`, and adds to `refused`; returns Redis's errors for
+        schedules that it does not let us read."""
+        met, closed = set[Place](), dict[int, ResponseError]()
         while databases:
             due, unread = await self._schedules.due(redis, databases, now_ms)
             # Each place once: it may be due by the clock here and not yet by the server's.
             places = set(due) - met
             met |= places
-            refused |= await self._reap_all(redis, places)
+            refused |= await self._reap_places(redis, places)
             closed |= unread
             if not places:
                 break
-        # Requests pass these: a replica can reap nothing; what cannot be handed on stays.
-        passing = (ReadOnlyError, Undelivered)
-        refused = {at: why for at, why in refused.items() if not isinstance(why, passing)}
-        closed |= {db: why for (db, _), why in refused.items()}
-        for ask in asks:
-            ask.served(refused, closed)
+        return closed
 
-    async def _reap_all(self, redis: Redis, places: set[Place]) -> dict[Place, ResponseError]:
+    async def _reap_places(self, redis: Redis, places: set[Place]) -> dict[Place, ResponseError]:
         """Reaps until nothing is due at these places; returns what Redis refuses."""
         refused: dict[Place, ResponseError] = {}
         while places:
             limits = dict.fromkeys(places, self._settings.reap_batch)
-            outcome = await self._reap(redis, limits)
+            outcome = await self._reap_script(redis, limits)
             self._context.sweep_later(outcome.stale_entries)
             refused |= outcome.refused
             places = outcome.more.union(outcome.unreached)
         return refused
+
+
+def _open(requests: list[ReapRequest]) -> list[ReapRequest]:
+    """Those for which a session still waits."""
+    return [request for request in requests if not request.done.done()]
