@@ -137,9 +137,9 @@ local function reap(number)
   end
   worked = worked + 15 + #due
   local late = due[1] and now - index_get(index, due[1]) or 0
-  local trouble, fired, buried, found = nil, 0, 0, #due
+  local trouble, fired, dead_lettered, found = nil, 0, 0, #due
   if fires and due[1] then
-    due, trouble, fired, buried = fire(kind, due, number)
+    due, trouble, fired, dead_lettered = fire(kind, due, number)
   end
   tell(kind, due)
   -- Unlike elsewhere, the elements go first: if that is refused, they keep their deadlines.
@@ -149,8 +149,9 @@ local function reap(number)
     return
   end
   local first = reschedule()
-  local ghosts = first and index_size(index) > redis.call(lengths[kind], data)
-  return trouble or { removed, first or -1, ghosts and 1 or 0, kind, late, fired, buried, 0 }
+  local has_stale = first and index_size(index) > redis.call(lengths[kind], data)
+  local stale = has_stale and 1 or 0
+  return trouble or { removed, first or -1, stale, kind, late, fired, dead_lettered, 0 }
 end
 
 -- Whether there is no time for another key. Reading the clock costs as much as an element, so it is

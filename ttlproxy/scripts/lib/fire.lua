@@ -280,27 +280,27 @@ local function fire_page(elements, gone)
   if trouble then
     return 0, 0, trouble
   end
-  local done, buried
+  local done, dead_lettered
   done, trouble = hand_on(rule.dest, again, gone, count_one)
   if trouble then
     return done, 0, trouble
   end
-  buried, trouble = hand_on(rule.rest, spent, gone, forget)
-  return done + buried, buried, trouble
+  dead_lettered, trouble = hand_on(rule.rest, spent, gone, forget)
+  return done + dead_lettered, dead_lettered, trouble
 end
 
 -- Returns the elements that may be removed now, Redis's error or nil, how many entries were handed on,
 -- and how many of these were dead-lettered.
 function fire(type_, due, number)
   rule, kind = says(number), type_
-  local gone, fired, buried, at = {}, 0, 0, 1
+  local gone, fired, dead_lettered, at = {}, 0, 0, 1
   local trouble = forbidden() or rule.most > 0 and counts_refusal(index)
   -- The page of a list is all of `due`, because each page takes a walk along the list.
   local size = kind == 'list' and #due or PAGE
   while at <= #due and not trouble and fires_left > 0 do
     local page, done, spent = { unpack(due, at, math.min(at + size - 1, #due)) }, 0, 0
     done, spent, trouble = fire_page(page, gone)
-    fired, buried, at = fired + done, buried + spent, at + size
+    fired, dead_lettered, at = fired + done, dead_lettered + spent, at + size
     fires_left = fires_left - #page
     if bytes_left <= 0 or passed_us() > MOST_US then
       fires_left = 0
@@ -309,5 +309,5 @@ function fire(type_, due, number)
   if rule.most > 0 and not trouble then
     counts_tidy(counts_name(index), now)
   end
-  return gone, trouble, fired, buried
+  return gone, trouble, fired, dead_lettered
 end
