@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.containers import AnyServer
-from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.conversation import WAYS, Talk, let_pass, said_in
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
 from tests.support.server_queries import info
 from tests.support.servers import Proxy
 
@@ -78,6 +79,32 @@ def test_each_element_of_each_key_is_counted_for_itself(talk: Talk, action: str)
         {fill}
         XLEN dead                               -> 3
     """)
+
+
+@pytest.mark.usefixtures("no_reaper")
+@pytest.mark.parametrize(
+    ("put", "take"),
+    [
+        ("HSETEX k PX 20 FIELDS 1 {} 1", "HDEL k a"),
+        ("SADDEX k PX 20 MEMBERS 1 {}", "SREM k a"),
+        ("ZADDEX k PX 20 MEMBERS 1 1 {}", "ZREM k a"),
+        ("RPUSHEX k PX 20 ELEMENTS 1 {}", "LREM k 0 a"),
+    ],
+)
+def test_what_had_gone_when_it_was_due_does_not_count(
+    client: Client, direct: Client, put: str, take: str
+) -> None:
+    client.ask("ONEXPIRE", "k", "RPUSH", "late", "ELEMENT", "MAX", 1, "ELSE", "dead")
+    client.ask_many([put.format(each).split() for each in "ab"])
+    direct.ask(*take.split())  # nobody sweeps
+    let_pass(direct, 20)
+    assert client.ask("EXISTS", "k") == 0
+    assert direct.ask("LRANGE", "late", 0, -1) == [b"b"]
+    client.ask(*put.format("a").split())
+    let_pass(direct, 20)
+    assert client.ask("EXISTS", "k") == 0
+    assert direct.ask("LRANGE", "late", 0, -1) == [b"b", b"a"]
+    assert direct.ask("EXISTS", "dead") == 0
 
 
 # --- who may set one
