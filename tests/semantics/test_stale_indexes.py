@@ -3,11 +3,15 @@
 Requests before the sweep must not be misled by this index.
 """
 
+from contextlib import closing
+
 import pytest
 
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import until_swept
+from tests.support.servers import Proxy
+from ttlproxy.core.keys import Keys
 
 FAR_MS = "100000"
 RUN = "return redis.call(unpack(ARGV))"
@@ -61,3 +65,21 @@ def test_what_went_along_with_a_key_is_swept_where_it_went(
     other = Client(server.port, db=1)
     until_swept(direct, other)
     other.close()
+
+
+@every_type
+@pytest.mark.parametrize("move", ["RENAME k j", "RENAMENX k j", "COPY k j", "MOVE k 1"])
+def test_a_key_that_comes_to_where_another_was_finds_no_deadlines_of_that_one(
+    client: Client, direct: Client, server: AnyServer, proxy: Proxy, type_: str, move: str
+) -> None:
+    add, expire, _ = TYPES[type_]
+    db, name = (1, "k") if move.startswith("MOVE") else (0, "j")
+    index = Keys().index(name.encode())
+    with closing(Client(proxy.port, db)) as there, closing(Client(server.port, db)) as bypassing:
+        former = [line.format(each) for each in "xy" for line in (add, expire)]
+        there.ask_many([line.replace(" k ", f" {name} ").split() for line in former])
+        bypassing.ask("DEL", name)  # nobody sweeps
+        client.ask_many([line.format("a").split() for line in (add, expire)])
+        (deadline,) = direct.ask("ZRANGE", Keys().index(b"k"), 0, -1, "WITHSCORES")[1:]
+        assert client.ask(*move.split()) in (1, b"OK")
+        assert bypassing.ask("ZRANGE", index, 0, -1, "WITHSCORES") == [b"a", deadline]
