@@ -229,13 +229,17 @@ def _restrict(direct: Client, *rules: str) -> None:
 @every_type
 @pytest.mark.parametrize(
     "rules",
-    ["-zadd", "-zrem", "-set", "-del", "-time", "-rename", "resetkeys ~k", "-evalsha -eval"],
+    [
+        *("-zadd", "-zrem", "-set", "-del", "-time", "-rename", "-evalsha -eval", "-pexpire"),
+        *("-copy", "-move", "-select", "resetkeys ~k", "resetkeys ~k ~new ~__ttl:*"),
+        *(f"resetkeys ~k ~other ~new ~__ttl:{key}" for key in ("schedule", "{*", "[^!]*", "[^n]*")),
+    ],
 )
 def test_a_user_who_is_refused_in_the_middle_of_a_script_has_changed_nothing(
     limited: Connection, app: Connection, direct: Client, type_: str, rules: str
 ) -> None:
-    for line in said_of(type_, _WRITES).splitlines():
-        hold(app, direct, "DEL k other -> *")
+    for line in said_of(type_, _WRITES + _OWN_WRITES[type_]).splitlines():
+        hold(app, direct, "DEL k other new -> *")
         hold(app, direct, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))
         before = read([direct], (7, 0)).model.frozen()
         _restrict(direct, *rules.split())
@@ -256,7 +260,67 @@ _WRITES = """
     RENAME k other -> *
     DEL k -> *
     EXPIRE k 100 -> *
+    PERSIST k -> *
+    COPY k other -> *
+    MOVE k 1 -> *
+    RENAMENX k other -> *
 """
+# Those that only one type has.
+_OWN_WRITES = {
+    "hash": """
+        HSETEX k EX 200 FIELDS 2 a 9 new 9
+        HSETEX k EX 50 FIELDS 2 a 9 new 9
+        HSETEX k FIELDS 2 a 9 new 9
+        HSETEX k KEEPTTL FIELDS 2 a 9 new 9
+        HSETEX k EX 0 FIELDS 2 a 9 new 9
+        HSETEX k MAXLEN 2 EVICT EX 200 FIELDS 1 new 9
+        HSETEX new EX 200 FIELDS 1 new 9
+        HGETEX k EX 50 FIELDS 1 a
+        HGETEX k PERSIST FIELDS 1 a
+        HGETDEL k FIELDS 2 a b
+        HINCRBY k a 1
+    """,
+    "set": """
+        SADDEX k EX 200 MEMBERS 2 a new
+        SADDEX k EX 50 MEMBERS 2 a new
+        SADDEX k MEMBERS 2 a new
+        SADDEX k KEEPTTL EX 50 MEMBERS 2 a new
+        SADDEX k EX 0 MEMBERS 2 a new
+        SADDEX k MAXLEN 2 EVICT EX 200 MEMBERS 1 new
+        SADDEX new EX 200 MEMBERS 1 new
+        SPOP k 2
+        SMOVE k other a
+    """,
+    "zset": """
+        ZADDEX k EX 200 MEMBERS 2 1 a 1 new
+        ZADDEX k EX 50 MEMBERS 2 1 a 1 new
+        ZADDEX k MEMBERS 2 1 a 1 new
+        ZADDEX k KEEPTTL EX 50 MEMBERS 2 1 a 1 new
+        ZADDEX k EX 0 MEMBERS 2 1 a 1 new
+        ZADDEX k MAXLEN 2 EVICT EX 200 MEMBERS 1 1 new
+        ZADDEX new EX 200 MEMBERS 1 1 new
+        ZADD k CH 3 a 3 new
+        ZPOPMIN k
+        ZREMRANGEBYRANK k 0 0
+        ZINCRBY k 1 a
+    """,
+    "list": """
+        RPUSHEX k EX 200 ELEMENTS 2 a new
+        LPUSHEX k EX 50 ELEMENTS 2 a new
+        RPUSHEX k ELEMENTS 2 a new
+        RPUSHEX k KEEPTTL EX 50 ELEMENTS 2 a new
+        RPUSHEX k EX 0 ELEMENTS 2 a new
+        RPUSHEX k MAXLEN 2 EVICT EX 200 ELEMENTS 1 new
+        RPUSHEX new EX 200 ELEMENTS 1 new
+        LPOP k 2
+        RPOPLPUSH k other
+        LMOVE k other LEFT LEFT
+        LSET k 0 new
+        LINSERT k BEFORE a new
+        LTRIM k 1 -1
+        LEASE k other PX 100000
+    """,
+}
 
 
 @pytest.mark.usefixtures("no_reaper")
