@@ -32,7 +32,7 @@ _SCRIPT_MS = 1000
 # The doctor's findings about the setup of these servers, and about their clock.
 _SETUP = {"clock", "persistence", "replicas"}
 # Words that no log of a proxy may contain.
-_UNEXPECTED = ("Traceback", "never retrieved", "CRITICAL")
+_UNEXPECTED = ("Traceback", " (at ", "never retrieved", "CRITICAL")
 
 
 def trial(

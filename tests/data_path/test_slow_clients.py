@@ -124,6 +124,16 @@ def test_who_takes_nothing_for_too_long_is_closed(
         lazy.read_many(32)
 
 
+def test_without_a_limit_who_takes_nothing_is_left_alone(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+) -> None:
+    proxy = start_proxy(server.url, "--stall-timeout", "0", "--timeout", "1")
+    lazy = _lazy(proxy, server, stack, 32)
+    with Connection(proxy.port) as idle:
+        assert idle.read_to_end() == b""  # so all clients have been looked at
+    assert len(b"".join(lazy.read_many(32))) > 32 * MIB
+
+
 def test_who_is_slow_but_reads_on_is_left_alone(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
@@ -141,6 +151,19 @@ def test_who_is_slow_but_reads_on_is_left_alone(
     while received < 64 * (MIB + len(b"$1048576\r\n\r\n")):
         received += len(slow.socket.recv(MIB))
     assert slow.ask("PING") == b"+PONG\r\n"
+
+
+def test_who_sends_nothing_for_too_long_within_a_request_is_left_alone(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+) -> None:
+    proxy = start_proxy(server.url, "--stall-timeout", "1")
+    request = command("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", b"v" * MIB)
+    slow = stack.enter_context(Connection(proxy.port))
+    slow.send(request[: MIB // 2])
+    _lazy(proxy, server, stack, 64)
+    wait_until(lambda: _gone(proxy, "stalled"), "who reads nothing is closed")
+    slow.send(request[MIB // 2 :])
+    assert slow.read() == b":1\r\n"
 
 
 def test_who_leaves_replies_behind_is_closed_though_redis_has_ended(

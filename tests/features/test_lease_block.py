@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -13,6 +15,7 @@ from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, in_multi
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
+from tests.support.relay import Relay
 from tests.support.server_queries import calls, connections, info, until_blocked
 from tests.support.servers import Proxy
 
@@ -21,6 +24,7 @@ talk_in_multi = said_in([in_multi])
 talk_outside_multi = said_in(OUTSIDE_MULTI)
 
 FOR_EVER = ("LEASE", "src", "dst", "EX", "100", "BLOCK", "0")
+FOR_A_SECOND = (*FOR_EVER[:-1], "1000")
 A = b"$1\r\na\r\n"
 
 
@@ -289,6 +293,31 @@ def test_who_goes_away_takes_nothing(
         wait_until(are_gone, "neither it nor its waiter is there")
     client.ask("RPUSH", "src", "a")
     assert client.ask("LRANGE", "src", 0, -1) == [b"a"]
+
+
+def test_for_who_goes_away_no_more_is_asked_though_redis_has_not_heard_of_it(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server, asked = start_server(), list[bytes]()
+    with Relay(server.port, 1 << 16, asked.append) as relay:
+        proxy = start_proxy(f"redis://127.0.0.1:{relay.port}")
+
+        def attempts() -> int:
+            return sum(b"EVAL" in data and b"src" in data for data in asked)
+
+        with Connection(proxy.port) as app, Connection(proxy.port) as other:
+            app.send(command(*FOR_A_SECOND))
+            until_blocked(server.port, 1)
+            before = attempts()
+            os.kill(server.pid, signal.SIGSTOP)
+            app.half_close()
+            other.send(command(*FOR_A_SECOND))
+            wait_until(lambda: attempts() > before, "the other's time to be over")
+            os.kill(server.pid, signal.SIGCONT)
+            assert app.read_to_end() == b""
+            assert other.read() == b"$-1\r\n"
+        proxy.stop()
+        assert not proxy.faults
 
 
 def test_others_wait_on_when_one_goes_away(

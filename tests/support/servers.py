@@ -179,6 +179,11 @@ class Proxy(Process):
     def stderr(self) -> str:
         return Path(self._log.name).read_text(errors="replace")
 
+    @property
+    def faults(self) -> list[str]:
+        """The lines of its log about exceptions, each of which the log puts into one line."""
+        return [line for line in self.stderr.splitlines() if " (at " in line or "Traceback" in line]
+
     def start(self) -> "Proxy":
         """Returns when the proxy serves; a second start uses the same port again."""
         self._close()

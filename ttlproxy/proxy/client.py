@@ -141,13 +141,14 @@ class Client(asyncio.Protocol):
             self._take(data)
 
     def eof_received(self) -> bool:
-        """The client sends no more, and may still be owed replies."""
-        self._has_ended = True
+        """The client sends no more, and may still be owed replies. Some loops say so again."""
+        had_ended, self._has_ended = self._has_ended, True
         self._server.write_batch.flush()
         if self._phase is CLOSED or (self._phase is CONNECTING and not self._early):
             return False  # nothing is owed, and nobody need connect
         session, backend = self._session, self._backend
-        if self._phase is WAITING and self._task is not None and backend is not None:
+        waits = self._phase is WAITING and not had_ended  # if it had, `_wait` lets it wait no time
+        if waits and self._task is not None and backend is not None:
             self._enter(FINISHING)
             self._task.cancel()
             backend.cut()  # as without a proxy
