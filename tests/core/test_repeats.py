@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,8 @@ from ttlproxy.commands.families.elements import family
 from ttlproxy.commands.grammar import parsing
 from ttlproxy.commands.model import repeats
 from ttlproxy.commands.model.repeats import repeating
-from ttlproxy.commands.model.spec import Call, Plan
+from ttlproxy.commands.model.spec import Call, Plan, Virtual
+from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.commands.types import hash_forms, sets
 from ttlproxy.commands.types.hashes import HSETEX, planning_setex
 
@@ -65,6 +67,83 @@ def test_what_is_known_of_others_changes_no_call(planning: Callable[[], Plan]) -
 
 def _plain(call: Call) -> tuple[str, Args, Args]:
     return call.script, [*call.keys], [*call.argv]
+
+
+ROWS = (*VIRTUALS.values(), *LONGER.values())
+CACHES = tuple(repeats.CACHES)  # those of the rows; tests make more
+
+
+def _examples(row: Virtual) -> list[Args]:
+    """The requests of a row in its examples."""
+    lines = (line.encode().split() for line, _ in row.example)
+    return [words for words in lines if words[0] == row.name.encode() and len(words) > 2]
+
+
+def _altered(row: Virtual, number: int) -> Iterator[list[bytes]]:
+    """Requests like a row's examples, of which many begin alike; always the same ones."""
+    chance = Random(row.name)
+    options = " ".join([*OPTIONS, *row.forms]).encode().split()
+    for _ in range(number):
+        words = [*chance.choice(_examples(row))]
+        for _ in range(chance.randrange(3)):
+            at = chance.randint(2, max(2, len(words)))
+            instead = chance.choices([*WORDS, *options, *words], k=chance.randrange(3))
+            words[at : at + chance.randrange(3)] = instead
+        words[1:2] = [b"k%d" % chance.randrange(9)]
+        if row.fits(len(words)):
+            yield words
+
+
+def _misled(plan: Plan, requests: list[list[bytes]]) -> list[list[bytes]]:
+    """The requests that are read otherwise when nothing is known of others."""
+    _forget()
+    with_others = [_plain(plan(args)) for args in requests]
+    used = [cache for cache in repeats.CACHES if cache]
+    found = []
+    for args, call in zip(requests, with_others, strict=True):
+        for cache in used:
+            cache.clear()
+        if used and call != _plain(plan(args)):
+            found.append(args)
+    return found
+
+
+def _forget() -> None:
+    for cache in repeats.CACHES:
+        cache.clear()
+
+
+def test_no_command_is_read_otherwise_after_others() -> None:
+    for row in ROWS:
+        if _examples(row):
+            assert not _misled(row.plan, [*_altered(row, 300)]), row.name
+
+
+def test_every_command_that_is_cached_has_an_example_that_is() -> None:
+    _forget()
+    for row in ROWS:
+        for _ in map(row.plan, _examples(row)):
+            pass
+    assert all(CACHES)
+
+
+def test_a_plan_that_looks_at_its_elements_is_found_out() -> None:
+    row = VIRTUALS["SADDEX"]
+
+    def plan(args: Args) -> Call:
+        how = b"all" if args[-1] == b"EVICT" else b"some"
+        return Call("script", (args[1],), (b"name", how, *args[3:]))
+
+    assert _misled(repeating(plan, lambda args: 3), [*_altered(row, 300)])
+
+
+def test_a_call_on_another_key_is_not_cached() -> None:
+    def plan(args: Args) -> Call:
+        return Call("script", (args[2],), (b"name", b"how", *args[3:]))
+
+    repeated = repeating(plan, lambda args: 3)
+    assert [repeated([b"C", b"k", key, b"a"]).keys for key in (b"x", b"x")] == [(b"x",)] * 2
+    assert not repeats.CACHES[-1]
 
 
 def test_options_are_read_once() -> None:

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from typing import Final
 
 from ttlproxy.commands.model.spec import Call, Plan
 
 # The most entries; then all are forgotten. A new instant in each request makes a new entry.
 _MOST = 1024
+# The entries of all plans. A test empties them to compare what a plan says with and without them.
+CACHES: Final[list[dict[tuple[object, ...], tuple[str, bytes, bytes]]]] = []
 
 
 def repeating(plan: Plan, begin: Callable[[Sequence[bytes]], int]) -> Plan:
     """The plan, called once for each way to begin a request; its errors are raised each time.
 
-    The plan must make calls as of `calls.set_deadlines`, on the request's first key. It must read
-    from left to right, and depend on the number of the elements only, not on the elements.
+    The plan must make calls as of `calls.set_deadlines`, on the request's first key; other calls
+    are not cached. It must read from left to right, and depend on the number of the elements only,
+    not on the elements: tests/core/test_repeats.py checks that for every command.
 
     begin: a guess at where the elements begin; they end the request. Raises ValueError if it cannot
     guess. The result is cached only if a full parse agrees with the guess.
     """
     known: dict[tuple[object, ...], tuple[str, bytes, bytes]] = {}
+    CACHES.append(known)
 
     @wraps(plan)
     def planned(args: Sequence[bytes]) -> Call:
@@ -37,7 +42,7 @@ def repeating(plan: Plan, begin: Callable[[Sequence[bytes]], int]) -> Plan:
         if found is None:
             call = plan(args)
             name, how, *rest = call.argv
-            if rest == elements:
+            if rest == elements and call.keys == (args[1],):
                 if len(known) >= _MOST:
                     known.clear()
                 known[head] = call.script, name, how
