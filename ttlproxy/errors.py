@@ -104,6 +104,7 @@ INTERNAL_KEY = (
     b"ERR the key belongs to ttlproxy; its setting show_internal_keys lets clients name it"
 )
 TOO_LARGE = b"ERR the request is larger than ttlproxy keeps; its setting is max_request_bytes"
+UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs have failed"
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"
 # An unknown command, sent to Redis so that it aborts EXEC.
 TOO_LARGE_IN_MULTI = b"TOO-LARGE-FOR-MAX-REQUEST-BYTES"

@@ -357,7 +357,29 @@ def test_a_database_that_was_selected_is_only_believed(world: World) -> None:
     (first,) = world.say("HEXPIREFIELD h f 9")
     _, second = world.say("SELECT 3", "HEXPIREFIELD h f 9")
     at = 3 + int(first[2])
-    assert (first[at], second[at]) == (b"0 hexpirefield", b"?3 hexpirefield")
+    assert (first[at], second[at]) == (b"0 hexpirefield", b"?3,0 hexpirefield")
+
+
+@pytest.mark.parametrize(
+    ("requests", "database"),
+    [
+        (["SELECT 0"], b"0"),
+        (["SELECT 3", "SELECT 5"], b"?5,3,0"),
+        (["SELECT 3", "SELECT 5", "SELECT 3"], b"?3,5,0"),
+        (["SELECT 3", "SELECT x", "SELECT -1", "SELECT"], b"?3,0"),
+        (["SELECT 3", "RESET"], b"?0,3"),
+        (["MULTI", "SELECT 3", "DISCARD"], b"?3,0"),
+        (
+            [f"SELECT {db}" for db in range(20)],
+            b"?" + b",".join(b"%d" % db for db in range(19, 3, -1)),
+        ),
+    ],
+)
+def test_a_script_gets_the_databases_that_its_client_may_be_in(
+    world: World, requests: list[str], database: bytes
+) -> None:
+    *_, call = world.say(*requests, "HEXPIREFIELD h f 9")
+    assert database + b" hexpirefield" in call
 
 
 def test_a_command_on_one_element_stays_within_the_words_of_who_has_not_logged_in(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ttlproxy import errors
 from ttlproxy.core import expiry_actions, keys, signing
 
 VALUES: Final[Mapping[str, int | bytes]] = {
@@ -31,6 +32,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     # Of a signature: its length, and the kind of words that is signed.
     "SIGNATURE_LENGTH": signing.SIGNATURE_LENGTH,
     "DEFERRED": signing.DEFERRED,
+    "UNKNOWN_DATABASE": errors.UNKNOWN_DATABASE,
     # The latest deadline, in ms: HFE_MAX_ABS_TIME_MSEC of Redis 8.
     "DEADLINE_MAX_MS": 2**46 - 1,
     # How many values `unpack` is given; it fails at 8,000. An even number keeps pairs together.

@@ -52,7 +52,7 @@ def _discard(state: State, args: list[bytes], now_ms: int) -> None:
 
 def _select(state: State, args: list[bytes], now_ms: int) -> None:
     if _is_number(args[1]):
-        state.database = b"?%d" % int(args[1])
+        state.selects(int(args[1]))
 
 
 def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
@@ -85,7 +85,7 @@ def _watch(state: State, args: list[bytes], now_ms: int) -> bytes | None:
 
 def _reset(state: State, args: list[bytes], now_ms: int) -> None:
     state.transaction = None
-    state.database = b"?0"
+    state.selects(0)
     if not state.listens:
         state.silent = False
     if state.rights.asks_login and not state.stranger:

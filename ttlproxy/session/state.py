@@ -6,6 +6,7 @@ A request may fail and its reply is never read, so the state says what may be tr
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from ttlproxy.commands import Call
@@ -19,6 +20,8 @@ from ttlproxy.wire import encode
 
 # Users that one client may try to log in as; after so many they are all forgotten.
 _USERS_MAX = 8
+# Databases that one client may be in, for all that is known; as many as Redis has by default.
+_DATABASES_MAX = 16
 
 
 class Wait(NamedTuple):
@@ -38,7 +41,8 @@ class State(Effects):
     """What is known of a client, and its effects; inside MULTI these are noted for EXEC.
 
     transaction: the one that MULTI began; None outside
-    database: as scripts get it; "?n" after a SELECT, which may have failed
+    databases: those that the client may be in, the likeliest first: a SELECT may have failed
+    database: the same as scripts get it, such as "?3,0"; without a mark if it is certain
     resp: b"3" after a HELLO 3, which may have failed
     users: all users that the client may be logged in as; a login may have failed
     quit: a QUIT is on its way, the client's or ours
@@ -66,6 +70,7 @@ class State(Effects):
         "answered",
         "behind_blocking",
         "database",
+        "databases",
         "flushed",
         "listens",
         "login",
@@ -94,6 +99,7 @@ class State(Effects):
         self.script_calls = script_calls
         self.rights = rights
         self.transaction: Transaction | None = None
+        self.databases: tuple[int, ...] = (0,)
         self.database = b"0"
         self.resp = b"2"
         self.users = {b"default"}
@@ -120,7 +126,18 @@ class State(Effects):
     @property
     def db(self) -> int:
         """The logical database that the client is believed to be in."""
-        return int(self.database.lstrip(b"?"))
+        return self.databases[0]
+
+    def selects(self, db: int) -> None:
+        """A request may bring the client into this database, or leave it where it is.
+
+        The list has an end. Only if all SELECTs in it have failed, the client is in none of them;
+        then scripts that set deadlines return an error until a SELECT succeeds.
+        """
+        if self.databases != (db,):
+            others = (known for known in self.databases if known != db)
+            self.databases = (db, *islice(others, _DATABASES_MAX - 1))
+            self.database = b"?" + b",".join(b"%d" % known for known in self.databases)
 
     @property
     def takes_effect_later(self) -> bool:

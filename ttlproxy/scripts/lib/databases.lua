@@ -1,7 +1,10 @@
 -- `here`: the client's database. within(): calls `act` in another database, and comes back.
 -- NEEDS: try.lua index.lua db
 -- GIVES: here within
-local here = tostring(actual_db(db, prefix))
+local here = actual_db(db)
+if not here then
+  return { err = const.UNKNOWN_DATABASE }
+end
 
 local function within(database, act)
   if database == here then

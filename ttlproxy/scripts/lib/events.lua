@@ -35,7 +35,11 @@ local function notify(class, event, db, key, elements)
   if events == '' or #elements == 0 or not wants(class) then
     return
   end
-  local name, at = class .. event, '@' .. actual_db(db, prefix) .. '__:'
+  local number = actual_db(db)
+  if not number then
+    return
+  end
+  local name, at = class .. event, '@' .. number .. '__:'
   if wants('K') then
     redis.pcall('PUBLISH', '__keyspace' .. at .. key, name)
   end

@@ -1,13 +1,13 @@
 -- The index of a data key (element -> deadline in ms), and the schedule (data key -> when it needs
 -- attention). No other file knows how they are laid out, except for those that are listed, with reasons, in
 -- tests/core/test_script_pieces.py.
--- NEEDS: try.lua
+-- NEEDS: try.lua db
 -- GIVES: ms index_get index_deadlines index_first index_count index_kind index_left index_scan index_page
 -- GIVES: index_due is_no_index index_elements index_sample index_size index_due_count schedule_get
--- GIVES: schedule_due_count schedule_some announce_guard index_set index_set_all index_evict index_remove
--- GIVES: index_remove_first counts_name index_clear index_persist index_guard kept_name index_nowhere
--- GIVES: actual_db announce announce_swap_guard announce_swap index_was_set index_was_cleared index_drop
--- GIVES: index_delete index_lasts index_expire index_copy index_leave index_arrived index_move
+-- GIVES: schedule_due_count schedule_some actual_db announce_guard index_set index_set_all index_evict
+-- GIVES: index_remove index_remove_first counts_name index_clear index_persist index_guard kept_name
+-- GIVES: index_nowhere announce announce_swap_guard announce_swap index_was_set index_was_cleared
+-- GIVES: index_drop index_delete index_lasts index_expire index_copy index_leave index_arrived index_move
 -- GIVES: index_write_when_full index_attention entries_write schedule_make_room
 
 -- As text, all digits of it: Lua by itself prints 14.
@@ -109,14 +109,42 @@ local function schedule_some(schedule, count)
   return redis.call('ZRANDMEMBER', schedule, count)
 end
 
+local known_db
+
+-- The database that this connection is in; nil if it is none of those that the session believes in. A
+-- session does not know whether a SELECT succeeded, so it says "?3,0" for all that it may be in, the latest
+-- first. A MOVE to the same database is an error, which shows the right one. If the client may not call
+-- MOVE, the first is believed.
+local function actual_db(db)
+  if string.sub(db, 1, 1) ~= '?' then
+    return db
+  end
+  if known_db then
+    return known_db
+  end
+  for number in string.gmatch(db, '%d+') do
+    local reply = redis.pcall('MOVE', prefix .. const.ANNOUNCEMENT .. 'nowhere', number)
+    local refused = type(reply) == 'table' and reply.err
+    if refused and not string.find(refused, 'out of range', 1, true) then
+      local is_here = string.find(refused, 'objects are the same', 1, true)
+      known_db = is_here and number or string.match(db, '%d+')
+      return known_db
+    end
+  end
+end
+
 local guarded = false
 
--- Changes nothing, but is refused if the client may not announce a deadline.
+-- Changes nothing, but is refused if the client may not announce a deadline, or if nobody can tell its
+-- database. On a full server SET must come first: after MOVE it would be allowed.
 local function announce_guard()
   if not guarded then
     guarded = true
     try('SET', prefix .. const.ANNOUNCEMENT, '', 'XX')
     try('DEL', prefix .. const.ANNOUNCEMENT)
+    if not (failure or actual_db(db)) then
+      failure = { err = const.UNKNOWN_DATABASE }
+    end
   end
 end
 
@@ -210,35 +238,13 @@ local function index_nowhere(index, prefix)
   return prefix .. const.NONE .. string.sub(index, #prefix + 1)
 end
 
--- The database that this connection is in. A session does not know whether a SELECT succeeded, so it
--- says "?n" for the one it believes. A MOVE to the same database is an error, which shows the right one.
-local function actual_db(db, prefix)
-  if string.sub(db, 1, 1) ~= '?' then
-    return db
-  end
-  local believed = string.sub(db, 2)
-  local function here(number)
-    local reply = redis.pcall('MOVE', prefix .. const.ANNOUNCEMENT .. 'nowhere', number)
-    return type(reply) == 'table' and string.find(reply.err, 'objects are the same', 1, true), reply
-  end
-  if here(believed) then
-    return believed
-  end
-  for number = 0, 1000000 do
-    local found, reply = here(number)
-    if found then
-      return number
-    end
-    if type(reply) == 'table' then
-      return believed
-    end
-  end
-end
-
 -- Tells every proxy that the first deadline of the index's key is now `first`, by a key that exists
 -- for a moment and whose name is the message. It is in the Cluster slot of the index.
 local function announce(db, prefix, index, first)
-  local name = prefix .. const.ANNOUNCEMENT .. actual_db(db, prefix) .. ':' .. ms(first) .. ':'
+  if failure then
+    return
+  end
+  local name = prefix .. const.ANNOUNCEMENT .. actual_db(db) .. ':' .. ms(first) .. ':'
     .. string.sub(index, #prefix + 1)
   try('SET', name, '')
   try('DEL', name)

@@ -4,7 +4,10 @@
 -- NEEDS: try.lua clock.lua index.lua rules db pattern
 -- GIVES: rules_changed rules_make_room next_version
 local function rules_changed(counts)
-  local name = prefix .. const.RULES_CHANGED .. actual_db(db, prefix) .. ':' .. counts .. ':' .. pattern
+  if failure then
+    return
+  end
+  local name = prefix .. const.RULES_CHANGED .. actual_db(db) .. ':' .. counts .. ':' .. pattern
   try('SET', name, '')
   try('DEL', name)
 end
