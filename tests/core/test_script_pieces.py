@@ -99,7 +99,7 @@ def test_every_constant_is_used() -> None:
 
 # The files besides lib/index.lua that know the layout of an index or the schedule, and why.
 KNOWS_THE_LAYOUT = {
-    "straight": "it answers before any function is made, which is half of what a script costs",
+    "fast_path": "it answers before any function is made, which is half of what a script costs",
 }
 _OF_THE_LAYOUT = re.compile(r"(\w+_)?(index|schedule)")
 

@@ -3,7 +3,7 @@
 -- KEYS:
 -- ARGV: resp json argument...
 -- RESULT: the command's
--- include told
+-- include command_replies
 -- Redis leaves out names that it does not know.
 local reply = ask(unpack(ARGV, first_argument))
 if reply.err then

@@ -3,7 +3,7 @@
 -- KEYS:
 -- ARGV: resp json argument...
 -- RESULT: the command's; ours have as many columns as Redis's own
--- include told
+-- include command_replies
 -- Our commands have no subcommands, like GET: under RESP3 that is an empty set or array, by server.
 local native = ask('INFO', 'get')[1] or {}
 local subcommands = 10

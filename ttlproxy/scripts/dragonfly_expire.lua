@@ -14,5 +14,5 @@ if kind ~= 'hash' and kind ~= 'none' then
     return redis.pcall('SISMEMBER', data, element)
   end
 end
--- include typed
+-- include check_type
 -- include expire

@@ -5,5 +5,5 @@
 -- include try
 -- include index
 -- include hash
--- include typed
+-- include check_type
 -- include remove

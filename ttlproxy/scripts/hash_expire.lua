@@ -8,6 +8,6 @@
 -- include index
 -- include hash
 -- include native
--- include typed
+-- include check_type
 -- include deadline
 -- include expire

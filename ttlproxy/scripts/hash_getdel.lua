@@ -5,7 +5,7 @@
 -- include try
 -- include index
 -- include hash
--- include typed
+-- include check_type
 -- include clear
 local values, fields, taken = {}, {}, {}
 for i = first_field, #ARGV do

@@ -8,7 +8,7 @@
 -- include index
 -- include hash
 -- include native
--- include typed
+-- include check_type
 -- include deadline
 -- include events
 -- include settle

@@ -6,5 +6,5 @@
 -- include index
 -- include hash
 -- include native
--- include typed
+-- include check_type
 -- include persist

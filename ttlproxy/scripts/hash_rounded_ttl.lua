@@ -8,7 +8,7 @@
 -- include index
 -- include hash
 -- include native_deadline
--- include typed
+-- include check_type
 -- include each
 local function left(field)
   if has(field) == 0 then

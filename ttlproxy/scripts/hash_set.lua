@@ -9,7 +9,7 @@ if (#ARGV - first_pair) % 2 == 0 then
   -- A field without a value: the error is Redis's, and nothing is written.
   return redis.pcall(command, data, unpack(ARGV, first_pair, first_pair + 2))
 end
--- include typed
+-- include check_type
 index_guard(index)
 local cleared = 0
 for i = first_pair, #ARGV, 2 do

@@ -2,7 +2,7 @@
 -- KEYS: data index schedule
 -- ARGV: origin how pair...
 -- RESULT: 1 written, 0 condition not met or too many fields
--- include straight
+-- include fast_path
 -- include words
 -- include try
 -- include clock
@@ -10,10 +10,10 @@
 -- include index
 -- include hash
 -- include native_deadline
--- include typed
+-- include check_type
 -- include timed_write
--- include hash_cap
--- include cap
+-- include hash_maxlen
+-- include maxlen
 -- Valkey has conditions on the key too: NX and XX.
 local of_fields = string.match(condition, 'F[NX]X') or ''
 local of_key = string.match(string.gsub(condition, of_fields, ''), '^[NX]X')

@@ -8,5 +8,5 @@
 -- include index
 -- include hash
 -- include native_deadline
--- include typed
+-- include check_type
 -- include ttl

@@ -12,7 +12,7 @@
 if kind ~= 'none' and not finders[kind] then
   return { err = 'ERR object type is unsupported' }
 end
--- include typed
+-- include check_type
 local function expired()
   -- include expire
 end

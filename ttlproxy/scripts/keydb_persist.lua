@@ -6,7 +6,7 @@
 -- include index
 -- include any
 -- include native
--- include typed
+-- include check_type
 local function persisted()
   -- include persist
 end

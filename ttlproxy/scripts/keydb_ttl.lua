@@ -8,7 +8,7 @@
 -- include index
 -- include any
 -- include native_deadline
--- include typed
+-- include check_type
 if kind == 'none' then
   return -2
 end

@@ -13,7 +13,7 @@
 -- include list_clear
 -- include list_length
 -- include events
--- include may
+-- include may_call
 -- How many more entries are looked at than are wanted.
 local LOOK = 1000
 local wanted = tonumber(cap)

@@ -8,7 +8,7 @@
 -- include index
 -- include list
 -- include list_clear
--- include travel
+-- include carry_deadline
 local ends = { LEFT = 0, RIGHT = -1 }
 local words = command == 'LMOVE' and { unpack(ARGV, first_end) } or { 'RIGHT', 'LEFT' }
 local from, to = ends[string.upper(words[1])], ends[string.upper(words[2])]

@@ -11,8 +11,8 @@
 -- include list
 -- include list_length
 -- include timed_write
--- include list_cap
--- include cap
+-- include list_maxlen
+-- include maxlen
 local commands = { lpushex = 'LPUSH', rpushex = 'RPUSH' }
 local values, met = {}, {}
 for i = first_element, #ARGV do

@@ -8,7 +8,7 @@
 -- include index
 -- include rules
 -- include visible
--- include may_fire
+-- include rule_refusal
 -- include others
 rules_make_room()
 if failure then

@@ -5,7 +5,7 @@
 -- include try
 -- include index
 -- include set
--- include typed
+-- include check_type
 index_guard(index)
 local cleared, added = 0, 0
 for i = first_member, #ARGV do

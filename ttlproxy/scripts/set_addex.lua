@@ -2,17 +2,17 @@
 -- KEYS: data index schedule
 -- ARGV: origin how member...
 -- RESULT: how many members are new, -1 where they are too many
--- include straight
+-- include fast_path
 -- include words
 -- include try
 -- include clock
 -- include deadline
 -- include index
 -- include set
--- include typed
+-- include check_type
 -- include timed_write
--- include set_cap
--- include cap
+-- include set_maxlen
+-- include maxlen
 -- Whether the script must know before the write which members are there.
 local looks = condition ~= '' or cap ~= '' or at_once
 local members, met, added = {}, {}, 0

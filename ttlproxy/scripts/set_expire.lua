@@ -7,6 +7,6 @@
 -- include clock
 -- include index
 -- include set
--- include typed
+-- include check_type
 -- include deadline
 -- include expire

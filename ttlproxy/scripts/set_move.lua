@@ -6,7 +6,7 @@
 -- include clock
 -- include index
 -- include set
--- include travel
+-- include carry_deadline
 local function move()
   return redis.pcall('SMOVE', data, target, member)
 end

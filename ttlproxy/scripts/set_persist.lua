@@ -5,5 +5,5 @@
 -- include try
 -- include index
 -- include set
--- include typed
+-- include check_type
 -- include persist

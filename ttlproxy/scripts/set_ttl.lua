@@ -7,5 +7,5 @@
 -- include clock
 -- include index
 -- include set
--- include typed
+-- include check_type
 -- include ttl

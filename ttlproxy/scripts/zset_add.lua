@@ -13,7 +13,7 @@ judge()
 if failure then
   return failure
 end
--- include typed
+-- include check_type
 local members = written_members()
 clear(members, 1)
 local added = 0

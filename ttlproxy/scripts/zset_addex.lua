@@ -15,10 +15,10 @@ judge()
 if failure then
   return failure
 end
--- include typed
+-- include check_type
 -- include timed_write
--- include zset_cap
--- include cap
+-- include zset_maxlen
+-- include maxlen
 local members, added, changed = written_members()
 if not has_room(members, added, options.XX) then
   return -1

@@ -7,6 +7,6 @@
 -- include clock
 -- include index
 -- include zset
--- include typed
+-- include check_type
 -- include deadline
 -- include expire

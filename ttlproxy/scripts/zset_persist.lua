@@ -5,5 +5,5 @@
 -- include try
 -- include index
 -- include zset
--- include typed
+-- include check_type
 -- include persist

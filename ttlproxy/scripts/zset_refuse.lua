@@ -6,6 +6,6 @@
 -- include try
 -- include clock
 -- include zset
--- include typed
+-- include check_type
 -- include deadline
 return { err = text }

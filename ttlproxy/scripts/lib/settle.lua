@@ -1,7 +1,7 @@
 -- What is left to do after deadlines were changed.
 -- NEEDS: words.lua clock.lua deadline.lua index.lua data index schedule
 -- GIVES: settle
--- include departures
+-- include removals
 -- Call it after deadlines were changed: `dated` got the deadline `at`, `cleared` elements lost theirs,
 -- and `before` was the first deadline of all. Removes elements whose deadline is past.
 local function settle(before, dated, cleared)

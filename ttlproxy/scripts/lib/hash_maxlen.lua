@@ -1,4 +1,4 @@
--- What lib/cap.lua needs to know of a hash.
+-- What lib/maxlen.lua needs to know of a hash.
 -- NEEDS: hash.lua data
 -- GIVES: copies size some
 local copies = has

@@ -1,4 +1,4 @@
--- What lib/cap.lua needs to know of a set.
+-- What lib/maxlen.lua needs to know of a set.
 -- NEEDS: set.lua data
 -- GIVES: copies size some
 local copies = has

@@ -1,4 +1,4 @@
--- What lib/cap.lua needs to know of a list.
+-- What lib/maxlen.lua needs to know of a list.
 -- NEEDS: words.lua list.lua list_length.lua data
 -- GIVES: copies size some
 local function copies(element)

@@ -1,4 +1,4 @@
--- What lib/cap.lua needs to know of a sorted set.
+-- What lib/maxlen.lua needs to know of a sorted set.
 -- NEEDS: zset.lua data
 -- GIVES: copies size some
 local copies = has
