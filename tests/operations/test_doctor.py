@@ -48,10 +48,21 @@ ILLS = (
     Ill("layout", "error", ("HSET ttlproxy-state:__ttl: layout 99",), "layout 99", cured=False),
     Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~__ttl:*",), "1 users", cured=False),
     Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~ttlp*",), "1 users", cured=False),
-    Ill("lease", "error", ("SET __ttl:lease somebody",), "never ends"),
+    Ill("lease", "error", ("SET __ttl:lease somebody",), "never expires"),
     Ill("role", "error", ("REPLICAOF 127.0.0.1 {port}",), "a replica of 127.0.0.1", cured=False),
-    Ill("replicas", "error", ("CONFIG SET min-replicas-to-write 1",), "0 replicas are in step"),
-    Ill("scripts", "info", ("SCRIPT LOAD {script}",), "1 scripts and 0 libraries", cured=False),
+    Ill(
+        "replicas",
+        "error",
+        ("CONFIG SET min-replicas-to-write 1",),
+        "only 0 replicas are up to date",
+    ),
+    Ill(
+        "scripts",
+        "info",
+        ("SCRIPT LOAD {script}",),
+        "1 scripts and 0 function libraries",
+        cured=False,
+    ),
     Ill(
         "overdue", "warning", ("ZADD __ttl:schedule 1000 gone",), "1 keys are overdue", cured=False
     ),
@@ -103,8 +114,8 @@ def test_nothing_above_info_is_found_of_a_healthy_server(
         found = examine(server.url)
     assert above_info(found) == []
     assert {each.check for each in found} == {*CHECKS}
-    assert of("content", found).what == "8 keys and 14 of their deadlines are in order"
-    assert of("proxies", found).what == "1 of its proxies are attached"
+    assert of("content", found).what == "8 keys and 14 of their deadlines, no fault found"
+    assert of("proxies", found).what == "1 proxies are connected"
     assert of("persistence", found).what.startswith("the append-only file is on")
     assert of("scripts", found).severity == 0
 
@@ -217,7 +228,7 @@ def test_a_rule_that_cannot_be_read_is_not_one_that_can_deliver(
     proxy = start_proxy(server.url)
     with closing(Client(server.port)) as direct, closing(Client(proxy.port)) as app:
         app.ask("ONEXPIRE", "good:*", "RPUSH", "l")
-        assert of("rules", examine(server.url)).what == "1 rules can deliver"
+        assert of("rules", examine(server.url)).what == "1 rules of ONEXPIRE, no fault found"
         secret = direct.ask("HGET", Keys().state, "secret")
         row = b"12:MAIL - 0 new,0:,0:,"
         signed = Signer(secret).sign(b"rule", (b"bad:*", row))
@@ -246,7 +257,7 @@ def test_tls_spoken_to_a_plain_port_is_said(start_server: StartServer) -> None:
     url = f"rediss://127.0.0.1:{server.port}"
     (found,) = examine(url, connect_timeout=1)
     assert (found.check, str(found.severity)) == ("connection", "error")
-    assert "there is no TLS: it answers without" in found.what
+    assert "the server does not use TLS" in found.what
 
 
 def test_a_plain_connection_to_a_tls_port_is_said(
@@ -257,7 +268,7 @@ def test_a_plain_connection_to_a_tls_port_is_said(
     proxy = start_proxy(start_server().url, "--tls-cert", str(cert), "--tls-key", str(key))
     (found,) = examine(f"redis://127.0.0.1:{proxy.port}", connect_timeout=1)
     assert (found.check, str(found.severity)) == ("connection", "error")
-    assert "it speaks TLS: name it with rediss://" in found.what
+    assert "the server uses TLS: set --upstream to a rediss:// URL" in found.what
 
 
 def test_libraries_of_functions_are_named(start_server: StartServer) -> None:
@@ -271,7 +282,7 @@ def test_libraries_of_functions_are_named(start_server: StartServer) -> None:
     if loaded != b"mylib":
         pytest.skip("this server has no functions")
     found = of("scripts", examine(server.url))
-    assert "0 scripts and 1 libraries of functions are not ours: mylib" in found.what
+    assert "0 scripts and 1 function libraries of users: mylib" in found.what
 
 
 def test_a_redis_that_is_not_there_is_a_finding_and_no_traceback() -> None:

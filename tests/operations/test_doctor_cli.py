@@ -80,7 +80,7 @@ def test_what_is_mended_is_told(start_server: StartServer) -> None:
     server = start_server()
     with closing(Client(server.port)) as direct:
         direct.ask("SET", "a", 1)
-    line = "database 0: 0 keys gone through, 0 deadlines without an element dropped"
+    line = "database 0: checked 0 keys, dropped 0 deadlines without an element"
     done = _doctor("--mend", "--upstream", server.url)
     assert done.stdout.startswith(line)
     done = _doctor("--mend", "--json", "--upstream", server.url)
@@ -90,8 +90,8 @@ def test_what_is_mended_is_told(start_server: StartServer) -> None:
 
 def test_wrong_flags_are_2() -> None:
     for flags, said in (
-        (("--sample", "0"), "--sample: it is a whole number from 1 on"),
-        (("--nosuch", "x"), "--nosuch: there is no such flag"),
+        (("--sample", "0"), "--sample: must be a whole number of at least 1"),
+        (("--nosuch", "x"), "--nosuch: unknown flag"),
     ):
         done = _doctor(*flags)
         assert (done.returncode, done.stdout) == (2, "")

@@ -49,7 +49,7 @@ def test_a_deadline_whose_element_is_gone_is_found_and_dropped(name: str, world:
     found = of("leftover", examine(world.server.url))
     assert (str(found.severity), found.keys) == ("warning", (b"k",))
     assert found.what == (
-        "1 of 1 keys have deadlines for elements that are gone (1 of 2 deadlines)"
+        "1 of 1 keys have deadlines for elements that no longer exist (1 of 2 deadlines)"
     )
     assert above_info(examine(world.server.url, mend=True)) == []
     assert world.direct.ask("ZRANGE", INDEX, 0, -1) == [b"b"]
@@ -127,7 +127,7 @@ def test_a_rule_whose_destination_is_of_another_type_is_named(world: World) -> N
     world.app.ask("ONEXPIRE", "cart:*", "XADD", "gone:%1")
     world.app.ask("ONEXPIRE", "tasks", "RPUSH", "queue")
     world.app.ask("SADDEX", "cart:7", 100, "a")
-    assert of("rules", examine(world.server.url)).what == "2 rules can deliver"
+    assert of("rules", examine(world.server.url)).what == "2 rules of ONEXPIRE, no fault found"
     world.direct.ask("SET", "gone:7", "text")
     found = of("rules", examine(world.server.url))
     assert (str(found.severity), found.keys) == ("error", (b"cart:7",))

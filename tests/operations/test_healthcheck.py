@@ -46,4 +46,4 @@ def test_where_nobody_answers_it_is_1() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert "no answer from 127.0.0.1:" in done.stderr
     done = _check()
-    assert (done.returncode, "--admin is not set" in done.stderr) == (1, True)
+    assert (done.returncode, "set --admin" in done.stderr) == (1, True)

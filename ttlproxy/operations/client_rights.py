@@ -51,14 +51,16 @@ def as_typed(keys: Keys, patterns: Iterable[bytes]) -> bytes:
 def _check(keys: Keys, pattern: bytes) -> None:
     shown = pattern.decode(errors="backslashreplace")
     if not pattern or any(byte in b" \t\r\n" for byte in pattern):
-        raise UnfitPatternError(f"{shown!r} is no pattern that an ACL can have")
+        raise UnfitPatternError(
+            f"{shown!r} is not a valid ACL pattern: it is empty or has white space"
+        )
     wildcard = _WILDCARD.search(pattern)
     head = pattern[: wildcard.start()] if wildcard else pattern
     for internal in (keys.prefix, keys.state):
         if head.startswith(internal) or internal.startswith(head):
             raise UnfitPatternError(
-                f"{shown!r} may match names of ttlproxy's own: it has to begin otherwise than"
-                f" {internal.decode()!r}"
+                f"{shown!r} may match internal keys of ttlproxy: a pattern must not match keys"
+                f" that begin with {internal.decode()!r}"
             )
 
 

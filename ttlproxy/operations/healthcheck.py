@@ -28,7 +28,7 @@ class _Unix(HTTPConnection):
 def check(admin: Listen | None, probe: str, timeout_s: float) -> str:
     """The probe's text; raises HealthError if its status is not 200, or nobody answers."""
     if admin is None:
-        raise HealthError("there is nobody to ask: --admin is not set")
+        raise HealthError("there is no address to ask: set --admin")
     try:
         connection = _connection(admin, timeout_s)
         try:

@@ -33,16 +33,16 @@ async def purged(
         proxies = await attached(redis, keys.prefix)
         if proxies and not force:
             raise PurgeError(
-                f"{proxies} of its proxies are before {upstream.shown}: stop them first, or say"
-                " --force, which takes all deadlines from under them"
+                f"{proxies} proxies are connected to {upstream.shown}: stop them first, or use"
+                " --force to remove the deadlines while they run"
             )
         for db in await _databases(redis):
             removed, kept = await _purge(redis, db, keys, force)
             say(f"database {db}: {removed} internal keys removed")
             if kept:
                 say(
-                    f"database {db}: elements of {kept} keys are kept: TAKE them through a proxy,"
-                    " or say --force, which removes them"
+                    f"database {db}: elements of {kept} keys still wait for TAKE: take them"
+                    " through a proxy, or use --force to remove them"
                 )
     except RedisError as trouble:
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble

@@ -60,6 +60,6 @@ def _away(upstream: Upstream, trouble: str) -> Finding:
         "connection",
         ERROR,
         f"Redis at {upstream.shown}: {trouble}",
-        "Without it nobody is served.",
-        "look whether it runs there, and at the user and password that the proxy is given",
+        "No client can be served without it.",
+        "check that Redis runs there, and that the proxy's user and password are right",
     )

@@ -78,4 +78,4 @@ async def _of(name: str, check: Check, target: Target) -> list[Finding]:
         return await check(target)
     except ResponseError as refused:
         severity = INFO if isinstance(refused, NoPermissionError) else WARNING
-        return [Finding(name, severity, f"cannot be looked at: {refused}")]
+        return [Finding(name, severity, f"cannot be checked: {refused}")]

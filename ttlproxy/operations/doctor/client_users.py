@@ -22,20 +22,23 @@ async def users(target: Target) -> list[Finding]:
     found = [
         *_found(
             wide,
-            f"may write to {target.keys.prefix.decode()}*, and not to all keys",
-            "They can read, date and remove elements of keys that they have no right to.",
+            f"may write to {target.keys.prefix.decode()}* but not to all keys",
+            "They can read and remove elements of keys that they may not access, and change"
+            " deadlines.",
         ),
         *_found(
             knowing,
-            f"may write to {target.keys.state.decode()}, and not to all keys",
-            "They can have the proxy carry out commands on keys that they have no right to.",
+            f"may write to {target.keys.state.decode()} but not to all keys",
+            "They can make the proxy run commands on keys that they may not access.",
         ),
     ]
-    return found or [Finding("users", OK, "no user reaches deadlines of keys it has no right to")]
+    return found or [
+        Finding("users", OK, "no user can reach the deadlines of keys that it may not access")
+    ]
 
 
 def _found(names: list[bytes], what: str, why: str) -> list[Finding]:
     if not names:
         return []
-    mend = "give them what ttlproxy rights prints for their patterns of keys"
+    mend = "replace their rules by what ttlproxy rights prints for their key patterns"
     return [Finding("users", WARNING, f"{len(names)} users {what}", why, mend, tuple(names))]

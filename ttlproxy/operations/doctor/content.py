@@ -61,58 +61,57 @@ _FAULTS = (
     Fault(
         "leftover",
         WARNING,
-        "have deadlines for elements that are gone",
+        "have deadlines for elements that no longer exist",
         lambda look: look.gone > 0,
-        "Somebody writes past the proxies. An element that comes back under the same name may go at"
-        " the old one's deadline.",
+        "A client writes to Redis without a proxy. A new element of the same name may be removed"
+        " at the old deadline.",
     ),
     Fault(
         "replaced",
         WARNING,
-        "have deadlines and no elements: they are gone, or of another type now",
+        "have deadlines but no elements: they were deleted, or have another type now",
         lambda look: look.place == b"zset" and look.kind not in _COLLECTIONS,
-        "Somebody has deleted or replaced them past the proxies. What comes back under these names"
-        " may go at the old deadlines.",
+        "A client has deleted or replaced them without a proxy. New elements under these names"
+        " may be removed at the old deadlines.",
     ),
     Fault(
         "misplaced",
         ERROR,
-        "have something else in the place of their deadlines",
+        "have something else where their deadlines should be",
         lambda look: look.place not in (b"zset", b"none"),
-        "Somebody has written to an internal key; commands with deadlines fail on these.",
+        "A client has written to an internal key. Commands with deadlines fail on these keys.",
     ),
     Fault(
         "schedule",
         ERROR,
-        "have deadlines and no place in the schedule, or one that is too late",
+        "have deadlines but are missing from the schedule, or are too late in it",
         lambda look: _indexed(look) and not 0 <= look.scheduled_ms <= look.first_ms,
-        "The reaper and the proxies do not know when they are due: their elements stay.",
+        "The proxies do not know when they are due: expired elements are not being removed.",
     ),
     Fault(
         "stale",
         WARNING,
-        "are in the schedule, and their deadlines are gone",
+        "are in the schedule, but their deadlines are lost",
         lambda look: look.place == b"none" and look.scheduled_ms >= 0 and look.kind != b"none",
-        "Redis may have evicted the deadlines: the elements that had them stay.",
+        "Redis may have evicted the deadlines. The elements that had them never expire.",
     ),
     Fault(
         "stale",
         INFO,
-        "are in the schedule and nowhere else",
+        "are in the schedule but do not exist",
         lambda look: look.place == b"none" and look.scheduled_ms >= 0 and look.kind == b"none",
-        "The reaper forgets them when their time comes.",
+        "The reaper drops them from the schedule when they are due.",
     ),
     Fault(
         "lifetime",
         ERROR,
-        "outlive their deadlines",
+        "have deadlines that will be lost before their elements",
         lambda look: (
             _indexed(look)
             and look.index_left_ms >= 0
             and (look.left_ms < 0 or look.left_ms > look.index_left_ms + _SLACK_MS)
         ),
-        "Somebody has changed the expiry of the key past the proxies: its deadlines will be lost"
-        " before its elements.",
+        "A client has changed the expiry of the key without a proxy.",
     ),
 )
 
@@ -125,7 +124,7 @@ async def content(target: Target) -> list[Finding]:
     if found:
         return found
     deadlines = sum(look.looked for look in looks.values())
-    said = f"{len(looks)} keys and {deadlines} of their deadlines are in order"
+    said = f"{len(looks)} keys and {deadlines} of their deadlines, no fault found"
     return [Finding("content", OK, said)]
 
 
@@ -149,9 +148,9 @@ def _native(places: Iterable[Place], looked: int) -> Iterable[Finding]:
         yield Finding(
             "native",
             INFO,
-            f"{len(keys)} of {looked} keys have deadlines of the server's own too",
-            "The earlier of the two counts.",
-            "HPERSIST of these fields, through the proxy, takes both",
+            f"{len(keys)} of {looked} keys also have field deadlines of the server's own",
+            "The earlier of the two applies.",
+            "HPERSIST of these fields, through a proxy, removes both",
             tuple(keys[:_SHOWN]),
         )
 

@@ -27,16 +27,15 @@ async def deferred(target: Target) -> list[Finding]:
         looked += len(keys)
         if unsigned:
             found.append(_finding(db, unsigned))
-    return found or [Finding("deferred", OK, f"what is deferred for {looked} keys is signed")]
+    return found or [Finding("deferred", OK, f"the deferred commands of {looked} keys are signed")]
 
 
 def _finding(db: int, unsigned: dict[bytes, int]) -> Finding:
     return Finding(
         "deferred",
         ERROR,
-        f"{sum(unsigned.values())} deferred commands in database {db} have no proxy's signature",
-        "Somebody has written them past the proxies, or with another key: they are not carried"
-        " out.",
-        "UNDEFER key id, through a proxy, for each; DEFER again what is wanted",
+        f"{sum(unsigned.values())} deferred commands in database {db} are not signed by a proxy",
+        "They were written without a proxy, or signed with another key. They are not carried out.",
+        "UNDEFER key id for each, through a proxy; then DEFER again what you need",
         tuple(unsigned)[:_SHOWN],
     )

@@ -28,8 +28,8 @@ async def persistence(target: Target) -> list[Finding]:
             Finding(
                 "persistence",
                 INFO,
-                f"only snapshots are kept; {unsaved} changes are in none yet",
-                "A crash takes the latest elements and their deadlines, always both together.",
+                f"only snapshots are saved; {unsaved} changes are in no snapshot yet",
+                "A crash loses the latest elements together with their deadlines.",
                 "CONFIG SET appendonly yes",
             )
         ]
@@ -37,8 +37,8 @@ async def persistence(target: Target) -> list[Finding]:
         Finding(
             "persistence",
             INFO,
-            "nothing is kept on disk",
-            "A restart ends with neither elements nor deadlines.",
+            "nothing is saved to disk",
+            "A restart loses all elements and deadlines.",
             "CONFIG SET appendonly yes",
         )
     ]
@@ -55,8 +55,8 @@ def _broken(info: Mapping[str, Any]) -> Iterator[Finding]:
                 "persistence",
                 ERROR,
                 what,
-                "Redis may refuse all writes (MISCONF), those of the reaper too.",
-                "make room on the server's disk, then BGSAVE; its log says what is wrong",
+                "Redis may refuse all writes (MISCONF), including those of the reaper.",
+                "free space on the server's disk, then BGSAVE; Redis's log says what is wrong",
             )
 
 
@@ -69,8 +69,9 @@ async def role(target: Target) -> list[Finding]:
             "role",
             ERROR,
             f"the server is a replica of {host}:{port}",
-            "It takes no writes: no deadline can be set, and nothing that is due goes.",
-            f"name the primary: ttlproxy --upstream redis://{host}:{port}",
+            "It accepts no writes: no deadline can be set, and expired elements are not being"
+            " removed.",
+            f"use the primary: ttlproxy --upstream redis://{host}:{port}",
         )
     ]
 
@@ -89,9 +90,10 @@ async def replicas(target: Target) -> list[Finding]:
             Finding(
                 "replicas",
                 WARNING,
-                f"{len(behind)} of {len(found)} replicas are behind, or not in step yet",
-                "A failover to one of them loses elements and deadlines, both together.",
-                "look at INFO replication, and at the replica's log",
+                f"{len(behind)} of {len(found)} replicas are behind, or not synchronized yet",
+                "A failover to one of them loses the latest elements together with their"
+                " deadlines.",
+                "see INFO replication, and the replica's log",
             )
         ]
     return [
@@ -99,11 +101,11 @@ async def replicas(target: Target) -> list[Finding]:
             "replicas",
             INFO,
             f"{len(found)} replicas; replication is asynchronous",
-            "A failover may lose the latest elements with their deadlines; then the new primary's"
-            " clock counts, so keep NTP on all of them.",
+            "A failover may lose the latest elements together with their deadlines. The new"
+            " primary's clock then decides what is due: run NTP on all servers.",
             ""
             if _demanded(target.config)
-            else "CONFIG SET min-replicas-to-write 1 refuses writes that no replica would get",
+            else "CONFIG SET min-replicas-to-write 1 refuses writes while no replica is up to date",
         )
     ]
 
@@ -115,8 +117,8 @@ def _starved(info: Mapping[str, Any], config: Mapping[str, str]) -> Finding | No
     return Finding(
         "replicas",
         ERROR,
-        f"min-replicas-to-write is {demanded}, and {good} replicas are in step",
-        "Redis refuses all writes (NOREPLICAS), those of the reaper too.",
+        f"min-replicas-to-write is {demanded}, but only {good} replicas are up to date",
+        "Redis refuses all writes (NOREPLICAS), including those of the reaper.",
         "CONFIG SET min-replicas-to-write 0, or start the replicas",
     )
 
@@ -140,14 +142,17 @@ async def clock(target: Target) -> list[Finding]:
     after = time.time()  # noqa: TID251
     drift_ms = round(theirs_ms - (before + after) * 500)
     if abs(drift_ms) < _DRIFT_MS:
-        return [Finding("clock", OK, f"Redis's clock and ours differ by {drift_ms} ms")]
+        return [
+            Finding("clock", OK, f"the clocks of Redis and of this machine differ by {drift_ms} ms")
+        ]
     ahead = "ahead of" if drift_ms > 0 else "behind"
     return [
         Finding(
             "clock",
             INFO,
-            f"Redis's clock is {abs(drift_ms) / 1000:.1f} s {ahead} ours",
-            "Only Redis's counts. Clients that give absolute times, as in EXPIREAT, need the same.",
-            "keep NTP on all machines",
+            f"Redis's clock is {abs(drift_ms) / 1000:.1f} s {ahead} this machine's",
+            "Deadlines follow Redis's clock. Clients that send absolute times, as in EXPIREAT,"
+            " need the same time.",
+            "run NTP on all machines",
         )
     ]

@@ -29,8 +29,8 @@ async def mended(target: Target, say: Callable[[str], None]) -> None:
             dropped += await _sweep(target, script_calls, places)
             announced += await _announce(target, script_calls, places)
         say(
-            f"database {db}: {keys} keys gone through, {dropped} deadlines without an element"
-            f" dropped, {announced} keys have deadlines"
+            f"database {db}: checked {keys} keys, dropped {dropped} deadlines without an element;"
+            f" {announced} keys have deadlines"
         )
 
 

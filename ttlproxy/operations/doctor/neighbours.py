@@ -19,20 +19,25 @@ _MANY = 10_000
 async def proxies(target: Target) -> list[Finding]:
     count = await target.attached()
     if not count:
-        return [Finding("proxies", INFO, "no proxy is attached", "Nothing that is due goes.")]
-    return [Finding("proxies", OK, f"{count} of its proxies are attached")]
+        return [
+            Finding(
+                "proxies", INFO, "no proxy is connected", "Expired elements are not being removed."
+            )
+        ]
+    return [Finding("proxies", OK, f"{count} proxies are connected")]
 
 
 async def lease(target: Target) -> list[Finding]:
     name = target.keys.lease
     if await target.ask(b"PTTL", name) != -1:
-        return [Finding("lease", OK, "the reaper's lease ends by itself")]
+        return [Finding("lease", OK, "the reaper's lease expires by itself")]
     return [
         Finding(
             "lease",
             ERROR,
-            f"{name.decode()} never ends",
-            "Whoever holds it reaps for all; nobody else ever will.",
+            f"{name.decode()} never expires",
+            "Only the proxy that holds this lease removes expired elements. No other can take"
+            " over.",
             f"DEL {name.decode()}",
         )
     ]
@@ -48,14 +53,14 @@ async def overdue(target: Target) -> list[Finding]:
         oldest_ms = min([*map(whole_ms, heads[1:2]), now_ms if oldest_ms is None else oldest_ms])
     if oldest_ms is None or not late:
         return [Finding("overdue", OK, "no key is overdue")]
-    what = f"{late} keys are overdue, one for {(now_ms - oldest_ms) / 1000:.0f} s"
+    what = f"{late} keys are overdue, the oldest for {(now_ms - oldest_ms) / 1000:.0f} s"
     if not await target.attached():
         return [
             Finding(
                 "overdue",
                 WARNING,
-                f"{what}, and no proxy is attached",
-                "Who reads past the proxies sees elements that should be gone.",
+                f"{what}, and no proxy is connected",
+                "Clients that read without a proxy see expired elements.",
                 f"ttlproxy --upstream {target.shown}",
             )
         ]
@@ -63,10 +68,11 @@ async def overdue(target: Target) -> list[Finding]:
         Finding(
             "overdue",
             ERROR,
-            f"{what}, though proxies are attached",
-            "Either more falls due than the reaper may take, or Redis refuses it something.",
-            "look at the proxies' logs, and at the other findings here; a larger --reap-budget-ms"
-            " lets a reap take longer",
+            f"{what}, although proxies are connected",
+            "Either more elements expire than the reaper may remove, or Redis refuses its"
+            " requests.",
+            "see the proxies' logs and the other findings; a larger --reap-budget-ms lets a reap"
+            " take longer",
         )
     ]
 
@@ -75,15 +81,16 @@ async def scripts(target: Target) -> list[Finding]:
     """Users' scripts and functions run inside the server, where no proxy sees their writes."""
     others, libraries = await _scripts(target), await _libraries(target)
     if not others and not libraries:
-        return [Finding("scripts", OK, "no scripts of users are kept by the server")]
+        return [Finding("scripts", OK, "the server has no scripts of users")]
     named = f": {', '.join(sorted(libraries))}" if libraries else ""
     return [
         Finding(
             "scripts",
             INFO,
-            f"{others} scripts and {len(libraries)} libraries of functions are not ours{named}",
-            "An element that one of them writes anew keeps the deadline it had.",
-            "let them clear it by HPERSIST's kin, called through the proxy, or write through it",
+            f"the server has {others} scripts and {len(libraries)} function libraries of"
+            f" users{named}",
+            "An element that one of them overwrites keeps its old deadline.",
+            "remove the deadline with HPERSISTFIELD, SPERSISTMEMBER or their like, through a proxy",
         )
     ]
 

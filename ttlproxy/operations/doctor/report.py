@@ -43,7 +43,7 @@ def as_json(upstream: str, findings: Sequence[Finding]) -> str:
 
 def as_text(upstream: str, findings: Sequence[Finding], width: int, coloured: bool) -> str:
     """A paragraph for each finding, and the number of findings by severity."""
-    lines = [f"ttlproxy {__version__} looks at {upstream}", ""]
+    lines = [f"ttlproxy {__version__} checks {upstream}", ""]
     for finding in findings:
         lines += _paragraph(finding, width, coloured)
     counts = Counter(finding.severity for finding in findings)
@@ -60,7 +60,7 @@ def _paragraph(finding: Finding, width: int, coloured: bool) -> Iterator[str]:
     yield f"{word} {finding.check:<14} {first}"
     shown = ", ".join(key.decode(errors="backslashreplace") for key in finding.keys)
     if shown:
-        rest += _wrapped(f"such as {shown}", room)
+        rest += _wrapped(f"for example {shown}", room)
     rest += _wrapped(finding.why, room)
     for line in rest:
         yield margin + line

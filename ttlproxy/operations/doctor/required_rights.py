@@ -19,18 +19,18 @@ from ttlproxy.scripts import Scripts
 ANY_KEY: Final = b"any-key-of-a-client"
 ANY_CHANNEL: Final = b"any-channel-of-a-client"
 
-_STARTS: Final = "The proxy serves nobody."
-_UNSHARED: Final = "What one proxy signs, another does not carry out."
-_LATE: Final = "Another proxy may see deadlines late."
-_FIRES: Final = "What is due is not removed, or not handed on, where a script calls these."
-_SILENT: Final = "Neither ONEXPIRE nor DEFER publishes, nor are there events of elements."
+_STARTS: Final = "The proxy cannot serve clients."
+_UNSHARED: Final = "Proxies ignore the rules and deferred commands that others have signed."
+_LATE: Final = "Other proxies may learn of deadlines late."
+_FIRES: Final = "Scripts call these: expired elements are not removed or not delivered."
+_SILENT: Final = "ONEXPIRE and DEFER cannot publish, and there are no element events."
 _WAITS: Final = "LEASE ... BLOCK does not wait."
-_UNPURGED: Final = "ttlproxy purge does not get through."
-_UNTOLD: Final = "The status page does not show all."
-_UNEXAMINED: Final = "The doctor cannot look at deadlines."
-_UNCONVERTED: Final = "What version 0.1 has left is neither in force nor carried out."
-_MISCOUNTED: Final = "DBSIZE may count keys of the proxy's own."
-_UNMENDED: Final = "The doctor cannot mend."
+_UNPURGED: Final = "ttlproxy purge fails."
+_UNTOLD: Final = "The status page is incomplete."
+_UNEXAMINED: Final = "The doctor cannot check deadlines."
+_UNCONVERTED: Final = "Rules and deferred commands of version 0.1 have no effect."
+_MISCOUNTED: Final = "DBSIZE may count internal keys of the proxy."
+_UNMENDED: Final = "ttlproxy doctor --mend fails."
 
 CONTAINERS: Final = frozenset({b"ACL", b"CLIENT", b"CONFIG", b"FUNCTION", b"SCRIPT", b"SLOWLOG"})
 # The Redis versions that introduced these; older servers refuse an ACL rule with them.
@@ -50,12 +50,12 @@ FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),
     **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
-    "keys_recheck": (WARNING, "A key that others delete counts as one with deadlines for longer."),
-    "barrier": (WARNING, "Reads wait, too, while the server holds back writes."),
-    "hash_adopt": (WARNING, "Deadlines of the server's own are not handed on."),
-    "schedule_mend": (WARNING, "What the schedule has lost is not found again."),
+    "keys_recheck": (WARNING, "The proxy notices late that keys with deadlines were deleted."),
+    "barrier": (WARNING, "Reads also wait while the server pauses writes."),
+    "hash_adopt": (WARNING, "ONEXPIRE does not apply to field deadlines of the server's own."),
+    "schedule_mend": (WARNING, "Keys that are missing from the schedule are not put back."),
     **dict.fromkeys(("old_rule", "old_deferred", "old_counts"), (WARNING, _UNCONVERTED)),
-    "schedule_clear": (WARNING, "What stands in the place of a schedule stays there."),
+    "schedule_clear": (WARNING, "A value of another type in place of a schedule is not removed."),
     "others_tidy": (INFO, _MISCOUNTED),
     "later_examine": (INFO, _UNEXAMINED),
     "key_examine": (INFO, _UNEXAMINED),
@@ -92,7 +92,9 @@ def asked(keys: Keys) -> tuple[Right, ...]:
     schedule = keys.schedule
     return (
         Right((b"CLIENT", b"SETNAME", b"n"), ERROR, _STARTS),
-        Right((b"CLIENT", b"SETINFO", b"lib-name", b"n"), INFO, "CLIENT LIST tells no library."),
+        Right(
+            (b"CLIENT", b"SETINFO", b"lib-name", b"n"), INFO, "CLIENT LIST shows no library name."
+        ),
         Right((b"CLIENT", b"TRACKING", b"ON"), ERROR, _STARTS),
         Right((b"INFO",), ERROR, _STARTS),
         Right((b"TIME",), ERROR, _STARTS),
@@ -102,31 +104,51 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"EVALSHA", b"", b"0"), ERROR, _STARTS),
         Right((b"EVAL", b"", b"0"), ERROR, _STARTS),
         Right((b"ZSCAN", schedule, b"0"), ERROR, _STARTS),
-        Right((b"ZRANGEBYSCORE", schedule, b"0", b"0"), ERROR, "Nothing is reaped."),
+        Right((b"ZRANGEBYSCORE", schedule, b"0", b"0"), ERROR, "Expired elements are not removed."),
         Right((b"HGETALL", keys.rules), ERROR, _STARTS),
         Right((b"MGET", keys.rules), ERROR, _STARTS),
-        Right((b"ZCOUNT", schedule, b"0", b"0"), INFO, "The metrics do not tell what is overdue."),
+        Right((b"ZCOUNT", schedule, b"0", b"0"), INFO, "The metrics do not show what is overdue."),
         Right((b"ZCARD", schedule), WARNING, "The proxy remembers keys for longer than it has to."),
-        Right((b"ZMSCORE", schedule, b""), WARNING, "What the schedule has lost is not found."),
-        Right((b"SELECT", b"0"), ERROR, "Only database 0 has deadlines that are kept."),
+        Right(
+            (b"ZMSCORE", schedule, b""),
+            WARNING,
+            "Keys that are missing from the schedule are not found.",
+        ),
+        Right((b"SELECT", b"0"), ERROR, "Deadlines work in database 0 only."),
         Right((b"SET", keys.hello, b""), WARNING, _LATE),
         Right((b"DEL", keys.hello), WARNING, _LATE),
         Right((b"BLMOVE", ANY_KEY, ANY_KEY, b"LEFT", b"LEFT", b"0"), WARNING, _WAITS),
         Right((b"LLEN", ANY_KEY), WARNING, _WAITS),
-        Right((b"COMMAND",), WARNING, "Every word of a request may be a key, which costs reaps."),
-        Right((b"CONFIG", b"GET", b"x"), INFO, "No events of elements are published."),
-        Right((b"ACL", b"LIST"), INFO, "Each client is taken to have the right to scripts."),
-        Right((b"ACL", b"CAT"), INFO, "ACL CAT does not name the proxy's commands."),
-        Right((b"SCAN", b"0"), INFO, "The doctor cannot look for what no schedule names."),
-        Right((b"CLIENT", b"LIST"), INFO, "Clients that track keys are taken for proxies."),
-        Right((b"CLIENT", b"NO-EVICT", b"ON"), INFO, "A full server may drop the reaper."),
-        Right((b"CLIENT", b"NO-TOUCH", b"ON"), INFO, "Reaps count as uses of keys, for eviction."),
-        Right((b"TYPE", ANY_KEY), WARNING, "Elements of other keys are never reaped."),
+        Right(
+            (b"COMMAND",),
+            WARNING,
+            "The proxy takes every word of a request for a key, and reaps more than needed.",
+        ),
+        Right((b"CONFIG", b"GET", b"x"), INFO, "No element events are published."),
+        Right((b"ACL", b"LIST"), INFO, "The proxy assumes that every client may run scripts."),
+        Right((b"ACL", b"CAT"), INFO, "ACL CAT does not list the proxy's commands."),
+        Right(
+            (b"SCAN", b"0"),
+            INFO,
+            "The doctor does not find keys that are missing from the schedule.",
+        ),
+        Right(
+            (b"CLIENT", b"LIST"),
+            INFO,
+            "All clients that use CLIENT TRACKING are counted as proxies.",
+        ),
+        Right(
+            (b"CLIENT", b"NO-EVICT", b"ON"),
+            INFO,
+            "Redis may disconnect the reaper when memory is short.",
+        ),
+        Right((b"CLIENT", b"NO-TOUCH", b"ON"), INFO, "Reaps count as accesses to keys (LRU, LFU)."),
+        Right((b"TYPE", ANY_KEY), WARNING, "Expired elements of other keys are never removed."),
         Right((b"HGET", keys.state, b"layout"), INFO, _UNEXAMINED),
         Right((b"PTTL", keys.lease), INFO, _UNEXAMINED),
         Right((b"ZRANDMEMBER", schedule), INFO, _UNEXAMINED),
         Right((b"EXISTS", schedule), INFO, _UNMENDED),
-        Right((b"FUNCTION", b"LIST"), INFO, "The doctor does not name users' functions."),
+        Right((b"FUNCTION", b"LIST"), INFO, "The doctor does not list function libraries."),
         Right((b"SLOWLOG", b"GET"), INFO, _UNTOLD),
         Right((b"UNLINK", schedule), INFO, _UNPURGED),
         Right((b"GET", keys.old_layout), WARNING, _UNCONVERTED),

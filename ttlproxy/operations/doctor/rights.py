@@ -31,8 +31,8 @@ async def rights(target: Target) -> list[Finding]:
             Finding(
                 "rights",
                 INFO,
-                f"the rights of user {target.user} cannot be tried",
-                "Only inside MULTI can that be done without consequences.",
+                f"the rights of user {target.user} cannot be checked",
+                "The check uses MULTI and DISCARD, so that nothing is executed.",
                 f"ACL SETUSER {target.user} +multi +discard",
             )
         ]
@@ -52,7 +52,7 @@ def _of_scripts(target: Target) -> Iterator[Right]:
 
 def _of_events(target: Target) -> Iterator[Right]:
     for channel in _KEYSPACE if target.config.get("notify-keyspace-events") else ():
-        yield Right((b"PUBLISH", channel, b""), INFO, "Events of elements are not published there.")
+        yield Right((b"PUBLISH", channel, b""), INFO, "No element events are published there.")
 
 
 async def _refused(target: Target, needed: Iterable[Right]) -> list[NoPermissionError | None]:
@@ -90,7 +90,7 @@ def _missing(
         yield Finding(
             "rights",
             severity,
-            f"user {target.user} has not the right to {line}",
+            f"user {target.user} lacks the rights {line}",
             without,
             f"ACL SETUSER {target.user} {line}",
         )

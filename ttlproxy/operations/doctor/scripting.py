@@ -57,13 +57,15 @@ async def scripting(target: Target) -> list[Finding]:
                 "scripting",
                 ERROR,
                 f"scripts do not run: {refused}",
-                "Every deadline is set, read and reaped by a script.",
+                "Scripts set, read and remove deadlines.",
                 permit(target, refused, "+eval +evalsha +script +time")
-                or "let EVAL be, in rename-command; wait where the server is busy",
+                or "do not rename EVAL (rename-command); if the server is busy, wait",
             )
         ]
     found = [*_lacking(target), *_by_text(target), *await _refused(target)]
-    return found or [Finding("scripting", OK, "each script is taken, and those of the proxy run")]
+    return found or [
+        Finding("scripting", OK, "all scripts compile, and those that the proxy calls itself run")
+    ]
 
 
 def _lacking(target: Target) -> Iterator[Finding]:
@@ -76,9 +78,9 @@ def _lacking(target: Target) -> Iterator[Finding]:
         yield Finding(
             "scripting",
             ERROR,
-            f"the server has no {', '.join(missing)}",
-            "Scripts call them, and fail where they are not there.",
-            "let them be, in rename-command of redis.conf, and restart the server",
+            f"the server lacks {', '.join(missing)}",
+            "Scripts call these commands, and fail.",
+            "remove their rename-command from redis.conf, and restart the server",
         )
 
 
@@ -88,9 +90,9 @@ def _by_text(target: Target) -> Iterator[Finding]:
     yield Finding(
         "scripting",
         WARNING,
-        "the server has no EVALSHA",
-        "Each call of a script sends its whole text, some kilobytes.",
-        "let EVALSHA be, in rename-command of redis.conf, and restart the server",
+        "the server lacks EVALSHA",
+        "Each script call sends the whole script, several kilobytes.",
+        "remove its rename-command from redis.conf, and restart the server",
     )
 
 
@@ -118,8 +120,8 @@ async def _refused(target: Target) -> list[Finding]:
             "scripting",
             ERROR,
             f"{len(refused)} scripts do not run: {shown}",
-            "Commands and the reaper call them, and fail.",
-            "let the commands be that the server does not know, in rename-command",
+            "Commands or the reaper need them, and fail.",
+            "do not rename the commands that the server does not know (rename-command)",
         )
     ]
 

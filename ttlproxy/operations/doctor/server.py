@@ -22,25 +22,25 @@ async def version(target: Target) -> list[Finding]:
                 "version",
                 ERROR,
                 f"{target.server} is too old",
-                "Scripts and announcements need what Redis has had since 6.2.",
+                "Scripts and announcements use features of Redis 6.2.",
                 "upgrade the server to 6.2 or later",
             )
         ]
-    own = "has" if _FIELD_TTLS in target.commands else "has no"
-    said = f"{target.server}; it {own} deadlines of hash fields itself"
+    own = "with" if _FIELD_TTLS in target.commands else "without"
+    said = f"{target.server}, {own} hash field deadlines of its own"
     return [Finding("version", OK, said)]
 
 
 async def cluster(target: Target) -> list[Finding]:
     if not target.info.get("cluster_enabled"):
-        return [Finding("cluster", OK, "the server is no node of a Cluster")]
+        return [Finding("cluster", OK, "the server is not part of a Cluster")]
     return [
         Finding(
             "cluster",
             ERROR,
-            "the server is a node of a Redis Cluster",
-            "ttlproxy does not serve Cluster yet: it refuses to start.",
-            "name a server outside of a Cluster with --upstream",
+            "the server is part of a Redis Cluster",
+            "ttlproxy does not support Redis Cluster yet, and refuses to start.",
+            "set --upstream to a server outside of a Cluster",
         )
     ]
 
@@ -52,9 +52,9 @@ async def loading(target: Target) -> list[Finding]:
         Finding(
             "loading",
             WARNING,
-            "the server loads its data",
-            "Until it has, no script runs and clients wait.",
-            "wait; INFO persistence tells how long",
+            "the server is loading its data",
+            "Until then no script runs, and clients wait.",
+            "wait; INFO persistence shows how long",
         )
     ]
 
@@ -62,14 +62,14 @@ async def loading(target: Target) -> list[Finding]:
 async def layout(target: Target) -> list[Finding]:
     found = await target.ask(b"HGET", target.keys.state, b"layout")
     if found is None or not found.isdigit():
-        return [Finding("layout", OK, "no proxy of this version has been here yet")]
+        return [Finding("layout", OK, "no proxy of this version has used this server yet")]
     if int(found) > LAYOUT:
         return [
             Finding(
                 "layout",
                 ERROR,
-                f"deadlines have layout {int(found)}, and this ttlproxy knows {LAYOUT}",
-                "A newer ttlproxy has been here; this one refuses to start.",
+                f"deadlines have layout {int(found)}, but this ttlproxy only knows layout {LAYOUT}",
+                "A newer ttlproxy has written them; this one refuses to start.",
                 "upgrade ttlproxy",
             )
         ]
@@ -88,14 +88,14 @@ async def tracking(target: Target) -> list[Finding]:
             Finding(
                 "tracking",
                 ERROR,
-                f"announcements cannot be had: {refused}",
-                "By client tracking a proxy learns of the deadlines that others set; without it"
-                " nobody is served.",
+                f"announcements do not work: {refused}",
+                "Proxies learn of each other's deadlines by client tracking. Without it clients"
+                " cannot be served.",
                 permit(target, refused, "+client|tracking +client|setname")
-                or "let HELLO and CLIENT be, in rename-command",
+                or "do not rename HELLO and CLIENT (rename-command)",
             )
         ]
-    return [Finding("tracking", OK, "deadlines are announced by client tracking")]
+    return [Finding("tracking", OK, "client tracking works")]
 
 
 async def eviction(target: Target) -> list[Finding]:
@@ -109,8 +109,8 @@ async def eviction(target: Target) -> list[Finding]:
             "eviction",
             ERROR if evicted else WARNING if limit else INFO,
             f"maxmemory-policy is {policy}, maxmemory {limit or 'not set'}{goes}",
-            "Redis may evict deadlines and leave their elements, which then stay for ever; with"
-            " allkeys-* also deferred commands, elements that wait for TAKE, and rules.",
+            "Redis may evict the deadlines of elements, which then never expire. With allkeys-*"
+            " it may also evict deferred commands, elements that wait for TAKE, and rules.",
             "CONFIG SET maxmemory-policy noeviction",
         )
     ]
@@ -125,7 +125,7 @@ async def memory(target: Target) -> list[Finding]:
             "memory",
             WARNING,
             f"{used} of {limit} bytes are used",
-            "A full server refuses to take elements and deadlines; what is due still goes.",
+            "A full server refuses new elements and deadlines; expired elements are still removed.",
             f"CONFIG SET maxmemory {used * 2 + _ROOM}",
         )
     ]
@@ -140,7 +140,7 @@ async def clients(target: Target) -> list[Finding]:
             "clients",
             WARNING,
             f"{now} of {limit} connections are in use",
-            "Each client of a proxy is a connection of its own to Redis.",
+            "Each client of a proxy needs its own connection to Redis.",
             f"CONFIG SET maxclients {limit * 2}",
         )
     ]
@@ -150,14 +150,14 @@ async def max_clients(target: Target) -> list[Finding]:
     """Compares the server's limit with that of one proxy; there may be several."""
     limit, ours = target.info.get("maxclients", 0), target.settings.max_clients
     if not limit or limit >= ours:
-        return [Finding("max-clients", OK, f"Redis takes {limit or '?'} clients, a proxy {ours}")]
+        return [Finding("max-clients", OK, f"Redis accepts {limit or '?'} clients, a proxy {ours}")]
     was_chosen = "max_clients" in target.settings.model_fields_set
     return [
         Finding(
             "max-clients",
             WARNING if was_chosen else INFO,
-            f"Redis takes {limit} clients, and a proxy's max_clients is {ours}",
-            "Redis refuses those beyond its limit, of which the proxy needs some itself.",
+            f"Redis accepts {limit} clients, but max_clients of a proxy is {ours}",
+            "Redis refuses clients beyond its limit. The proxy needs a few connections itself.",
             f"CONFIG SET maxclients {ours + _OWN}",
         )
     ]
@@ -166,16 +166,16 @@ async def max_clients(target: Target) -> list[Finding]:
 async def io_threads(target: Target) -> list[Finding]:
     threads = target.config.get("io-threads", "1")
     if threads in ("", "1"):
-        return [Finding("io-threads", OK, "one thread reads and writes")]
+        return [Finding("io-threads", OK, "Redis uses one I/O thread")]
     proxies = await target.attached()
     return [
         Finding(
             "io-threads",
             WARNING if proxies > 1 else INFO,
-            f"io-threads is {threads}, and {proxies} proxies are attached",
-            "Redis then sends announcements after replies: a deadline that was set through another"
-            " proxy may be seen late.",
-            "io-threads 1 in redis.conf, and a restart",
+            f"io-threads is {threads}, and {proxies} proxies are connected",
+            "Redis may then send announcements after replies: proxies may learn late of deadlines"
+            " that others have set.",
+            "set io-threads 1 in redis.conf, and restart the server",
         )
     ]
 
@@ -190,8 +190,8 @@ async def script_limit(target: Target) -> list[Finding]:
         Finding(
             "script-limit",
             WARNING,
-            f"{name} is {limit} ms, and a reap may take {budget} ms",
-            "After that time Redis answers BUSY to everybody.",
+            f"{name} is {limit} ms, but a reap may take {budget} ms",
+            "While a script runs for longer, Redis answers BUSY to all clients.",
             f"CONFIG SET {name} 5000",
         )
     ]
@@ -205,18 +205,18 @@ async def events(target: Target) -> list[Finding]:
                 "events",
                 INFO,
                 "notify-keyspace-events cannot be read",
-                "No events of elements are published: the proxy cannot tell who wants them.",
+                "No element events are published: the proxy cannot see whether they are wanted.",
                 f"ACL SETUSER {target.user} +config|get",
             )
         ]
     if not flags:
-        return [Finding("events", OK, "no keyspace events are asked for")]
+        return [Finding("events", OK, "keyspace events are off")]
     return [
         Finding(
             "events",
             INFO,
             f"notify-keyspace-events is {flags}",
-            "Events of elements are published too; names of internal keys show in key events.",
+            "Element events are published too. Internal keys appear in the key events.",
         )
     ]
 

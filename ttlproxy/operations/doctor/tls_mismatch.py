@@ -21,9 +21,9 @@ async def mismatch(upstream: Upstream) -> str:
     with suppress(OSError, TimeoutError, EOFError):
         async with asyncio.timeout(_PATIENCE_S):
             if upstream.tls and await _answers_plainly(upstream):
-                return "there is no TLS: it answers without, as with redis://"
+                return "the server does not use TLS: set --upstream to a redis:// URL"
             if not upstream.tls and await _answers_tls(upstream):
-                return "it speaks TLS: name it with rediss://"
+                return "the server uses TLS: set --upstream to a rediss:// URL"
     return ""
 
 
