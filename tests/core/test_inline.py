@@ -13,7 +13,7 @@ from ttlproxy.wire.inline import split
 
 UNBALANCED = b"-ERR Protocol error: unbalanced quotes in request\r\n"
 INTERNAL = (
-    b"-ERR the key belongs to ttlproxy; its setting show_internal_keys lets clients name it\r\n"
+    b"-ERR this key belongs to ttlproxy; clients may use it only if show_internal_keys is set\r\n"
 )
 
 PARTS = [b'"', b"'", b"\\", b" ", b"\t", b"\v", b"\f", b"\r", b"a", b"x", b"4", b"1", b"n", b"\xff"]

@@ -115,8 +115,8 @@ def test_without_uvloop_auto_is_asyncio_and_uvloop_a_problem(
 def test_the_greeting_before_an_upstream_can_be_typed_in() -> None:
     assert cli.greeting("127.0.0.1:6380", "redis://h:6379", None).splitlines() == [
         f"ttlproxy {__version__} listens on 127.0.0.1:6380",
-        "before redis://h:6379",
-        "try",
+        "in front of redis://h:6379",
+        "try:",
         "  redis-cli -p 6380 HSET h a 1 b 2",
         "  redis-cli -p 6380 HEXPIREFIELD h a 1",
         "  redis-cli -p 6380 HTTLFIELD h a",

@@ -220,7 +220,7 @@ def test_a_settings_file_that_cannot_be_read_does_not_hide_other_problems(
 
 def test_words_beside_a_misspelt_flag_are_not_repeated() -> None:
     [problem] = problems("--upstream-pasword", SECRET)
-    assert problem == "--upstream-pasword: there is no such flag"
+    assert problem == "--upstream-pasword: unknown flag"
     [problem] = problems(SECRET)
     assert SECRET not in problem
 

@@ -142,7 +142,7 @@ def test_who_may_run_no_script_sees_what_there_is(scriptless: Client) -> None:
     assert scriptless.ask("DBSIZE") > 1
 
 
-INTERNAL = "ERR the key belongs to ttlproxy; its setting show_internal_keys lets clients name it"
+INTERNAL = "ERR this key belongs to ttlproxy; clients may use it only if show_internal_keys is set"
 
 
 def test_no_client_names_an_internal_key(talk: Talk) -> None:

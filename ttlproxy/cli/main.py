@@ -32,7 +32,7 @@ EPILOG = """\
 Every setting is a flag (--reap-batch), an environment variable (TTLPROXY_REAP_BATCH) and a key of
 the TOML file (reap_batch). Flags beat the environment, and the environment beats the file.
 
-These run no proxy, and take the same settings; each tells more with --help:
+These subcommands do not run a proxy. They take the same settings; see --help of each:
 """ + "\n".join(
     f"  ttlproxy {name:<12} {subcommand.summary}" for name, subcommand in SUBCOMMANDS.items()
 )
@@ -80,7 +80,8 @@ def _flags(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """The given flags, by field, and the problems. Ends the process for --help and --version."""
     parser = argparse.ArgumentParser(
         "ttlproxy",
-        description="A proxy before Redis that gives hash fields and set members a time to live.",
+        description="A proxy in front of Redis that gives hash fields, set members and other"
+        " elements a time to live.",
         epilog=EPILOG,
         argument_default=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -97,9 +98,9 @@ def _flags(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         return {}, [f"{error.argument_name}: {error.message}"]
     # Only names are repeated: the word after a misspelt flag may be a password.
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-")]
-    problems = [f"{flag}: there is no such flag" for flag in unknown]
+    problems = [f"{flag}: unknown flag" for flag in unknown]
     if rest and not unknown:
-        problems.append("there are words that belong to no flag")
+        problems.append("unexpected arguments, which belong to no flag")
     return vars(flags), problems
 
 
@@ -130,7 +131,7 @@ def _file(path: str, problems: list[str]) -> dict[str, Any]:
         problems.append(f"{path}: {error}")
         return {}
     unknown = content.keys() - Settings.model_fields.keys()
-    problems += [f"{name} in {path}: there is no such setting" for name in sorted(unknown)]
+    problems += [f"{name} in {path}: unknown setting" for name in sorted(unknown)]
     return {name: value for name, value in content.items() if name not in unknown}
 
 
@@ -141,24 +142,24 @@ def started(listen: str, upstream: str, embedded: Embedded | None) -> None:
 
 def noted(listen: str, upstream: str, embedded: Embedded | None) -> None:
     """Log that clients may connect."""
-    log.info("ttlproxy %s listens on %s, before %s", __version__, listen, upstream)
+    log.info("ttlproxy %s listens on %s, in front of %s", __version__, listen, upstream)
 
 
 def greeting(listen: str, upstream: str, embedded: Embedded | None) -> str:
     """What runs where, and what to try. Programs that start ttlproxy read the address in line 1."""
     if embedded:
         behind = [
-            f"before a Redis of its own: {embedded.binary.name} {embedded.version}",
+            f"in front of an embedded Redis: {embedded.binary.name} {embedded.version}",
             f"  binary  {embedded.binary} (pid {embedded.pid})",
             f"  data    {embedded.data_dir}",
             f"  socket  {embedded.socket_path}",
         ]
     else:
-        behind = [f"before {upstream}"]
+        behind = [f"in front of {upstream}"]
     client = _redis_cli(Listen.parse(listen))
     commands = ("HSET h a 1 b 2", "HEXPIREFIELD h a 1", "HTTLFIELD h a", "HGETALL h")
     tries = [f"  {client} {command}" for command in commands]
-    return "\n".join([f"ttlproxy {__version__} listens on {listen}", *behind, "try", *tries])
+    return "\n".join([f"ttlproxy {__version__} listens on {listen}", *behind, "try:", *tries])
 
 
 def _redis_cli(listen: Listen) -> str:

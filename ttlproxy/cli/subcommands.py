@@ -22,7 +22,7 @@ from ttlproxy.process import app
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError("it is a whole number from 1 on")
+        raise argparse.ArgumentTypeError("must be a whole number of at least 1")
     return int(text)
 
 
@@ -55,7 +55,7 @@ async def _healthcheck(settings: Settings, own: argparse.Namespace) -> int:
 async def _rights(settings: Settings, own: argparse.Namespace) -> int:
     """Of the settings it uses only the prefix."""
     if not own.words:
-        raise SettingsError(["it takes a pattern of keys, or several"])
+        raise SettingsError(["give at least one key pattern"])
     try:
         typed = as_typed(Keys(settings.prefix.encode()), map(os.fsencode, own.words))
     except UnfitPatternError as unfit:
@@ -116,66 +116,67 @@ class Subcommand(NamedTuple):
 
 SUBCOMMANDS = {
     "doctor": Subcommand(
-        "says what is wrong with the upstream, and how to mend it",
+        "checks the upstream, and prints how to mend what is wrong",
         """\
-Says what is wrong with the upstream, why that matters, and the command that mends it. Commands that
-do not begin with ttlproxy are for redis-cli, at the upstream. Settings are given as to ttlproxy
-itself: as flags, in the environment or in a file.
+Checks the upstream, and prints what is wrong, why it matters, and the command that mends it.
+Commands that do not begin with ttlproxy are for redis-cli, connected to the upstream. Settings are
+given as to ttlproxy itself: as flags, in the environment or in a file.
 
-Exit codes: 0 all is well, 1 it could not look, 2 the settings are wrong, 3 there are warnings,
-4 there are errors.""",
+Exit codes: 0 all is well, 1 the check could not run, 2 the settings are wrong, 3 there are
+warnings, 4 there are errors.""",
         {
-            "--json": {"action": "store_true", "help": "one JSON object, for programs"},
+            "--json": {"action": "store_true", "help": "print one JSON object, for programs"},
             "--sample": {
                 "metavar": "N",
                 "type": _positive,
                 "default": SAMPLE,
-                "help": f"deadlines, and internal keys, to look at (default: {SAMPLE})",
+                "help": f"how many deadlines and internal keys to check (default: {SAMPLE})",
             },
             "--mend": {
                 "action": "store_true",
-                "help": "first drop deadlines of elements that are gone, and complete the schedule;"
-                " proxies may go on running",
+                "help": "first drop deadlines of elements that no longer exist, and complete the"
+                " schedule; proxies may keep running",
             },
         },
         _doctor,
     ),
     "healthcheck": Subcommand(
-        "asks a running proxy whether it is well",
+        "asks a running proxy whether it is healthy",
         """\
-Asks one of the probes of a running proxy, at its --admin, and says what that says. Exit codes: 0 it
-is well, 1 it is not, or nobody answers, 2 the settings are wrong.""",
+Asks a probe of a running proxy, at its --admin, and prints the answer. Exit codes: 0 the proxy is
+healthy, 1 it is not or does not answer, 2 the settings are wrong.""",
         {
             "--probe": {
                 "choices": ("startup", "livez", "readyz"),
                 "default": "readyz",
-                "help": "which of them (default: readyz)",
+                "help": "which probe (default: readyz)",
             }
         },
         _healthcheck,
     ),
     "purge": Subcommand(
-        "removes all that ttlproxy keeps in the upstream",
+        "removes everything that ttlproxy stores in the upstream",
         """\
-Removes all that ttlproxy keeps in the upstream, in every database, so that elements stay and lose
-their deadlines. Elements that are kept for TAKE stay. While proxies are attached it refuses.
-Settings are given as to ttlproxy itself: as flags, in the environment or in a file.""",
+Removes everything that ttlproxy stores in the upstream, in every database. Your elements stay,
+without their deadlines. Elements that wait for TAKE stay too. It refuses while proxies are
+connected. Settings are given as to ttlproxy itself: as flags, in the environment or in a file.""",
         {
             "--force": {
                 "action": "store_true",
-                "help": "also while proxies are attached, and what is kept for TAKE",
+                "help": "purge even while proxies are connected, and remove elements that wait"
+                " for TAKE",
             }
         },
         _purge,
     ),
     "rights": Subcommand(
-        "says what an ACL user needs that may use some keys and no others",
+        "prints the ACL rules for a user who may use some keys only",
         """\
-Says what an ACL user needs that may use the keys that match the patterns, deadlines included, and
-nothing of anybody else's: for redis-cli, at the upstream. It asks no server; --prefix has to be
-that of the proxies.
+Prints the ACL SETUSER command for a user who may use the keys that match the patterns, with their
+deadlines, and no other keys. Type it into redis-cli, connected to the upstream. No server is asked;
+--prefix must be that of the proxies.
 
-Exit codes: 0 said, 2 a pattern or the settings are wrong.""",
+Exit codes: 0 printed, 2 a pattern or the settings are wrong.""",
         {},
         _rights,
         takes="PATTERN [PATTERN ...]",
