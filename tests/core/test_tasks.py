@@ -116,5 +116,5 @@ async def test_what_a_task_that_nobody_waits_for_raises_is_logged_once(
     (record,) = caplog.records
     assert (record.levelno, record.getMessage()) == (
         logging.ERROR,
-        "a task has ended, by a fault of ttlproxy",
+        "a task has ended: internal error",
     )

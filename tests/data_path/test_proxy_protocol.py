@@ -198,7 +198,7 @@ def test_who_never_sends_a_header_is_closed_and_it_is_said_why(
     proxy = start_proxy(start_server().url, *AT_DEBUG)
     with Connection(proxy.port) as client:
         assert client.read_to_end() == b""
-    wait_until(lambda: "closed: its PROXY header does not come" in proxy.stderr, "why")
+    wait_until(lambda: "closed: its PROXY header did not arrive in time" in proxy.stderr, "why")
 
 
 def test_who_is_in_the_middle_of_a_header_does_not_keep_the_proxy_from_ending(

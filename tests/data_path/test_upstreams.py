@@ -103,7 +103,7 @@ def test_a_wrong_password_is_logged_and_nobody_is_served(
     proxy = start_proxy(f"redis://:wrong@127.0.0.1:{server.port}")
     with Connection(proxy.port) as client:
         assert client.read_to_end().startswith(b"-ERR ttlproxy")
-    assert "is away" in proxy.stderr
+    assert "is unavailable" in proxy.stderr
     assert "wrong" not in proxy.stderr.lower().replace("wrongpass", "")
 
 

@@ -119,7 +119,7 @@ def test_a_connection_of_the_link_may_break_without_a_client_noticing(
             assert client.ask("HLEN", "h") in (b":2\r\n", b":0\r\n")
         client.ask("HSETEX", "h", "PX", "1", "FIELDS", "1", "c", "3")
         wait_until(lambda: client.ask("EXISTS", "h") == b":0\r\n", "all fields gone")
-    assert "is away" not in proxy.stderr
+    assert "is unavailable" not in proxy.stderr
 
 
 def test_no_connection_to_redis_outlives_its_client(
@@ -207,7 +207,7 @@ def test_redis_tells_of_itself_while_it_loads_its_data(
         direct.ask("CONFIG", "SET", "key-load-delay", 20_000)
         busy.send(command("DEBUG", "RELOAD"))
         wait_until(lambda: direct.ask("PING").startswith(b"-LOADING"), "Redis loading")
-        wait_until(lambda: "is away" in proxy.stderr, "the link to notice")
+        wait_until(lambda: "is unavailable" in proxy.stderr, "the link to notice")
         for section in ((), ("persistence",), ("all",)):
             assert b"loading:1\r\n" in app.ask("INFO", *section)
         assert app.ask("PING").startswith(b"-LOADING")

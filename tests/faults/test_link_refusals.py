@@ -159,7 +159,7 @@ def test_a_schedule_that_somebody_has_overwritten_stops_its_own_database_only(
         assert app.ask("PING") == b"+PONG\r\n"
     for refused in ("to reap in", "to read the schedule of"):
         assert proxy.stderr.count(f"Redis refuses {refused} database 3: WRONGTYPE") == 1
-    assert "is away" not in proxy.stderr
+    assert "is unavailable" not in proxy.stderr
 
 
 def test_a_proxy_that_cannot_read_a_schedule_serves_nobody_and_says_why(

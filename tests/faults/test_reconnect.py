@@ -113,7 +113,7 @@ def test_a_server_that_is_silent_is_waited_for(
             _goes_on(server)
             assert client.read_many(2) == [b":0\r\n", b"+OK\r\n"]
             assert newcomer.read().startswith(b"$")
-    assert "is away" not in proxy.stderr
+    assert "is unavailable" not in proxy.stderr
 
 
 def test_a_proxy_starts_before_a_server_that_is_silent(
@@ -139,7 +139,7 @@ def test_a_host_that_has_vanished_is_found_out(
             client.ask("PING")
             _stopped(server)
             switch.stop_accepting()
-            wait_until(lambda: "takes no new connection" in proxy.stderr, "the proxy to notice")
+            wait_until(lambda: "accepts no new connection" in proxy.stderr, "the proxy to notice")
             _goes_on(server)
 
 
@@ -150,7 +150,7 @@ def test_a_client_is_held_while_redis_is_away_and_served_when_it_is_back(
     server = start_server()
     proxy = start_proxy(server.url, *PATIENT)
     server.kill()
-    wait_until(lambda: "is away" in proxy.stderr, "the link to notice")
+    wait_until(lambda: "is unavailable" in proxy.stderr, "the link to notice")
     with Connection(proxy.port) as client, Connection(proxy.port) as silent:
         client.send(command("SET", "k", "v") + command("GET", "k") + command("RPUSH", "l", "a"))
         client.send(command("LEASE", "l", "lent", "EX", 100, "BLOCK", 0) * 2)  # of one item
@@ -181,7 +181,7 @@ def test_a_held_client_counts_and_is_freed_when_it_leaves(
     proxy = start_proxy(server.url, *PATIENT, *FLAGS, "--max-clients", "3")
     admin = pages(proxy)
     server.kill()
-    wait_until(lambda: "is away" in proxy.stderr, "the link to notice")
+    wait_until(lambda: "is unavailable" in proxy.stderr, "the link to notice")
     held = [Connection(proxy.port) for _ in range(3)]
     becomes(admin, 3, "ttlproxy_connections")
     with Connection(proxy.port) as one_too_many:
@@ -200,7 +200,7 @@ def test_a_drain_does_not_wait_for_held_clients(
     server = start_server()
     proxy = start_proxy(server.url, *PATIENT, "--drain-max", "50")
     server.kill()
-    wait_until(lambda: "is away" in proxy.stderr, "the link to notice")
+    wait_until(lambda: "is unavailable" in proxy.stderr, "the link to notice")
     with Connection(proxy.port) as client:
         client.send(command("PING"))
         proxy.terminate()
@@ -225,7 +225,7 @@ def test_a_flapping_server_fills_no_log(start_server: StartServer, start_proxy: 
     assert not proxy.faults
     assert "never retrieved" not in log
     assert "Unclosed" not in log
-    assert len(re.findall("Redis at .* is away", log)) <= 5, log  # once for each reason
+    assert len(re.findall("Redis at .* is unavailable", log)) <= 5, log  # once for each reason
     assert len(re.findall("keys managed", log)) <= 2, log
     assert len(log.splitlines()) <= 15, log
 
@@ -336,7 +336,7 @@ def test_a_right_that_is_lost_while_the_link_serves_ends_no_life_of_it(
             wait_until(lambda: client.ask("EXISTS", "h") == b":0\r\n", "the field gone")
             with Connection(proxy.port) as newcomer:
                 assert newcomer.ask("HSETEX", "h", "EX", 9, "FIELDS", 1, "a", 1) == b":1\r\n"
-    assert "is away" not in proxy.stderr
+    assert "is unavailable" not in proxy.stderr
 
 
 @both_loops

@@ -156,7 +156,7 @@ def test_no_secret_shows_in_logs_pages_or_the_list_of_processes(
         client.read_to_end()
     secret.write_text("planted-wrong")
     _cut_off(server, "link")
-    wait_until(lambda: "is away" in proxy.stderr, "Redis refuses the wrong password")
+    wait_until(lambda: "is unavailable" in proxy.stderr, "Redis refuses the wrong password")
     secret.write_text("planted-link")
     wait_until(lambda: _serves_again(proxy), "the link is there again")
     shown = _shown(proxy)
@@ -192,7 +192,7 @@ PASSWORD_SETTING = "upstream_password"
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("redis://127.0.0.1:{port}", "wants a password"),
+        ("redis://127.0.0.1:{port}", "requires a password"),
         ("redis://:planted-wrong@127.0.0.1:{port}", "refuses the user or the password"),
         ("redis://app:planted-wrong@127.0.0.1:{port}", "refuses the user or the password"),
     ],
@@ -202,8 +202,8 @@ def test_a_wrong_password_is_said_as_what_it_is(
 ) -> None:
     server = start_server("--requirepass", "planted-right")
     proxy = start_proxy(url.format(port=server.port), *FLAGS)
-    wait_until(lambda: "is away" in proxy.stderr, "it is said")
-    (line,) = [line for line in proxy.stderr.splitlines() if "is away" in line]
+    wait_until(lambda: "is unavailable" in proxy.stderr, "it is said")
+    (line,) = [line for line in proxy.stderr.splitlines() if "is unavailable" in line]
     reason = pages(proxy).get("/readyz").text
     for text in (line, reason):
         assert words in text

@@ -113,7 +113,7 @@ async def test_a_ctrl_c_in_the_terminal_does_not_reach_the_server(running: Embed
 
 
 async def test_a_second_one_in_the_same_directory_is_told_so(running: Embedded) -> None:
-    with pytest.raises(EmbeddedError, match="another ttlproxy runs in"):
+    with pytest.raises(EmbeddedError, match="another ttlproxy uses"):
         await Embedded(running.data_dir).start()
     assert await ask(running, "PING") == "+PONG"
 

@@ -159,7 +159,7 @@ def test_a_traceback_has_no_bytes_and_is_one_line(
         assert "\n" in line["exc_info"]
         assert line["exc_info"].endswith("KeyError: b'***'")
     else:
-        assert "a fault of ttlproxy: KeyError: b'***' (at test_logs.py:" in said
+        assert "internal error: KeyError: b'***' (at test_logs.py:" in said
 
 
 def _text(message: str, *arguments: object, trouble: BaseException | None = None) -> str:

@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "settings.toml"
 
 
-def _read_again(proxy: Proxy, says: str = "have been read again") -> None:
+def _read_again(proxy: Proxy, says: str = "have been reloaded") -> None:
     """Sends SIGHUP, and waits until the proxy has handled it."""
     before = proxy.stderr.count(says)
     os.kill(proxy.pid, signal.SIGHUP)
@@ -42,8 +42,8 @@ def test_the_log_level_changes_at_once_and_an_address_takes_a_restart(
         assert client.ask("PING") == b"+PONG\r\n"
     assert not _opened(proxy)()
     file.write_text('log_level = "debug"\nadmin = "127.0.0.1:1"\n')
-    _read_again(proxy, "takes a restart: admin")
-    assert "read again: log_level is debug\n" in proxy.stderr
+    _read_again(proxy, "need a restart: admin")
+    assert "reloaded: log_level is debug\n" in proxy.stderr
     with Connection(proxy.port) as client:
         assert client.ask("PING") == b"+PONG\r\n"
         wait_until(_opened(proxy), "a line at debug")
@@ -55,13 +55,13 @@ def test_settings_that_are_wrong_change_nothing(
     file.write_text("drain_max = 5\n")
     proxy = start_proxy(start_server().url, "--config", str(file))
     file.write_text('drain_max = "soon"\nlog_level = "debug"\nnope = 1\n')
-    _read_again(proxy, "nothing changes, for the settings are wrong")
+    _read_again(proxy, "nothing changed, because the settings are wrong")
     assert "nope" in proxy.stderr
     with Connection(proxy.port) as client:
         assert client.ask("PING") == b"+PONG\r\n"
     assert not _opened(proxy)()
     file.write_text("drain_max = 5\n")
-    _read_again(proxy, "read again: nothing changes")
+    _read_again(proxy, "reloaded: no changes applied")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -96,7 +96,7 @@ def test_a_password_that_was_changed_in_its_file_is_used(
         _read_again(proxy)
         direct.ask("CLIENT", "KILL", "TYPE", "normal")
         direct.ask("CLIENT", "KILL", "TYPE", "pubsub")
-    assert "takes a restart" not in proxy.stderr
+    assert "need a restart" not in proxy.stderr
     with Connection(proxy.port) as client:
         assert client.ask("AUTH", "after") == b"+OK\r\n"
         client.ask("HSET", "h", "a", 1, "b", 2)

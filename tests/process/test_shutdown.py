@@ -207,7 +207,7 @@ def test_a_client_that_never_finishes_is_cut_off_at_the_limit(
             assert cut.read() == b"+PONG\r\n"
             proxy.terminate()
             assert proxy.wait() == 0
-    logged = "3 clients are cut off, as the drain's limit is over: "
+    logged = "3 clients are cut off, because drain_max is over: "
     (line,) = [line for line in proxy.stderr.splitlines() if logged in line]
     found = line.partition(logged)[2].split(", ")
     assert sorted(found) == ["1 blocked", "1 in a request", "1 in a transaction"]
@@ -225,7 +225,7 @@ def test_a_second_signal_ends_it_at_once(
         wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
         proxy.child.send_signal(signal.SIGTERM)
         assert proxy.wait() == 0
-    assert "1 clients are cut off, as another signal has come: 1 blocked" in proxy.stderr
+    assert "1 clients are cut off, because a second signal came: 1 blocked" in proxy.stderr
 
 
 def _stopping(proxy: Proxy) -> None:

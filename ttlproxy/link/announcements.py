@@ -79,7 +79,7 @@ class Announcements:
             try:
                 await self._hear()
             except TimeoutError:  # Redis is silent: the link finds out more
-                log.debug("the push connection is not opened yet: Redis does not answer")
+                log.debug("the push connection is not open yet: Redis does not answer")
             except (UpstreamError, OSError):
                 if failures >= _MOST_LOSSES:
                     raise  # it is not just this connection
@@ -127,7 +127,7 @@ class Announcements:
         try:
             await run(redis, [(0, words) for words in announcing(self._context.keys.hello)])
         except (RedisError, OSError) as trouble:
-            log.debug("other proxies are not greeted: %s", trouble)
+            log.debug("cannot announce this proxy to the others: %s", trouble)
         finally:
             await redis.aclose()
 

@@ -39,12 +39,12 @@ _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     (
         "io-threads",
         lambda value: value not in ("", "1"),
-        "a deadline set through another proxy may be seen late",
+        "deadlines set through other proxies may be noticed late",
     ),
     (
         "maxmemory-policy",
         lambda value: value.startswith(("allkeys", "volatile")),
-        "it may evict deadlines and leave their elements",
+        "it may evict the deadlines of elements, which then never expire",
     ),
 )
 
@@ -53,7 +53,7 @@ def check_server(server: Said) -> None:
     """Raises UnfitUpstream if the server is too old, or is a Cluster."""
     if _version(server) < OLDEST:
         version = server.get("redis_version", "?")
-        raise UnfitUpstream(f"Redis {version} is too old: 6.2 is the oldest that is served")
+        raise UnfitUpstream(f"Redis {version} is too old: ttlproxy needs 6.2 or later")
     if server.get("cluster_enabled") == "1":
         raise UnfitUpstream("Redis Cluster is not supported")
 
@@ -102,8 +102,8 @@ def check_layout(prefix: bytes, layout: bytes | str | None) -> None:
     """Raises UnfitUpstream if the layout of the keys is newer than ours."""
     if layout is not None and layout.isdigit() and int(layout) > LAYOUT:
         raise UnfitUpstream(
-            f"the keys under {prefix.decode()} have layout {int(layout)},"
-            f" and this ttlproxy knows {LAYOUT}: upgrade it"
+            f"the keys under {prefix.decode()} have layout {int(layout)}, but this ttlproxy only"
+            f" knows layout {LAYOUT}: upgrade it"
         )
 
 

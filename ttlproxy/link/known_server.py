@@ -50,9 +50,9 @@ class KnownServer:
         known = self.identity
         assert known is not None
         if known.run_id != found.run_id:
-            raise ServerChanged("it is another server, or was started anew")
+            raise ServerChanged("it is another server, or was restarted")
         if known.is_master and not found.is_master:
-            raise ServerChanged("it is no master any more")
+            raise ServerChanged("it is no longer a master")
         self.identity = found
         is_promoted = found.is_master and not known.is_master
         if is_promoted:

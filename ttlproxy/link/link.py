@@ -164,8 +164,8 @@ class Link:
 
         For tasks that have patient connections of their own.
         """
-        working = asyncio.create_task(work, name="within a life of the link")
-        ending = asyncio.create_task(self._over.wait(), name="the end of a life of the link")
+        working = asyncio.create_task(work, name="link: a life")
+        ending = asyncio.create_task(self._over.wait(), name="link: end of a life")
         try:
             await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
@@ -208,7 +208,7 @@ class Link:
                 self.serving.tried.set()  # clients may connect, and wait
                 log.debug("Redis has not answered for a while: is it still there?")
                 if not await accepts(self.upstream, self._settings.connect_timeout):
-                    raise UpstreamError("it does not answer, and takes no new connection")
+                    raise UpstreamError("it does not answer, and accepts no new connection")
 
     def _upkeep(self) -> Upkeep:
         return Upkeep(

@@ -152,7 +152,7 @@ class Waits:
                 return not error(item)
             return answered
         except (RedisError, OSError) as trouble:
-            log.debug("nobody tells when a list has an item: %s", trouble)
+            log.debug("LEASE ... BLOCK cannot watch a list: %s", trouble)
             return False
 
     async def _turns(self, redis: Redis, place: Place) -> tuple[bool, bool]:

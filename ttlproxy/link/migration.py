@@ -57,7 +57,7 @@ class Migration:
             await self._ask(db, b"UNLINK", *names)
             if rules or deferred:
                 log.info(
-                    "database %d: %d rules, and what is deferred for %d keys, taken over from"
+                    "database %d: migrated %d rules, and the deferred commands of %d keys, from"
                     " version 0.1",
                     db,
                     rules,

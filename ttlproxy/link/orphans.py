@@ -54,7 +54,7 @@ class Orphans:
         except ResponseError as refusal:
             self._may = not isinstance(refusal, NoPermissionError)
             self._databases, self._cursor = [], b"0"
-            self._refusals.note("to look for keys that the schedule has lost", refusal)
+            self._refusals.note("to look for keys that are missing from the schedule", refusal)
 
     def _rests(self) -> bool:
         """Whether a search has just ended: a small keyspace needs none every second."""
@@ -84,7 +84,7 @@ class Orphans:
             call = Call("schedule_mend", (key,), ())
             reply = await answered(redis, self._script_calls, db, call, b"%d" % db)
             if refusal := error(reply):
-                self._refusals.note(f"to mend the schedule of database {db}", refusal)
+                self._refusals.note(f"to repair the schedule of database {db}", refusal)
 
     async def _tidy(self, redis: Redis, db: int, found: list[bytes]) -> None:
         """Corrects what DBSIZE leaves out, for these names and a page of those noted before."""

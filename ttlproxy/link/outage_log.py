@@ -18,7 +18,7 @@ _SILENCE_MS = 60_000
 _EXPLAINED: Final = (
     (
         re.compile("NOAUTH|Authentication required"),
-        "Redis wants a password: see upstream_password and upstream_password_file",
+        "Redis requires a password: see upstream_password and upstream_password_file",
     ),
     (
         re.compile("without any password|no password is set"),
@@ -39,7 +39,7 @@ def explained(trouble: RedisError | OSError | UpstreamError) -> str:
         if words.search(text):
             return explanation
     if isinstance(trouble, NoPermissionError) or "NOPERM" in text:
-        return f"Redis refuses what the proxy's own user, upstream_user, needs: {text}"
+        return f"Redis refuses requests of the proxy's own user (upstream_user): {text}"
     return text or type(trouble).__name__
 
 
@@ -58,9 +58,9 @@ class Outages:
         is_new = not self.reason
         self.reason = explained(trouble)
         if isinstance(trouble, ServerChanged):
-            self._say(logging.WARNING, f": {self.reason}, so clients are closed", is_new)
+            self._say(logging.WARNING, f": {self.reason}; all clients are closed", is_new)
         else:
-            self._say(logging.WARNING, f" is away: {self.reason}", is_new)
+            self._say(logging.WARNING, f" is unavailable: {self.reason}", is_new)
 
     def over(self, managed: int) -> None:
         """The link serves; `managed`: how many keys are managed."""

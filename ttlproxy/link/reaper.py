@@ -78,7 +78,7 @@ class Reaper:
                 failures = 1 if self._rounds > rounds else failures + 1
                 if isinstance(trouble, ResponseError):
                     self._context.refusals.note("the reaper's requests", trouble)
-                log.debug("the reaper waits: %s", trouble)
+                log.debug("the reaper is waiting: %s", trouble)
                 if failures > 1 or not isinstance(trouble, RedisConnectionError):
                     await asyncio.sleep(_BACKOFF.compute(failures))
             finally:
@@ -100,7 +100,9 @@ class Reaper:
             try:
                 await self._call(redis, "lease_drop", self._holder)
             except RedisError as trouble:
-                log.debug("the lease stays until it ends: %s", trouble)
+                log.debug(
+                    "the lease could not be released, and stays until it expires: %s", trouble
+                )
             finally:
                 await redis.aclose()
 

@@ -63,7 +63,7 @@ class Recheck:
         except ResponseError as refusal:
             # Redis logs each refusal for a missing right, so one is enough.
             self._may = not isinstance(refusal, NoPermissionError)
-            self._context.refusals.note("to look again at keys with deadlines", refusal)
+            self._context.refusals.note("to check keys with deadlines again", refusal)
 
     def _take(self) -> list[Place]:
         """The next places, all in one database; none at the end of the walk."""

@@ -52,8 +52,8 @@ class Refusals:
         """`count` items of a kind in counters.SIGNED have no signature of a proxy."""
         self._counters.unsigned[kind] += count
         self._say(
-            f"what is there as {_SHOWN[kind]} in database {db} was not signed by a proxy with the"
-            " same key, and is not carried out: ttlproxy doctor tells more"
+            f"{_SHOWN[kind]} in database {db} was not signed by a proxy with the same key, and is"
+            " not carried out: see ttlproxy doctor"
         )
 
     def _say(self, cause: str) -> None:

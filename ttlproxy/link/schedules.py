@@ -86,22 +86,20 @@ class Schedules:
         """Rebuilds a schedule, if another type of key stands in its place."""
         if not valid(await answered(redis, self._script_calls, db, Call("schedule_clear", (), ()))):
             return
-        log.error(
-            "what stood in the place of the schedule of database %d was none: it is made anew", db
-        )
+        log.error("the schedule of database %d was overwritten: it is created again", db)
         async for names in self._pages(redis, db):
             calls = [Call("schedule_mend", (key,), ()) for key in self._keys_of(names)]
             requests = [(db, self._script_calls.words(call, b"%d" % db)) for call in calls]
             for mended in await run(redis, requests) if requests else []:
                 if refusal := error(mended):
-                    self._refusals.note(f"to mend the schedule of database {db}", refusal)
+                    self._refusals.note(f"to repair the schedule of database {db}", refusal)
 
     async def try_to_rebuild(self, redis: Redis, db: int) -> None:
         """The same; what Redis refuses is tried again at the next heartbeat."""
         try:
             await self.rebuild(redis, db)
         except ResponseError as refusal:
-            self._refusals.note(f"to make the schedule of database {db} anew", refusal)
+            self._refusals.note(f"to create the schedule of database {db} again", refusal)
 
     async def _load(self, redis: Redis, db: int) -> None:
         cursor = b"0"

@@ -61,7 +61,9 @@ class ServerSetup:
             (commands,) = await run(redis, [(0, (b"COMMAND",))])
             found = list(natives(valid(commands)))
         except ResponseError as refused:
-            log.warning("Redis refuses COMMAND, so every word may be a key: %s", refused)
+            log.warning(
+                "Redis refuses COMMAND, so every word of a request counts as a key: %s", refused
+            )
             found = []
         self._acl.meet(bool(found))
         self._context.router = Router(found, self._acl.categories, compatibility.forms(said))

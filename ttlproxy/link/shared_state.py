@@ -70,7 +70,7 @@ class State:
         except ReadOnlyError:
             return False
         except ResponseError as refusal:
-            self._refusals.note("to take over what version 0.1 has left", refusal)
+            self._refusals.note("to migrate what version 0.1 has left", refusal)
             return False
 
     async def keep(self, redis: Redis) -> None:
@@ -101,7 +101,7 @@ class State:
         except ReadOnlyError:
             return None
         except ResponseError as refusal:
-            self._refusals.note("to keep the secret of the proxies", refusal)
+            self._refusals.note("to store the secret of the proxies", refusal)
             return None
         if self._shares_secret and found:
             signer.adopt(found)

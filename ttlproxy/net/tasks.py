@@ -78,7 +78,7 @@ def report(task: Task) -> None:
     asyncio would log it only when the task is garbage-collected, and without the task's purpose.
     """
     if not task.cancelled() and (trouble := task.exception()) is not None:
-        log.error("%s has ended, by a fault of ttlproxy", task.get_name(), exc_info=trouble)
+        log.error("%s has ended: internal error", task.get_name(), exc_info=trouble)
 
 
 def _drop(task: Task) -> None:

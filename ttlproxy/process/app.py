@@ -105,7 +105,7 @@ async def work(settings: Settings, receiver: Receiver) -> int:
     receiver.on_settings = change
     shown = partial(_reported, receiver)
     with Signals.of_worker() as signals:
-        closed = asyncio.create_task(receiver.closed.wait(), name="handover")
+        closed = asyncio.create_task(receiver.closed.wait(), name="fd channel")
         closed.add_done_callback(lambda _: signals.stop.set())
         await _proxy(settings, settings.upstream, receiver, [], lambda _: None, signals, shown)
         await cancel(closed)
@@ -132,8 +132,8 @@ async def _proxy(
     async with shown(health):
         linking = asyncio.create_task(link.run(), name="link")
         reaping = asyncio.create_task(reaper.run(), name="reaper")
-        beating = asyncio.create_task(heartbeat.run(), name="pulse")
-        watching = asyncio.create_task(server.slow_clients.run(), name="watch")
+        beating = asyncio.create_task(heartbeat.run(), name="heartbeat")
+        watching = asyncio.create_task(server.slow_clients.run(), name="slow clients")
         vital = [linking, reaping, beating, watching, *others]
         try:
             tried = link.serving.tried
@@ -204,7 +204,7 @@ async def _supervise(
     """Runs several workers that serve one address, and drains them."""
     async with shown(workers.totals):
         running = asyncio.create_task(workers.run(), name="workers")
-        beating = asyncio.create_task(workers.totals.heartbeat.run(), name="pulse")
+        beating = asyncio.create_task(workers.totals.heartbeat.run(), name="heartbeat")
         vital = [running, beating, *others]
         try:
             await _until(run_together(all=workers.listen(), stop=signals.stop.wait()), vital)
@@ -260,14 +260,14 @@ async def _drain(server: Server, limit_s: float, now: asyncio.Event) -> None:
     await _until(now.wait(), [draining])
     await cancel(draining)
     if left := server.unfinished():
-        why = "another signal has come" if now.is_set() else "the drain's limit is over"
+        why = "a second signal came" if now.is_set() else "drain_max is over"
         found = ", ".join(f"{count} {what}" for what, count in left.most_common())
-        log.warning("%d clients are cut off, as %s: %s", left.total(), why, found)
+        log.warning("%d clients are cut off, because %s: %s", left.total(), why, found)
 
 
 async def _ended(embedded: Embedded) -> None:
     code = await embedded.wait()
-    raise EmbeddedError(f"the embedded server has ended by itself, with {code}")
+    raise EmbeddedError(f"the embedded server has stopped, with exit code {code}")
 
 
 async def _check_addresses(settings: Settings) -> None:

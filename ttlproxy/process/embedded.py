@@ -100,7 +100,7 @@ class Embedded:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise EmbeddedError(
-                f"another ttlproxy runs in {self.data_dir}; give this one its own with --data-dir"
+                f"another ttlproxy uses {self.data_dir}: set --data-dir to another directory"
             ) from None
         return os.fsdecode(os.pread(self._lock, 4096, 0))
 
@@ -177,7 +177,7 @@ async def _end(socket: str) -> None:
         reply = b"no answer"
     if reply:
         raise EmbeddedError(
-            f"the server that an earlier ttlproxy left at {socket} does not end:"
+            f"a server that an earlier ttlproxy left running at {socket} does not stop:"
             f" {reply.decode(errors='replace').strip()}"
         )
 

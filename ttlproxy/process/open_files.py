@@ -34,7 +34,7 @@ def make_room(most: int, processes: int, chosen: bool) -> int:
     if clients < most:
         log.log(
             logging.WARNING if chosen else logging.INFO,
-            "max_clients is %d instead of %d: a process may open %d files (ulimit -n)",
+            "max_clients is %d instead of %d: a process may open only %d files (ulimit -n)",
             *(clients, most, limit),
         )
     return clients

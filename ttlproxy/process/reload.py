@@ -51,15 +51,15 @@ class Reload:
         try:
             read = self._read()
         except SettingsError as error:
-            log.error("nothing changes, for %s", error)
+            log.error("nothing changed, because %s", error)
             return {}
         changed = [name for name in Settings.model_fields if self._has_changed(name, read)]
         values: Values = {name: getattr(read, name) for name in AT_ONCE if name in changed}
         self._settings = self._settings.model_copy(update=values)
         shown = ", ".join(f"{name} is {value}" for name, value in values.items())
-        log.info("the settings have been read again: %s", shown or "nothing changes")
+        log.info("the settings have been reloaded: %s", shown or "no changes applied")
         if rest := [name for name in changed if name not in values]:
-            log.warning("what has changed besides takes a restart: %s", ", ".join(rest))
+            log.warning("these settings changed, and need a restart: %s", ", ".join(rest))
         return values
 
     def _has_changed(self, name: str, read: Settings) -> bool:

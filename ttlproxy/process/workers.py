@@ -118,9 +118,11 @@ class Workers:
             if self._stops:
                 return
             if not (sender.ready.is_set() or self._listener.accepts):
-                raise WorkerError(f"a worker has ended before it served, with {code}")
+                raise WorkerError(f"a worker ended before it was ready, with exit code {code}")
             self.totals.replaced += 1
-            log.error("worker %d has ended by itself, with %d: it is replaced", process.pid, code)
+            log.error(
+                "worker %d ended unexpectedly, with exit code %d: it is replaced", process.pid, code
+            )
             await asyncio.sleep(uniform(*_PAUSE_S))
 
     async def _when_serving(self, sender: Sender) -> None:

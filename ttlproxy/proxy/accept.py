@@ -64,7 +64,7 @@ class Admission:
         except (OSError, EOFError, Malformed) as trouble:
             # A load balancer that only checks whether somebody listens is no event.
             left = isinstance(trouble, EOFError | ConnectionError)
-            why = str(trouble) or "its PROXY header does not come"
+            why = str(trouble) or "its PROXY header did not arrive in time"
             level = logging.DEBUG if left else logging.INFO
             _summaries.note(level, f"a connection is closed: {why}", source or peer)
             client.close()
@@ -123,7 +123,7 @@ async def _source(client: socket.socket) -> str:
             except BlockingIOError:
                 continue
             if not more:
-                raise EOFError("it has ended before its PROXY header")
+                raise EOFError("it ended before its PROXY header")
             header = parse(data + more)
             if header is not None:
                 client.recv(header.length - len(data))

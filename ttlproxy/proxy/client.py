@@ -234,7 +234,7 @@ class Client(asyncio.Protocol):
         session, backend = self._session, self._backend
         if session is None or backend is None:
             if self._phase is CONNECTING and not self._serving.now:
-                self._refuse(ConnectionError("the proxy is about to end"))
+                self._refuse(ConnectionError("the proxy is shutting down"))
         elif self._phase is OPEN and not session.unfinished:
             self._ends_because("drained")
             self._finish(session, backend)
@@ -361,7 +361,7 @@ class Client(asyncio.Protocol):
                     await asyncio.sleep(_AGAIN.compute(failures) if failures else 0)
                     await link.serving.ready.wait()
             except TimeoutError:
-                raise ConnectionError(f"Redis is away: {link.trouble}") from None
+                raise ConnectionError(f"Redis is unavailable: {link.trouble}") from None
             term = link.server.term
             try:
                 return await self._server.connect(self), term
@@ -395,7 +395,7 @@ class Client(asyncio.Protocol):
             self._hold(self._carry_out(step, let_in), "reap" if step.must_reap else "send")
             return
         if step.pauses:
-            self._hold(self._after(step, let_in), "log in, look or wait")
+            self._hold(self._after(step, let_in), "after a step")
         if out:
             self._to_redis(out)
         self._sent(session, step)

@@ -38,7 +38,7 @@ class ClientLimit:
         now_s = asyncio.get_running_loop().time()
         if now_s - self._said_s >= _SILENCE_S:
             self._said_s = now_s
-            log.warning("clients are refused: max_clients, %d, are connected", self._most)
+            log.warning("clients are refused: max_clients (%d) are connected", self._most)
         return True
 
 

@@ -43,12 +43,12 @@ class ClientLog:
     def failed(self, trouble: BaseException) -> None:
         """Logs why the proxy closes it."""
         if isinstance(trouble, TimeoutError):
-            self.often(logging.WARNING, "closed: Redis was away for longer than hold_max")
+            self.often(logging.WARNING, "closed: Redis was unavailable for longer than hold_max")
         elif isinstance(trouble, ReapRefused):
-            words = f"closed: Redis refuses, for longer than hold_max: {trouble}"
+            words = f"closed: Redis refuses the reap for longer than hold_max: {trouble}"
             self.often(logging.WARNING, words)
         else:
-            self.often(logging.ERROR, "closed, by a fault of ttlproxy", trouble=trouble)
+            self.often(logging.ERROR, "closed: internal error", trouble=trouble)
 
     def often(
         self, level: int, kind: str, more: str = "", trouble: BaseException | None = None

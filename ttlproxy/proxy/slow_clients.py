@@ -150,8 +150,8 @@ class SlowClients:
             elif unread < load.unread or not unread:
                 self._count(client, now_s)
             elif limit_s and now_s - load.since_s > limit_s:
-                words = f"closed: it has taken nothing for {limit_s} s"
-                client.client_log.often(logging.WARNING, words, f", and {unread} bytes wait")
+                words = f"closed: it has not read its replies for {limit_s} s"
+                client.client_log.often(logging.WARNING, words, f", {unread} bytes are waiting")
                 client.abort("stalled")
 
     def _give_back(self) -> None:
@@ -172,7 +172,7 @@ class SlowClients:
         for client in sorted(self._slow, key=lambda each: -self._slow[each].kept):
             if self._kept <= limit:
                 return
-            more = f": {self._slow[client].kept} bytes for it, and {self._kept} for all clients"
-            client.client_log.often(logging.WARNING, "closed: too much is kept", more)
+            more = f": {self._slow[client].kept} bytes for it, {self._kept} for all clients"
+            client.client_log.often(logging.WARNING, "closed: over max_buffer_bytes", more)
             self.forget(client)
             client.abort("buffers")

@@ -69,4 +69,4 @@ class WriteBatch:
             try:
                 write(data)
             except RuntimeError:  # closed for writing, which is no concern of the others
-                log.exception("bytes are lost")
+                log.exception("cannot write to a closed connection: bytes are lost")

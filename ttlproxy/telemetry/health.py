@@ -40,7 +40,7 @@ class Health:
     def why_not_ready(self) -> str:
         """Ready while the link serves: then its scripts are loaded and all managed keys known."""
         if self.drains:
-            return "draining: the proxy is about to end"
+            return "draining: the proxy is shutting down"
         if not self._source.link.serving.now:
             trouble = self._source.link.trouble
             return f"the link to Redis is down{trouble and f': {trouble}'}"

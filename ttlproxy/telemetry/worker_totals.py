@@ -79,11 +79,11 @@ class WorkerTotals:
     def why_not_ready(self) -> str:
         """Ready while one worker is ready."""
         if self.drains:
-            return "draining: the proxy is about to end"
+            return "draining: the proxy is shutting down"
         reasons = [last.why_not_ready for last in self._working().values()]
         if not all(reasons):
             return self.why_not_started()
-        return f"no worker is ready: {reasons[0]}" if reasons else "no worker is there"
+        return f"no worker is ready: {reasons[0]}" if reasons else "no worker is running"
 
     def report(self) -> Report:
         ours: Report = {

@@ -47,7 +47,7 @@ def _first(data: bytes) -> Header | None:
     end = data.find(b"\r\n", 0, LONGEST_LINE)
     if end < 0:
         if len(data) >= LONGEST_LINE:
-            raise Malformed("the line of its PROXY header is too long")
+            raise Malformed("its PROXY header line is too long")
         return None
     words = data[:end].split(b" ")
     if words[1] == b"UNKNOWN":
@@ -58,7 +58,7 @@ def _first(data: bytes) -> Header | None:
         sources(target, _port(target_port))
         return Header(end + 2, sources(source, _port(source_port)))
     except (ValueError, KeyError):
-        raise Malformed("the line of its PROXY header cannot be read") from None
+        raise Malformed("its PROXY header line cannot be parsed") from None
 
 
 def _port(word: str) -> int:
@@ -105,7 +105,7 @@ def _second(data: bytes) -> Header | None:
     size, source = _FAMILIES.get(family, (0, None))
     length = int.from_bytes(data[14:16])
     if command not in (_LOCAL, _PROXY) or family not in _FAMILIES or transport > _STREAM + 1:
-        raise Malformed("its PROXY header is of an unknown kind")
+        raise Malformed("its PROXY header has an unknown kind")
     if command == _PROXY and length < size:
         raise Malformed("its PROXY header is shorter than its addresses")
     if len(data) < _FIXED + length:

@@ -59,7 +59,7 @@ class Contexts:
         except (OSError, ValueError) as trouble:
             log.error("the new certificates are not used: %s", _said(trouble))
         else:
-            log.info("the certificates have been read again")
+            log.info("the certificates have been reloaded")
 
     def _look(self) -> list[Stamp]:
         """Stamps that change with the files, also if a symbolic link points elsewhere."""

@@ -58,7 +58,9 @@ class Tls(asyncio.Transport, asyncio.Protocol):
             self._incoming, self._outgoing, server_side, server_hostname=server_name
         )
         self._settled = settled
-        self._trouble: Exception = ConnectionError("the connection has ended before TLS was up")
+        self._trouble: Exception = ConnectionError(
+            "the connection was closed during the TLS handshake"
+        )
         self._up = False
         self._ended = False  # the peer sends no more
         self._said_end = False  # we have told the peer that we send no more
@@ -172,7 +174,7 @@ class Tls(asyncio.Transport, asyncio.Protocol):
         return True
 
     def _lose_patience(self) -> None:
-        self._trouble = TimeoutError("TLS is not up in time")
+        self._trouble = TimeoutError("TLS handshake timed out")
         self._transport.abort()
 
     def _read(self) -> None:
