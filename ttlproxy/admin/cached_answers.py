@@ -36,7 +36,7 @@ class Lately:
         is_old = time.monotonic() - self._asked_s >= self._every_s
         if is_old and not self._is_refused and self._asking is None:
             self._asked_s = time.monotonic()
-            self._asking = asyncio.create_task(self._renew(), name="admin: lately")
+            self._asking = asyncio.create_task(self._renew(), name="admin: refresh")
             self._asking.add_done_callback(report)
         return self._answer
 

@@ -25,7 +25,7 @@ def guard(listen: Listen) -> Middleware:
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         if is_open or _host(request.host) in _NAMES | {listen.host} or _is_ip(_host(request.host)):
             return await handler(request)
-        raise web.HTTPMisdirectedRequest(text="ask by an address of this machine, or localhost\n")
+        raise web.HTTPMisdirectedRequest(text="use an IP address or localhost in the URL\n")
 
     return guarded
 

@@ -17,11 +17,11 @@ from ttlproxy.addresses import SecretFile
 from ttlproxy.admin.process_state import Stop
 
 _HOW: Final = (
-    "POST /quitquitquit is off: set quit_token_file and send what that file says as"
-    " 'Authorization: Bearer ...', or let admin be a unix socket\n"
+    "POST /quitquitquit is off: set quit_token_file and send its token as 'Authorization: Bearer"
+    " ...', or set admin to a unix socket\n"
 )
 _WRONG: Final = "send the token of quit_token_file as 'Authorization: Bearer ...'\n"
-_BROWSER: Final = "no page in a browser may end the proxy\n"
+_BROWSER: Final = "requests from a browser cannot stop the proxy\n"
 _SCHEME: Final = "bearer"
 
 

@@ -62,7 +62,7 @@ class Inquiry:
                     replies = await run(self._connection(), requests)
             except TimeoutError:
                 await self._disconnect()
-                raise Unanswered(f"Redis does not answer within {_LONGEST_S:.0f} s") from None
+                raise Unanswered(f"Redis did not answer within {_LONGEST_S:.0f} s") from None
             except RedisError as trouble:
                 await self._disconnect()
                 raise Unanswered(str(trouble)) from trouble

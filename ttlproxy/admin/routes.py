@@ -30,10 +30,11 @@ ROUTES: Final = (
         "GET",
         "/inspect.json",
         status.inspect,
-        "the deadlines of `?key=` in `?db=`, or without a key the keys due next; from `?offset=`",
+        "the deadlines of `?key=` in `?db=`, or without `?key=` the keys that are due next;"
+        " starting at `?offset=`",
     ),
     Route("GET", "/startup", probes.startup, "200 once clients are accepted"),
-    Route("GET", "/livez", probes.livez, "200 while the event loop turns"),
+    Route("GET", "/livez", probes.livez, "200 while the event loop runs"),
     Route(
         "GET",
         "/readyz",
@@ -45,7 +46,7 @@ ROUTES: Final = (
         "POST",
         "/quitquitquit",
         quitquitquit,
-        "drains and ends the proxy, as SIGTERM does; off unless `--quit-token-file` is set, or"
+        "drains and stops the proxy, as SIGTERM does; off unless `--quit-token-file` is set, or"
         " `--admin` is a unix socket",
     ),
 )

@@ -111,7 +111,7 @@ async def status(request: web.Request) -> web.Response:
 async def inspect(request: web.Request) -> web.Response:
     watch = request.app[WATCH]
     if not watch.has_inspector:
-        raise web.HTTPForbidden(text="the inspector is switched off: see --inspector\n")
+        raise web.HTTPForbidden(text="the inspector is off: see --inspector\n")
     db, offset = _number(request, "db", _MOST_DATABASES), _number(request, "offset", _MOST_OFFSET)
     key = typed(request.query.get("key", ""))
     try:
@@ -126,7 +126,7 @@ def _number(request: web.Request, name: str, most: int) -> int:
     """A number of the query; 0 if there is none."""
     word = request.query.get(name, "") or "0"
     if not (word.isascii() and word.isdigit() and len(word) < 20 and int(word) <= most):
-        raise web.HTTPBadRequest(text=f"{name} is not a number up to {most}\n")
+        raise web.HTTPBadRequest(text=f"{name} must be a number from 0 to {most}\n")
     return int(word)
 
 

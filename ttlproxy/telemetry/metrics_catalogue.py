@@ -83,29 +83,31 @@ def _build(source: Source) -> dict[str, str]:
 
 
 METRICS: Final = (
-    MetricSpec("ttlproxy_build_info", "info", "what runs", _build),
+    MetricSpec(
+        "ttlproxy_build_info", "info", "version of ttlproxy and Python, and the event loop", _build
+    ),
     MetricSpec(
         "ttlproxy_connections",
         "gauge",
-        "clients that are connected",
+        "connected clients",
         lambda source: source.counters.clients,
     ),
     MetricSpec(
         "ttlproxy_connections_accepted_total",
         "counter",
-        "clients that came",
+        "clients that connected",
         lambda source: source.counters.accepted,
     ),
     MetricSpec(
         "ttlproxy_connections_refused_total",
         "counter",
-        "clients that were told that Redis is not there, or that there are max_clients",
+        "clients refused because Redis was unavailable or max_clients were connected",
         lambda source: source.counters.refused,
     ),
     MetricSpec(
         "ttlproxy_connections_closed_total",
         "counter",
-        "clients that have gone, by who ended it and why",
+        "client connections that ended, by reason",
         lambda source: _by(source.counters.gone, GONE),
         "reason",
         GONE,
@@ -113,7 +115,7 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_requests_total",
         "counter",
-        "requests that went to Redis: as they came, native ones as a script call, virtual ones",
+        "requests sent to Redis: unchanged, native commands as a script call, virtual commands",
         lambda source: _requests(source.counters.requests),
         "kind",
         Handled.__slots__,
@@ -121,7 +123,7 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_sent_bytes_total",
         "counter",
-        "bytes of replies, sent to clients, and of requests, sent to Redis",
+        "bytes of replies sent to clients, and of requests sent to Redis",
         lambda source: _sent(source.counters),
         "to",
         ("clients", "redis"),
@@ -129,26 +131,26 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_held_connections",
         "gauge",
-        "clients whose requests wait: for a reap, for Redis, or for what LEASE lends",
+        "clients whose requests wait for a reap, for Redis, or for an item (LEASE ... BLOCK)",
         lambda source: source.counters.holding,
     ),
     MetricSpec(
         "ttlproxy_holds_total",
         "counter",
-        "times that a client's requests waited for what was due to go first",
+        "how often a client's requests waited until expired elements were removed",
         lambda source: source.counters.held,
     ),
     MetricSpec(
         "ttlproxy_managed_keys",
         "gauge",
-        "keys that have elements with a deadline, as far as is known",
+        "known keys that have elements with a deadline",
         lambda source: len(source.link.context.registry),
         of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_reaped_elements_total",
         "counter",
-        "elements removed as their deadline was past, by the key's type",
+        "elements removed at their deadline, by the key's type",
         lambda source: _by(source.counters.reaped_elements, KINDS),
         "type",
         KINDS,
@@ -156,7 +158,7 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_fired_elements_total",
         "counter",
-        "elements handed on at their deadline, by what ONEXPIRE says",
+        "elements delivered at their deadline, by the action of the ONEXPIRE rule",
         lambda source: _by(source.counters.fired_elements, ACTIONS),
         "action",
         ACTIONS,
@@ -164,7 +166,7 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_unsigned_total",
         "counter",
-        "times that something was not carried out, as no proxy had signed it",
+        "how often a rule or deferred command was not carried out, because no proxy had signed it",
         lambda source: _by(source.counters.unsigned, SIGNED),
         "kind",
         SIGNED,
@@ -172,7 +174,7 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_dead_letters_total",
         "counter",
-        "of these, those that had been handed on too often before",
+        "elements that were delivered too often, and went to the ELSE destination",
         lambda source: source.counters.dead_lettered_elements,
     ),
     MetricSpec(
@@ -184,27 +186,27 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_reap_call_seconds",
         "histogram",
-        "time that Redis took for a call of the reap script",
+        "time that a call of the reap script took in Redis",
         lambda source: _in_seconds(source.counters.reap_call_ms),
     ),
     MetricSpec(
         "ttlproxy_overdue_keys",
         "gauge",
-        "keys with something past its deadline that is still there, a second ago at most",
+        "keys that still have expired elements, as seen within the last second",
         lambda source: source.link.context.overdue.keys,
         of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_oldest_overdue_seconds",
         "gauge",
-        "how long the first of them has been due",
+        "how long the oldest of them has been due",
         lambda source: source.link.context.overdue.oldest_s(source.link.context.clock.now_ms()),
         of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_parked_keys",
         "gauge",
-        "keys that are left alone for a while, as Redis refuses to let them be reaped",
+        "keys that are not reaped for a while, because Redis refuses it",
         lambda source: _by(source.counters.parked, PARKED),
         "reason",
         PARKED,
@@ -212,58 +214,58 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_swept_entries_total",
         "counter",
-        "deadlines dropped as their element had gone otherwise",
+        "deadlines dropped because their element no longer existed",
         lambda source: source.counters.swept_entries,
     ),
     MetricSpec(
         "ttlproxy_refusals_total",
         "counter",
-        "requests of the proxy's own to which Redis answered an error",
+        "the proxy's own requests that Redis answered with an error",
         lambda source: source.counters.refusals,
     ),
     MetricSpec(
         "ttlproxy_link_up",
         "gauge",
-        "1 while the proxy's own connections to Redis are there, else 0",
+        "1 while the proxy's own connections to Redis are up, else 0",
         lambda source: int(source.link.serving.now),
         of_many="least",
     ),
     MetricSpec(
         "ttlproxy_link_round_trip_seconds",
         "gauge",
-        "how long Redis took to answer the proxy's own heartbeat, which comes once a second",
+        "how long Redis took to answer the proxy's heartbeat, which is sent once a second",
         lambda source: source.link.heartbeat.round_trip_ms / 1000,
         of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_event_loop_lag_seconds",
         "histogram",
-        "how late the event loop came to a timer, measured four times a second",
+        "how late the event loop ran a timer, measured four times a second",
         lambda source: _in_seconds(source.heartbeat.lag_ms),
     ),
     MetricSpec(
         "ttlproxy_heartbeat_age_seconds",
         "gauge",
-        "how long ago the event loop was seen to turn",
+        "how long ago the event loop last ran",
         lambda source: source.heartbeat.age_s(),
         of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_workers",
         "gauge",
-        "processes that serve clients",
+        "worker processes that serve clients",
         lambda source: 1,
     ),
     MetricSpec(
         "ttlproxy_workers_replaced_total",
         "counter",
-        "of these, those that ended by themselves",
+        "workers that ended unexpectedly and were replaced",
         lambda source: 0,
     ),
     MetricSpec(
         "ttlproxy_workers_cpu_seconds_total",
         "counter",
-        "CPU time of these, user and system",
+        "CPU time of the workers, user and system",
         lambda source: time.process_time(),
     ),
 )

@@ -18,7 +18,7 @@ async function inspect(key, db, offset) {
     const response = await fetch(`inspect.json?${query}`, { cache: 'no-store', signal: AbortSignal.timeout(5000) });
     answer = await response.json();
   } catch {
-    answer = { error: 'The proxy does not answer.' };
+    answer = { error: 'The proxy did not answer.' };
   }
   if (inspected.key !== key || inspected.db !== db || inspected.offset !== offset) return;
   const found = byId('inspected');
@@ -35,7 +35,7 @@ function summary(answer) {
   if (answer.type === 'none') return 'There is no such key.';
   const all = answer.size === null ? '' : ` of ${count(answer.size)}`;
   const words = `A ${answer.type}: ${count(answer.timed)}${all} ${KIND[answer.type] || 'element'}s have a deadline.`;
-  return answer.key_ms_left === null ? words : `${words} The key itself goes in ${left(answer.key_ms_left)}.`;
+  return answer.key_ms_left === null ? words : `${words} The key itself expires in ${left(answer.key_ms_left)}.`;
 }
 
 function left(ms) {

@@ -5,7 +5,7 @@ const PATIENCE_MS = 4000;
 const TILES = [
   // title, series, words of a value, what stands below
   ['Clients', 'clients', (n) => [count(n), 'connected'], () => `${count(latest('accepted'))} new a second`],
-  ['Requests', 'requests', (n) => [count(n), '/s'], () => `${share(latest('forwarded'), latest('requests'))} as they came`],
+  ['Requests', 'requests', (n) => [count(n), '/s'], () => `${share(latest('forwarded'), latest('requests'))} unchanged`],
   ['Round trip', 'round_trip_ms', (n) => unit(milliseconds(n)), () => 'the link to Redis'],
   ['Managed keys', 'managed_keys', (n) => [count(n), ''], (status) => elementsBelow(status.survey)],
   ['Reaped', 'reaped', (n) => [count(n), '/s'], () => 'elements'],
@@ -36,7 +36,7 @@ function elementsBelow(found) {
 function overdueBelow() {
   const late = latest('oldest_overdue_ms');
   if (late === null) return '';
-  return late ? `the first for ${milliseconds(late)}` : 'nothing is late';
+  return late ? `the oldest for ${milliseconds(late)}` : 'nothing is overdue';
 }
 
 function share(part, all) {
@@ -90,9 +90,9 @@ function showAge(id, answer) {
 }
 
 function sampledNote(found) {
-  if (found.error) return `Cannot be counted now: ${found.error}`;
+  if (found.error) return `Cannot count now: ${found.error}`;
   if (!found.types) return 'Counting …';
-  return isEstimate(found) ? `Keys are counted; elements and types are estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}, picked by chance.` : 'All are counted.';
+  return isEstimate(found) ? `Keys are counted; elements and types are estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}, picked at random.` : 'All keys and elements are counted.';
 }
 
 function showSurvey(found) {
@@ -124,14 +124,14 @@ function showDeadlines(found) {
   const columns = due.elements.map((elements, at) => [elements, `in ${at * step} to ${(at + 1) * step} ${noun}`]);
   const sum = (counts) => counts.reduce((all, each) => all + each, 0);
   const about = isEstimate(found) ? 'about ' : '';
-  charts.deadlines.show(columns, ['now', end], `${about}${plural(sum(due.elements), 'element')}, the first of ${plural(sum(due.keys), 'key')}`);
+  charts.deadlines.show(columns, ['now', end], `${about}${plural(sum(due.elements), 'element')}, first deadline of ${plural(sum(due.keys), 'key')}`);
   say(byId('deadlines-note'), isEstimate(found) ? `Elements, estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}.` : 'Elements, counted every few seconds while this page is open.');
 }
 
 function slowNote(slow) {
   if (slow.error) return `Redis's SLOWLOG cannot be read: ${slow.error}`;
   if (!slow.calls) return 'Looking …';
-  return slow.from_ms === null ? "From Redis's SLOWLOG." : `From Redis's SLOWLOG, which has calls from ${milliseconds(slow.from_ms)} on.`;
+  return slow.from_ms === null ? "From Redis's SLOWLOG." : `From Redis's SLOWLOG, which records calls of ${milliseconds(slow.from_ms)} or more.`;
 }
 
 function showSlow(slow) {
@@ -164,11 +164,11 @@ function showFindings({ findings = [] }) {
 
 function showRules({ rules = [], all = 0 }) {
   byId('rules-card').hidden = !rules.length;
-  say(byId('rules-note'), all > rules.length ? `${count(rules.length)} of ${count(all)}, in the order in which they count.` : 'In the order in which they count.');
+  say(byId('rules-note'), all > rules.length ? `${count(rules.length)} of ${count(all)}, in the order in which they apply.` : 'In the order in which they apply.');
   fill(byId('rules'), rules, (rows) => table('Rules of ONEXPIRE', [
     ['Database', '', (rule) => String(rule.db)],
-    ['Keys like', 'mono', (rule) => rule.pattern],
-    ['At the deadline', 'mono', (rule) => rule.action],
+    ['Pattern', 'mono', (rule) => rule.pattern],
+    ['Action', 'mono', (rule) => rule.action],
   ], rows));
 }
 
@@ -221,7 +221,7 @@ function unanswered() {
   byId('state').className = 'state bad';
   say(byId('state-text'), 'no answer');
   byId('gone').hidden = false;
-  say(byId('gone'), `ttlproxy has not answered since ${lost.toLocaleTimeString()}: what is drawn below is of then. Asking again every second.`);
+  say(byId('gone'), `ttlproxy has not answered since ${lost.toLocaleTimeString()}: everything below is from then. Asking again every second.`);
 }
 
 async function ask() {
