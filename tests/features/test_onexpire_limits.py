@@ -167,7 +167,7 @@ def test_a_database_has_a_thousand_rules_at_most(app: Connection, other: Connect
     app.send(b"".join(command("ONEXPIRE", f"k{n}:*", "KEEP") for n in range(1000)))
     assert set(app.read_many(1000)) == {b"+OK\r\n"}
     refused = app.ask("ONEXPIRE", "one more", "KEEP")
-    assert refused.startswith(b"-ERR there are 1000 rules in this database already")
+    assert refused.startswith(b"-ERR there are already 1000 rules in this database")
     assert app.ask("ONEXPIRE", "one more") == b"$-1\r\n"
     assert app.ask("ONEXPIRE", "k7:*", "RPUSH", "late") == b"+OK\r\n", "it is there already"
     app.ask("SELECT", 1)

@@ -1,7 +1,7 @@
 -- Sets the deadline of hash fields.
 -- KEYS: data index schedule
 -- ARGV: origin how element...
--- RESULT: for each field 1 set, 0 condition not met, 2 already past: deleted, -2 no such field
+-- RESULT: for each field 1 set, 0 condition not met, 2 deleted because the time is past, -2 no such field
 -- include words
 -- include try
 -- include clock

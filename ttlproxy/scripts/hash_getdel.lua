@@ -1,7 +1,7 @@
 -- HGETDEL: returns the values of hash fields, and deletes the fields with their deadlines.
 -- KEYS: data index schedule
 -- ARGV: field...
--- RESULT: for each field its value, nil where there is none
+-- RESULT: for each field its value, nil if there is none
 -- include try
 -- include index
 -- include hash

@@ -1,7 +1,7 @@
 -- HGETEX: the values of hash fields; their deadline is set (to `amount`), removed (flag 1) or kept.
 -- KEYS: data index schedule
 -- ARGV: origin how field...
--- RESULT: for each field its value, nil where there is none
+-- RESULT: for each field its value, nil if there is none
 -- include words
 -- include try
 -- include clock

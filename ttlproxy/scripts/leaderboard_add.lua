@@ -1,7 +1,7 @@
 -- LBADD: sets a member's score. A member that already has it keeps its place.
 -- KEYS: data
 -- ARGV: condition standing member
--- RESULT: 1 the member is new, 0 it is not, or the condition was not met
+-- RESULT: 1 the member is new, 0 it is not new, or the condition was not met
 -- include leaderboard
 local spot = spot_of(member)
 local old = spot and standing_of(spot)

@@ -1,7 +1,7 @@
 -- Sets the deadline of list elements.
 -- KEYS: data index schedule
 -- ARGV: origin how element...
--- RESULT: for each element 1 set, 0 condition not met, 2 already past: deleted, -2 no such element
+-- RESULT: for each element 1 set, 0 condition not met, 2 deleted because the time is past, -2 no such element
 -- include words
 -- include try
 -- include clock

@@ -23,7 +23,7 @@ local most = 1000
 if redis.call('EXISTS', rule) == 0 and redis.call('HLEN', rules) > most then
   return {
     err = string.format(
-      'ERR there are %d rules in this database already; ONEXPIRE pattern DEL makes room', most
+      'ERR there are already %d rules in this database; ONEXPIRE pattern DEL removes one', most
     ),
   }
 end

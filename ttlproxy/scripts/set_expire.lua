@@ -1,7 +1,7 @@
 -- Sets the deadline of set members.
 -- KEYS: data index schedule
 -- ARGV: origin how element...
--- RESULT: for each member 1 set, 0 condition not met, 2 already past: deleted, -2 no such member
+-- RESULT: for each member 1 set, 0 condition not met, 2 deleted because the time is past, -2 no such member
 -- include words
 -- include try
 -- include clock

@@ -32,7 +32,7 @@ VIRTUALS = (
         group="generic",
         dialect=_SERVER,
         forms=("key seconds field [field ...]",),
-        reply="for each field 1 set, 2 deleted, which is with 0 seconds, -2 no such key or field",
+        reply="for each field 1 set, 2 deleted (with 0 seconds), -2 no such key or field",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
         plan=_plan_set,
@@ -44,7 +44,7 @@ VIRTUALS = (
     ),
     Virtual(
         name="FIELDTTL",
-        summary="Gives the time left to a hash field or a set member, in seconds.",
+        summary="Returns the time to live of a hash field or a set member, in seconds.",
         group="generic",
         dialect=_SERVER,
         forms=("key field",),

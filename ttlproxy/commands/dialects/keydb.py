@@ -69,7 +69,7 @@ VIRTUALS = (
     *(
         Virtual(
             name=name,
-            summary="Sets the time of expiry of a hash field, a set or a sorted-set member.",
+            summary="Sets the expiry time of a hash field, a set or a sorted-set member.",
             group="generic",
             dialect=_SERVER,
             forms=(f"key member {unit.argument}",),
@@ -93,7 +93,7 @@ LONGER = (
     *(
         Virtual(
             name=name,
-            summary=f"Gives the time left to a member, in {unit.name}.",
+            summary=f"Returns the time to live of a member, in {unit.name}.",
             group="generic",
             dialect=_SERVER,
             forms=("key member",),
@@ -111,11 +111,11 @@ LONGER = (
     ),
     Virtual(
         name="PERSIST",
-        summary="Takes the deadline from a member.",
+        summary="Removes the deadline of a member.",
         group="generic",
         dialect=_SERVER,
         forms=("key member",),
-        reply="1 removed, 0 there was none",
+        reply="1 removed, 0 it had none",
         complexity="O(log(M)), M members with a deadline",
         since="0.1.0",
         plan=lambda args: Call("keydb_persist", (args[1],), (b"1", args[2])),

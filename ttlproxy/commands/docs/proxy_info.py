@@ -14,10 +14,10 @@ Args = Sequence[bytes]
 _HELP = (
     b"TTLPROXY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"INFO",
-    b"    Return what the proxy is and does: the section that INFO ttlproxy gives.",
+    b"    Return information about the proxy: the section of INFO ttlproxy.",
     b"KEY <key> [LIMIT <offset> <count>]",
-    b"    Return the elements of a key that have a deadline, each with it in Unix time in",
-    b"    milliseconds, the soonest first. A negative count means all from the offset on.",
+    b"    Return the elements of a key that have a deadline, with the deadline in Unix time",
+    b"    in milliseconds, earliest first. A negative count means all from the offset on.",
     b"HELP",
     b"    Print this help.",
 )
@@ -56,12 +56,12 @@ _SUBCOMMANDS = {b"HELP": _plan_help, b"INFO": _plan_info, b"KEY": _plan_key}
 VIRTUALS = (
     Virtual(
         name="TTLPROXY",
-        summary="Tells what the proxy does, and the deadlines of one key.",
+        summary="Shows information about the proxy, and the deadlines of a key.",
         group="server",
         forms=("HELP", "INFO", "KEY key [LIMIT offset count]"),
         positions=(KeySpec(READ, 1, keyword=b"KEY"),),
-        reply="lines of help; a section as of `INFO`; or, the soonest first, each element that has"
-        " a deadline and its deadline in Unix time in milliseconds",
+        reply="lines of help; a section as in `INFO`; or each element that has a deadline, with"
+        " its deadline in Unix time in milliseconds, earliest first",
         complexity="O(log(M)+N), M elements with a deadline, N of them returned",
         since="0.1.0",
         plan=_plan,

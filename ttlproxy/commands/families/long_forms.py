@@ -62,15 +62,16 @@ class LongForms:
 
     def setter(self, word: str, unit: Unit) -> Virtual:
         noun, name = self.noun, self.name(word)
-        how = "to live" if unit.relative else "of expiry"
+        how = "time to live" if unit.relative else "expiry time"
         conditional = f"{example_time(unit)} NX {noun.named('a', 'none')}"
         return Virtual(
             name=name,
-            summary=f"Sets the time {how} of {noun.group} {noun.many}, in {unit.name}.",
+            summary=f"Sets the {how} of {noun.group} {noun.many}, {_in(unit)}.",
             group=noun.group,
             dialect=self.dialect,
             forms=(f"key {unit.argument} [NX|XX|GT|LT] {self.tail}",),
-            reply=f"for each {noun.one} 1 set, 0 condition not met, 2 already past: deleted,"
+            reply=f"for each {noun.one} 1 set, 0 condition not met, 2 deleted because the time is"
+            f" past,"
             f" -2 no such key or {noun.one}",
             complexity=self._complexity("N*log(M)", ", M with a deadline"),
             since="0.1.0",
@@ -85,10 +86,10 @@ class LongForms:
 
     def getter(self, word: str, unit: Unit) -> Virtual:
         noun, name = self.noun, self.name(word)
-        what = "left to" if unit.relative else "of expiry of"
+        what = "time to live" if unit.relative else "expiry time"
         return Virtual(
             name=name,
-            summary=f"Gives the time {what} {noun.group} {noun.many}, in {unit.name}.",
+            summary=f"Returns the {what} of {noun.group} {noun.many}, {_in(unit)}.",
             group=noun.group,
             dialect=self.dialect,
             forms=(f"key {self.tail}",),
@@ -107,7 +108,7 @@ class LongForms:
         noun, name = self.noun, self.name("PERSIST")
         return Virtual(
             name=name,
-            summary=f"Takes the deadline from {noun.group} {noun.many}.",
+            summary=f"Removes the deadline of {noun.group} {noun.many}.",
             group=noun.group,
             dialect=self.dialect,
             forms=(f"key {self.tail}",),
@@ -173,6 +174,10 @@ class LongForms:
         except Refused as refused:
             return self.refuse(name, args[1], refused.text, NO_TIME)
         return Call(script, (args[1],), (*words, *found))
+
+
+def _in(unit: Unit) -> str:
+    return f"in {unit.name}" if unit.relative else f"as Unix time in {unit.name}"
 
 
 def example_time(unit: Unit) -> int:

@@ -52,15 +52,15 @@ _DEFERRED = '1) 1) "t1"\n   2) (integer) 100000\n   3) "LPUSH"\n   4) "tasks"\n 
 VIRTUALS = (
     Virtual(
         name="DEFER",
-        summary="Has a command carried out later: LPUSH, RPUSH, XADD key [MAXLEN ~ n] * ...,"
+        summary="Runs a command later: LPUSH, RPUSH, XADD key [MAXLEN ~ n] * ...,"
         " PUBLISH, SPUBLISH, DEL or UNLINK, with one key or channel.",
         group="generic",
         forms=tuple(
             f"{word.decode()} {unit.argument} [ID id] [NX|XX|GT|LT] command key [argument ...]"
             for word, unit in EXPIRIES.items()
         ),
-        reply="the id by which it can be cancelled, made up where none is given; with the id of a"
-        " command that is deferred, that is replaced; nil where NX, XX, GT or LT does not let it",
+        reply="the id, for cancelling it; generated if none is given. A deferred command with the"
+        " same id is replaced. nil if the condition NX, XX, GT or LT is not met",
         complexity="O(log(M)), M commands deferred for the key",
         since="0.1.0",
         plan=_plan_defer,
@@ -76,11 +76,11 @@ VIRTUALS = (
     ),
     Virtual(
         name="UNDEFER",
-        summary="Cancels commands that are deferred for a key or a channel.",
+        summary="Cancels deferred commands of a key or a channel.",
         group="generic",
         forms=("key id [id ...]",),
-        reply="how many there were",
-        complexity="O(N*log(M)), N ids, M commands deferred for the key",
+        reply="how many were cancelled",
+        complexity="O(N*log(M)), N ids, M deferred commands of the key",
         since="0.1.0",
         plan=lambda args: Call("later_drop", args[1:2], args[2:]),
         example=(
@@ -91,11 +91,12 @@ VIRTUALS = (
     ),
     Virtual(
         name="DEFERRED",
-        summary="Tells the commands that are deferred for a key or a channel.",
+        summary="Lists the deferred commands of a key or a channel.",
         group="generic",
         forms=("key [COUNT count]",),
-        reply="the soonest first, for each its id, its time left in milliseconds, and its words",
-        complexity="O(log(M)+N), M commands deferred for the key, N of them returned",
+        reply="earliest first, for each command its id, its time left in milliseconds, and its"
+        " words",
+        complexity="O(log(M)+N), M deferred commands of the key, N of them returned",
         since="0.1.0",
         plan=_plan_deferred,
         example=(
@@ -109,11 +110,11 @@ VIRTUALS = (
     ),
     Virtual(
         name="DUE",
-        summary="Tells which elements of a key have a deadline, and how long they have left.",
+        summary="Lists the elements of a key that have a deadline, and the time they have left.",
         group="generic",
         forms=("key [COUNT count]",),
-        reply="the soonest first, each element that has a deadline and its time left in"
-        " milliseconds; of a list's equal values one",
+        reply="earliest first, each element that has a deadline and its time left in"
+        " milliseconds; equal values of a list only once",
         complexity="O(log(M)+N), M elements with a deadline, N of them returned; in a list"
         " O(L+N*log(M)), L its length",
         since="0.1.0",

@@ -79,7 +79,7 @@ _BOB, _ANN, _CID = (
     f'1) (integer) {rank}\n   2) "{member}"\n   3) "{score}"'
     for rank, member, score in ((0, "bob", 500), (1, "ann", 300), (2, "cid", 300))
 )
-_ROWS = "for each member its rank, itself and its score, best first"
+_ROWS = "for each member its rank, its name and its score, best first"
 
 VIRTUALS = (
     Virtual(
@@ -88,7 +88,7 @@ VIRTUALS = (
         group="sorted-set",
         forms=("key [NX|XX|GT|LT] score member",),
         integers=("score",),
-        reply="1 the member is new, 0 it is not, or the condition was not met",
+        reply="1 the member is new, 0 it is not new, or the condition was not met",
         complexity="O(log(N)), N members",
         since="0.1.0",
         plan=_add,
@@ -103,7 +103,7 @@ VIRTUALS = (
     ),
     Virtual(
         name="LBINCRBY",
-        summary="Adds to the score of a member of a leaderboard, 0 where it is not there.",
+        summary="Adds to the score of a member of a leaderboard; a new member starts at 0.",
         group="sorted-set",
         forms=("key delta member",),
         reply="the new score",
@@ -118,7 +118,7 @@ VIRTUALS = (
     ),
     Virtual(
         name="LBTOP",
-        summary="Gives the rows of a leaderboard between two ranks.",
+        summary="Returns the rows of a leaderboard between two ranks.",
         group="sorted-set",
         forms=("key start stop",),
         reply=_ROWS,
@@ -134,10 +134,10 @@ VIRTUALS = (
     ),
     Virtual(
         name="LBRANK",
-        summary="Gives the rank of a member of a leaderboard; the best has 0.",
+        summary="Returns the rank of a member of a leaderboard; the best has 0.",
         group="sorted-set",
         forms=("key member",),
-        reply="the rank, nil where there is no such member",
+        reply="the rank, nil if there is no such member",
         complexity="O(log(N)), N members",
         since="0.1.0",
         plan=lambda args: Call("leaderboard_rank", args[1:2], args[2:]),
@@ -146,10 +146,10 @@ VIRTUALS = (
     ),
     Virtual(
         name="LBAROUND",
-        summary="Gives the row of a member of a leaderboard, with n rows above and n below.",
+        summary="Returns the row of a member of a leaderboard, with n rows above and n below.",
         group="sorted-set",
         forms=("key member n",),
-        reply=f"{_ROWS}; none where there is no such member",
+        reply=f"{_ROWS}; empty if there is no such member",
         complexity="O(log(N)+M), N members, M returned",
         since="0.1.0",
         plan=_around,
@@ -165,7 +165,7 @@ VIRTUALS = (
         summary="Removes members from a leaderboard.",
         group="sorted-set",
         forms=("key member [member ...]",),
-        reply="how many there were",
+        reply="how many were removed",
         complexity="O(M*log(N)), N members, M named",
         since="0.1.0",
         plan=lambda args: Call("leaderboard_rem", args[1:2], args[2:]),

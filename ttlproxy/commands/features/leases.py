@@ -97,9 +97,9 @@ VIRTUALS = (
             "source destination EX seconds [COUNT count] [BLOCK milliseconds]",
             "source destination PX milliseconds [COUNT count] [BLOCK milliseconds]",
         ),
-        reply="the item, nil where there is none; with COUNT an array of items, or nil. An item"
-        " that the set has already stays in the list, and the next is taken. With BLOCK it waits"
-        " for an item, with 0 for ever; in a transaction it does not",
+        reply="the item, nil if there is none; with COUNT an array of items, or nil. An item that"
+        " is already in the set stays in the list, and the next one is taken. With BLOCK it"
+        " waits for an item (0: without limit), except in a transaction",
         complexity="O(N*log(M)), N items taken or passed over, M members with a deadline",
         since="0.1.0",
         plan=_plan,

@@ -156,10 +156,10 @@ def _expiry(options: Options) -> bytes:
 VIRTUALS = (
     Virtual(
         name="CL.THROTTLE",
-        summary="Takes tokens from a bucket that fills again at a steady rate, if it has them.",
+        summary="Takes tokens from a bucket that refills at a steady rate, if it has enough.",
         group="string",
         forms=("key max_burst count period [quantity]",),
-        reply="five integers: 0, or 1 where limited; the size of the bucket, `max_burst` + 1; the"
+        reply="five integers: 0, or 1 if limited; the size of the bucket, `max_burst` + 1; the"
         " tokens left; seconds until a retry can succeed, or -1; seconds until the bucket is full",
         complexity="O(1)",
         since="0.1.0",
@@ -177,14 +177,14 @@ VIRTUALS = (
     ),
     Virtual(
         name="INCREX",
-        summary="Adds to a number as far as bounds allow, and sets the key's time to live.",
+        summary="Adds to a number within bounds, and sets the key's time to live.",
         group="string",
         forms=(
             "key [BYINT increment|BYFLOAT increment] [LBOUND lowerbound] [UBOUND upperbound]"
             f" [SATURATE] [{SHOWN_EXPIRIES}|PERSIST] [ENX]",
         ),
-        reply="the value, and by how much it was changed: 0 where a bound refuses it, and all"
-        " stays as it was",
+        reply="the value, and by how much it was changed: 0 if a bound prevents it, and then"
+        " nothing changes",
         complexity="O(1)",
         since="0.1.0",
         plan=_plan_increx,

@@ -151,7 +151,7 @@ _PAYLOAD = f"[ELEMENT|VALUE|EVENT] {_LIMIT}"
 VIRTUALS = (
     Virtual(
         name="ONEXPIRE",
-        summary="Says what becomes of elements at their deadline, in keys that match a pattern.",
+        summary="Sets what happens to elements at their deadline, in keys that match a pattern.",
         group="generic",
         forms=(
             "[pattern]",
@@ -163,8 +163,8 @@ VIRTUALS = (
             "pattern KEEP",
             "pattern DEL",
         ),
-        reply="OK once it holds for every client of every proxy; without an action the rule of the"
-        " pattern, or nil; without a pattern all rules, the longest pattern first",
+        reply="OK once it is in force for every client of every proxy; without an action the rule"
+        " of the pattern, or nil; without a pattern all rules, the longest pattern first",
         complexity="O(N), N rules",
         since="0.1.0",
         plan=_plan,
@@ -184,11 +184,13 @@ VIRTUALS = (
     ),
     Virtual(
         name="TAKE",
-        summary="Takes the elements that a rule has kept at their deadline; nobody else gets them.",
+        summary="Takes the elements that a rule has kept at their deadline; each is returned only"
+        " once.",
         group="generic",
         forms=("key [COUNT count]",),
-        reply="the earliest first, for each the element, its value, which of members and list"
-        " elements is their score or empty, and its deadline in Unix time in milliseconds",
+        reply="earliest first, for each the element, its value (the score of a sorted-set member,"
+        " empty for set members and list elements), and its deadline in Unix time in"
+        " milliseconds",
         complexity="O(N), N elements taken",
         since="0.1.0",
         plan=_plan_take,

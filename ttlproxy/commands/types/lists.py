@@ -36,8 +36,8 @@ def _push(name: str, end: str) -> Virtual:
             f"key {timed_writes.OPTIONS} ELEMENTS numelements element [element ...]",
         ),
         reply=(
-            "the length after the push; where the time is already past, the elements go, and their"
-            " equals, after they were counted; -1 too many elements"
+            "the length after the push; if the time is already past, these elements and equal"
+            " ones are then removed; -1 too many elements"
         ),
         complexity=(
             "O(N*log(M)), N elements named, M with a deadline;"

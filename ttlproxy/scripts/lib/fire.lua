@@ -213,7 +213,7 @@ local function misfit(dest)
   end
   local there = redis.call('TYPE', dest).ok
   if there ~= 'none' and there ~= wanted then
-    return { err = 'WRONGTYPE the destination of a rule is a ' .. there .. ', and no ' .. wanted }
+    return { err = 'WRONGTYPE the destination of a rule is a ' .. there .. ', not a ' .. wanted }
   end
 end
 

@@ -22,7 +22,7 @@ local function make_way(list, list_index, values)
     local deadline = index_get(list_index, value)
     local there = deadline and redis.pcall('LPOS', list, value)
     if there and deadline < now then
-      return { err = 'TRYAGAIN an equal element is past its deadline and still there' }
+      return { err = 'TRYAGAIN an equal element has expired, but is not removed yet' }
     elseif deadline and not there then
       cleared = cleared + (tonumber(index_clear(list_index, value)) or 0)
     end
