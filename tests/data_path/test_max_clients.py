@@ -116,8 +116,9 @@ def test_where_it_cannot_be_raised_fewer_clients_may_come(
         pytest.skip("no limit is set here")
     proxy = start_proxy(server.url, "--max-clients", str(hard))
     fewer = (hard - RESERVED) // 2
-    assert f"WARNING max_clients is {fewer} instead of {hard}: a process may open {hard} files" in (
-        proxy.stderr
+    assert (
+        f"WARNING max_clients is {fewer} instead of {hard}: a process may open only {hard} files"
+        in (proxy.stderr)
     )
 
 

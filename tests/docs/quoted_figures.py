@@ -92,7 +92,7 @@ def forwarding() -> str:
             ours = rates[-1]
             cells = (number(rate.median) for rate in rates)
             rows.append([name, pipeline, *cells, ours.ratio, ours.of_haproxy])
-    return table((*head, "of direct", "of HAProxy"), rows)
+    return table((*head, "relative to direct", "relative to HAProxy"), rows)
 
 
 def latency() -> str:
@@ -104,7 +104,7 @@ def latency() -> str:
             medians = [number(cell.median) if cell else "-" for cell in cells]
             ratio = cells[3].of_haproxy if cells[3] else "-"
             rows.append([test.split()[0], target, *medians, ratio])
-    return table(("request", "target", *names, "added p50 of HAProxy's"), rows)
+    return table(("request", "target", *names, "added p50, relative to HAProxy"), rows)
 
 
 def managed() -> str:
@@ -124,7 +124,7 @@ def managed() -> str:
                 [name, pipeline, *(number(rate.median) for rate in rates), rates[1].ratio]
                 + [cpu.median for cpu in cpus]
             )
-    head = ("request", "pipeline", "without deadlines, requests/s", "with far ones", "ratio")
+    head = ("request", "pipeline", "without deadlines, requests/s", "with far deadlines", "ratio")
     return table((*head, "proxy, µs of CPU, without", "with"), rows)
 
 
@@ -148,7 +148,7 @@ def attached() -> str:
         for target in _targets("attached"):
             ratio = figure("attached", test, "1", target, REDIS_CPU).ratio
             rows.append([test.removeprefix("HSETEX, "), target.removesuffix(" attached"), ratio])
-    return table(("`HSETEX`", "proxies", "Redis's CPU, of that with one"), rows)
+    return table(("`HSETEX`", "proxies", "Redis's CPU, relative to one proxy"), rows)
 
 
 def reaping() -> str:
@@ -161,7 +161,7 @@ def reaping() -> str:
         for target in _targets("reaping"):
             cells = [_FIGURES.get(("reaping", test, "", target, name)) for name in names]
             rows.append([test, target, *(cell.spread if cell else "-" for cell in cells)])
-    return table(("storm", "target", *names), rows)
+    return table(("elements due", "target", *names), rows)
 
 
 def firing() -> str:
@@ -214,13 +214,13 @@ def sizing() -> str:
     """The figures for planning a proxy's CPU and memory."""
     idle = figure("memory", "idle connections", "", "ttlproxy", "KiB a connection, of 1,000")
     rows = [
-        ("one process, GET one by one, 50 clients", f"{_rate('GET', '1')} a second"),
+        ("one process, GET without a pipeline, 50 clients", f"{_rate('GET', '1')} a second"),
         ("the same with a pipeline of 16", f"{_rate('GET', '16')} a second"),
-        ("CPU of the proxy a request, one by one", f"{_cpu('1')} µs"),
+        ("CPU of the proxy a request, without a pipeline", f"{_cpu('1')} µs"),
         ("the same with a pipeline of 16", f"{_cpu('16')} µs"),
         ("memory of a process at start", f"{_mib('at rest', 'KiB at rest')} MiB"),
         ("memory of an idle client", f"{idle.median} KiB"),
-        ("memory in Redis for a deadline", "32 bytes while a key has up to 128, then 118 to 126"),
+        ("memory in Redis for a deadline", "32 bytes if its key has up to 128, else 118 to 126"),
     ]
     return table(("what", "figure"), rows)
 
@@ -241,15 +241,15 @@ def how_fast() -> str:
     lag = figure("reaping", "25,000 due in 5 s, in 1,000 hashes", "", "ttlproxy", "lag p99, ms")
     return "\n".join(
         [
-            f"- Plain requests: {plain.of_haproxy} of HAProxy's rate one by one and "
-            f"{piped.of_haproxy} with a pipeline of 64; {added.median} µs added to each (p50).",
-            f"- CPU of the proxy: {_cpu('1')} µs a request one by one, {_cpu('16')} µs with a "
-            "pipeline of 16.",
+            f"- Plain requests: {plain.of_haproxy} of HAProxy's rate without a pipeline, "
+            f"{piped.of_haproxy} with a pipeline of 64; each takes {added.median} µs longer (p50).",
+            f"- CPU of the proxy: {_cpu('1')} µs a request without a pipeline, {_cpu('16')} µs "
+            "with a pipeline of 16.",
             f"- On keys with deadlines a read keeps {reads[0]} of its rate, a write {writes[0]}, "
-            f"as it becomes a script; with a pipeline of 16 {reads[1]} and {writes[1]}.",
+            f"because it becomes a script; with a pipeline of 16, {reads[1]} and {writes[1]}.",
             f"- {number(storm.median)} expired elements a second removed from 10,000 hashes; "
-            f"where 5,000 a second fall due, p99 is {lag.median} ms late.",
-            "- Memory in Redis: 32 bytes a deadline while a key has up to 128, then 118 to 126.",
+            f"when 5,000 a second expire, 99 % are removed within {lag.median} ms.",
+            "- Memory in Redis: 32 bytes a deadline if its key has up to 128, else 118 to 126.",
         ]
     )
 

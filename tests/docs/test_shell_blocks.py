@@ -53,13 +53,13 @@ def _compare(typed: str, shown: str) -> None:
 def test_a_shell_shows_what_the_page_shows(
     page: Path, start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    """The server has a key that is missing from the schedule."""
+    """The server has a key that is missing from the schedule, and no proxy that puts it back."""
     server = start_server()
-    with (
-        closing(Client(start_proxy(server.url).port)) as app,
-        closing(Client(server.port)) as direct,
-    ):
+    proxy = start_proxy(server.url)
+    with closing(Client(proxy.port)) as app:
         app.ask("SADDEX", "cart:42", 1000, "apple")
+    proxy.stop()
+    with closing(Client(server.port)) as direct:
         direct.ask("DEL", SCHEDULE)
         for block in _blocks(page):
             _compare(*(_PORT.sub(str(server.port), text) for text in block))

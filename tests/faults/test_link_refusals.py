@@ -220,7 +220,7 @@ def test_a_script_that_keeps_redis_busy_can_be_killed_and_hides_what_was_hidden(
         assert app.ask("SADDEX", "s", 100, "m") == b":1\r\n"
         busy.send(command("EVAL", "while true do end", 0))
         try:
-            wait_until(lambda: "to keep the secret of the proxies: BUSY" in proxy.stderr, "a beat")
+            wait_until(lambda: "to store the secret of the proxies: BUSY" in proxy.stderr, "a beat")
         finally:
             assert app.ask("SCRIPT", "KILL") == b"+OK\r\n"
         assert app.ask("KEYS", "*") == b"*1\r\n$1\r\ns\r\n"

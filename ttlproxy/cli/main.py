@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 EPILOG = """\
 Every setting is a flag (--reap-batch), an environment variable (TTLPROXY_REAP_BATCH) and a key of
-the TOML file (reap_batch). Flags beat the environment, and the environment beats the file.
+the TOML file (reap_batch). Flags override the environment, the environment overrides the file.
 
 These subcommands do not run a proxy. They take the same settings; see --help of each:
 """ + "\n".join(

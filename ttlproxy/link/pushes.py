@@ -135,7 +135,7 @@ class Pushes:
             self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
             connection.setblocking(False)
             if self._closed:
-                raise UpstreamError("nobody waits for the push connection any more")
+                raise UpstreamError("the push connection is no longer needed")
         except BaseException:  # whatever it is: nobody else has the socket yet
             connection.close()
             raise

@@ -103,12 +103,12 @@ async def _accept(listener: socket.socket, take: Take) -> None:
             try:
                 client, _ = await asyncio.get_running_loop().sock_accept(listener)
             except OSError as trouble:  # no descriptors are left, or the client has gone
-                _summaries.note(logging.WARNING, f"a client is not accepted: {trouble}")
+                _summaries.note(logging.WARNING, f"cannot accept a client: {trouble}")
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
                 continue
             client.setblocking(False)
             try:
                 await take(client)
             except Exception:  # whatever fails for one client, the next must be served
-                log.exception("a client is not taken, by a fault of ttlproxy")
+                log.exception("cannot accept a client: internal error")
                 client.close()

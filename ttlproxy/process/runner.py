@@ -31,7 +31,7 @@ def run(settings: Settings, main: Coroutine[None, None, int], process: str = "")
     except KeyboardInterrupt:  # if no handler for SIGINT was set, as `__main__` does
         return INTERRUPTED
     except Exception:  # a fault of ours: the log must have it, in its format, before the end
-        log.critical("ended, by a fault of ttlproxy", exc_info=True)
+        log.critical("ended: internal error", exc_info=True)
         return 1
 
 

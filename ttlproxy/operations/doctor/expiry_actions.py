@@ -21,14 +21,15 @@ class _Fault(NamedTuple):
 
 
 _UNSIGNED: Final = _Fault(
-    "have no proxy's signature",
-    "Somebody has written them past the proxies, or with another key: they are not in"
-    " force, and due elements are deleted.",
+    "are not signed by a proxy",
+    "They were written without a proxy, or signed with another key. They have no effect: expired"
+    " elements are deleted.",
     "set them again with ONEXPIRE, through a proxy",
 )
 _UNREADABLE: Final = _Fault(
     "cannot be read",
-    "A newer ttlproxy may have written them. What is due in keys that they match stays.",
+    "A newer ttlproxy may have written them. In keys that they match, expired elements are not"
+    " being removed.",
     "upgrade ttlproxy, or set them again with ONEXPIRE, through a proxy",
 )
 
@@ -54,7 +55,7 @@ async def rules(target: Target) -> list[Finding]:
         count += len(signed)
         async for finding in _undeliverable(target, db, actions, list(signed)):
             found.append(finding)
-    return found or [Finding("rules", OK, f"{count} rules can deliver")]
+    return found or [Finding("rules", OK, f"{count} rules of ONEXPIRE, no fault found")]
 
 
 def _without_force(db: int, patterns: list[bytes], fault: _Fault) -> Iterator[Finding]:
@@ -86,8 +87,8 @@ async def _undeliverable(
             yield Finding(
                 "rules",
                 ERROR,
-                f"{shown} in database {db} is a {kind}, and a rule of ONEXPIRE wants a {wanted}",
-                "What is due waits, and is handed on once there is room for it.",
+                f"{shown} in database {db} is a {kind}, but a rule of ONEXPIRE needs a {wanted}",
+                "Expired elements stay in their keys until they can be delivered.",
                 f"RENAME {shown} {shown}:aside",
                 tuple(dict.fromkeys(keys))[:_SHOWN],
             )
