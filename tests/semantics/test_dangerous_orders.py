@@ -8,9 +8,11 @@ test_several_proxies.py; a layout newer than ours is in tests/faults/test_kills.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
+from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
 from tests.support.conversation import WAYS, Talk, hold, let_pass, said_in
 from tests.support.per_type import every_type, said_of, said_to_all
@@ -249,6 +251,41 @@ def test_a_user_who_is_refused_in_the_middle_of_a_script_has_changed_nothing(
             assert read([direct], (7, 0)).model.frozen() == before, (line, answer)
 
 
+@every_type
+def test_a_full_server_refuses_what_it_would_refuse_by_itself_and_that_whole(
+    app: Connection, direct: Client, type_: str
+) -> None:
+    for line in said_of(type_, _WRITES + _OWN_WRITES[type_]).splitlines():
+        words = line.partition(" ->")[0].split()
+        hold(app, direct, "DEL k other new -> *")
+        hold(app, direct, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))
+        before = read([direct], (7, 0)).model.frozen()
+        direct.ask("CONFIG", "SET", "maxmemory", 1)
+        answer = app.ask(*words)
+        direct.ask("CONFIG", "SET", "maxmemory", 0)
+        (native,) = direct.ask("COMMAND", "INFO", words[0])
+        if native is not None:
+            assert answer.startswith(b"-OOM") is (b"denyoom" in native[2]), (line, answer)
+        if answer.startswith(b"-"):
+            assert read([direct], (7, 0)).model.frozen() == before, (line, answer)
+        else:
+            until_swept(direct)
+
+
+@every_type
+def test_a_replica_refuses_writes_in_redis_own_words(
+    start_server: StartServer, start_proxy: StartProxy, type_: str
+) -> None:
+    server = start_server()
+    with Connection(start_proxy(server.url).port) as app, closing(Client(server.port)) as direct:
+        hold(app, direct, said_of(type_, "ADD k a b -> 2\nHEXPIREFIELD k a 100 -> 1"))
+        direct.ask("REPLICAOF", "127.0.0.1", 1)
+    with Connection(start_proxy(server.url).port) as app:
+        for line in said_of(type_, _WRITES + _OWN_WRITES[type_]).splitlines():
+            answer = app.ask(*line.partition(" ->")[0].split())
+            assert answer.startswith(b"-READONLY"), (line, answer)
+
+
 _WRITES = """
     ADD k a -> *
     ADD k new -> *
@@ -284,7 +321,7 @@ _OWN_WRITES = {
         SADDEX k EX 200 MEMBERS 2 a new
         SADDEX k EX 50 MEMBERS 2 a new
         SADDEX k MEMBERS 2 a new
-        SADDEX k KEEPTTL EX 50 MEMBERS 2 a new
+        SADDEX k KEEPTTL 50 a new
         SADDEX k EX 0 MEMBERS 2 a new
         SADDEX k MAXLEN 2 EVICT EX 200 MEMBERS 1 new
         SADDEX new EX 200 MEMBERS 1 new
@@ -295,7 +332,7 @@ _OWN_WRITES = {
         ZADDEX k EX 200 MEMBERS 2 1 a 1 new
         ZADDEX k EX 50 MEMBERS 2 1 a 1 new
         ZADDEX k MEMBERS 2 1 a 1 new
-        ZADDEX k KEEPTTL EX 50 MEMBERS 2 1 a 1 new
+        ZADDEX k KEEPTTL 50 1 a 1 new
         ZADDEX k EX 0 MEMBERS 2 1 a 1 new
         ZADDEX k MAXLEN 2 EVICT EX 200 MEMBERS 1 1 new
         ZADDEX new EX 200 MEMBERS 1 1 new
@@ -308,7 +345,7 @@ _OWN_WRITES = {
         RPUSHEX k EX 200 ELEMENTS 2 a new
         LPUSHEX k EX 50 ELEMENTS 2 a new
         RPUSHEX k ELEMENTS 2 a new
-        RPUSHEX k KEEPTTL EX 50 ELEMENTS 2 a new
+        RPUSHEX k KEEPTTL 50 a new
         RPUSHEX k EX 0 ELEMENTS 2 a new
         RPUSHEX k MAXLEN 2 EVICT EX 200 ELEMENTS 1 new
         RPUSHEX new EX 200 ELEMENTS 1 new

@@ -7,4 +7,4 @@
 -- include hash
 -- include keep
 keep(field)
-return failure or redis.pcall(command, data, field, value)
+return try(command, data, field, value)

@@ -7,7 +7,7 @@
 -- include hash
 if (#ARGV - first_pair) % 2 == 0 then
   -- A field without a value: the error is Redis's, and nothing is written.
-  return redis.pcall(command, data, unpack(ARGV, first_pair, first_pair + 2))
+  return try(command, data, unpack(ARGV, first_pair, first_pair + 2))
 end
 -- include check_type
 index_guard(index)

@@ -29,4 +29,4 @@ if copies and not failure then
     end
   end)
 end
-return failure or redis.pcall('COPY', data, target, unpack(ARGV, first_word))
+return try('COPY', data, target, unpack(ARGV, first_word))

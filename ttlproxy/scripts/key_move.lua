@@ -23,4 +23,4 @@ if first and not failure then
     index_arrived(there, prefix, data, index, schedule, attention, first)
   end)
 end
-return failure or redis.pcall('MOVE', data, there)
+return try('MOVE', data, there)

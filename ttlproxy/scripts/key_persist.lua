@@ -5,4 +5,4 @@
 -- include try
 -- include index
 index_lasts(index)
-return failure or redis.pcall('PERSIST', data)
+return try('PERSIST', data)

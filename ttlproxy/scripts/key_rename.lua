@@ -11,4 +11,4 @@ end
 if data ~= target and there(data) and not (command == 'RENAMENX' and there(target)) then
   index_move(db, prefix, data, index, target, target_index, schedule)
 end
-return failure or redis.pcall(command, data, target)
+return try(command, data, target)

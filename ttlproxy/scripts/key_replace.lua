@@ -20,7 +20,7 @@ end
 if failure then
   return failure
 end
-local reply = redis.pcall(unpack(ARGV, first_word))
+local reply = try(unpack(ARGV, first_word))
 if type(reply) == 'table' and reply.err then
   return reply
 end

@@ -5,7 +5,7 @@
 -- include try
 -- include index
 announce_swap_guard(prefix)
-local reply = failure or redis.pcall('SWAPDB', one, other)
+local reply = try('SWAPDB', one, other)
 if not reply.err then
   announce_swap(prefix, one, other)
 end

@@ -8,4 +8,4 @@
 -- include list
 -- include list_keep
 keep({ element }, 1)
-return failure or redis.pcall('LINSERT', data, where, pivot, element)
+return try('LINSERT', data, where, pivot, element)

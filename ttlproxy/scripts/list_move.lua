@@ -14,7 +14,7 @@ local words = command == 'LMOVE' and { unpack(ARGV, first_end) } or { 'RIGHT', '
 local from, to = ends[string.upper(words[1])], ends[string.upper(words[2])]
 
 local function move()
-  return redis.pcall(command, data, target, unpack(ARGV, first_end))
+  return try(command, data, target, unpack(ARGV, first_end))
 end
 
 local value = from and to and redis.pcall('LINDEX', data, from)
@@ -34,7 +34,7 @@ index_guard(target_index)
 if not failure and not there then
   travel(value, deadline)
 end
-local moved = failure or move()
+local moved = move()
 if type(moved) == 'string' then
   clear_absent({ value }, 1)
 end

@@ -7,7 +7,7 @@
 -- include index
 -- include list
 -- include list_clear
-local popped = redis.pcall(command, data)
+local popped = try(command, data)
 if type(popped) == 'string' then
   clear_absent({ popped }, 1)
 end

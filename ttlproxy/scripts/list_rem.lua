@@ -7,7 +7,7 @@
 -- include index
 -- include list
 -- include list_clear
-local removed = redis.pcall('LREM', data, count, element)
+local removed = try('LREM', data, count, element)
 if type(removed) == 'number' and removed > 0 then
   clear_absent({ element }, 1)
 end

@@ -9,7 +9,7 @@
 -- include list
 -- include list_keep
 local function set()
-  return redis.pcall('LSET', data, at, element)
+  return try('LSET', data, at, element)
 end
 
 local old = redis.pcall('LINDEX', data, at)
@@ -17,6 +17,6 @@ if type(old) ~= 'string' or old == element then
   return set()
 end
 keep({ element }, 1)
-local reply = failure or set()
+local reply = set()
 clear_absent({ old }, 1)
 return reply

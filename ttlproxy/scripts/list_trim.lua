@@ -31,7 +31,7 @@ local function candidates()
 end
 
 local values = candidates()
-local reply = redis.pcall('LTRIM', data, start, stop)
+local reply = try('LTRIM', data, start, stop)
 if reply.ok then
   if redis.call('EXISTS', data) == 0 then
     index_drop(data, index, schedule)

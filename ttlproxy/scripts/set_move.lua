@@ -8,13 +8,15 @@
 -- include set
 -- include carry_deadline
 local function move()
-  return redis.pcall('SMOVE', data, target, member)
+  return try('SMOVE', data, target, member)
 end
 
 local there = redis.pcall('SISMEMBER', target, member)
 if data == target or has(member) ~= 1 or type(there) == 'table' then
   return move()
 end
+-- Redis moves a member on a full server, too.
+index_write_when_full(target_index, prefix)
 index_guard(target_index)
 local deadline = index_get(index, member)
 if not failure and there == 0 then
@@ -23,4 +25,4 @@ end
 if not failure then
   index_was_cleared(data, index, schedule, index_clear(index, member))
 end
-return failure or move()
+return move()

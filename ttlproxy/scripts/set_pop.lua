@@ -7,7 +7,7 @@
 -- include index
 -- include clear
 redis.setresp(3)
-local popped = redis.pcall('SPOP', data, unpack(ARGV))
+local popped = try('SPOP', data, unpack(ARGV))
 local members = {}
 if type(popped) == 'string' then
   members[1] = popped

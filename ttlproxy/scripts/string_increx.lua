@@ -80,7 +80,7 @@ local function current()
   if not is_float then
     return nil, { err = 'ERR value is not an integer or out of range' }
   end
-  local reply = redis.pcall('INCRBYFLOAT', data, '0')
+  local reply = try('INCRBYFLOAT', data, '0')
   if type(reply) == 'string' then
     return decimal(reply)
   end

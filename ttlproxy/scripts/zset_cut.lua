@@ -8,4 +8,4 @@
 local by = { ZREMRANGEBYRANK = {}, ZREMRANGEBYSCORE = { 'BYSCORE' }, ZREMRANGEBYLEX = { 'BYLEX' } }
 local members = redis.pcall('ZRANGE', data, from, to, unpack(by[command]))
 clear(members, 1)
-return failure or redis.pcall(command, data, from, to)
+return try(command, data, from, to)

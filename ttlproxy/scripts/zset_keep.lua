@@ -10,4 +10,4 @@
 local member = ARGV[#ARGV]
 keep(member)
 redis.setresp(3)
-return failure or redis.pcall(called(data, first_argument, #ARGV))
+return try(called(data, first_argument, #ARGV))

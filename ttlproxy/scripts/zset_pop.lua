@@ -6,7 +6,7 @@
 -- include try
 -- include index
 redis.setresp(3)
-local popped = redis.pcall(command, data)
+local popped = try(command, data)
 if popped[1] then
   index_was_cleared(data, index, schedule, index_clear(index, popped[1]))
 end

@@ -348,7 +348,7 @@ local function index_expire(data, index, schedule, now, at, command, ...)
   if failure then
     return failure
   end
-  local reply = redis.pcall(command, data, ...)
+  local reply = try(command, data, ...)
   if reply == 1 and at then
     if at <= now then
       try('ZREM', schedule, data)
