@@ -202,6 +202,23 @@ def test_a_write_waits_and_finds_what_is_due_gone(
     assert other.read() == b"*1\r\n:1\r\n"
 
 
+def test_each_of_those_who_wait_finds_what_is_due_gone(
+    server: Server, proxy: Proxy, app: Connection, direct: Connection
+) -> None:
+    """What they ask for while a reap is under way is asked for together, and is not the same."""
+    for key in ("h", "g", "i"):
+        _make_due(app, direct, key)
+    assert direct.ask(*WRITES) == OK
+    app.send(command("HSETNX", "h", "f", "new"))
+    _some_beats(server)
+    with Connection(proxy.port) as one, Connection(proxy.port) as two:
+        one.send(command("HSETNX", "g", "f", "new"))
+        two.send(command("HSETNX", "i", "f", "new"))
+        _some_beats(server)
+        _unpause(direct)
+        assert app.read() == one.read() == two.read() == b":1\r\n"
+
+
 def test_a_transaction_that_reads_is_answered(
     app: Connection, direct: Connection, version: str
 ) -> None:

@@ -116,6 +116,30 @@ def test_a_request_is_not_carried_out_in_a_database_it_was_not_meant_for(
     wait_until(lambda: CLOSED in proxy.stderr, "the reason told")
 
 
+def test_rules_that_cannot_be_read_hold_up_the_reaps_of_their_database_only(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    _lease(server, "SET", "__ttl:lease", "somebody", "PX", "600000")
+    _due(server, 0, "g")
+    _due(server, 3, "h")
+    proxy = _before(server, start_proxy)
+    with (
+        Connection(start_proxy(server.url).port) as ruler,
+        Connection(proxy.port) as waits,
+        Connection(proxy.port) as app,
+    ):
+        _set_user(server, "-mget")
+        assert ruler.ask("SELECT", 3) == waits.ask("SELECT", 3) == b"+OK\r\n"
+        assert ruler.ask("ONEXPIRE", "h", "RPUSH", "l") == b"+OK\r\n"
+        waits.send(command("HLEN", "h"))
+        wait_until(lambda: "Redis refuses to reap in database 3" in proxy.stderr, "it refused")
+        assert app.ask("HLEN", "g") == b":0\r\n"
+        _set_user(server, "+mget")
+        assert waits.read() == b":0\r\n"
+        assert waits.ask("LRANGE", "l", 0, -1) == b"*1\r\n$1\r\nv\r\n", "it was handed on"
+
+
 def test_a_list_is_moved_to_where_somebody_has_overwritten_the_index(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

@@ -40,6 +40,7 @@ def test_the_due_keys_are_taken_in_their_order_and_none_is_left_out(
 def test_a_batch_shrinks_past_the_budget_and_grows_well_below_it() -> None:
     assert adapt(1000, took_ms=9, budget_ms=5, largest=1000) == 500
     assert adapt(500, took_ms=1, budget_ms=5, largest=1000) == 1000
+    assert adapt(1000, took_ms=1, budget_ms=5, largest=1500) == 1500
     assert adapt(500, took_ms=4, budget_ms=5, largest=1000) == 500
     assert adapt(10, took_ms=9, budget_ms=5, largest=1000) == 10
 
@@ -113,6 +114,14 @@ def test_an_entry_whose_field_went_behind_the_proxys_back_is_swept(
     assert direct.ask("ZSCORE", index, "a") is None
 
 
+def test_all_of_a_large_index_is_swept(app: Connection, direct: Client) -> None:
+    fields = [f"f{number}" for number in range(3000)]
+    words = [word for field in fields for word in (field, "v")]
+    app.ask("HSETEX", "h", "EX", 1000, "FIELDS", len(fields), *words)
+    app.ask("EVAL", "return redis.call('HDEL', KEYS[1], unpack(ARGV))", 1, "h", *fields[::2])
+    wait_until(lambda: direct.ask("ZCARD", Keys().index(b"h")) == 1500, "their entries gone")
+
+
 def test_a_key_that_was_replaced_by_a_string_loses_its_index(
     app: Connection, server: AnyServer
 ) -> None:
@@ -181,6 +190,16 @@ def test_when_the_reaping_proxy_is_killed_another_takes_over(
     with Connection(left.port) as client:
         client.ask("HSETEX", "second", "PX", "20", "FIELDS", "1", "f", "v")
     wait_until(lambda: _keys(server) == set(), "the second hash gone")
+
+
+def test_who_takes_the_lease_reaps_at_once(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """Only a proxy that does not get it waits for a part of the time that it lasts."""
+    server = start_server()
+    with Connection(start_proxy(server.url, "--lease-ms", "6000000").port) as client:
+        client.ask("SADDEX", "s", "PX", 20, "MEMBERS", 1, "m")
+        wait_until(lambda: _keys(server) == set(), "the set gone")
 
 
 def test_a_server_with_nothing_due_has_only_what_proxies_share(

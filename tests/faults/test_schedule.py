@@ -1,5 +1,7 @@
 """The schedule changed by others: deleted, or with scores that only a person would write."""
 
+from contextlib import closing
+
 import pytest
 
 from tests.conftest import StartProxy, StartServer
@@ -25,6 +27,22 @@ def test_a_schedule_that_was_deleted_is_rebuilt(app: Connection, direct: Client,
     wait_until(lambda: direct.ask("ZCARD", Keys().schedule) == 1, "s in the schedule")
     deadline = direct.ask("ZSCORE", Keys().index(b"s"), "m")
     assert direct.ask("ZSCORE", Keys().schedule, "s") == deadline
+
+
+def test_what_no_schedule_has_is_found_in_all_databases_however_much_there_is(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server, sizes = start_server(), {0: 700, 3: 1, 5: 20}
+    with closing(Client(server.port)) as direct:
+        for db, size in sizes.items():
+            direct.ask("SELECT", db)
+            for key in (b"s%d" % number for number in range(size)):
+                direct.ask("SADD", key, "m")
+                direct.ask("ZADD", Keys().index(key), 1 << 42, "m")
+        start_proxy(server.url)
+        for db, size in sizes.items():
+            direct.ask("SELECT", db)
+            wait_until(lambda: _scheduled(direct) == size, f"{size} keys in {db}")  # noqa: B023
 
 
 def test_what_has_no_index_is_not_put_into_the_schedule(app: Connection, direct: Client) -> None:
@@ -72,3 +90,8 @@ def test_a_deadline_that_is_not_the_first_writes_the_index_and_nothing_else(
         app.ask(*words)
         assert calls(server.port, "zadd") == 1
         assert calls(server.port, "set") == calls(server.port, "del") == 0
+
+
+def _scheduled(direct: Client) -> int:
+    count: int = direct.ask("ZCARD", Keys().schedule)
+    return count
