@@ -205,6 +205,20 @@ def test_a_proxy_that_cannot_read_a_schedule_serves_nobody_and_says_why(
     wait_until(serves, "it serving")
 
 
+def test_a_proxy_that_hears_no_announcements_serves_nobody_and_says_why(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    allowed = (f"+client|{name}" for name in ("setname", "list", "id"))
+    with Connection(server.port) as direct:
+        words = ("on", ">word", "~*", "&*", "+@all", "-client", *allowed)
+        assert direct.ask("ACL", "SETUSER", "proxy", *words) == b"+OK\r\n"
+    proxy = start_proxy(f"redis://proxy:word@127.0.0.1:{server.port}", "--hold-max", "0.5")
+    with Connection(proxy.port) as app:
+        assert app.read_to_end().startswith(b"-ERR ttlproxy has no connection to Redis")
+    assert "away: Redis refuses what the proxy's own user, upstream_user, needs" in proxy.stderr
+
+
 def test_what_goes_on_being_refused_is_left_alone_for_longer_until_it_is_mended() -> None:
     parked, place = Parked(), (0, b"k")
     parked.park(place, 1000)

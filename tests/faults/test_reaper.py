@@ -192,16 +192,6 @@ def test_when_the_reaping_proxy_is_killed_another_takes_over(
     wait_until(lambda: _keys(server) == set(), "the second hash gone")
 
 
-def test_who_takes_the_lease_reaps_at_once(
-    start_server: StartServer, start_proxy: StartProxy
-) -> None:
-    """Only a proxy that does not get it waits for a part of the time that it lasts."""
-    server = start_server()
-    with Connection(start_proxy(server.url, "--lease-ms", "6000000").port) as client:
-        client.ask("SADDEX", "s", "PX", 20, "MEMBERS", 1, "m")
-        wait_until(lambda: _keys(server) == set(), "the set gone")
-
-
 def test_a_server_with_nothing_due_has_only_what_proxies_share(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

@@ -95,3 +95,13 @@ async def test_what_redis_refuses_once_is_done_when_it_is_mended(
             direct.ask("DEL", LEASE)
             direct.ask("ACL", "SETUSER", "default", "+pttl")
             await _until(lambda: direct.ask("EXISTS", "s") == 0)
+
+
+async def test_who_takes_the_lease_reaps_at_once(start_server: StartServer) -> None:
+    """Only a proxy that does not get it waits for a part of the time that it lasts."""
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        async with _reaping(server, lease_ms=6_000_000):
+            for key in ("first", "second"):
+                _make_due(direct, key)
+                await _until(lambda: direct.ask("EXISTS", key) == 0)  # noqa: B023

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
-from tests.support.raw_client import Connection
+from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.core.keys import Keys
@@ -43,6 +43,22 @@ def test_what_no_schedule_has_is_found_in_all_databases_however_much_there_is(
         for db, size in sizes.items():
             direct.ask("SELECT", db)
             wait_until(lambda: _scheduled(direct) == size, f"{size} keys in {db}")  # noqa: B023
+
+
+def test_in_the_place_of_another_key_the_schedule_is_made_anew_with_all_that_belongs_there(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """Where the proxy may not call ZMSCORE, it looks for nothing that the schedule lacks."""
+    server, keys = start_server(), [f"s{number}" for number in range(2500)]
+    with closing(Client(server.port)) as direct:
+        direct.ask("ACL", "SETUSER", "default", "-zmscore")
+        with Connection(start_proxy(server.url).port) as app:
+            app.send(b"".join(command("SADDEX", key, 1000, "m") for key in keys))
+            app.read_many(len(keys))
+        for _ in range(2):
+            direct.ask("SET", Keys().schedule, "another key")
+            wait_until(lambda: direct.ask("TYPE", Keys().schedule) == b"zset", "it replaced")
+            wait_until(lambda: _scheduled(direct) == len(keys), "all keys in it")
 
 
 def test_what_has_no_index_is_not_put_into_the_schedule(app: Connection, direct: Client) -> None:

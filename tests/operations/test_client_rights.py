@@ -16,6 +16,7 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
+from tests.support.server_queries import calls
 from tests.support.servers import Proxy, Server
 from ttlproxy.commands.features.defer_syntax import command_at
 from ttlproxy.commands.model.spec import Virtual
@@ -386,6 +387,24 @@ def test_a_schedule_that_was_tampered_with_lets_no_read_show_what_is_due(
         assert not past.ask(*words).startswith(b"-")
     direct.ask("SET", KEYS.lease, "a test", "PX", 600_000)
     with Connection(start_proxy(server.url).port) as bob:
+        assert bob.ask("SMEMBERS", "bob:s") == b"*1\r\n$1\r\nn\r\n"
+
+
+def test_nor_when_a_proxy_that_knew_the_key_reads_the_schedule_again(
+    own: tuple[Server, Client], start_proxy: StartProxy
+) -> None:
+    server, direct = own
+    direct.ask("SET", KEYS.lease, "a test", "PX", 600_000)
+    direct.ask("SADD", "bob:s", "m", "n")
+    direct.ask("ZADD", KEYS.index(b"bob:s"), 1 << 42, "m")
+    with Connection(start_proxy(server.url).port) as bob, Connection(server.port) as past:
+        past.ask("AUTH", "alice", "any")
+        for _ in range(3):
+            past.ask("DEL", KEYS.schedule)
+            before = calls(server.port, "zscan")
+            direct.ask_many([("SELECT", 7), ("FLUSHDB",), ("SELECT", 0)])
+            wait_until(lambda: calls(server.port, "zscan") > before, "it read")  # noqa: B023
+        direct.ask("ZADD", KEYS.index(b"bob:s"), direct.now_ms() - 1000, "m")
         assert bob.ask("SMEMBERS", "bob:s") == b"*1\r\n$1\r\nn\r\n"
 
 
