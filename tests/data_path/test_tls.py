@@ -392,14 +392,14 @@ def test_what_is_owed_arrives_whole_also_from_a_redis_behind_tls(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--tls-key", "{key}"], "takes a tls_cert"),
-        (["--tls-ca", "{key}"], "takes a tls_cert"),
-        (["--tls-cert", "{cert}", "--tls-ca", "{cert}"], "take both"),
-        (["--tls-cert", "{cert}", "--tls-auth-clients", "yes"], "take both"),
+        (["--tls-key", "{key}"], "needs tls_cert too"),
+        (["--tls-ca", "{key}"], "needs tls_cert too"),
+        (["--tls-cert", "{cert}", "--tls-ca", "{cert}"], "need both"),
+        (["--tls-cert", "{cert}", "--tls-auth-clients", "yes"], "need both"),
         (["--tls-cert", "/nowhere"], "cannot read the file"),
-        (["--tls-cert", "{cert}", "--tls-names", "/nowhere"], "no such folder"),
-        (["--upstream", "redis://h", "--upstream-tls-cert", "{cert}"], "rediss:// URL only"),
-        (["--upstream", "rediss://h", "--upstream-tls-key", "{key}"], "no upstream_tls_cert"),
+        (["--tls-cert", "{cert}", "--tls-names", "/nowhere"], "no such directory"),
+        (["--upstream", "redis://h", "--upstream-tls-cert", "{cert}"], "need a rediss:// URL"),
+        (["--upstream", "rediss://h", "--upstream-tls-key", "{key}"], "needs upstream_tls_cert"),
     ],
 )
 def test_settings_of_tls_that_do_not_go_together_are_refused(
