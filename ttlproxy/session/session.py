@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from ttlproxy import errors
 from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Route, Router
@@ -16,7 +16,7 @@ from ttlproxy.session.connection_commands import change
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
-from ttlproxy.wire import PARSER, Located, Requests, encode
+from ttlproxy.wire import PARSER, Requests, encode
 
 QUIT: Final = encode((b"QUIT",))
 # Bytes per request on average, from which requests count as long.
@@ -24,6 +24,8 @@ _LONG: Final = 1024
 # What Redis reads from a client that has not logged in (src/networking.c, processMultibulkBuffer).
 _STRANGERS_WORDS: Final = 10
 _STRANGERS_BULK: Final = 16 * 1024
+_Routed: TypeAlias = tuple[Route, list[bytes], int, int]
+"""A request with its route, and where it begins and ends in the chunk."""
 
 
 class Session(State):
@@ -298,13 +300,13 @@ class Session(State):
         self.unblock()
         named = self._may_name_hidden(requests.raw, commands)
         instead_of = self._suspect if named else self._decide
-        found = requests.exact(commands)
-        routes = [self._router.find(args[0]) for args, _, _ in found]
-        self.may_be_held = self._may_be_held(found, routes, now_ms)
+        find = self._router.find
+        found = [(find(args[0]), args, begin, end) for args, begin, end in requests.exact(commands)]
+        self.may_be_held = self._may_be_held(found, now_ms)
         raw = requests.raw
         out: list[bytes] = []
         sent = 0
-        for (args, begin, end), route in zip(found, routes, strict=True):
+        for route, args, begin, end in found:
             take = self._of_stranger if self.stranger else instead_of
             rewritten = take(route, args, now_ms)
             if self.owed is not None:
@@ -327,12 +329,12 @@ class Session(State):
         # A single piece is not copied: it may be large.
         return b"".join(filter(None, out))
 
-    def _may_be_held(self, found: list[Located], routes: list[Route], now_ms: int) -> bool:
+    def _may_be_held(self, found: list[_Routed], now_ms: int) -> bool:
         """Whether these requests may wait for a reap, while others may set deadlines."""
         names = self.registry.names
         if not names:
             return False
-        for (args, _, _), route in zip(found, routes, strict=True):
+        for route, args, _, _ in found:
             if route.survey or (route.virtual and route.virtual.of_deferred):
                 return True
             if any(names.get(word, now_ms) < now_ms for word in args):
