@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from tests.core.test_session import KEYS, NOW_MS, World
 from ttlproxy.core.registry import Registry
-from ttlproxy.link.confirmations import Looks
+from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.unconfirmed import Events, Flush, Swap, UnconfirmedChanges
 
@@ -187,14 +187,14 @@ def _request(line: str) -> bytes:
 async def test_a_look_ends_with_what_has_changed_and_all_who_wait_go_on(
     unconfirmed: UnconfirmedChanges,
 ) -> None:
-    looks, asked = Looks(unconfirmed), list[str]()
+    confirmations, asked = Confirmations(unconfirmed), list[str]()
 
     async def look(redis: Redis) -> bool:
         asked.append("look")
         return len(asked) == 2
 
-    beat = asyncio.create_task(looks.until_beat(60, NOBODY, look))
-    await asyncio.gather(looks.looked(), looks.looked())
+    beat = asyncio.create_task(confirmations.until_beat(60, NOBODY, look))
+    await asyncio.gather(confirmations.confirm(), confirmations.confirm())
     assert asked == ["look"] * 3, "once more, when what was doubtful is known"
     beat.cancel()
 
@@ -202,17 +202,17 @@ async def test_a_look_ends_with_what_has_changed_and_all_who_wait_go_on(
 async def test_nothing_is_believed_after_a_look_that_found_nothing_until_one_does(
     scripts: Scripts, unconfirmed: UnconfirmedChanges
 ) -> None:
-    looks, changes = Looks(unconfirmed), False
+    confirmations, changes = Confirmations(unconfirmed), False
 
     async def look(redis: Redis) -> bool:
         return changes
 
-    beat = asyncio.create_task(looks.until_beat(60, NOBODY, look))
+    beat = asyncio.create_task(confirmations.until_beat(60, NOBODY, look))
     unconfirmed.note(Flush(), Registry())
-    await looks.looked()
+    await confirmations.confirm()
     assert not unconfirmed.believed
     changes = True
-    await looks.looked()
+    await confirmations.confirm()
     assert unconfirmed.believed
     beat.cancel()
 
@@ -221,18 +221,18 @@ async def test_a_beat_comes_though_nobody_asks_for_a_look(unconfirmed: Unconfirm
     async def look(redis: Redis) -> bool:
         raise AssertionError
 
-    await Looks(unconfirmed).until_beat(0.001, NOBODY, look)
+    await Confirmations(unconfirmed).until_beat(0.001, NOBODY, look)
 
 
 async def test_who_waits_goes_on_where_the_link_is_lost_in_the_middle(
     unconfirmed: UnconfirmedChanges,
 ) -> None:
-    looks = Looks(unconfirmed)
+    confirmations = Confirmations(unconfirmed)
 
     async def look(redis: Redis) -> bool:
         raise ConnectionError
 
-    beat = asyncio.create_task(looks.until_beat(60, NOBODY, look))
-    await looks.looked()
+    beat = asyncio.create_task(confirmations.until_beat(60, NOBODY, look))
+    await confirmations.confirm()
     with pytest.raises(ConnectionError):
         await beat

@@ -16,7 +16,7 @@ from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
 from ttlproxy.link.link import Link
-from ttlproxy.link.list_waiters import Waits
+from ttlproxy.link.list_waiters import ListWaiters
 from ttlproxy.link.pipeline import KEYS_PER_CALL, everywhere, run, valid
 from ttlproxy.link.proxy_count import attached
 from ttlproxy.link.pushes import announcing
@@ -35,8 +35,8 @@ __all__ = [
     "Backoff",
     "Context",
     "Link",
+    "ListWaiters",
     "ServerClock",
-    "Waits",
     "announcing",
     "answered",
     "attached",

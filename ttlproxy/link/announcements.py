@@ -13,13 +13,13 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.confirmations import Looks
+from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import run
 from ttlproxy.link.pushes import Pushes, announcing
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.serving import Serving
-from ttlproxy.link.shared_state import State
+from ttlproxy.link.shared_state import SharedState
 from ttlproxy.net.tasks import cancel
 
 log = logging.getLogger(__name__)
@@ -48,8 +48,8 @@ class Announcements:
         upstream: Upstream,
         context: Context,
         serving: Serving,
-        looks: Looks,
-        state: State,
+        confirmations: Confirmations,
+        shared_state: SharedState,
         connect: Callable[[str], Redis],
     ) -> None:
         """`connect(name)` gives a new connection with this name."""
@@ -61,8 +61,8 @@ class Announcements:
         self._upstream = upstream
         self._context = context
         self._serving = serving
-        self._looks = looks
-        self._state = state
+        self._confirmations = confirmations
+        self._shared_state = shared_state
         self._connect = connect
 
     def receive(self) -> None:
@@ -110,7 +110,7 @@ class Announcements:
             self.connection = pushes
             greeting.append(asyncio.create_task(self._greet(), name="greeting"))
             await asyncio.wait(greeting, timeout=_GREETING_S)
-            self._looks.beat()  # this reads the registry, and lets clients be served
+            self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
         finally:
             self._serving.stop()
@@ -141,10 +141,10 @@ class Announcements:
         self._context.registry.swapped(one, other)
         self._context.actions.forget(one, other)
         self.swaps += 1
-        self._looks.first(self._state.keep)
+        self._confirmations.first(self._shared_state.keep)
 
     def _flushed(self) -> None:
         """Any key may be gone. Until all is read anew, entries too many only cost reaps."""
         self._context.actions.flushed()
         self.flushes += 1
-        self._looks.first(self._state.keep)
+        self._confirmations.first(self._shared_state.keep)

@@ -17,10 +17,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
 from ttlproxy.commands import Call
-from ttlproxy.core.registry import Registry
+from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import error, run
 from ttlproxy.net.tasks import cancel
-from ttlproxy.scripts.script_calls import ScriptCalls
 
 # Between two barriers for the registry.
 _EVERY_S: Final = 1.0
@@ -38,12 +37,10 @@ class Barriers:
     holds: whether writes are paused
     """
 
-    def __init__(
-        self, script_calls: ScriptCalls, registry: Registry, connect: Callable[[str], Redis]
-    ) -> None:
+    def __init__(self, context: Context, connect: Callable[[str], Redis]) -> None:
         """`connect(name)` gives a new connection with this name."""
-        self._script_calls = script_calls
-        self._registry = registry
+        self._script_calls = context.script_calls
+        self._registry = context.registry
         self._connect = connect
         self._wanted = asyncio.Event()
         self._change = asyncio.Event()  # set when a barrier is answered, or found held

@@ -26,8 +26,8 @@ Look: TypeAlias = Callable[[Redis], Awaitable[bool]]
 """Returns whether it got another answer than the last one."""
 
 
-class Looks:
-    """`looked` asks for a look and waits for it, `until_beat` carries looks out."""
+class Confirmations:
+    """`confirm` asks for a look and waits for it, `until_beat` carries looks out."""
 
     def __init__(self, unconfirmed: UnconfirmedChanges) -> None:
         self._unconfirmed = unconfirmed
@@ -38,7 +38,7 @@ class Looks:
         self._over = asyncio.Event()
         self._trust: asyncio.TimerHandle | None = None
 
-    async def looked(self) -> None:
+    async def confirm(self) -> None:
         """Ends when the link has looked at what has just gone to Redis, or after 1 s."""
         over = self._over
         self._wanted = True

@@ -13,7 +13,7 @@ from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.signing import Signer, new_secret
 from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.agenda import Agenda
-from ttlproxy.link.info_section import Status
+from ttlproxy.link.info_section import InfoSection
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.server_clock import ServerClock
@@ -45,8 +45,8 @@ class Context:
         self.actions = ActionCache(keys, signer, self.refusals, self.scripts.ruled)
         self.registry = Registry(self.agenda.announced, self.actions.has_action)
         self.overdue = Overdue(keys.schedule)
-        status = Status(self.clock, self.registry, counters, self.overdue)
-        self.script_calls = ScriptCalls(self.scripts, keys, status.section, signer)
+        info = InfoSection(self.clock, self.registry, counters, self.overdue)
+        self.script_calls = ScriptCalls(self.scripts, keys, info.section, signer)
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(keys.index(b"k"), shows_internal, keys.schedule, keys.fixed)
         self.router = Router()

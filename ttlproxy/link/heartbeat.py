@@ -16,16 +16,16 @@ from ttlproxy.link.acl import Acl
 from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.announcements import Announcements
 from ttlproxy.link.beats import Beats
-from ttlproxy.link.confirmations import Looks
+from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.context import Context
 from ttlproxy.link.known_server import KnownServer
-from ttlproxy.link.outage_log import Outages
+from ttlproxy.link.outage_log import OutageLog
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.registry_loader import RegistryLoader
 from ttlproxy.link.script_cache import EVENTS, ScriptCache
 from ttlproxy.link.server_identity import INFO, Identity, fields
 from ttlproxy.link.serving import Serving
-from ttlproxy.link.shared_state import State
+from ttlproxy.link.shared_state import SharedState
 from ttlproxy.link.upkeep import Upkeep
 
 # Its connection may be lost so often in a row before its server counts as away.
@@ -48,9 +48,9 @@ class Heartbeat:
         scripts: ScriptCache,
         loader: RegistryLoader,
         announcements: Announcements,
-        looks: Looks,
-        state: State,
-        outages: Outages,
+        confirmations: Confirmations,
+        shared_state: SharedState,
+        outage_log: OutageLog,
     ) -> None:
         self.answers = 0
         self.round_trip_ms = 0.0
@@ -63,9 +63,9 @@ class Heartbeat:
         self._scripts = scripts
         self._loader = loader
         self._announcements = announcements
-        self._looks = looks
-        self._state = state
-        self._outages = outages
+        self._confirmations = confirmations
+        self._shared_state = shared_state
+        self._outage_log = outage_log
 
     async def run(self, redis: Redis, upkeep: Upkeep) -> None:
         """Beats until cancelled, for one life of the link.
@@ -80,7 +80,7 @@ class Heartbeat:
             try:
                 await self._beat(redis, upkeep)
                 self.answers += 1
-                await self._looks.until_beat(self._beats.left_s, redis, self._look)
+                await self._confirmations.until_beat(self._beats.left_s, redis, self._look)
                 losses = 0
             except RedisConnectionError:
                 losses += 1
@@ -99,13 +99,13 @@ class Heartbeat:
         It looks again a second later, because the request may not have been carried out yet.
         """
         self._beats.be_thorough()
-        self._looks.beat()
+        self._confirmations.beat()
 
     async def _beat(self, redis: Redis, upkeep: Upkeep) -> None:
         has_told = await self._refresh(redis)
         if has_told:
             await self._keep_serving(redis)
-        await self._state.keep(redis)
+        await self._shared_state.keep(redis)
         if has_told and self._beats.regular:
             await upkeep.run(redis)
 
@@ -165,7 +165,7 @@ class Heartbeat:
             await self._loader.load_if_needed(redis)
         if self._loader.is_whole and not self._serving.now:
             self._serving.start()
-            self._outages.over(len(self._context.registry))
+            self._outage_log.over(len(self._context.registry))
 
     async def _look(self, redis: Redis) -> bool:
         """Looks at what a client's request may have changed; returns whether anything has."""

@@ -11,7 +11,7 @@ from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.server_clock import ServerClock
 
 
-class Status:
+class InfoSection:
     """The status of a proxy that starts now."""
 
     def __init__(

@@ -32,15 +32,15 @@ from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.announcements import Announcements
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.barriers import Barriers
-from ttlproxy.link.confirmations import Looks
+from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
 from ttlproxy.link.heartbeat import Heartbeat
 from ttlproxy.link.holds import Holds
 from ttlproxy.link.known_server import KnownServer
-from ttlproxy.link.list_waiters import Waits
-from ttlproxy.link.native_deadlines import Adopt
-from ttlproxy.link.outage_log import Outages
+from ttlproxy.link.list_waiters import ListWaiters
+from ttlproxy.link.native_deadlines import NativeDeadlines
+from ttlproxy.link.outage_log import OutageLog
 from ttlproxy.link.reachability import accepts
 from ttlproxy.link.reap_requests import ReapRequests
 from ttlproxy.link.reap_script import ReapScript
@@ -49,8 +49,8 @@ from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_setup import ServerSetup
 from ttlproxy.link.serving import Serving
-from ttlproxy.link.shared_state import State
-from ttlproxy.link.sweeps import Sweep
+from ttlproxy.link.shared_state import SharedState
+from ttlproxy.link.sweep_script import SweepScript
 from ttlproxy.link.upkeep import Upkeep
 from ttlproxy.net.tasks import cancel, run_together
 
@@ -67,9 +67,10 @@ class Link:
 
     context: what the link, the reaper and all sessions share; `serving`: whether clients are served
     server: the one that the link speaks to; address: where new connections go
-    schedules, reap_script, sweep: how to find and remove what is due
-    holds: for sessions that need a reap; looks: for sessions whose request may have changed much
-    waits: for items of lists; heartbeat, announcements: what the link learns of Redis
+    schedules, reap_script, sweep_script: how to find and remove what is due
+    holds: for sessions that need a reap; confirmations: for those whose request may have changed
+      what all sessions share; list_waiters: for those that wait for an item of a list
+    heartbeat, announcements: what the link learns of Redis
     """
 
     def __init__(
@@ -81,45 +82,36 @@ class Link:
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_change` is called when sessions must end because their server has changed."""
-        script_calls, registry, refusals = context.script_calls, context.registry, context.refusals
-        actions, rights = context.actions, context.rights
         self.context = context
         self.upstream = upstream
         self.serving = Serving()
         self.server = KnownServer(upstream.shown, on_change)
         self.address = AddressWatch(settings, upstream, self.server)
-        self.looks = Looks(script_calls.unconfirmed)
-        self.schedules = Schedules(script_calls, registry, actions, refusals)
-        self.reap_script = ReapScript(
-            script_calls,
-            registry,
-            context.clock,
-            counters,
-            refusals,
-            actions,
-            lambda: settings.reap_budget_ms,
-        )
-        self.sweep = Sweep(script_calls, registry, counters, refusals)
-        self.waits = Waits(upstream, lambda: settings.connect_timeout)
+        self.confirmations = Confirmations(context.script_calls.unconfirmed)
+        self.schedules = Schedules(context)
+        self.reap_script = ReapScript(settings, context, counters)
+        self.sweep_script = SweepScript(context, counters)
+        self.list_waiters = ListWaiters(upstream, lambda: settings.connect_timeout)
         self._settings = settings
-        self._outages = Outages(upstream.shown)
-        self._barriers = Barriers(script_calls, registry, self._connect)
+        self._outage_log = OutageLog(upstream.shown)
+        self._barriers = Barriers(context, self._connect)
         self._reap_requests = ReapRequests(
-            settings, context, self.reap_script, self.sweep, self.schedules
+            settings, context, self.reap_script, self.sweep_script, self.schedules
         )
         self.holds = Holds(settings, self.serving, self._reap_requests, self._barriers)
-        self._acl = Acl(rights)
+        self._acl = Acl(context.rights)
         self._scripts = ScriptCache(context.scripts, self._barriers)
-        self._state = State(
-            script_calls,
-            refusals,
-            lambda: rights.trusts_schedules,
-            shares_secret=not context.has_own_secret,
-        )
-        self._setup = ServerSetup(context, self.server, self._acl, self._scripts, self._state)
-        self._adopt = Adopt(script_calls, actions, refusals)
+        shared_state = SharedState(context)
+        self._setup = ServerSetup(context, self.server, self._acl, self._scripts, shared_state)
+        self._native_deadlines = NativeDeadlines(context)
         self.announcements = Announcements(
-            settings, upstream, context, self.serving, self.looks, self._state, self._connect
+            settings,
+            upstream,
+            context,
+            self.serving,
+            self.confirmations,
+            shared_state,
+            self._connect,
         )
         loader = RegistryLoader(
             context, self.serving, self.announcements, self._acl, self.schedules
@@ -133,9 +125,9 @@ class Link:
             self._scripts,
             loader,
             self.announcements,
-            self.looks,
-            self._state,
-            self._outages,
+            self.confirmations,
+            shared_state,
+            self._outage_log,
         )
         self._failures = 0  # lives in a row that were short
         self._over = asyncio.Event()  # set while there is no life
@@ -149,7 +141,7 @@ class Link:
             try:
                 await run_together(life=self._live(), silence=self._end_where_unreachable())
             except (RedisError, OSError, UpstreamError) as trouble:
-                self._outages.lost(trouble)
+                self._outage_log.lost(trouble)
                 if isinstance(trouble, ServerChanged):
                     self.server.change()
             finally:
@@ -177,7 +169,7 @@ class Link:
     @property
     def trouble(self) -> str:
         """Why Redis is away; empty while it is there."""
-        return self._outages.reason
+        return self._outage_log.reason
 
     async def _live(self) -> None:
         """One life of the link: from connecting to its end, which is raised."""
@@ -216,8 +208,8 @@ class Link:
             self.server,
             self._scripts,
             self.schedules,
-            self._adopt,
-            self.sweep,
+            self._native_deadlines,
+            self.sweep_script,
         )
 
     def _connect(self, name: str) -> Redis:

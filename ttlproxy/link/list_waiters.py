@@ -78,7 +78,7 @@ class Waiter:
             self._trying = None
 
 
-class Waits:
+class ListWaiters:
     """The lists for which clients wait, each with its line of waiters."""
 
     def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:

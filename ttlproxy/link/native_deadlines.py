@@ -10,24 +10,22 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.link.action_cache import ActionCache
+from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import run, valid
-from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import ScriptCalls
 
 _PAGE = b"1000"
 # Pages of one database at each call: the heartbeat has other things to do.
 _PAGES = 20
 
 
-class Adopt:
+class NativeDeadlines:
     """Goes through the hashes of databases whose rules have changed, some at each call."""
 
-    def __init__(self, script_calls: ScriptCalls, actions: ActionCache, refusals: Refusals) -> None:
-        self._script_calls = script_calls
-        self._actions = actions
-        self._refusals = refusals
+    def __init__(self, context: Context) -> None:
+        self._script_calls = context.script_calls
+        self._actions = context.actions
+        self._refusals = context.refusals
         self._cursors: dict[int, bytes] = {}
 
     async def __call__(self, redis: Redis) -> None:

@@ -6,16 +6,15 @@ at a time, again and again: it costs a server next to nothing, and finds orphans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import error, run, valid
-from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import ScriptCalls
 
 _PAGE = 500
 _REST = 10
@@ -27,13 +26,10 @@ class Orphans:
     It puts other internal keys in order, too: see others_tidy.lua.
     """
 
-    def __init__(
-        self, script_calls: ScriptCalls, refusals: Refusals, trusts: Callable[[], bool]
-    ) -> None:
-        """`trusts()`: whether no client with narrow rights can write to a schedule now."""
-        self._script_calls = script_calls
-        self._refusals = refusals
-        self._trusts = trusts
+    def __init__(self, context: Context) -> None:
+        self._script_calls = context.script_calls
+        self._refusals = context.refusals
+        self._rights = context.rights
         self._databases: list[int] = []  # still to be searched, the present one last
         self._cursor = b"0"
         self._others_cursor = b"0"
@@ -76,7 +72,7 @@ class Orphans:
     async def _mend(self, redis: Redis, db: int, found: list[bytes]) -> None:
         """Adds keys that the schedule of `db` does not have; where the schedule is not trusted,
         also corrects keys that it has too late."""
-        if found and self._trusts():
+        if found and self._rights.trusts_schedules:
             words = (b"ZMSCORE", self._script_calls.keys.schedule, *found)
             (scores,) = await run(redis, [(db, words)])
             found = [key for key, score in zip(found, valid(scores), strict=True) if score is None]

@@ -43,7 +43,7 @@ def explained(trouble: RedisError | OSError | UpstreamError) -> str:
     return text or type(trouble).__name__
 
 
-class Outages:
+class OutageLog:
     """reason: why Redis is away; empty while it is there."""
 
     def __init__(self, shown: str) -> None:

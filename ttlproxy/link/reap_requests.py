@@ -20,7 +20,7 @@ from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.context import Context
 from ttlproxy.link.reap_script import ReapScript, Undelivered
 from ttlproxy.link.schedules import Schedules
-from ttlproxy.link.sweeps import Sweep
+from ttlproxy.link.sweep_script import SweepScript
 
 _BACKOFF = Backoff(cap=0.5, base=0.01)
 
@@ -70,13 +70,13 @@ class ReapRequests:
         settings: Settings,
         context: Context,
         reap_script: ReapScript,
-        sweep: Sweep,
+        sweep_script: SweepScript,
         schedules: Schedules,
     ) -> None:
         self._settings = settings
         self._context = context
         self._reap_script = reap_script
-        self._sweep = sweep
+        self._sweep_script = sweep_script
         self._schedules = schedules
         self._new: list[ReapRequest] = []
         self._served: list[ReapRequest] = []
@@ -144,7 +144,7 @@ class ReapRequests:
         """One attempt at everything that was asked for."""
         refused: dict[Place, ResponseError] = {}
         for place in set[Place]().union(*(each.unswept for each in requests)):
-            if refusal := await self._sweep(redis, place):
+            if refusal := await self._sweep_script(redis, place):
                 refused[place] = refusal
         now_ms = self._context.clock.now_ms()
         refused |= await self._reap_places(redis, set().union(*(each.places for each in requests)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -11,14 +11,12 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.expiry_actions import Action
-from ttlproxy.core.registry import Place, Registry
-from ttlproxy.link.action_cache import ActionCache
+from ttlproxy.core.registry import Place
+from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import KEYS_PER_CALL, error, run, valid
-from ttlproxy.link.refusals import Refusals
-from ttlproxy.link.server_clock import ServerClock
-from ttlproxy.scripts.script_calls import ScriptCalls
 
 # After this part of its budget a call begins no further key: that may be a large one.
 _LAST_KEY = 0.4
@@ -83,22 +81,17 @@ class ReapScript:
 
     def __init__(
         self,
-        script_calls: ScriptCalls,
-        registry: Registry,
-        clock: ServerClock,
+        settings: Settings,
+        context: Context,
         counters: Counters,
-        refusals: Refusals,
-        actions: ActionCache,
-        budget_ms: Callable[[], int],
     ) -> None:
-        """`budget_ms()`: how much of Redis's time one call may take now."""
-        self._script_calls = script_calls
-        self._budget_ms = budget_ms
-        self._actions = actions
-        self._registry = registry
-        self._clock = clock
+        self._settings = settings
+        self._script_calls = context.script_calls
+        self._actions = context.actions
+        self._registry = context.registry
+        self._clock = context.clock
+        self._refusals = context.refusals
         self._counters = counters
-        self._refusals = refusals
 
     async def __call__(
         self, redis: Redis, limits: dict[Place, int], turn: asyncio.Lock | None = None
@@ -223,6 +216,6 @@ class ReapScript:
                 deferring = map(self._script_calls.keys.deferring, keys)
                 others = tuple(key for key in deferring if key is not None)
                 pads = self._script_calls.signer.pads if others else _NO_PADS
-                budget_us = round(self._budget_ms() * 1000 * _LAST_KEY)
+                budget_us = round(self._settings.reap_budget_ms * 1000 * _LAST_KEY)
                 version = self._actions.version(db)
                 yield _Batch(db, keys, limit, budget_us, version, actions, others, pads)

@@ -209,7 +209,7 @@ class Reaper:
 
     async def _sweep(self, redis: Redis) -> None:
         """Sweeps the indexes whose sweep is due."""
-        clock, sweep, longest_ms = self._context.clock, self._link.sweep, 0.0
+        clock, sweep, longest_ms = self._context.clock, self._link.sweep_script, 0.0
         left = self._agenda.take_sweeps(clock.now_ms())
         try:
             for place in await sweep.with_index(redis, list(left)):

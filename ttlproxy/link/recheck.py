@@ -17,7 +17,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ttlproxy.core.registry import Place
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import KEYS_PER_CALL
-from ttlproxy.link.sweeps import Sweep
+from ttlproxy.link.sweep_script import SweepScript
 
 # Calls in one heartbeat.
 _CALLS: Final = 4
@@ -33,13 +33,13 @@ class Recheck:
     def __init__(
         self,
         context: Context,
-        sweep: Sweep,
+        sweep_script: SweepScript,
         would_wait: Callable[[], Awaitable[bool]],
     ) -> None:
         """`would_wait` says whether a script would have to wait for the end of a pause."""
         self._context = context
         self._registry = context.registry
-        self._sweep = sweep
+        self._sweep_script = sweep_script
         self._would_wait = would_wait
         self._listed: list[Place] = []  # the next one stands last
         self._next = 0
@@ -58,7 +58,9 @@ class Recheck:
                     self._resting = _REST
                     return
                 db = places[0][0]
-                unswept = await self._sweep.must_be_swept(redis, db, [key for _, key in places])
+                unswept = await self._sweep_script.must_be_swept(
+                    redis, db, [key for _, key in places]
+                )
                 self._context.sweep_later(unswept)
         except ResponseError as refusal:
             # Redis logs each refusal for a missing right, so one is enough.

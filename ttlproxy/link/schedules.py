@@ -15,13 +15,12 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
-from ttlproxy.core.registry import UNKNOWN, Place, Registry
-from ttlproxy.link.action_cache import ActionCache
+from ttlproxy.core.registry import UNKNOWN, Place
+from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import error, everywhere, run, valid
-from ttlproxy.link.refusals import Refusals, is_wrong_type
+from ttlproxy.link.refusals import is_wrong_type
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import ScriptCalls
 
 log = logging.getLogger(__name__)
 
@@ -33,17 +32,11 @@ DUE = 4096
 class Schedules:
     """Reads and mends the schedules of a server."""
 
-    def __init__(
-        self,
-        script_calls: ScriptCalls,
-        registry: Registry,
-        actions: ActionCache,
-        refusals: Refusals,
-    ) -> None:
-        self._script_calls = script_calls
-        self._registry = registry
-        self._actions = actions
-        self._refusals = refusals
+    def __init__(self, context: Context) -> None:
+        self._script_calls = context.script_calls
+        self._registry = context.registry
+        self._actions = context.actions
+        self._refusals = context.refusals
 
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE

@@ -17,7 +17,7 @@ from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_identity import INFO, Identity, fields
-from ttlproxy.link.shared_state import State
+from ttlproxy.link.shared_state import SharedState
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +26,18 @@ class ServerSetup:
     """Fills the context with what it learns of a server."""
 
     def __init__(
-        self, context: Context, server: KnownServer, acl: Acl, scripts: ScriptCache, state: State
+        self,
+        context: Context,
+        server: KnownServer,
+        acl: Acl,
+        scripts: ScriptCache,
+        shared_state: SharedState,
     ) -> None:
         self._context = context
         self._server = server
         self._acl = acl
         self._scripts = scripts
-        self._state = state
+        self._shared_state = shared_state
 
     async def prepare(self, redis: Redis) -> None:
         """Learns what the server can do and whether we may use it; loads the scripts.
@@ -71,4 +76,4 @@ class ServerSetup:
         self._context.rights.suit(grants(found, "ACL", "CAT"), counting)
         await self._scripts.meet(redis, said, (native.name for native in found))
         await self._acl.learn_users(redis)
-        await self._state.claim(redis)
+        await self._shared_state.claim(redis)

@@ -6,42 +6,30 @@ writes it, and the others adopt it; when it is gone, as after FLUSHALL, any of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from redis.asyncio import Redis
 from redis.exceptions import ReadOnlyError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.link.compatibility import LAYOUT, check_layout
+from ttlproxy.link.context import Context
 from ttlproxy.link.migration import Migration
 from ttlproxy.link.pipeline import run, valid
-from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.server_identity import Identity, fields
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import ScriptCalls
 
 _LAYOUT = b"%d" % LAYOUT
 
 
-class State:
-    """Keeps the secret of `script_calls.signer` and the layout's version in Redis.
+class SharedState:
+    """Keeps the layout's version in Redis, and the secret of `script_calls.signer` if no file has
+    it."""
 
-    shares_secret: whether the secret is the one in Redis, and not a file's
-    """
-
-    def __init__(
-        self,
-        script_calls: ScriptCalls,
-        refusals: Refusals,
-        trusts: Callable[[], bool],
-        shares_secret: bool,
-    ) -> None:
-        """`trusts()`: whether no client has narrow rights, which version 0.1 did not know."""
-        self._trusts = trusts
+    def __init__(self, context: Context) -> None:
         self._is_ours = False  # the content is of our layout
-        self._script_calls = script_calls
-        self._refusals = refusals
-        self._shares_secret = shares_secret
+        self._rights = context.rights
+        self._script_calls = context.script_calls
+        self._refusals = context.refusals
+        self._shares_secret = not context.has_own_secret
 
     async def claim(self, redis: Redis) -> None:
         """Writes or adopts the state, before anybody is served.
@@ -64,7 +52,8 @@ class State:
             (info,) = await run(redis, [(0, (b"INFO", b"keyspace"))])
             databases = Identity.of(fields(valid(info))).databases
             migration = Migration(self._script_calls, redis)
-            if self._trusts() or await migration.is_due(databases):
+            # Version 0.1 did not know of clients with narrow rights.
+            if self._rights.trusts_schedules or await migration.is_due(databases):
                 await migration.convert(databases)
             return True
         except ReadOnlyError:

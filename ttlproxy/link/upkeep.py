@@ -7,12 +7,12 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.link.context import Context
 from ttlproxy.link.known_server import KnownServer
-from ttlproxy.link.native_deadlines import Adopt
+from ttlproxy.link.native_deadlines import NativeDeadlines
 from ttlproxy.link.orphans import Orphans
 from ttlproxy.link.recheck import Recheck
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.script_cache import ScriptCache
-from ttlproxy.link.sweeps import Sweep
+from ttlproxy.link.sweep_script import SweepScript
 
 
 class Upkeep:
@@ -24,16 +24,15 @@ class Upkeep:
         server: KnownServer,
         scripts: ScriptCache,
         schedules: Schedules,
-        adopt: Adopt,
-        sweep: Sweep,
+        native_deadlines: NativeDeadlines,
+        sweep_script: SweepScript,
     ) -> None:
-        refusals, rights = context.refusals, context.rights
         self._context = context
         self._server = server
         self._schedules = schedules
-        self._adopt = adopt
-        self._orphans = Orphans(context.script_calls, refusals, lambda: rights.trusts_schedules)
-        self._recheck = Recheck(context, sweep, scripts.would_wait)
+        self._native_deadlines = native_deadlines
+        self._orphans = Orphans(context)
+        self._recheck = Recheck(context, sweep_script, scripts.would_wait)
 
     async def run(self, redis: Redis) -> None:
         """Some of each. Raises redis-py's ConnectionError or TimeoutError."""
@@ -60,4 +59,4 @@ class Upkeep:
             except ResponseError as refusal:
                 self._context.refusals.note(f"to read the rules of database {db}", refusal)
         if self._context.scripts.traits.field_ttls:
-            await self._adopt(redis)
+            await self._native_deadlines(redis)

@@ -155,7 +155,7 @@ async def _proxy(
             await cancel(linking)
             await server.close()
             log_summaries.flush_all()
-        await link.waits.close()
+        await link.list_waiters.close()
 
 
 @asynccontextmanager

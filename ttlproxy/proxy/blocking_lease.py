@@ -8,18 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ttlproxy.link import Waits
+from ttlproxy.link import ListWaiters
 from ttlproxy.session import Session, Wait
 
 
-class Waiting:
+class BlockingLease:
     """`run` ends when the request's reply is on its way."""
 
     def __init__(
         self,
         session: Session,
         wait: Wait,
-        waits: Waits,
+        list_waiters: ListWaiters,
         to_redis: Callable[[bytes], None],
         is_answered: Callable[[Callable[[bytes], bytes]], Awaitable[bool]],
     ) -> None:
@@ -27,7 +27,7 @@ class Waiting:
         back."""
         self._session = session
         self._wait = wait
-        self._waits = waits
+        self._list_waiters = list_waiters
         self._to_redis = to_redis
         self._is_answered = is_answered
         self._limit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -41,7 +41,7 @@ class Waiting:
         loop, limit_ms = asyncio.get_running_loop(), self._wait.limit_ms
         timer = loop.call_later(limit_ms / 1000, self.end) if limit_ms else None
         try:
-            if not await self._waits.wait(self._wait.source, self._attempt, self._limit):
+            if not await self._list_waiters.wait(self._wait.source, self._attempt, self._limit):
                 self._to_redis(self._session.attempt(self._wait))
         finally:
             if timer is not None:

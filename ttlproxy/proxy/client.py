@@ -17,7 +17,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.link import Backoff, Link
-from ttlproxy.proxy.blocking_lease import Waiting
+from ttlproxy.proxy.blocking_lease import BlockingLease
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
@@ -103,7 +103,7 @@ class Client(asyncio.Protocol):
         self._session: Session | None = None
         self._backend: Backend | None = None
         self._task: asyncio.Task[None] | None = None
-        self._waiting: Waiting | None = None
+        self._lease: BlockingLease | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._phase = CONNECTING
         self._early = b""  # bytes that came in and are kept
@@ -229,8 +229,8 @@ class Client(asyncio.Protocol):
 
     def end_at_boundary(self) -> None:
         """Ends as soon as nothing is half done, after the replies that are owed."""
-        if self._waiting is not None:
-            self._waiting.end()
+        if self._lease is not None:
+            self._lease.end()
         session, backend = self._session, self._backend
         if session is None or backend is None:
             if self._phase is CONNECTING and not self._serving.now:
@@ -433,7 +433,7 @@ class Client(asyncio.Protocol):
         if let_in is not None and await let_in:
             session.logged_in()
         if step.look:
-            await self._link.looks.looked()
+            await self._link.confirmations.confirm()
         if step.wait is not None:
             await self._wait(session, backend, step.wait)
         self._go_on()
@@ -441,15 +441,15 @@ class Client(asyncio.Protocol):
     async def _wait(self, session: Session, backend: Backend, wait: Wait) -> None:
         """A request waits for an item."""
         ask = backend.is_answered
-        self._waiting = Waiting(session, wait, self._link.waits, self._to_redis, ask)
+        self._lease = BlockingLease(session, wait, self._link.list_waiters, self._to_redis, ask)
         if self._server.draining or self._has_ended:
-            self._waiting.end()
+            self._lease.end()
         self._enter(WAITING)
         self._read()
         try:
-            await self._waiting.run()
+            await self._lease.run()
         finally:
-            self._waiting = None
+            self._lease = None
 
     async def _resume(self) -> None:
         """Handles what came in once the link is there again."""

@@ -13,25 +13,22 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.registry import Place, Registry
+from ttlproxy.core.registry import Place
+from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import KEYS_PER_CALL, valid
-from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.single_calls import answered
-from ttlproxy.scripts.script_calls import ScriptCalls
 
 _PAGE = b"500"
 
 
-class Sweep:
+class SweepScript:
     """The sweep script, called until it has gone through a whole index."""
 
-    def __init__(
-        self, script_calls: ScriptCalls, registry: Registry, counters: Counters, refusals: Refusals
-    ) -> None:
-        self._script_calls = script_calls
-        self._registry = registry
+    def __init__(self, context: Context, counters: Counters) -> None:
+        self._script_calls = context.script_calls
+        self._registry = context.registry
         self._counters = counters
-        self._refusals = refusals
+        self._refusals = context.refusals
 
     async def __call__(self, redis: Redis, place: Place) -> ResponseError | None:
         """Sweeps one index; returns Redis's error if it refuses, else None.
