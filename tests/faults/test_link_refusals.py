@@ -263,4 +263,4 @@ def test_a_script_that_keeps_redis_busy_can_be_killed_and_hides_what_was_hidden(
             assert app.ask("SCRIPT", "KILL") == b"+OK\r\n"
         assert app.ask("KEYS", "*") == b"*1\r\n$1\r\ns\r\n"
         assert app.ask("DBSIZE") == b":1\r\n"
-    assert "is away" not in proxy.stderr
+    assert "is unavailable" not in proxy.stderr

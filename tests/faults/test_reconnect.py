@@ -389,4 +389,4 @@ def test_a_reap_that_is_lost_is_asked_for_anew(
                 _let_pass(holder, 2)
                 assert client.ask("HLEN", "due") == b":1\r\n"
             assert left == [0]
-            assert ("is away" in proxy.stderr) == (losses > 1)
+            assert ("is unavailable" in proxy.stderr) == (losses > 1)
