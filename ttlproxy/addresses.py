@@ -5,12 +5,33 @@ No error of this module repeats text that may contain a password.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
-from urllib.parse import quote, unquote, urlsplit
+from typing import NamedTuple, Self
+from urllib.parse import quote, unquote
 
 REDIS_PORT = 6379
+SENTINEL_PORT = 26379
+_PLAIN_SCHEMES = ("redis", "rediss")
+_SENTINEL_SCHEMES = ("redis-sentinel", "rediss-sentinel")
+# Not urlsplit: of several addresses it takes only the first in brackets (CPython 3.12).
+_URL = re.compile(
+    r"(?P<scheme>[A-Za-z-]+)://(?P<where>[^/?#]*)(?P<path>[^?#]*)"
+    r"(?P<query>\?[^#]*)?(?:#(?P<fragment>.*))?",
+    re.DOTALL,
+)
+_PLACE = re.compile(r"(?:\[(?P<v6>[^\[\]]+)\]|(?P<host>[^\[\]:]+))(?::(?P<port>[^:]*))?")
+
+
+class Address(NamedTuple):
+    """Where a server is: a name or a number, and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +57,8 @@ class Listen:
         return cls(host=host, port=int(port))
 
     def __str__(self) -> str:
-        return f"unix://{quote(self.path)}" if self.path else _host_port(self.host, self.port)
+        where = str(Address(self.host, self.port))
+        return f"unix://{quote(self.path)}" if self.path else where
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +79,26 @@ class SecretFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Sentinels:
+    """The Sentinels that know where the master is; `service`: its name there.
+
+    user, password: the proxy's own at the Sentinels, as of the start
+    """
+
+    addresses: tuple[Address, ...]
+    service: str
+    user_file: SecretFile | None = None
+    password_file: SecretFile | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Upstream:
     """The Redis behind the proxy: `host` and `port`, or `path`; TLS and credentials.
 
+    others: further addresses, if several servers are named, of which one is the master
+    sentinels: who is asked for host and port, if the URL does not say them
     user, password: as of the start; `credentials` returns the current ones
     """
 
@@ -75,44 +114,53 @@ class Upstream:
     password_file: SecretFile | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    others: tuple[Address, ...] = ()
+    sentinels: Sentinels | None = None
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """`redis://`, `rediss://` or `unix://`, as redis-cli's -u; a ValueError says what is wrong.
+        """`redis://`, `rediss://` or `unix://`, as redis-cli's -u, with several hosts if need be;
+        `redis-sentinel://` or `rediss-sentinel://` with #NAME. A ValueError says what is wrong.
 
         Errors quote no part of the URL: a password that is not percent-encoded can end up anywhere
         in it.
         """
-        try:
-            parts = urlsplit(url)
-            port = REDIS_PORT if parts.port is None else parts.port
-        except ValueError:
+        parts = _URL.fullmatch(url)
+        scheme = parts["scheme"].lower() if parts else ""
+        if parts is None or scheme not in ("unix", *_PLAIN_SCHEMES, *_SENTINEL_SCHEMES):
             raise ValueError(
-                "the host or the port of the URL cannot be read"
-                " (are special characters of the password percent-encoded?)"
-            ) from None
-        if parts.scheme not in ("redis", "rediss", "unix"):
-            raise ValueError("the URL must begin with redis://, rediss:// or unix://")
-        if parts.query or parts.fragment:
+                "the URL must begin with redis://, rediss://, redis-sentinel://,"
+                " rediss-sentinel:// or unix://"
+            )
+        login, _, where = parts["where"].rpartition("@")
+        name, _, word = login.partition(":")
+        user, password = unquote(name) or None, unquote(word) or None
+        fragment, has_sentinels = parts["fragment"], scheme in _SENTINEL_SCHEMES
+        if parts["query"] or (fragment is not None and not has_sentinels):
             raise ValueError(
                 "the URL contains ? or #: if it is part of a user name or password,"
                 " percent-encode it"
             )
-        user = unquote(parts.username or "") or None
-        password = unquote(parts.password or "") or None
-        if parts.scheme == "unix":
-            if parts.hostname:
+        if scheme == "unix":
+            if where:
                 raise ValueError("the URL of a unix socket needs three slashes: unix:///path")
-            return cls(path=_absolute(unquote(parts.path)), user=user, password=password)
-        if not parts.hostname or port == 0:
-            raise ValueError("the URL must name a host, and a port other than 0")
-        if parts.path not in ("", "/", "/0"):
+            return cls(path=_absolute(unquote(parts["path"])), user=user, password=password)
+        addresses = _addresses(where, SENTINEL_PORT if has_sentinels else REDIS_PORT)
+        if parts["path"].startswith("//"):
+            raise ValueError("the URL contains :// twice: all its addresses must be of one kind")
+        if parts["path"] not in ("", "/", "/0"):
             raise ValueError(
                 "the URL must not name a database other than 0: clients choose their database"
                 " with SELECT"
             )
-        tls = parts.scheme == "rediss"
-        return cls(host=parts.hostname, port=port, tls=tls, user=user, password=password)
+        tls = scheme.startswith("rediss")
+        if has_sentinels:
+            if not fragment:
+                raise ValueError("the URL of Sentinels must end with # and the name of the master")
+            sentinels = Sentinels(addresses, unquote(fragment))
+            return cls(port=0, tls=tls, user=user, password=password, sentinels=sentinels)
+        first, *others = addresses
+        return cls(*first, tls=tls, user=user, password=password, others=tuple(others))
 
     def credentials(self) -> tuple[str | None, str | None]:
         """The current user and password; their files are read again."""
@@ -120,9 +168,50 @@ class Upstream:
         return user, self.password_file.read() if self.password_file else self.password
 
     @property
+    def addresses(self) -> tuple[Address, ...]:
+        """The servers that the URL names; empty for Sentinels and for a unix socket."""
+        return (Address(self.host, self.port), *self.others) if self.host else ()
+
+    @property
+    def wants_master(self) -> bool:
+        """Whether it names several servers, of which only the master is served."""
+        return bool(self.others) or self.sentinels is not None
+
+    def at(self, address: Address, number: str = "") -> Upstream:
+        """One server; `number`: the numeric address of its host, if that is known.
+
+        With TLS, its certificate still has to be for the host.
+        """
+        name = self.tls_server_name or address.host
+        return replace(
+            self,
+            host=number or address.host,
+            port=address.port,
+            tls_server_name=name if self.tls else None,
+            others=(),
+            sentinels=None,
+        )
+
+    def at_sentinel(self, address: Address) -> Upstream:
+        """One of the Sentinels, with the proxy's own credentials there."""
+        assert self.sentinels is not None
+        return replace(
+            self.at(address),
+            user_file=self.sentinels.user_file,
+            password_file=self.sentinels.password_file,
+            user=self.sentinels.user,
+            password=self.sentinels.password,
+        )
+
+    @property
     def server_name(self) -> str:
         """The name that Redis's certificate must have."""
         return self.tls_server_name or self.host
+
+    @property
+    def address(self) -> str:
+        """The one server, without scheme and user."""
+        return self.path or str(Address(self.host, self.port))
 
     @property
     def shown(self) -> str:
@@ -130,11 +219,35 @@ class Upstream:
         user = f"{quote(self.user, safe='')}@" if self.user else ""
         if self.path:
             return f"unix://{user}{quote(self.path)}"
-        return f"redis{'s' * self.tls}://{user}{_host_port(self.host, self.port)}"
+        scheme, sentinels = f"redis{'s' * self.tls}", self.sentinels
+        if sentinels is None:
+            return f"{scheme}://{user}{_listed(self.addresses)}"
+        name = quote(sentinels.service, safe="")
+        return f"{scheme}-sentinel://{user}{_listed(sentinels.addresses)}/0#{name}"
 
 
-def _host_port(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _addresses(text: str, port: int) -> tuple[Address, ...]:
+    """`host`, `host:port` or `[v6]:port`, with commas between them; `port`: where none is said."""
+    return tuple(_address(place, port) for place in text.split(","))
+
+
+def _address(text: str, port: int) -> Address:
+    found = _PLACE.fullmatch(text)
+    if found is None or (found["port"] and not _is_port(found["port"])):
+        raise ValueError(
+            "the host or the port of the URL cannot be read"
+            " (are special characters of the password percent-encoded?)"
+            if text
+            else "the URL must name a host"
+        )
+    number = int(found["port"] or port)
+    if number == 0:
+        raise ValueError("the URL must name a port other than 0")
+    return Address((found["v6"] or found["host"]).lower(), number)
+
+
+def _listed(addresses: tuple[Address, ...]) -> str:
+    return ",".join(map(str, addresses))
 
 
 def _is_port(text: str) -> bool:

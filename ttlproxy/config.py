@@ -8,7 +8,7 @@ settings file (`reap_batch`) and a line of --help, which shows its description.
 import importlib.util
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -95,6 +95,32 @@ def _only(
     ), None
 
 
+def _login(
+    parts: Mapping[str, Any],
+    users: Sequence[str],
+    passwords: Sequence[str],
+    user: str | None,
+    password: str | None,
+    is_whole: bool,
+) -> dict[str, Any]:
+    """The fields of a login, from settings of these names or from the URL. Raises ValueError.
+
+    is_whole: none of the settings is missing because it is wrong
+    """
+    user, user_file = _only([user, *(parts[name] for name in users)], "user", users)
+    word, word_file = _only([password, *(parts[name] for name in passwords)], "password", passwords)
+    if user and not word and is_whole:
+        raise ValueError(
+            "the user has no password (a URL with a password alone is redis://:password@host)"
+        )
+    return {
+        "user": user,
+        "user_file": user_file,
+        "password": word,
+        "password_file": word_file,
+    }
+
+
 def _installed(loop: str) -> str:
     if loop == "uvloop" and importlib.util.find_spec("uvloop") is None:
         raise ValueError("uvloop is not installed: pip install uvloop")
@@ -123,6 +149,8 @@ _TLS_PARTS = {
 }
 _USERS = ("upstream_user", "upstream_user_file")
 _PASSWORDS = ("upstream_password", "upstream_password_file")
+_SENTINEL_USERS = ("sentinel_user", "sentinel_user_file")
+_SENTINEL_PASSWORDS = ("sentinel_password", "sentinel_password_file")
 _File = Annotated[Path, AfterValidator(_readable)]
 _Secret = Annotated[InstanceOf[SecretFile], NoDecode, BeforeValidator(_secret_file)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -249,10 +277,19 @@ class Settings(BaseSettings):
     upstream_tls_server_name: str | None = Field(
         None, description="the host name in Redis's certificate, if it is not that of the URL"
     )
+    sentinel_user: str | None = Field(None, description="the proxy's own user at the Sentinels")
+    sentinel_user_file: _Secret | None = Field(None, description="a file with that user's name")
+    sentinel_password: SecretStr | None = Field(
+        None, description="its password; as a flag it shows in the list of processes"
+    )
+    sentinel_password_file: _Secret | None = Field(
+        None, description="a file with that password, read again at each connection"
+    )
     upstream: Annotated[InstanceOf[Upstream] | None, NoDecode, BeforeValidator(_upstream)] = Field(
         None,
         description="URL of the Redis behind the proxy: redis://, rediss:// or unix://, if needed"
-        " with user:password@; without it an embedded Redis is started",
+        " with user:password@, or redis-sentinel://HOST,HOST#NAME; without it an embedded Redis is"
+        " started",
     )
     data_dir: Annotated[Path, AfterValidator(_expanded)] = Field(
         default_factory=_state_dir, description="directory for the data of the embedded Redis"
@@ -340,7 +377,9 @@ class Settings(BaseSettings):
     @classmethod
     def _complete(cls, upstream: Upstream | None, info: ValidationInfo) -> Upstream | None:
         """The upstream, with user, password and TLS from the other settings."""
-        parts = {name: info.data.get(name) for name in (*_USERS, *_PASSWORDS, *_TLS_PARTS)}
+        own = (*_USERS, *_PASSWORDS, *_TLS_PARTS)
+        of_sentinels = (*_SENTINEL_USERS, *_SENTINEL_PASSWORDS)
+        parts = {name: info.data.get(name) for name in (*own, *of_sentinels)}
         if upstream is None:
             if any(parts.values()):
                 raise ValueError("is not set, but a user, password or certificate for it is")
@@ -352,22 +391,15 @@ class Settings(BaseSettings):
             raise ValueError("upstream_tls_... settings need a rediss:// URL")
         if "tls_key" in tls and "tls_cert" not in tls:
             raise ValueError("upstream_tls_key needs upstream_tls_cert")
-        user, user_file = _only([upstream.user, *(parts[name] for name in _USERS)], "user", _USERS)
-        password, password_file = _only(
-            [upstream.password, *(parts[name] for name in _PASSWORDS)], "password", _PASSWORDS
-        )
-        if user and not password and info.data.keys() >= parts.keys():
-            raise ValueError(
-                "the user has no password (a URL with a password alone is redis://:password@host)"
-            )
-        return replace(
-            upstream,
-            user=user,
-            user_file=user_file,
-            password=password,
-            password_file=password_file,
-            **tls,
-        )
+        is_whole = info.data.keys() >= parts.keys()  # else another setting is wrong already
+        login = _login(parts, _USERS, _PASSWORDS, upstream.user, upstream.password, is_whole)
+        sentinels = upstream.sentinels
+        if sentinels is not None:
+            found = _login(parts, _SENTINEL_USERS, _SENTINEL_PASSWORDS, None, None, is_whole)
+            sentinels = replace(sentinels, **found)
+        elif any(parts[name] for name in of_sentinels):
+            raise ValueError("sentinel_... settings need a redis-sentinel:// URL")
+        return replace(upstream, sentinels=sentinels, **login, **tls)
 
     @classmethod
     def settings_customise_sources(

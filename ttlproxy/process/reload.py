@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
-from ttlproxy.addresses import SecretFile, Upstream
+from ttlproxy.addresses import SecretFile, Sentinels, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.telemetry import logs
@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 Values = dict[str, object]
 Read = Callable[[], Settings]
+_WithLogin = TypeVar("_WithLogin", Upstream, Sentinels)
 
 AT_ONCE: Final = tuple(
     name
@@ -72,10 +73,15 @@ def _lasting(value: object) -> object:
         return value.path
     if not isinstance(value, Upstream):
         return value
+    sentinels = value.sentinels and _without_files(value.sentinels)
+    return replace(_without_files(value), sentinels=sentinels)
+
+
+def _without_files(at: _WithLogin) -> _WithLogin:
     return replace(
-        value,
-        user=None if value.user_file else value.user,
-        password=None if value.password_file else value.password,
+        at,
+        user=None if at.user_file else at.user,
+        password=None if at.password_file else at.password,
         user_file=None,
         password_file=None,
     )
