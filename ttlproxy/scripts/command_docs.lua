@@ -9,7 +9,7 @@ local reply = ask(unpack(ARGV, first_argument))
 if reply.err then
   return reply
 end
-for name, docs in pairs(told) do
+for name, docs in pairs(our_commands) do
   if is_resp3 then
     reply.map[name] = reply_of(docs)
   else

@@ -9,7 +9,7 @@ local native = ask('INFO', 'get')[1] or {}
 local subcommands = 10
 
 local function row(name)
-  local found = reply_of(told[name])
+  local found = reply_of(our_commands[name])
   found[subcommands] = native[subcommands]
   for number = #native + 1, #found do
     found[number] = nil
@@ -21,7 +21,7 @@ if ARGV[first_argument + 1] then
   local rows = {}
   for at = first_argument + 1, #ARGV do
     local name = string.lower(ARGV[at])
-    if told[name] then
+    if our_commands[name] then
       rows[#rows + 1] = row(name)
     else
       local reply = ask('INFO', ARGV[at])
@@ -40,7 +40,7 @@ if reply.err then
 end
 -- Redis 6.2 answers COMMAND INFO without names with an empty array.
 if #reply > 0 then
-  for name in pairs(told) do
+  for name in pairs(our_commands) do
     reply[#reply + 1] = row(name)
   end
 end

@@ -33,6 +33,15 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "SIGNATURE_LENGTH": signing.SIGNATURE_LENGTH,
     "DEFERRED": signing.DEFERRED,
     "UNKNOWN_DATABASE": errors.UNKNOWN_DATABASE,
+    # What scripts return for an element, or a first deadline: see docs/commands.md.
+    "NO_ELEMENT": -2,
+    "NO_DEADLINE": -1,
+    "NOT_MET": 0,
+    "DEADLINE_SET": 1,
+    "DEADLINE_REMOVED": 1,
+    "EXPIRED": 2,
+    # Instead of how many elements were written: more than MAXLEN allows.
+    "TOO_MANY": -1,
     # The latest deadline, in ms: HFE_MAX_ABS_TIME_MSEC of Redis 8.
     "DEADLINE_MAX_MS": 2**46 - 1,
     # How many values `unpack` is given; it fails at 8,000. An even number keeps pairs together.

@@ -16,4 +16,4 @@ if found ~= 1 then
   return found == 0 and -3 or found
 end
 local deadline = index_get(index, element)
-return deadline and math.ceil(math.max(deadline - now, 0) / 1000) or -1
+return deadline and math.ceil(math.max(deadline - now, 0) / 1000) or const.NO_DEADLINE

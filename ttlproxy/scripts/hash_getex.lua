@@ -24,7 +24,7 @@ local function change(field)
     end
   elseif at_once then
     cleared = cleared + (tonumber(index_clear(index, field)) or 0)
-    depart(field)
+    remove_at_end(field)
   elseif at then
     index_set(index, field, at, before)
     dated[#dated + 1] = field
@@ -33,7 +33,7 @@ end
 
 local values = {}
 for i = first_field, #ARGV do
-  local value = not departed[ARGV[i]] and redis.pcall('HGET', data, ARGV[i])
+  local value = not is_past[ARGV[i]] and redis.pcall('HGET', data, ARGV[i])
   if type(value) == 'table' then
     return value
   end

@@ -12,10 +12,13 @@
 -- include each
 local function left(field)
   if has(field) == 0 then
-    return -2
+    return const.NO_ELEMENT
   end
   local deadline = index_get(index, field)
-  return deadline and math.floor((math.max(deadline - base * now, 0) + unit / 2) / unit) or -1
+  if not deadline then
+    return const.NO_DEADLINE
+  end
+  return math.floor((math.max(deadline - base * now, 0) + unit / 2) / unit)
 end
 
 return each(left)

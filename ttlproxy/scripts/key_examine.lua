@@ -29,5 +29,5 @@ if field_ttls and kind == 'hash' and first and tonumber(count) > 0 then
 end
 return {
   kind, place, redis.call('PTTL', data), index_left(index),
-  tonumber(schedule_get(schedule, data) or -1), first or -1, looked, gone, native,
+  tonumber(schedule_get(schedule, data) or const.NO_DEADLINE), first or const.NO_DEADLINE, looked, gone, native,
 }

@@ -17,4 +17,4 @@ local function expired()
   -- include expire
 end
 local reply = expired()
-return type(reply) == 'number' and (reply > 0 and 1 or 0) or reply
+return type(reply) == 'number' and (reply > const.NOT_MET and 1 or 0) or reply

@@ -14,6 +14,6 @@ if kind == 'none' then
 end
 local deadline = has(element) == 1 and index_get(index, element)
 if not deadline then
-  return -1
+  return const.NO_DEADLINE
 end
 return math.floor((math.max(deadline - now, 0) + unit / 2) / unit)

@@ -9,6 +9,6 @@
 local firsts = {}
 for at = first_key + #KEYS / 2, #KEYS do
   local page = index_page(KEYS[at], 0, 1)
-  firsts[#firsts + 1] = not page.err and (tonumber(page[2]) or -1)
+  firsts[#firsts + 1] = not page.err and (tonumber(page[2]) or const.NO_DEADLINE)
 end
 return firsts

@@ -11,8 +11,8 @@ local all = #KEYS / 2
 local firsts = {}
 for at = first_key, all do
   local page = index_page(KEYS[all + at], 0, 1)
-  local first = not page.err and (tonumber(page[2]) or -1)
-  if first and first ~= -1 and not WITH_ELEMENTS[redis.call('TYPE', KEYS[at]).ok] then
+  local first = not page.err and (tonumber(page[2]) or const.NO_DEADLINE)
+  if first and first ~= const.NO_DEADLINE and not WITH_ELEMENTS[redis.call('TYPE', KEYS[at]).ok] then
     first = false
   end
   firsts[at] = first

@@ -32,7 +32,7 @@ if type(there) == 'table' then
 end
 index_guard(target_index)
 if not failure and not there then
-  travel(value, deadline)
+  carry_deadline(value, deadline)
 end
 local moved = move()
 if type(moved) == 'string' then

@@ -31,7 +31,7 @@ if cap ~= '' then
 end
 -- Each push makes the list longer, even if an equal value is there.
 if not has_room(values, pushed) then
-  return -1
+  return const.TOO_MANY
 end
 local live = length + pushed
 if evict ~= '' then

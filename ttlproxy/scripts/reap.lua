@@ -82,7 +82,7 @@ local removers = {
 -- include lengths
 
 -- Redis publishes hexpired for fields that are there, and for no others.
-local function tell(kind, due)
+local function publish_expired(kind, due)
   local letter, expired = string.sub(kind, 1, 1), {}
   if not wants(letter) then
     return
@@ -130,7 +130,7 @@ local function reap(number)
   if not due or is_no_index(due) then
     worked = worked + 5
     index_drop(data, index, schedule)
-    return { 0, -1, 0, kind, 0, 0, 0, 0 }
+    return { 0, const.NO_DEADLINE, 0, kind, 0, 0, 0, 0 }
   elseif due.err then
     failure = due
     return
@@ -141,7 +141,7 @@ local function reap(number)
   if fires and due[1] then
     due, trouble, fired, dead_lettered = fire(kind, due, number)
   end
-  tell(kind, due)
+  publish_expired(kind, due)
   -- Unlike elsewhere, the elements go first: if that is refused, they keep their deadlines.
   local removed = removers[kind](due)
   index_remove_first(index, due, found)
@@ -151,7 +151,7 @@ local function reap(number)
   local first = reschedule()
   local has_stale = first and index_size(index) > redis.call(lengths[kind], data)
   local stale = has_stale and 1 or 0
-  return trouble or { removed, first or -1, stale, kind, late, fired, dead_lettered, 0 }
+  return trouble or { removed, first or const.NO_DEADLINE, stale, kind, late, fired, dead_lettered, 0 }
 end
 
 -- Whether there is no time for another key. Reading the clock costs as much as an element, so it is

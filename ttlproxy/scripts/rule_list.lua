@@ -5,7 +5,7 @@
 -- RESULT: [pattern, word, ...], nil where there is none; without a pattern one for each, the longest
 --   pattern first, which is the order in which they count
 -- include netstrings
-local function told(pattern)
+local function rule_of(pattern)
   local signed = redis.pcall('GET', prefix .. const.RULE .. pattern)
   if type(signed) ~= 'string' then
     return signed
@@ -20,7 +20,7 @@ local function is_wrong_type(reply)
 end
 
 if ARGV[first_pattern] then
-  local rule = told(ARGV[first_pattern])
+  local rule = rule_of(ARGV[first_pattern])
   return not is_wrong_type(rule) and rule
 end
 local fields = redis.pcall('HKEYS', rules)
@@ -36,7 +36,7 @@ end
 local found = {}
 for _, field in ipairs(fields) do
   local pattern = string.sub(field, 2)
-  local rule = field ~= const.VERSION and may_read(pattern) and told(pattern)
+  local rule = field ~= const.VERSION and may_read(pattern) and rule_of(pattern)
   if rule and not rule.err then
     found[#found + 1] = rule
   end

@@ -28,7 +28,7 @@ for i = first_member, #ARGV do
   end
 end
 if not has_room(members, added, condition == 'XX') then
-  return -1
+  return const.TOO_MANY
 end
 write_timed(members, flag == '1', function()
   batches(1, #members, function(from, to)

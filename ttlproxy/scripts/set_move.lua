@@ -20,7 +20,7 @@ index_write_when_full(target_index, prefix)
 index_guard(target_index)
 local deadline = index_get(index, member)
 if not failure and there == 0 then
-  travel(member, deadline)
+  carry_deadline(member, deadline)
 end
 if not failure then
   index_was_cleared(data, index, schedule, index_clear(index, member))

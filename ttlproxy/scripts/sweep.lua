@@ -10,7 +10,7 @@ local kind = redis.call('TYPE', data).ok
 local find = finders[kind]
 if not find then
   index_drop(data, index, schedule)
-  return failure or { '0', 0, -1 }
+  return failure or { '0', 0, const.NO_DEADLINE }
 end
 if kind == 'list' then
   -- One walk for all entries, if the index has no more of them than the list.
@@ -19,7 +19,7 @@ end
 local page = index_scan(index, cursor, count)
 if is_no_index(page) then
   index_drop(data, index, schedule)
-  return failure or { '0', 0, -1 }
+  return failure or { '0', 0, const.NO_DEADLINE }
 elseif page.err then
   return page
 end
@@ -40,4 +40,4 @@ end
 index_write_when_full(index, prefix)
 local first, attention = index_attention(data, index, now)
 entries_write(schedule, first and { ms(attention), data } or {}, first and {} or { data })
-return failure or { page[1], dropped, first or -1 }
+return failure or { page[1], dropped, first or const.NO_DEADLINE }

@@ -9,7 +9,7 @@
 -- include options
 -- include zadd
 -- include clear
-judge()
+check_numbers()
 if failure then
   return failure
 end

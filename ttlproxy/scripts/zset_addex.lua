@@ -11,7 +11,7 @@
 how = 'ZADD ' .. string.gsub(condition, '%a%a', '%0 ')
 -- include options
 -- include zadd
-judge()
+check_numbers()
 if failure then
   return failure
 end
@@ -21,7 +21,7 @@ end
 -- include maxlen
 local members, added, changed = written_members()
 if not has_room(members, added, options.XX) then
-  return -1
+  return const.TOO_MANY
 end
 write_timed(members, flag == '1', function()
   batches(first_tuple, #ARGV, function(from, to)

@@ -1,7 +1,7 @@
 -- An element that is new at the target brings its deadline along; without one, a stale entry is cleared.
 -- NEEDS: try.lua clock.lua index.lua target target_index schedule db
--- GIVES: travel
-local function travel(element, deadline)
+-- GIVES: carry_deadline
+local function carry_deadline(element, deadline)
   if not deadline then
     index_was_cleared(target, target_index, schedule, index_clear(target_index, element))
     return

@@ -1,7 +1,7 @@
 -- Turns JSON about our commands into replies. RESP3 has sets and maps, and Lua loses their order; a
 -- client that is certainly in RESP2 gets arrays in Redis's own order.
 -- NEEDS: resp json
--- GIVES: is_resp3 reply_of told ask
+-- GIVES: is_resp3 reply_of our_commands ask
 local is_resp3 = resp == '3'
 
 local function reply_of(value)
@@ -36,7 +36,7 @@ local function reply_of(value)
   return found
 end
 
-local told = cjson.decode(json)
+local our_commands = cjson.decode(json)
 
 -- Calls COMMAND in the RESP version of the reply. A null in it is `false` here, which is a null again
 -- for the client, under RESP3 too, because the script ends in RESP2.

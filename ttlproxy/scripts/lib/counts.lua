@@ -1,5 +1,6 @@
--- How often elements of a key were handed on, for rules with a MAX: a sorted set. A score is const.COUNT_STEP times
--- the second of the last time, plus the count. An entry is forgotten a month after its last time.
+-- How often elements of a key were handed on, for rules with a MAX: a sorted set. A score is
+-- const.COUNT_STEP times the second of the last time, plus the count. An entry is forgotten a month after
+-- its last time.
 -- NEEDS: index.lua others.lua
 -- GIVES: count_of counts_refusal count_set count_forget counts_tidy
 local MONTH = 2592000

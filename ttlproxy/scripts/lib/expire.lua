@@ -24,23 +24,23 @@ local before = index_first(index)
 local dated, cleared = {}, 0
 
 local function expire(element)
-  if departed[element] or has(element) == 0 then
-    return -2
+  if is_past[element] or has(element) == 0 then
+    return const.NO_ELEMENT
   end
   local old = index_get(index, element)
   if refuses(old) then
-    return 0
+    return const.NOT_MET
   end
   if at_once then
     cleared = cleared + 1
     index_clear(index, element)
-    depart(element)
-    return 2
+    remove_at_end(element)
+    return const.EXPIRED
   end
   index_set(index, element, at, before)
   dated[#dated + 1] = element
-  departed[element] = at <= now
-  return at <= now and 2 or 1
+  is_past[element] = at <= now
+  return at <= now and const.EXPIRED or const.DEADLINE_SET
 end
 
 local replies = each(expire)

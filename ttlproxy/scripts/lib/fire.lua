@@ -15,7 +15,7 @@ for i = first_key, first_key + all - 1 do
   index_name[KEYS[i]] = KEYS[i + all]
 end
 
-local function says(number)
+local function rule_at(number)
   local at = first_action + 3 * (number - 1)
   local words = {}
   for word in string.gmatch(ARGV[at], '%S+') do
@@ -201,7 +201,7 @@ end)
 local TYPES = { LPUSH = 'list', RPUSH = 'list', XADD = 'stream' }
 
 -- The error if nothing can be handed on to `dest`; nil if it can.
-local function misfit(dest)
+local function destination_error(dest)
   local wanted = TYPES[rule.verb]
   if not handlers[rule.verb] or rule.payload and not payloads[rule.payload] then
     return { err = 'ERR the rule of ONEXPIRE cannot be read' }
@@ -226,7 +226,7 @@ local PROBES = {
   list = { { 'LREM', 0, '' }, { 'LTRIM', 0, -1 } },
 }
 
-local function forbidden()
+local function removal_error()
   for _, words in ipairs(PROBES[kind]) do
     local reply = redis.pcall(words[1], index_nowhere(index, prefix), unpack(words, 2))
     if type(reply) == 'table' and reply.err then
@@ -236,17 +236,17 @@ local function forbidden()
 end
 
 -- Splits entries, in their order: those for the destination, and those handed on MAX times already.
-local function sorted(entries)
+local function split_by_count(entries)
   if rule.most == 0 then
     return entries, {}
   end
-  local again, spent = {}, {}
+  local deliverable, exhausted = {}, {}
   for _, entry in ipairs(entries) do
     entry.count = count_of(index, entry.element)
-    local to = entry.count < rule.most and again or spent
+    local to = entry.count < rule.most and deliverable or exhausted
     to[#to + 1] = entry
   end
-  return again, spent
+  return deliverable, exhausted
 end
 
 -- Hands entries on; adds their elements to `gone`, and calls `count` for each.
@@ -275,32 +275,33 @@ end
 
 -- Hands one page on. Returns how many entries, how many of these were dead-lettered, Redis's error.
 local function fire_page(elements, gone)
-  local again, spent = sorted(entries_of(elements, gone))
-  local trouble = again[1] and misfit(rule.dest) or spent[1] and misfit(rule.rest)
+  local deliverable, exhausted = split_by_count(entries_of(elements, gone))
+  local trouble = deliverable[1] and destination_error(rule.dest)
+    or exhausted[1] and destination_error(rule.rest)
   if trouble then
     return 0, 0, trouble
   end
   local done, dead_lettered
-  done, trouble = hand_on(rule.dest, again, gone, count_one)
+  done, trouble = hand_on(rule.dest, deliverable, gone, count_one)
   if trouble then
     return done, 0, trouble
   end
-  dead_lettered, trouble = hand_on(rule.rest, spent, gone, forget)
+  dead_lettered, trouble = hand_on(rule.rest, exhausted, gone, forget)
   return done + dead_lettered, dead_lettered, trouble
 end
 
 -- Returns the elements that may be removed now, Redis's error or nil, how many entries were handed on,
 -- and how many of these were dead-lettered.
 function fire(type_, due, number)
-  rule, kind = says(number), type_
+  rule, kind = rule_at(number), type_
   local gone, fired, dead_lettered, at = {}, 0, 0, 1
-  local trouble = forbidden() or rule.most > 0 and counts_refusal(index)
+  local trouble = removal_error() or rule.most > 0 and counts_refusal(index)
   -- The page of a list is all of `due`, because each page takes a walk along the list.
   local size = kind == 'list' and #due or PAGE
   while at <= #due and not trouble and fires_left > 0 do
-    local page, done, spent = { unpack(due, at, math.min(at + size - 1, #due)) }, 0, 0
-    done, spent, trouble = fire_page(page, gone)
-    fired, dead_lettered, at = fired + done, dead_lettered + spent, at + size
+    local page, done, dead = { unpack(due, at, math.min(at + size - 1, #due)) }, 0, 0
+    done, dead, trouble = fire_page(page, gone)
+    fired, dead_lettered, at = fired + done, dead_lettered + dead, at + size
     fires_left = fires_left - #page
     if bytes_left <= 0 or passed_us() > MOST_US then
       fires_left = 0

@@ -13,7 +13,7 @@ local SET_ASIDE_MS = 3600000
 
 -- A pushed value that is not in the list must not get the deadline that an equal one has left behind. A
 -- value that is in the list shares its deadline; if that is past, the push waits.
-local function make_way(list, list_index, values)
+local function clear_stale_deadlines(list, list_index, values)
   if index_size(list_index) == 0 then
     return
   end
@@ -31,7 +31,7 @@ local function make_way(list, list_index, values)
 end
 
 -- Drops the deadlines of a key, and its entries in `later`, what will be written to the schedule.
-local function let_go(key, key_index)
+local function drop_deadlines(key, key_index)
   index_drop(key, key_index, schedule)
   for i = #later, 2, -2 do
     if later[i] == key then
@@ -46,9 +46,9 @@ local function run(command, target_index)
   local name, target = command[1], command[2]
   local trouble
   if name == 'LPUSH' or name == 'RPUSH' then
-    trouble = make_way(target, target_index, { unpack(command, 3) })
+    trouble = clear_stale_deadlines(target, target_index, { unpack(command, 3) })
   elseif name == 'DEL' or name == 'UNLINK' then
-    let_go(target, target_index)
+    drop_deadlines(target, target_index)
   end
   local reply = trouble or failure or redis.pcall(unpack(command))
   return type(reply) == 'table' and reply.err and reply or nil
@@ -115,5 +115,5 @@ local function reap_later()
     return
   end
   local first = reschedule()
-  return trouble or { #done, first or -1, 0, 'deferred', late, 0, 0, #unsigned }
+  return trouble or { #done, first or const.NO_DEADLINE, 0, 'deferred', late, 0, 0, #unsigned }
 end

@@ -6,7 +6,7 @@
 
 -- Evicts `over` elements: those with the earliest deadlines first, those without a deadline last.
 -- It spares the `written` ones; the elements `gone` already are the first `past` entries of the index.
-local function let_go(over, written, gone, past)
+local function evict_others(over, written, gone, past)
   local before, chosen = index_first(index), {}
 
   local function choose(elements)
@@ -101,7 +101,7 @@ local function has_room(elements, added, existing)
     return false
   end
   if over > 0 and evict ~= '' then
-    let_go(over, written, gone, past)
+    evict_others(over, written, gone, past)
   end
   return true
 end

@@ -6,17 +6,17 @@ local cleared, persisted = 0, {}
 
 local function persist(element)
   if has(element) == 0 then
-    return -2
+    return const.NO_ELEMENT
   end
   local found, published = index_persist(index, element)
   if found == 0 then
-    return -1
+    return const.NO_DEADLINE
   end
   cleared = cleared + 1
   if not published then
     persisted[#persisted + 1] = element
   end
-  return 1
+  return const.DEADLINE_REMOVED
 end
 
 local replies = each(persist)

@@ -1,20 +1,20 @@
 -- Elements whose deadline is already past are removed together, after all deadlines are written, and in
--- one call, for which Redis publishes one event.
+-- one call, for which Redis publishes one event. `is_past` has those elements, and others that are due now.
 -- NEEDS: try.lua remove
--- GIVES: departed depart remove_departures
-local departed, departures = {}, {}
+-- GIVES: is_past remove_at_end remove_past
+local is_past, removals = {}, {}
 
-local function depart(element)
-  if not departed[element] then
-    departed[element] = true
-    departures[#departures + 1] = element
+local function remove_at_end(element)
+  if not is_past[element] then
+    is_past[element] = true
+    removals[#removals + 1] = element
   end
 end
 
-local function remove_departures()
-  batches(1, #departures, function(from, to)
+local function remove_past()
+  batches(1, #removals, function(from, to)
     if not failure then
-      remove(unpack(departures, from, to))
+      remove(unpack(removals, from, to))
     end
   end)
 end

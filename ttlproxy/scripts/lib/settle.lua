@@ -9,5 +9,5 @@ local function settle(before, dated, cleared)
     index_was_set(db, prefix, data, index, schedule, now, before, at)
   end
   index_was_cleared(data, index, schedule, cleared)
-  remove_departures()
+  remove_past()
 end

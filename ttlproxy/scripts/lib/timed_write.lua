@@ -32,7 +32,7 @@ local function write_timed(elements, keep, write)
   end
   if at_once then
     for _, element in ipairs(changed) do
-      depart(element)
+      remove_at_end(element)
     end
     if not keep then
       write()

@@ -3,11 +3,11 @@
 -- include each
 local function left(element)
   if has(element) == 0 then
-    return -2
+    return const.NO_ELEMENT
   end
   local deadline = index_get(index, element)
   if not deadline then
-    return -1
+    return const.NO_DEADLINE
   end
   -- Seconds are rounded up.
   return math.floor((math.max(deadline - base * now, 0) + unit - 1) / unit)

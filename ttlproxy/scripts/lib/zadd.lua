@@ -1,10 +1,10 @@
 -- For ZADD and GEOADD: their words stand in ARGV from `first_tuple` on, `width` words for each member.
 -- NEEDS: try.lua index.lua options.lua first_tuple index data
--- GIVES: judge written_members
+-- GIVES: check_numbers written_members
 local width = command == 'GEOADD' and 3 or 2
 
 -- Has Redis check the numbers before any is written, by writes that change nothing.
-local function judge()
+local function check_numbers()
   local nowhere = index_nowhere(index, prefix)
   batches(first_tuple, #ARGV, function(from, to)
     try(command, nowhere, 'XX', unpack(ARGV, from, to))
