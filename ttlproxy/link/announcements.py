@@ -9,9 +9,9 @@ from collections.abc import Callable
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import UpstreamError
+from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.context import Context
@@ -45,7 +45,7 @@ class Announcements:
     def __init__(
         self,
         settings: Settings,
-        upstream: Upstream,
+        address: AddressWatch,
         context: Context,
         serving: Serving,
         confirmations: Confirmations,
@@ -58,7 +58,7 @@ class Announcements:
         self.flushes = 0
         self.greetings = 0
         self._settings = settings
-        self._upstream = upstream
+        self._address = address
         self._context = context
         self._serving = serving
         self._confirmations = confirmations
@@ -106,7 +106,7 @@ class Announcements:
         )
         greeting: list[asyncio.Task[None]] = []
         try:
-            await pushes.open(self._upstream, settings.connect_timeout, settings.tcp_keepalive)
+            await pushes.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
             self.connection = pushes
             greeting.append(asyncio.create_task(self._greet(), name="greeting"))
             await asyncio.wait(greeting, timeout=_GREETING_S)

@@ -83,7 +83,6 @@ class Link:
     ) -> None:
         """`on_change` is called when sessions must end because their server has changed."""
         self.context = context
-        self.upstream = upstream
         self.serving = Serving()
         self.server = KnownServer(upstream.shown, on_change)
         self.address = AddressWatch(settings, upstream, self.server)
@@ -91,8 +90,9 @@ class Link:
         self.schedules = Schedules(context)
         self.reap_script = ReapScript(settings, context, counters)
         self.sweep_script = SweepScript(context, counters)
-        self.list_waiters = ListWaiters(upstream, lambda: settings.connect_timeout)
+        self.list_waiters = ListWaiters(lambda: self.upstream, lambda: settings.connect_timeout)
         self._settings = settings
+        self._wants_master = upstream.wants_master
         self._outage_log = OutageLog(upstream.shown)
         self._barriers = Barriers(context, self._connect)
         self._reap_requests = ReapRequests(
@@ -106,7 +106,7 @@ class Link:
         self._native_deadlines = NativeDeadlines(context)
         self.announcements = Announcements(
             settings,
-            upstream,
+            self.address,
             context,
             self.serving,
             self.confirmations,
@@ -133,13 +133,26 @@ class Link:
         self._over = asyncio.Event()  # set while there is no life
         self._over.set()
 
+    @property
+    def upstream(self) -> Upstream:
+        """Where all connections go: see AddressWatch.now."""
+        return self.address.now
+
     async def run(self) -> None:
         """Connects, stays connected, and starts anew after a loss. Raises UnfitUpstream only."""
+        await run_together(lives=self._live_again_and_again(), address=self.address.run())
+
+    async def _live_again_and_again(self) -> None:
         clock = self.context.clock
         while True:
             began = clock.reading()
             try:
-                await run_together(life=self._live(), silence=self._end_where_unreachable())
+                await self._find()
+                await run_together(
+                    life=self._live(),
+                    silence=self._end_where_unreachable(),
+                    address=self.address.watch(),
+                )
             except (RedisError, OSError, UpstreamError) as trouble:
                 self._outage_log.lost(trouble)
                 if isinstance(trouble, ServerChanged):
@@ -149,7 +162,14 @@ class Link:
             was_healthy = self.serving.in_this_life and clock.reading() - began > _HEALTHY_MS
             self._failures = 0 if was_healthy else self._failures + 1
             if self._failures:  # the first attempt after a healthy life comes at once
-                await asyncio.sleep(_BACKOFF.compute(self._failures))
+                await self.address.pause(_BACKOFF.compute(self._failures))
+
+    async def _find(self) -> None:
+        """Finds the server for the next life."""
+        if await self.address.find():
+            if self._wants_master:
+                self._outage_log.at(self.upstream.address)
+            self.list_waiters.start_anew()
 
     async def while_it_lives(self, work: Coroutine[None, None, Result]) -> Result:
         """Does `work`; raises UpstreamError if the present life of the link ends before.
@@ -179,6 +199,7 @@ class Link:
             redis = await self._open(stack, "ttlproxy:link")
             reaping = await self._open(stack, "ttlproxy:reaps")
             await self._setup.prepare(redis)
+            self.address.check()
             self.context.actions.forget_all()
             stack.callback(self._reap_requests.stop)
             stack.callback(self.serving.stop)  # before waiting sessions are told to ask anew
@@ -187,7 +208,7 @@ class Link:
                 announcements=self.announcements.run(),
                 reaps=self._reap_requests.run(reaping),
                 heartbeat=self.heartbeat.run(redis, self._upkeep()),
-                address=self.address.run(),
+                address=self.address.probe(),
                 barriers=self._barriers.run(),
             )
 

@@ -81,7 +81,8 @@ class Waiter:
 class ListWaiters:
     """The lists for which clients wait, each with its line of waiters."""
 
-    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
+    def __init__(self, upstream: Callable[[], Upstream], timeout_s: Callable[[], float]) -> None:
+        """`upstream`: the server as of now."""
         self._upstream = upstream
         self._timeout_s = timeout_s
         self._lines: dict[Place, list[Waiter]] = {}
@@ -102,6 +103,11 @@ class ListWaiters:
         finally:
             self._leave(place, waiter)
             await waiter.leave()
+
+    def start_anew(self) -> None:
+        """The server is another one: who waits, waits there."""
+        for task in self._tasks.values():
+            task.cancel()
 
     async def close(self) -> None:
         """Closes the connections, when nobody waits any more."""
@@ -132,7 +138,7 @@ class ListWaiters:
 
     async def _serve(self, place: Place) -> None:
         """Tries the waiters of one list whenever it has an item."""
-        redis = client(self._upstream, "ttlproxy:waiter", self._timeout_s() + _BLOCK_S)
+        redis = client(self._upstream(), "ttlproxy:waiter", self._timeout_s() + _BLOCK_S)
         failures = 0
         try:
             while self._lines[place]:

@@ -18,28 +18,32 @@ _SILENCE_MS = 60_000
 _EXPLAINED: Final = (
     (
         re.compile("NOAUTH|Authentication required"),
-        "Redis requires a password: see upstream_password and upstream_password_file",
+        "{0} requires a password: see {1}_password and {1}_password_file",
     ),
     (
         re.compile("without any password|no password is set"),
-        "Redis has no password for this user: see upstream_user and upstream_password",
+        "{0} has no password for this user: see {1}_user and {1}_password",
     ),
     (
         re.compile("WRONGPASS|invalid username-password|invalid password"),
-        "Redis refuses the user or the password: see upstream_user, upstream_password and their"
-        " files",
+        "{0} refuses the user or the password: see {1}_user, {1}_password and their files",
     ),
 )
 
 
-def explained(trouble: RedisError | OSError | UpstreamError) -> str:
-    """Why Redis is away, in words for its operator. Contains no secret."""
+def explained(
+    trouble: RedisError | OSError | UpstreamError, who: str = "Redis", settings: str = "upstream"
+) -> str:
+    """Why Redis is away, in words for its operator. Contains no secret.
+
+    who, settings: the server, and what the names of the settings for its user begin with
+    """
     text = str(trouble)
     for words, explanation in _EXPLAINED:
         if words.search(text):
-            return explanation
+            return explanation.format(who, settings)
     if isinstance(trouble, NoPermissionError) or "NOPERM" in text:
-        return f"Redis refuses requests of the proxy's own user (upstream_user): {text}"
+        return f"{who} refuses requests of the proxy's own user ({settings}_user): {text}"
     return text or type(trouble).__name__
 
 
@@ -47,11 +51,15 @@ class OutageLog:
     """reason: why Redis is away; empty while it is there."""
 
     def __init__(self, shown: str) -> None:
-        """`shown`: the address, without its password."""
+        """`shown`: the URL, without its password."""
         self.reason = ""
-        self._shown = shown
+        self._url = self._shown = shown
         self._said: dict[str, float] = {}  # when each line was written, by the local clock
         self._unsaid = 0
+
+    def at(self, address: str) -> None:
+        """The URL leads to this server now."""
+        self._shown = f"{self._url} ({address})"
 
     def lost(self, trouble: RedisError | OSError | UpstreamError) -> None:
         """Redis is away, or still is."""
@@ -70,12 +78,12 @@ class OutageLog:
 
     def _say(self, level: int, what: str, is_event: bool, more: str = "") -> None:
         """Writes a line at most once a minute; the next line counts those left out."""
-        now_ms = ServerClock.reading()
-        self._said = {line: at for line, at in self._said.items() if now_ms - at < _SILENCE_MS}
-        if what in self._said:
+        now_ms, line = ServerClock.reading(), f"{self._shown}{what}"
+        self._said = {said: at for said, at in self._said.items() if now_ms - at < _SILENCE_MS}
+        if line in self._said:
             self._unsaid += is_event
             return
-        self._said[what] = now_ms
+        self._said[line] = now_ms
         times = f" ({self._unsaid} lines like this were left out)" if self._unsaid else ""
         self._unsaid = 0
-        log.log(level, "Redis at %s%s%s%s", self._shown, what, more, times)
+        log.log(level, "Redis at %s%s%s", line, more, times)

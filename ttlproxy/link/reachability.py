@@ -32,14 +32,20 @@ async def accepts(upstream: Upstream, timeout_s: float) -> bool:
     return True
 
 
-async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
-    """The server that a new connection reaches; None if none answers in time."""
+async def identity(upstream: Upstream, timeout_s: float) -> Identity:
+    """The server that a new connection reaches. Raises redis-py's RedisError, or OSError."""
     redis = client(upstream, "ttlproxy:probe", timeout_s, patient=True)
     try:
         async with asyncio.timeout(timeout_s):
             (reply,) = await run(redis, [(0, INFO)])
             return Identity.of(fields(valid(reply)))
-    except (RedisError, OSError):
-        return None
     finally:
         await redis.aclose()
+
+
+async def met(upstream: Upstream, timeout_s: float) -> Identity | None:
+    """The same; None if no server answers in time."""
+    try:
+        return await identity(upstream, timeout_s)
+    except (RedisError, OSError):
+        return None

@@ -1,0 +1,219 @@
+"""Which server the upstream's URL means now: a name that moves, several servers, or Sentinels.
+
+The link asks at the beginning of each life, and all connections of that life, clients' connections
+among them, go to the numeric address that was found: so none can reach another server because a
+name has moved in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from redis.exceptions import RedisError
+
+from ttlproxy.addresses import Address, Upstream
+from ttlproxy.errors import ServerChanged, UpstreamError
+from ttlproxy.link.outage_log import explained
+from ttlproxy.link.reachability import accepts, identity
+from ttlproxy.link.sentinels import Answer, Sentinels
+from ttlproxy.net.names import is_number, numbers
+from ttlproxy.net.tasks import cancel
+
+# Between two looks at where a name points.
+_LOOK_S: Final = 5.0
+# Of several servers, one that hangs does not delay the others for longer.
+_PATIENCE_S: Final = 1.0
+
+
+class Discovery(Protocol):
+    """Finds the server, and notices when it is another one."""
+
+    async def run(self) -> None:
+        """Keeps what it knows up to date, until cancelled."""
+
+    async def find(self) -> Upstream:
+        """The server to use now, with a numeric address. Raises UpstreamError or OSError."""
+
+    async def again(self, now: Upstream) -> Upstream:
+        """Where a new connection would go, instead of `now`. Raises OSError."""
+
+    async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
+        """Raises ServerChanged when `now` is the server no more; calls `look` when it may not be.
+
+        Else it never ends.
+        """
+
+    async def pause(self, limit_s: float) -> None:
+        """Waits so long, or until `find` would find something else than before."""
+
+
+class OneServer:
+    """A unix socket, an address, or a name."""
+
+    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
+        self._upstream = upstream
+        self._address = Address(upstream.host, upstream.port)
+        self._timeout_s = timeout_s
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def find(self) -> Upstream:
+        if self._upstream.path or is_number(self._address.host):
+            return self._upstream
+        found = await self._numbers()
+        for number in found[:-1]:
+            server = self._upstream.at(self._address, number)
+            if await accepts(server, self._timeout_s()):
+                return server
+        return self._upstream.at(self._address, found[-1])
+
+    async def again(self, now: Upstream) -> Upstream:
+        if now.path or is_number(self._address.host) or now.host in await self._numbers():
+            return now
+        return await self.find()
+
+    async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
+        if now.path or is_number(self._address.host):
+            await self.run()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            with suppress(OSError):  # names may be unknown for a while
+                if now.host not in await self._numbers():
+                    look()
+
+    async def pause(self, limit_s: float) -> None:
+        await asyncio.sleep(limit_s)
+
+    async def _numbers(self) -> list[str]:
+        try:
+            async with asyncio.timeout(self._timeout_s()):
+                return await numbers(*self._address)
+        except TimeoutError:
+            raise OSError(f"the name {self._address.host} is not found in time") from None
+
+
+class SeveralServers:
+    """Several addresses: the first that says it is a master is the server."""
+
+    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
+        self._upstream = upstream
+        self._timeout_s = timeout_s
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def find(self) -> Upstream:
+        asked = {
+            address: asyncio.create_task(self._master(address))
+            for address in self._upstream.addresses
+        }
+        try:
+            for limit_s in (_PATIENCE_S, self._timeout_s()):
+                if found := await _first(asked.values(), limit_s):
+                    return found.result()
+            said = "; ".join(f"{address}: {_why_not(task)}" for address, task in asked.items())
+        finally:
+            await cancel(*asked.values())
+        raise UpstreamError(f"no server is a master: {said}")
+
+    async def again(self, now: Upstream) -> Upstream:
+        return now
+
+    async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
+        await self.run()  # the link itself looks at the role of its server
+
+    async def pause(self, limit_s: float) -> None:
+        await asyncio.sleep(limit_s)
+
+    async def _master(self, address: Address) -> Upstream:
+        """The server there. Raises UpstreamError if it is a replica."""
+        server = await OneServer(self._upstream.at(address), self._timeout_s).find()
+        met = await identity(server, self._timeout_s())
+        if not met.is_master:
+            raise UpstreamError("it is a replica")
+        return server
+
+
+class OfSentinels:
+    """The master that Sentinels name."""
+
+    def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
+        self._upstream = upstream
+        self._timeout_s = timeout_s
+        self._sentinels = Sentinels(upstream, timeout_s)
+        self._used: Answer | None = None
+
+    async def run(self) -> None:
+        await self._sentinels.run()
+
+    async def find(self) -> Upstream:
+        self._used = await self._sentinels.answer()
+        return await OneServer(self._upstream.at(self._used.address), self._timeout_s).find()
+
+    async def again(self, now: Upstream) -> Upstream:
+        return now
+
+    async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
+        while not self._has_moved():
+            await self._sentinels.changed()
+        latest = self._sentinels.latest()
+        raise ServerChanged(f"the Sentinels name {latest and latest.address} as the master now")
+
+    async def pause(self, limit_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self._sentinels.latest() in (None, self._used):
+                    await self._sentinels.changed()
+
+    def _has_moved(self) -> bool:
+        """Whether they name another master, and do not just repeat what was before this one.
+
+        The Sentinel that led a failover may be gone before the others have heard of it.
+        """
+        used, latest = self._used, self._sentinels.latest()
+        if used is None or latest is None or latest.epoch < used.epoch:
+            return False
+        return latest.address != used.address
+
+
+async def _first(
+    tasks: Iterable[asyncio.Task[Upstream]], limit_s: float
+) -> asyncio.Task[Upstream] | None:
+    """The first of the tasks, in their order, that has found a server within the time."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + limit_s
+    for task in tasks:
+        await asyncio.wait({task}, timeout=max(0, until_s - loop.time()))
+        if task.done() and task.exception() is None:
+            return task
+    return None
+
+
+def _why_not(task: asyncio.Task[Upstream]) -> str:
+    trouble = task.exception() if task.done() else TimeoutError()
+    if isinstance(trouble, TimeoutError) or trouble is None:
+        return "it does not answer"
+    if isinstance(trouble, RedisError | OSError | UpstreamError):
+        return explained(trouble)
+    raise trouble
+
+
+def discovery(upstream: Upstream, timeout_s: Callable[[], float]) -> Discovery:
+    """The way to find the server that fits the URL."""
+    if upstream.sentinels is not None:
+        return OfSentinels(upstream, timeout_s)
+    return (SeveralServers if upstream.others else OneServer)(upstream, timeout_s)
+
+
+async def located(upstream: Upstream, timeout_s: float) -> Upstream:
+    """The server to use now, for one who looks once. Raises UpstreamError or OSError."""
+    found = discovery(upstream, lambda: timeout_s)
+    running = asyncio.create_task(found.run(), name="discovery")
+    try:
+        return await found.find()
+    finally:
+        await cancel(running)
