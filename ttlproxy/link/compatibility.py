@@ -50,7 +50,9 @@ _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
 
 
 def check_server(server: Said) -> None:
-    """Raises UnfitUpstream if the server is too old, or is a Cluster."""
+    """Raises UnfitUpstream if the server is too old, is a Cluster, or a Sentinel."""
+    if server.get("redis_mode") == "sentinel":
+        raise UnfitUpstream("it is a Sentinel: name it with redis-sentinel://HOST:PORT#NAME")
     if _version(server) < OLDEST:
         version = server.get("redis_version", "?")
         raise UnfitUpstream(f"Redis {version} is too old: ttlproxy needs 6.2 or later")

@@ -1,0 +1,247 @@
+"""A proxy that asks Sentinels for the master, through failovers of each kind."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.support.processes import free_port, wait_until
+from tests.support.raw_client import Connection
+from tests.support.requirements import BINARIES
+from tests.support.sentinels import Replicated, Sentinel, follow
+from tests.support.server_queries import connections
+from tests.support.servers import Binary, Proxy, Server
+from tests.support.timed_clients import NAME, TimedClients, without_deadline
+
+StartSentinel = Callable[..., Sentinel]
+
+REFUSED = b"-ERR ttlproxy has no connection to Redis"
+SOON = ("--hold-max", "0.1")
+
+
+@pytest.fixture(scope="module")
+def shared_replicated(version: str) -> Iterator[Replicated]:
+    with Replicated(BINARIES[version]) as servers:
+        yield servers
+
+
+@pytest.fixture
+def servers(shared_replicated: Replicated, binary: Binary) -> Replicated:
+    """One master, two replicas and three Sentinels, at rest."""
+    shared_replicated.until_calm()
+    return shared_replicated
+
+
+def _ours(server: Server) -> set[str]:
+    """Connections of the proxy and of its clients at a server."""
+    names = {each["name"] for each in connections(server.port)}
+    return {name for name in names if name.startswith("ttlproxy:") or name == NAME}
+
+
+def _until_left(servers: Replicated, master: Server) -> None:
+    """Returns when no server but the master has a connection of the proxy."""
+    for server in servers.servers:
+        if server is not master:
+            wait_until(lambda server=server: not _ours(server), "no session there")  # type: ignore[misc]
+
+
+def _fail_over(servers: Replicated, proxy: Proxy, trouble: str) -> None:
+    """While clients write and read; checks all that must hold then."""
+    old = servers.until_calm()
+    with ExitStack() as stack:
+        idle = stack.enter_context(Connection(proxy.port))
+        assert idle.ask("CLIENT", "SETNAME", NAME) == b"+OK\r\n"
+        clients = stack.enter_context(TimedClients(proxy.port))
+        if trouble == "asked":
+            servers.ask_to_fail_over()
+        else:
+            old.child.send_signal(signal.SIGKILL if trouble == "killed" else signal.SIGSTOP)
+        new = servers.until_promoted(old)
+        if trouble == "killed":
+            old.wait()
+        assert idle.read_to_end() == b""
+        clients.until_served()
+        if trouble == "stopped":
+            old.child.send_signal(signal.SIGCONT)
+        if trouble != "killed":
+            wait_until(lambda: not _ours(old), "no session at the old master")
+        new = servers.until_calm()  # on a busy machine Sentinels may have failed over again
+        clients.until_served()
+        assert "ttlproxy:pushes" in _ours(new)
+    assert clients.late == []
+    assert clients.faults == []
+    assert without_deadline(new.port, clients.keys) == []
+    _until_left(servers, new)
+    with Connection(new.port) as direct:
+        wait_until(lambda: direct.ask("EXISTS", *clients.keys) == b":0\r\n", "all of them gone")
+        direct.ask("DEL", "plain")
+
+
+def test_a_failover_ends_all_sessions_and_the_new_master_is_served(
+    servers: Replicated, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(servers.url)
+    _fail_over(servers, proxy, "asked")
+    assert "the Sentinels name" in proxy.stderr
+    assert str(servers.master.port) in proxy.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trouble", ["killed", "stopped", "asked"])
+@pytest.mark.timeout(400)
+def test_nothing_is_lost_or_late_through_failovers(
+    servers: Replicated, start_proxy: StartProxy, trouble: str
+) -> None:
+    proxy = start_proxy(servers.url, *(("--workers", "2") if trouble == "stopped" else ()))
+    for _ in range(2):
+        _fail_over(servers, proxy, trouble)
+
+
+@pytest.fixture
+def start_sentinel(binary: Binary) -> Iterator[StartSentinel]:
+    """start_sentinel(port, *config) is a Sentinel that watches the server there."""
+    with ExitStack() as owned:
+
+        def start(port: int, *config: str) -> Sentinel:
+            sentinel = Sentinel(binary, port, *config)
+            owned.callback(sentinel.remove)
+            return sentinel.start()
+
+        yield start
+
+
+def _url(*ports: int, name: str = "mymaster") -> str:
+    return f"redis-sentinel://{','.join(f'127.0.0.1:{port}' for port in ports)}#{name}"
+
+
+def _is_refused(proxy: Proxy, *reasons: str) -> None:
+    """A client gets an error, and the log says why."""
+    with Connection(proxy.port) as client:
+        assert client.read_to_end().startswith(REFUSED)
+    wait_until(lambda: all(reason in proxy.stderr for reason in reasons), f"{reasons} in the log")
+
+
+def _until_served(proxy: Proxy, *words: str) -> None:
+    """`words`: a request that is answered without an error then."""
+    words = words or ("HSETEX", "h", "EX", "9", "FIELDS", "1", "a", "1")
+
+    def is_served() -> bool:
+        with Connection(proxy.port) as client:
+            try:
+                return not client.ask(*words).startswith(b"-")
+            except (OSError, EOFError):
+                return False
+
+    wait_until(is_served, "a client that is served")
+
+
+def test_a_name_that_the_sentinels_do_not_know_until_they_learn_it(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    sentinel = start_sentinel(server.port)
+    proxy = start_proxy(_url(sentinel.port, name="other"), *SOON)
+    _is_refused(proxy, f"127.0.0.1:{sentinel.port}: it knows no master named other")
+    sentinel.ask("MONITOR", "other", "127.0.0.1", str(server.port), "1")
+    _until_served(proxy)
+
+
+def test_no_sentinel_that_is_one(
+    start_server: StartServer, start_proxy: StartProxy, start_sentinel: StartSentinel
+) -> None:
+    server, nobody = start_server(), free_port()
+    proxy = start_proxy(_url(nobody, server.port), *SOON)
+    _is_refused(proxy, f"127.0.0.1:{server.port}: it is no Sentinel", f"127.0.0.1:{nobody}: ")
+
+
+def test_one_sentinel_of_three_is_enough(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    sentinel, hanging = start_sentinel(server.port), start_sentinel(server.port)
+    hanging.child.send_signal(signal.SIGSTOP)
+    try:
+        proxy = start_proxy(_url(free_port(), hanging.port, sentinel.port))
+        _until_served(proxy)
+    finally:
+        hanging.child.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("user", ["", "asker"])
+def test_the_sentinels_have_a_password_of_their_own(
+    start_server: StartServer,
+    start_sentinel: StartSentinel,
+    start_proxy: StartProxy,
+    tmp_path: Path,
+    user: str,
+) -> None:
+    server = start_server("--requirepass", "of-redis")
+    rights = "+auth +hello +client +ping +subscribe +sentinel|master &*"
+    login = (
+        f"user {user} on >of-sentinels {rights} +sentinel|get-master-addr-by-name"
+        if user
+        else "requirepass of-sentinels"
+    )
+    sentinel = start_sentinel(server.port, "sentinel auth-pass mymaster of-redis", login)
+    if user:
+        with Connection(sentinel.port) as direct:
+            assert direct.ask("ACL", "SETUSER", "default", "resetpass", ">w") == b"+OK\r\n"
+    url = _url(sentinel.port).replace("://", "://:of-redis@")
+    secret = tmp_path / "secret"
+    secret.write_text("wrong\n")
+    flags = ["--sentinel-password-file", str(secret)]
+    if user:
+        flags += ["--sentinel-user", user]
+    refusal = f"127.0.0.1:{sentinel.port}: the Sentinel refuses the user or the password"
+    proxy = start_proxy(url, *flags, *SOON)
+    _is_refused(proxy, refusal, "sentinel_password")
+    secret.write_text("of-sentinels\n")  # it is read again
+    _until_served(proxy, "AUTH", "of-redis")
+    assert "of-sentinels" not in proxy.stderr
+    without = start_proxy(url, *SOON)
+    _is_refused(without, "the Sentinel wants a password: see sentinel_password")
+
+
+def test_sentinels_that_disagree_are_named(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    one, other = start_server(), start_server()
+    first, second = start_sentinel(one.port), start_sentinel(other.port)
+    proxy = start_proxy(_url(first.port, second.port), *SOON)
+    _is_refused(
+        proxy,
+        f"127.0.0.1:{first.port}: the master is 127.0.0.1:{one.port}",
+        f"127.0.0.1:{second.port}: the master is 127.0.0.1:{other.port}",
+    )
+    second.ask("REMOVE", "mymaster")
+    _until_served(proxy)
+
+
+def test_a_replica_that_sentinels_name_is_not_served(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    server, master = start_server(), start_server()
+    sentinel = start_sentinel(server.port)
+    proxy = start_proxy(_url(sentinel.port), *SOON)
+    _until_served(proxy)
+    with Connection(proxy.port) as client:
+        client.ask("PING")
+        follow(server, master)
+        assert client.read_to_end() == b""
+    _is_refused(proxy, f"127.0.0.1:{server.port} is a replica, and no master")
+    with Connection(server.port) as direct:
+        direct.ask("REPLICAOF", "NO", "ONE")
+    _until_served(proxy)
+
+
+def test_a_sentinel_named_as_a_redis_is_told_apart(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    sentinel = start_sentinel(start_server().port)
+    with pytest.raises(RuntimeError, match="redis-sentinel://"):
+        start_proxy(f"redis://127.0.0.1:{sentinel.port}")

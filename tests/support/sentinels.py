@@ -1,0 +1,195 @@
+"""A master with two replicas and three Sentinels, as real processes. Knows no proxy."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+
+import redis
+
+from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_port, wait_until
+from tests.support.raw_client import Connection
+from tests.support.server_queries import info
+from tests.support.servers import PORT_TAKEN, Binary, Server
+
+NAME = "mymaster"
+QUORUM = 2
+_DOWN_AFTER_MS = 700
+# Also half the time that has to pass between two failovers by the Sentinels themselves.
+_FAILOVER_MS = 3000
+_PATIENCE_S = 90.0
+
+
+class Sentinel(Process):
+    """One `redis-server --sentinel` on a free port of 127.0.0.1, which watches a master."""
+
+    def __init__(self, binary: Binary, master_port: int, *config: str) -> None:
+        """`config`: further lines of its configuration."""
+        super().__init__()
+        self.binary = binary
+        self.folder = Path(tempfile.mkdtemp(prefix="ttlproxy-"))
+        self.port = 0
+        self._lines = [
+            f"sentinel monitor {NAME} 127.0.0.1 {master_port} {QUORUM}",
+            f"sentinel down-after-milliseconds {NAME} {_DOWN_AFTER_MS}",
+            f"sentinel failover-timeout {NAME} {_FAILOVER_MS}",
+            *config,
+        ]
+
+    def start(self) -> Sentinel:
+        """Returns when it answers."""
+        while True:
+            self.port = free_port()
+            if self._launch():
+                return self
+
+    def ask(self, *words: str) -> object:
+        with redis.Redis(port=self.port, decode_responses=True) as client:
+            return client.execute_command("SENTINEL", *words)
+
+    def facts(self) -> dict[str, str]:
+        """What it says about the master."""
+        with redis.Redis(port=self.port, decode_responses=True) as client:
+            return dict(client.sentinel_master(NAME))
+
+    @property
+    def master_port(self) -> int:
+        with redis.Redis(port=self.port) as client:
+            return int(client.sentinel_get_master_addr_by_name(NAME)[1])
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _launch(self) -> bool:
+        """False when the port was taken."""
+        log, file = self.folder / "sentinel.log", self.folder / "sentinel.conf"
+        log.unlink(missing_ok=True)
+        lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.folder}", f"logfile {log}"]
+        file.write_text("\n".join([*lines, *self._lines, ""]))
+        self._child = subprocess.Popen(
+            [self.binary.path, str(file), "--sentinel"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in attempts(START_TIMEOUT_S, "a Sentinel that answers"):
+            if not self.running:
+                text = log.read_text(errors="replace") if log.exists() else ""
+                if PORT_TAKEN.search(text):
+                    return False
+                raise RuntimeError(f"the Sentinel ended at start:\n{text}")
+            with suppress(OSError, EOFError), Connection(self.port) as client:
+                if client.ask("PING").startswith((b"+PONG", b"-NOAUTH")):
+                    break
+        return True
+
+
+class Replicated:
+    """The servers and their Sentinels; `with Replicated(binary) as servers: ... servers.url`."""
+
+    def __init__(self, binary: Binary) -> None:
+        self._binary = binary
+        self._owned = ExitStack()
+        self.servers: list[Server] = []
+        self.sentinels: list[Sentinel] = []
+
+    def __enter__(self) -> Replicated:
+        for _ in range(3):
+            server = Server(self._binary, "--repl-diskless-sync-delay", "0", "--hz", "100")
+            self._owned.callback(server.remove)
+            self.servers.append(server.start())
+        master = self.servers[0]
+        for replica in self.servers[1:]:
+            follow(replica, master)
+        for _ in range(3):
+            sentinel = Sentinel(self._binary, master.port)
+            self._owned.callback(sentinel.remove)
+            self.sentinels.append(sentinel.start())
+        self.until_calm()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._owned.close()
+
+    @property
+    def url(self) -> str:
+        places = ",".join(f"127.0.0.1:{each.port}" for each in self.sentinels)
+        return f"redis-sentinel://{places}/0#{NAME}"
+
+    @property
+    def master(self) -> Server:
+        """The master, on which all Sentinels agree; see `until_calm`."""
+        return self.at(self.sentinels[0].master_port)
+
+    def at(self, port: int) -> Server:
+        return next(server for server in self.servers if server.port == port)
+
+    def ask_to_fail_over(self) -> None:
+        """The old master lives on, as a master, until the Sentinels make it a replica."""
+        for _ in attempts(_PATIENCE_S, "a Sentinel that begins a failover"):
+            with suppress(redis.ResponseError):  # another one is under way, or no replica is fit
+                self.sentinels[0].ask("FAILOVER", NAME)
+                return
+
+    def until_promoted(self, old: Server) -> Server:
+        """Returns the new master as soon as it is one."""
+        found: list[Server] = []
+
+        def is_promoted() -> bool:
+            for server in self.servers:
+                if server is not old and info(server.port, "replication")["role"] == "master":
+                    found.append(server)
+            return bool(found)
+
+        wait_until(is_promoted, "a replica that is promoted", _PATIENCE_S)
+        return found[0]
+
+    def until_calm(self) -> Server:
+        """Returns the master when all run, follow it, and no Sentinel has anything left to do."""
+        for server in self.servers:
+            if not server.running:
+                server.restart()
+        wait_until(self._agree, "Sentinels that agree", _PATIENCE_S)
+        master = self.master
+        for server in self.servers:
+            if server is not master:
+                follow(server, master)
+        wait_until(self._is_calm, "Sentinels that see all servers well", _PATIENCE_S)
+        return master
+
+    def _agree(self) -> bool:
+        (port, *others) = {sentinel.master_port for sentinel in self.sentinels}
+        return not others and info(port, "replication")["role"] == "master"
+
+    def _is_calm(self) -> bool:
+        for sentinel in self.sentinels:
+            facts = sentinel.facts()
+            if facts["flags"] != "master" or int(facts["num-other-sentinels"]) != 2:
+                return False
+            with redis.Redis(port=sentinel.port, decode_responses=True) as client:
+                replicas = client.sentinel_slaves(NAME)
+            if [each["flags"] for each in replicas] != ["slave", "slave"]:
+                return False
+        return self._agree()
+
+
+def follow(replica: Server, master: Server) -> None:
+    """Makes it a replica, and returns when it has the master's data."""
+    with Connection(replica.port) as direct:
+        assert direct.ask("REPLICAOF", "127.0.0.1", master.port).startswith(b"+OK")
+
+    def follows() -> bool:
+        said = info(replica.port, "replication")
+        return said.get("master_port") == str(master.port) and said["master_link_status"] == "up"
+
+    wait_until(follows, "a replica in step", _PATIENCE_S)
