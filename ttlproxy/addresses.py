@@ -30,6 +30,12 @@ class Address(NamedTuple):
     host: str
     port: int
 
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """What `str` gives."""
+        host, _, port = text.rpartition(":")
+        return cls(host.strip("[]"), int(port))
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
@@ -136,6 +142,8 @@ class Upstream:
         name, _, word = login.partition(":")
         user, password = unquote(name) or None, unquote(word) or None
         fragment, has_sentinels = parts["fragment"], scheme in _SENTINEL_SCHEMES
+        if parts["path"].startswith("//") and scheme != "unix":
+            raise ValueError("the URL contains :// twice: all its addresses must be of one kind")
         if parts["query"] or (fragment is not None and not has_sentinels):
             raise ValueError(
                 "the URL contains ? or #: if it is part of a user name or password,"
@@ -146,8 +154,6 @@ class Upstream:
                 raise ValueError("the URL of a unix socket needs three slashes: unix:///path")
             return cls(path=_absolute(unquote(parts["path"])), user=user, password=password)
         addresses = _addresses(where, SENTINEL_PORT if has_sentinels else REDIS_PORT)
-        if parts["path"].startswith("//"):
-            raise ValueError("the URL contains :// twice: all its addresses must be of one kind")
         if parts["path"] not in ("", "/", "/0"):
             raise ValueError(
                 "the URL must not name a database other than 0: clients choose their database"

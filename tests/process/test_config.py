@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ttlproxy.addresses import Listen, Upstream
+from ttlproxy.addresses import Address, Listen, Sentinels, Upstream
 from ttlproxy.cli.main import load
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
@@ -60,6 +60,9 @@ def test_an_address_that_cannot_be_listened_on_is_refused(text: str) -> None:
         Listen.parse(text)
 
 
+_S = (Address("s", 26379),)
+
+
 @pytest.mark.parametrize(
     ("url", "upstream"),
     [
@@ -68,11 +71,24 @@ def test_an_address_that_cannot_be_listened_on_is_refused(text: str) -> None:
         ("redis://[::1]:1/", Upstream("::1", 1)),
         ("redis://:p%40w@h", Upstream("h", password="p@w")),
         ("rediss://u%3A:p@h", Upstream("h", tls=True, user="u:", password="p")),
+        (
+            "redis://a:1,b,[::1]",
+            Upstream("a", 1, others=(Address("b", 6379), Address("::1", 6379))),
+        ),
+        (
+            "redis-sentinel://:p@S1,[::1]:7/0#my%20master",
+            Upstream(
+                port=0,
+                password="p",
+                sentinels=Sentinels((Address("s1", 26379), Address("::1", 7)), "my master"),
+            ),
+        ),
+        ("rediss-sentinel://s#m", Upstream(port=0, tls=True, sentinels=Sentinels(_S, "m"))),
         ("unix:///run/a%20b.sock", Upstream(path="/run/a b.sock")),
         ("unix://u:p@/run/redis.sock", Upstream(path="/run/redis.sock", user="u", password="p")),
     ],
 )
-def test_an_upstream_url_is_read_as_redis_cli_reads_it(url: str, upstream: Upstream) -> None:
+def test_an_upstream_url_is_read_as_it_is_meant(url: str, upstream: Upstream) -> None:
     assert Upstream.parse(url) == upstream
 
 
@@ -89,6 +105,15 @@ def test_an_upstream_url_is_read_as_redis_cli_reads_it(url: str, upstream: Upstr
         "redis://h?db=1",
         "unix://run/redis.sock",
         "unix://",
+        "redis://a,",
+        "redis://a,:1",
+        "redis://a#m",
+        "redis://a,redis-sentinel://b#m",
+        "redis-sentinel://a",
+        "redis-sentinel://a#",
+        "redis-sentinel://a/1#m",
+        "redis-sentinel://#m",
+        f"redis-sentinel://u:{SECRET}@a",
         f"redis://u:{SECRET}/@h",
         f"redis://u:1/{SECRET}@h",
         f"redis://u:{SECRET}#@h",
@@ -101,6 +126,26 @@ def test_an_upstream_url_that_is_wrong_is_refused_without_being_repeated(url: st
     [problem] = problems("--upstream", url)
     assert problem.startswith("--upstream: ")
     assert SECRET not in problem
+
+
+def test_the_url_of_sentinels_says_what_it_lacks() -> None:
+    [problem] = problems("--upstream", "redis-sentinel://s1,s2")
+    assert "name of the master" in problem
+    [problem] = problems("--upstream", "redis://a,redis-sentinel://b#m")
+    assert "of one kind" in problem
+
+
+def test_the_sentinels_have_credentials_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text(f"{SECRET}\n")
+    url = "redis-sentinel://app:p@s1,s2:5#my master"
+    flags = ["--sentinel-user", "asker", "--sentinel-password-file", str(file)]
+    upstream = load(["--upstream", url, *flags]).upstream
+    assert upstream is not None
+    assert upstream.shown == "redis-sentinel://app@s1:26379,s2:5/0#my%20master"
+    assert upstream.at_sentinel(Address("s1", 1)).credentials() == ("asker", SECRET)
+    assert upstream.at(Address("h", 2)).credentials() == ("app", "p")
+    assert SECRET not in repr(upstream)
 
 
 def test_another_database_than_0_is_refused_with_the_way_to_choose_one() -> None:
@@ -147,6 +192,10 @@ def test_a_password_file_that_cannot_be_used_is_a_problem(tmp_path: Path) -> Non
         ["--upstream", "redis://u@h"],
         ["--upstream", "redis://h", "--upstream-user", "u"],
         ["--upstream", "redis://h", "--upstream-tls-ca", "FILE"],
+        ["--upstream", "redis-sentinel://s#m", "--sentinel-user", "u"],
+        ["--upstream", "redis://h", "--sentinel-password", "p"],
+        ["--upstream", "redis-sentinel://s#m", "--upstream-tls-ca", "FILE"],
+        ["--sentinel-password", "p"],
         ["--upstream-user", "u"],
         ["--upstream-password", "p"],
         ["--upstream-tls-ca", "FILE"],

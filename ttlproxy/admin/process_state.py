@@ -29,6 +29,9 @@ class Subject(Protocol):
     def script_names(self) -> Mapping[bytes, str]:
         """SHA -> name of the scripts; empty if this process has none."""
 
+    def address(self) -> str:
+        """The server that is served now, or was last; empty if none has been found."""
+
     def workers(self) -> Sequence[Worker]:
         """The workers; empty if there is only one process."""
 

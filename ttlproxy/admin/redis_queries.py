@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from ttlproxy.addresses import Upstream
+from ttlproxy.addresses import Address, Upstream
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
@@ -35,12 +35,15 @@ _DATABASE: Final = re.compile(rb"^db(\d+):", re.MULTILINE)
 class Inquiry:
     """Asks Redis, as the proxy's own user."""
 
-    def __init__(self, settings: Settings, upstream: Upstream) -> None:
+    def __init__(self, settings: Settings, upstream: Upstream, address: Callable[[], str]) -> None:
+        """`address`: of the server that the proxy serves now; empty if it has found none."""
         prefix = settings.prefix.encode()
         self.keys = Keys(prefix)
         # We never mark the scripts as loaded, so each call sends its text: no SCRIPT LOAD.
         self._script_calls = ScriptCalls(Scripts(prefix), self.keys, lambda: b"")
         self._upstream = upstream
+        self._address = address
+        self._connected_to = ""
         self._redis: Redis | None = None
         self._turn = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
@@ -59,7 +62,7 @@ class Inquiry:
         async with self._turn:
             try:
                 async with asyncio.timeout(_LONGEST_S):
-                    replies = await run(self._connection(), requests)
+                    replies = await run(await self._connection(), requests)
             except TimeoutError:
                 await self._disconnect()
                 raise Unanswered(f"Redis did not answer within {_LONGEST_S:.0f} s") from None
@@ -80,13 +83,24 @@ class Inquiry:
         async with self._turn:
             await self._disconnect()
 
-    def _connection(self) -> Redis:
+    async def _connection(self) -> Redis:
+        address = self._address()
+        if address != self._connected_to:  # the proxy has another server now
+            await self._disconnect()
+            self._connected_to = address
         if self._redis is None:
-            self._redis = client(self._upstream, "ttlproxy:admin", _LONGEST_S)
+            self._redis = client(self._server(address), "ttlproxy:admin", _LONGEST_S)
         if self._idle is not None:
             self._idle.cancel()
         self._idle = asyncio.get_running_loop().call_later(_IDLE_S, self._rest)
         return self._redis
+
+    def _server(self, address: str) -> Upstream:
+        if not self._upstream.wants_master:
+            return self._upstream
+        if not address:
+            raise Unanswered("no master has been found yet")
+        return self._upstream.at(Address.parse(address))
 
     def _rest(self) -> None:
         self._closing = asyncio.create_task(self.close(), name="admin: idle")

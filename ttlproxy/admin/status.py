@@ -39,10 +39,10 @@ class Watch:
     """The data of the status page, gathered only while somebody looks; the history, always."""
 
     def __init__(self, settings: Settings, upstream: Upstream, subject: Subject) -> None:
-        self.inquiry = Inquiry(settings, upstream)
+        self.inquiry = Inquiry(settings, upstream, subject.address)
         self.has_inspector = _has_inspector(settings)
         self._subject = subject
-        self._upstream = upstream.shown
+        self._upstream = upstream
         self._survey = Lately(_LATELY_S, lambda: survey(self.inquiry))
         self._slow = Lately(_LATELY_S, lambda: slowest(self.inquiry, subject.script_names()))
         self._findings = Lately(_FINDINGS_S, lambda: findings(settings, upstream))
@@ -65,7 +65,7 @@ class Watch:
         return {
             "life": self._life,
             "version": __version__,
-            "upstream": self._upstream,
+            "upstream": self._shown(),
             "uptime_s": round(time.monotonic() - self._began_s),
             "why_not": subject.why_not_live() or subject.why_not_ready(),
             "inspector": self.has_inspector,
@@ -76,6 +76,11 @@ class Watch:
             "workers": [worker._asdict() for worker in subject.workers()],
             **self._history.since(since if life == self._life else -1),
         }
+
+    def _shown(self) -> str:
+        """The URL, and where it leads if it does not say that itself."""
+        upstream, address = self._upstream, self._subject.address()
+        return f"{upstream.shown} ({address})" if upstream.wants_master else upstream.shown
 
 
 def _has_inspector(settings: Settings) -> bool:

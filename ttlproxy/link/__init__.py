@@ -15,6 +15,7 @@ from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
+from ttlproxy.link.discovery import located
 from ttlproxy.link.link import Link
 from ttlproxy.link.list_waiters import ListWaiters
 from ttlproxy.link.pipeline import KEYS_PER_CALL, everywhere, run, valid
@@ -23,6 +24,7 @@ from ttlproxy.link.pushes import announcing
 from ttlproxy.link.refusals import passes, reason
 from ttlproxy.link.schedules import DUE
 from ttlproxy.link.scores import whole_ms
+from ttlproxy.link.sentinels import Sentinel, Sentinels
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.single_calls import answered
 
@@ -36,12 +38,15 @@ __all__ = [
     "Context",
     "Link",
     "ListWaiters",
+    "Sentinel",
+    "Sentinels",
     "ServerClock",
     "announcing",
     "answered",
     "attached",
     "client",
     "everywhere",
+    "located",
     "passes",
     "reason",
     "run",

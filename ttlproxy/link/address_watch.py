@@ -44,6 +44,11 @@ class AddressWatch:
             self._server.change()  # the old one may serve its connections for long
         return has_moved
 
+    @property
+    def shown(self) -> str:
+        """The server's address, for people; empty if none has been found yet."""
+        return self.now.address if self.now.host or self.now.path else ""
+
     def check(self) -> None:
         """Raises UpstreamError if the server that was met there is not the master as which it was
         found."""

@@ -16,6 +16,7 @@ class KnownServer:
     identity: the server that the link last spoke to; None before the first
     term: how often that or its role has changed, so that a client can tell whether its server is
       still this one
+    changes: how often a life began with another server than the last one, or in another role
     is_demoted: it was a master when the link met it, and is a replica now
     """
 
@@ -24,6 +25,7 @@ class KnownServer:
         because their server is not served any more."""
         self.identity: Identity | None = None
         self.term = 0
+        self.changes = 0
         self.is_demoted = False
         self._shown = shown
         self._on_change = on_change
@@ -38,6 +40,7 @@ class KnownServer:
         known = self.identity
         was_master = known is not None and known.is_master
         if known is not None and (self.is_new(found) or (was_master and not found.is_master)):
+            self.changes += 1
             self.change()
         self.is_demoted = (self.is_demoted or was_master) and not found.is_master
         self.identity = found

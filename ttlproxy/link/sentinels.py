@@ -147,8 +147,8 @@ class Sentinels:
         """Where the master is now. Raises UpstreamError, with what each Sentinel says, if none
         knows it or they disagree."""
         await self._until(self._timeout_s(), lambda: any(each.answer for each in self.each))
-        await self._until(_GRACE_S, lambda: False)
-        best = chosen([each.answer for each in self.each if each.answer])
+        await self.until_asked(_GRACE_S)
+        best = self.latest()
         if best is None:
             said = "; ".join(f"{each.address}: {_said(each)}" for each in self.each)
             raise UpstreamError(f"no agreed master {self._service} of the Sentinels: {said}")
@@ -157,6 +157,10 @@ class Sentinels:
     def latest(self) -> Answer | None:
         """What they agree on now; None if they do not, or none answers."""
         return chosen([each.answer for each in self.each if each.answer])
+
+    async def until_asked(self, limit_s: float) -> None:
+        """Ends when each has answered, or is known to give no answer, or the time is over."""
+        await self._until(limit_s, lambda: False)
 
     async def _until(self, limit_s: float, is_enough: Callable[[], bool]) -> None:
         """Ends when it is enough, all have been asked, or the time is over."""

@@ -11,8 +11,8 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
-from ttlproxy.errors import PurgeError
-from ttlproxy.link import attached, client, run, valid
+from ttlproxy.errors import PurgeError, UpstreamError
+from ttlproxy.link import attached, client, located, run, valid
 
 _PAGE = 1000
 
@@ -27,7 +27,11 @@ async def purged(
     refuses.
     """
     keys = Keys(settings.prefix.encode())
-    redis = client(upstream, "ttlproxy:purge", settings.connect_timeout)
+    try:
+        server = await located(upstream, settings.connect_timeout)
+    except (UpstreamError, OSError) as trouble:
+        raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
+    redis = client(server, "ttlproxy:purge", settings.connect_timeout)
     try:
         await redis.initialize()
         proxies = await attached(redis, keys.prefix)

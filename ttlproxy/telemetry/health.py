@@ -54,5 +54,8 @@ class Health:
         scripts = self._source.link.context.scripts
         return {script.sha: script.name for script in scripts.values()}
 
+    def address(self) -> str:
+        return self._source.link.address.shown
+
     def workers(self) -> Sequence[Worker]:
         return ()

@@ -231,6 +231,18 @@ METRICS: Final = (
         of_many="least",
     ),
     MetricSpec(
+        "ttlproxy_upstream_info",
+        "info",
+        "the address of the server that is served now, or was last",
+        lambda source: {"address": source.link.address.shown},
+    ),
+    MetricSpec(
+        "ttlproxy_upstream_changes_total",
+        "counter",
+        "how often clients were closed because the server, or its role, was another one",
+        lambda source: source.link.server.changes,
+    ),
+    MetricSpec(
         "ttlproxy_link_round_trip_seconds",
         "gauge",
         "how long Redis took to answer the proxy's heartbeat, which is sent once a second",
@@ -293,10 +305,9 @@ def total(reports: Sequence[Report]) -> Report:
 
 
 def lasting(of: Report) -> Report:
-    """The part of a report that stays true when its process has ended: all but gauges."""
-    return {
-        each.name: of[each.name] for each in METRICS if each.kind != "gauge" and each.name in of
-    }
+    """The part of a report that stays true when its process has ended."""
+    kinds = ("counter", "histogram")
+    return {each.name: of[each.name] for each in METRICS if each.kind in kinds and each.name in of}
 
 
 def _total(metric: MetricSpec, values: Sequence[Value]) -> Value:

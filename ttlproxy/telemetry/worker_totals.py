@@ -99,6 +99,10 @@ class WorkerTotals:
         """The process that listens has no scripts."""
         return {}
 
+    def address(self) -> str:
+        info = self.report().get("ttlproxy_upstream_info")
+        return str(info["address"]) if isinstance(info, dict) else ""
+
     def workers(self) -> list[Worker]:
         return [
             Worker(pid, _clients(last.report), last.why_not_ready)

@@ -13,7 +13,8 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
-from ttlproxy.link import client
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link import client, located
 from ttlproxy.operations.doctor.checks import CHECKS, SAMPLE, findings
 from ttlproxy.operations.doctor.finding import ERROR, Finding, Severity
 from ttlproxy.operations.doctor.mend import mended
@@ -43,14 +44,18 @@ async def examined(
     A Redis that cannot be reached is a finding.
     """
     settings = settings.model_copy(update={"upstream": upstream})
-    redis = client(upstream, "ttlproxy:doctor", settings.connect_timeout)
+    try:
+        server = await located(upstream, settings.connect_timeout)
+    except (UpstreamError, OSError) as trouble:
+        return [_away(upstream, str(trouble))]
+    redis = client(server, "ttlproxy:doctor", settings.connect_timeout)
     try:
         await redis.initialize()
         if mend:
             await mended(await meet(redis, settings, sample), mend)
         return await findings(redis, settings, sample)
     except (RedisError, OSError) as trouble:
-        return [_away(upstream, await mismatch(upstream) or str(trouble))]
+        return [_away(upstream, await mismatch(server) or str(trouble))]
     finally:
         await redis.aclose()
 

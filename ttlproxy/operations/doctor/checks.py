@@ -18,6 +18,7 @@ from ttlproxy.operations.doctor import (
     neighbours,
     rights,
     scripting,
+    sentinels,
     server,
 )
 from ttlproxy.operations.doctor.finding import INFO, WARNING, Finding
@@ -29,6 +30,7 @@ Check: TypeAlias = Callable[[Target], Awaitable[list[Finding]]]
 CHECKS: Mapping[str, Check] = {
     "version": server.version,
     "cluster": server.cluster,
+    "sentinels": sentinels.sentinels,
     "role": durability.role,
     "loading": server.loading,
     "rights": rights.rights,
