@@ -129,11 +129,6 @@ class ActionCache:
         for db in list(self._known):
             self.forget(db)
 
-    def flushed(self) -> None:
-        """Rules may be gone. Databases without rules still have none."""
-        for db in [db for db, rules in self._known.items() if rules]:
-            self.forget(db)
-
     def changed(self, db: int, counts: bool, pattern: bytes) -> None:
         """The rule of a pattern has just changed; `counts`: whether it has a MAX."""
         self.forget(db)

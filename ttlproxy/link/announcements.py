@@ -144,7 +144,8 @@ class Announcements:
         self._confirmations.first(self._shared_state.keep)
 
     def _flushed(self) -> None:
-        """Any key may be gone. Until all is read anew, entries too many only cost reaps."""
-        self._context.actions.flushed()
+        """Any key may be gone, or be another one: a replica that takes another master's data says
+        the same. Until all is read anew, entries too many only cost reaps."""
+        self._context.actions.forget_all()
         self.flushes += 1
         self._confirmations.first(self._shared_state.keep)
