@@ -112,7 +112,7 @@ class Heartbeat:
     async def _refresh(self, redis: Redis) -> bool:
         """Looks at what may change without a push; returns whether Redis has told that.
 
-        BUSY, LOADING and the like pass by themselves, and nothing is missed meanwhile.
+        BUSY and the like pass by themselves, and nothing is missed meanwhile.
         """
         context, scripts = self._context, self._context.scripts
         greetings, traits = self._announcements.greetings, scripts.traits
@@ -122,14 +122,14 @@ class Heartbeat:
         self.round_trip_ms = context.clock.reading() - sent
         refused = [refusal for reply in (info, now, known) if (refusal := error(reply))]
         lacks_right = all(isinstance(refusal, NoPermissionError) for refusal in refused)
-        if not error(info):  # also while it loads: a master that was demoted is one no more
-            self._recognize(Identity.of(fields(valid(info))), greetings)
         if not lacks_right:
             return False
         for refusal in refused:
             context.refusals.note("the heartbeat", refusal)
         if not error(now):
             context.clock.learn_time(valid(now), sent)
+        if not error(info):
+            self._recognize(Identity.of(fields(valid(info))), greetings)
         events = await self._look_thoroughly(redis) if self._beats.thorough else None
         if not error(known):
             await self._scripts.learn(redis, traits, known, events)
