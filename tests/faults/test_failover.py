@@ -205,6 +205,20 @@ def test_an_address_that_moves_while_the_old_master_lives(
             wait_until(lambda: b"ttlproxy" not in direct.ask("CLIENT", "LIST"), "nothing of ours")
 
 
+def test_an_address_that_moves_long_after_the_old_master_became_a_replica(pair: Pair) -> None:
+    """Nobody connects any more, so no new connection shows that the address has moved."""
+    _wait_for_replica(pair)
+    _promote(pair.replica)
+    _replicate(pair.master, pair.replica)
+    wait_until(lambda: TOLD in pair.proxy.stderr, "the end of earlier clients")
+    with _connected_to(pair, pair.master) as client:
+        assert client.ask("SET", "k", "v").startswith(b"-READONLY")
+        until = calls(pair.master.port, "time") + 12
+        wait_until(lambda: calls(pair.master.port, "time") >= until, "some heartbeats")
+        pair.switch.target = pair.replica.port
+        assert client.read_to_end() == b""
+
+
 def test_sessions_end_where_only_the_link_was_cut_off_from_the_old_server(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

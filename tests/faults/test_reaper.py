@@ -192,6 +192,20 @@ def test_when_the_reaping_proxy_is_killed_another_takes_over(
     wait_until(lambda: _keys(server) == set(), "the second hash gone")
 
 
+def test_a_proxy_that_ends_leaves_the_lease_to_others(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, "--lease-ms", "6000000")
+    with Connection(proxy.port) as client:
+        client.ask("SADDEX", "s", "PX", 20, "MEMBERS", 1, "m")
+    wait_until(lambda: _keys(server) == set(), "the set gone")
+    with Connection(server.port) as direct:
+        assert direct.ask("EXISTS", Keys().lease) == b":1\r\n"
+        proxy.stop()
+        assert direct.ask("EXISTS", Keys().lease) == b":0\r\n"
+
+
 def test_a_server_with_nothing_due_has_only_what_proxies_share(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

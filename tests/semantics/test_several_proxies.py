@@ -14,6 +14,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import milliseconds
 from tests.support.relay import Gate, Relay
 from tests.support.server_queries import calls, connections
+from ttlproxy.core.keys import Keys
 
 
 @pytest.fixture
@@ -131,6 +132,28 @@ def test_a_proxy_that_starts_later_knows_what_was_there(
     with Connection(start_proxy(f"redis://127.0.0.1:{port}").port) as late:
         _let_pass(direct, _deadline_ms(direct, "s", "a"))
         assert late.ask("SCARD", "s") == b":1\r\n"
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_a_proxy_that_starts_later_knows_every_key(
+    start_server: StartServer, start_proxy: StartProxy, is_trusted: bool
+) -> None:
+    """There are more than fit on a page of the schedule, or of the search for indexes where a
+    client may have taken the schedule away."""
+    server, keys = start_server(), [f"s{number}" for number in range(2500)]
+    with Connection(server.port) as direct:
+        direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
+        if not is_trusted:
+            direct.ask("ACL", "SETUSER", "narrow", "on", "nopass", "~__ttl:schedule", "+@all")
+        for key in keys:
+            index = Keys().index(key.encode())
+            direct.send(command("SADD", key, "due", "stays") + command("ZADD", index, 1, "due"))
+        direct.read_many(2 * len(keys))
+        if is_trusted:
+            direct.ask("ZADD", Keys().schedule, *(word for key in keys for word in (1, key)))
+        with Connection(start_proxy(server.url).port) as late:
+            late.send(b"".join(command("SCARD", key) for key in keys))
+            assert set(late.read_many(len(keys))) == {b":1\r\n"}
 
 
 @pytest.mark.parametrize("words", [("SELECT", "99"), ("SELECT", "x"), ("SELECT", "-1")])
