@@ -200,25 +200,11 @@ class Registry:
 
     def swapped(self, one: int, other: int) -> None:
         """Two databases have changed places: the bounds of their keys become UNKNOWN."""
-        for dbs in (self._dbs, self._staged):
-            if dbs is not None:
-                keys = dict.fromkeys({**dbs.get(one, {}), **dbs.get(other, {})}, UNKNOWN)
-                dbs[one], dbs[other] = keys, dict(keys)
-        self._overtaken.update(place for place in self._reaps_under_way if place[0] in (one, other))
-        self._tidy(one)
-        self._tidy(other)
-        self._publish()
+        self._give_both(one, other, lambda keys: dict.fromkeys(keys, UNKNOWN))
 
     def perhaps_swapped(self, one: int, other: int) -> None:
         """Two databases may change places: each gets the keys of both, with the earlier bounds."""
-        for dbs in (self._dbs, self._staged):
-            if dbs is not None:
-                keys = dict(_Earliest(dbs.get(one, {}), dbs.get(other, {})))
-                dbs[one], dbs[other] = keys, dict(keys)
-        self._overtaken.update(place for place in self._reaps_under_way if place[0] in (one, other))
-        self._tidy(one)
-        self._tidy(other)
-        self._publish()
+        self._give_both(one, other, dict)
 
     def begin_reap(self, place: Place) -> None:
         """A reap or sweep is about to be sent; `set_first_deadline` may follow, `end_reap` must."""
@@ -318,6 +304,19 @@ class Registry:
         self._publish()
 
     # Inside.
+
+    def _give_both(
+        self, one: int, other: int, bounds: Callable[[_Earliest], dict[bytes, int]]
+    ) -> None:
+        """Gives two databases the keys of both, with the `bounds` that these have then."""
+        for dbs in (self._dbs, self._staged):
+            if dbs is not None:
+                keys = bounds(_Earliest(dbs.get(one, {}), dbs.get(other, {})))
+                dbs[one], dbs[other] = keys, dict(keys)
+        self._overtaken.update(place for place in self._reaps_under_way if place[0] in (one, other))
+        self._tidy(one)
+        self._tidy(other)
+        self._publish()
 
     def _bound(self, deadline_ms: int) -> int:
         """The bound to keep for a deadline: rounded down, but exact if the deadline is near."""
