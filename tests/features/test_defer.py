@@ -80,6 +80,10 @@ def test_the_same_id_again_replaces_what_was_said(talk: Talk) -> None:
         DEFER LT EX 500 ID d DEL q          -> "d"
         UNDEFER q a b c d                   -> 4
         DEFERRED q                          -> []
+        DEFER EXAT @+100s ID a DEL q        -> "a"
+        DEFER EXAT @+100s ID a GT DEL q     -> nil
+        DEFER EXAT @+100s ID a LT DEL q     -> nil
+        UNDEFER q a                         -> 1
     """)
 
 

@@ -223,6 +223,17 @@ def test_an_evicted_element_may_come_back(every_outside_multi: Talk) -> None:
     """)
 
 
+def test_each_element_makes_room_once(every_outside_multi: Talk) -> None:
+    every_outside_multi("""
+        PUT k [EX 100] a b c d e                -> 5
+        PUT k [] never                          -> 1
+        PUT k [MAXLEN 2 EVICT EX 200] x y       -> 2
+        wait 1
+        LEN k                                   -> 2
+        HTTLFIELD k FIELDS 2 x y                -> [200, 200]
+    """)
+
+
 def test_many_make_room_for_many(every_outside_multi: Talk) -> None:
     for key, options in (("dated", "EX 100"), ("undated", "")):
         old = " ".join(f"old{n}" for n in range(150))
