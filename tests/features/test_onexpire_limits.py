@@ -13,6 +13,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import info
 from tests.support.servers import Proxy
+from ttlproxy.core.keys import Keys
 
 talk = said_in(WAYS)
 
@@ -105,6 +106,21 @@ def test_what_had_gone_when_it_was_due_does_not_count(
     assert client.ask("EXISTS", "k") == 0
     assert direct.ask("LRANGE", "late", 0, -1) == [b"b", b"a"]
     assert direct.ask("EXISTS", "dead") == 0
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_a_count_is_forgotten_a_month_after_the_last_time(client: Client, direct: Client) -> None:
+    counts, day_ms = Keys().counts(b"busy"), 86_400_000
+
+    def counted(days: int) -> int:
+        return (direct.now_ms() - days * day_ms) // 1000 * 2**20 + 1
+
+    direct.ask("ZADD", counts, counted(31), "old", counted(29), "young")
+    client.ask("ONEXPIRE", "busy", "RPUSH", "tasks", "MAX", 2, "ELSE", "dead")
+    client.ask("SADDEX", "busy", "PX", 20, "MEMBERS", 1, "new")
+    let_pass(direct, 20)
+    assert client.ask("EXISTS", "busy") == 0
+    assert sorted(direct.ask("ZRANGE", counts, 0, -1)) == [b"new", b"young"]
 
 
 # --- who may set one

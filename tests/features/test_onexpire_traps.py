@@ -78,6 +78,25 @@ def test_a_destination_that_is_the_key_itself_or_internal_loses_nothing(talk: Ta
     """)
 
 
+def test_what_was_handed_on_before_the_destination_refused_is_handed_on_once(
+    alone: tuple[str, Client], start_proxy: StartProxy
+) -> None:
+    """Two more entries, and the stream has no id left."""
+    url, direct = alone
+    most = 2**64 - 1
+    direct.ask("XADD", "out", f"{most}-{most - 2}", "first", "")
+    with closing(Client(start_proxy(url).port)) as app:
+        app.ask("ONEXPIRE", "h", "XADD", "out", "MAX", 3, "ELSE", "dead")
+        app.ask("HSETEX", "h", "PX", 1, "FIELDS", 4, "a", 1, "b", 2, "c", 3, "d", 4)
+        wait_until(lambda: _info(app).get("parked_keys") == "1", "that Redis refuses it is told")
+        assert direct.ask("XLEN", "out") == 3
+        assert direct.ask("HGETALL", "h") == [b"c", b"3", b"d", b"4"]
+        assert direct.ask("ZRANGE", KEYS.index(b"h"), 0, -1) == [b"c", b"d"]
+        direct.ask("DEL", "out")
+        wait_until(lambda: direct.ask("XLEN", "out") == 2, "the others handed on")
+        assert direct.ask("EXISTS", "h", "dead") == 0
+
+
 @pytest.mark.parametrize("payload", ["VALUE", "EVENT"])
 @pytest.mark.parametrize(
     "action", ["RPUSH list", "LPUSH list", "XADD stream", "KEEP"], ids=lambda each: each.split()[0]

@@ -69,9 +69,6 @@ local function score_of(standing)
   local sign = ''
   if high < 0 then
     sign, high, low = '-', -high, -low
-    if low < 0 then
-      high, low = high - 1, low + 2 ^ 32
-    end
   end
   local upper = math.floor(high / 10 ^ 6)
   local lower = high % 10 ^ 6 * 2 ^ 32 + low
