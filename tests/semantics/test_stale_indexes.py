@@ -83,3 +83,64 @@ def test_a_key_that_comes_to_where_another_was_finds_no_deadlines_of_that_one(
         (deadline,) = direct.ask("ZRANGE", Keys().index(b"k"), 0, -1, "WITHSCORES")[1:]
         assert client.ask(*move.split()) in (1, b"OK")
         assert bypassing.ask("ZRANGE", index, 0, -1, "WITHSCORES") == [b"a", deadline]
+
+
+@every_type
+def test_an_element_that_comes_back_has_no_deadline_however_it_comes(
+    client: Client, direct: Client, type_: str
+) -> None:
+    """c has gone, and has left its deadline behind. HINCRBY is an exception: docs/limits.md."""
+    add, expire, remove = TYPES[type_]
+    for line in COMING_BACK[type_].strip().splitlines():
+        client.ask("DEL", "k", "from")
+        client.ask_many(
+            [
+                *(add.format(each).split() for each in "abc"),
+                expire.format("b").split(),
+                expire.format("c").split(),
+                add.format("c").replace(" k ", " from ").split(),
+            ]
+        )
+        direct.ask(*remove.format("c").split())  # nobody sweeps
+        reply = client.ask(*line.split())
+        assert not isinstance(reply, Exception), (line, reply)
+        index = direct.ask("ZRANGE", Keys().index(b"k"), 0, -1)
+        assert index == [b"b"], line
+
+
+COMING_BACK = {
+    "hash": """
+        HSET k c 1
+        HMSET k a 1 c 1
+        HSETNX k c 1
+        HINCRBYFLOAT k c 1
+        HSETEX k FIELDS 1 c 1
+        HSETEX k KEEPTTL FIELDS 1 c 1
+    """,
+    "set": """
+        SADD k a c
+        SADDEX k MEMBERS 1 c
+        SADDEX k KEEPTTL MEMBERS 2 a c
+        SMOVE from k c
+    """,
+    "zset": """
+        ZADD k 1 a 1 c
+        ZADD k INCR 1 c
+        ZINCRBY k 1 c
+        ZADDEX k MEMBERS 1 1 c
+        ZADDEX k KEEPTTL MEMBERS 2 1 a 1 c
+        GEOADD k 1 1 c
+    """,
+    "list": """
+        RPUSH k a c
+        LPUSH k c
+        RPUSHX k c
+        LPUSHX k c
+        LINSERT k BEFORE a c
+        LSET k 0 c
+        RPUSHEX k ELEMENTS 1 c
+        LPUSHEX k KEEPTTL ELEMENTS 2 a c
+        RPOPLPUSH from k
+        LMOVE from k LEFT LEFT
+    """,
+}
