@@ -5,7 +5,9 @@ A name or a virtual address moves like that: `Switch` keeps relaying existing co
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -232,6 +234,23 @@ def test_sessions_end_where_only_the_link_was_cut_off_from_the_old_server(
                 if each["name"].startswith("ttlproxy:"):
                     direct.ask("CLIENT", "KILL", "ID", each["id"])
             assert client.read_to_end() == b""
+    assert TOLD in proxy.stderr
+
+
+def test_sessions_end_though_the_old_server_does_not_close_their_connections(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    old, new = start_server(), start_server()
+    with Switch(old.port) as switch:
+        proxy = start_proxy(f"redis://127.0.0.1:{switch.port}", "--connect-timeout", "0.2")
+        with Connection(proxy.port) as client:
+            assert client.ask("PING") == b"+PONG\r\n"
+            switch.target = new.port
+            os.kill(old.pid, signal.SIGSTOP)
+            try:
+                assert client.read_to_end() == b""
+            finally:
+                os.kill(old.pid, signal.SIGCONT)
     assert TOLD in proxy.stderr
 
 

@@ -320,6 +320,23 @@ def test_for_who_goes_away_no_more_is_asked_though_redis_has_not_heard_of_it(
         assert not proxy.faults
 
 
+def test_for_whom_redis_has_closed_no_more_is_asked(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url)
+    with Connection(proxy.port) as app, Connection(server.port) as direct:
+        number = app.ask("CLIENT", "ID").decode().strip(":\r\n")
+        app.send(command(*FOR_A_SECOND))
+        until_blocked(server.port, 1)
+        assert direct.ask("CLIENT", "KILL", "ID", number) == b":1\r\n"
+        assert app.read_to_end() == b""
+        with Connection(proxy.port) as other:
+            assert other.ask(*FOR_A_SECOND) == b"$-1\r\n"  # the first one's time is over too
+        proxy.stop()
+        assert not proxy.faults
+
+
 def test_others_wait_on_when_one_goes_away(
     proxy: Proxy, app: Connection, client: Client, server: AnyServer
 ) -> None:
