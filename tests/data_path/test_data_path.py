@@ -156,6 +156,16 @@ def test_a_value_of_8_mib_goes_in_and_comes_out(app: Connection) -> None:
     assert app.ask("GET", "large") == _bulk(value)
 
 
+@both_loops
+def test_a_value_of_16_mib_that_cannot_pass_unread_reaches_redis_as_fast_as_that_takes_it(
+    app: Connection,
+) -> None:
+    value = b"v" * (16 * MIB)
+    assert app.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == b":1\r\n"
+    app.send(command("HSET", "h", "f", value) + command("HSTRLEN", "h", "f"))
+    assert app.read_many(2) == [b":0\r\n", b":%d\r\n" % len(value)]
+
+
 def test_a_key_that_gets_a_deadline_while_its_replacement_passes_leaves_no_index(
     proxy: Proxy, server: AnyServer
 ) -> None:

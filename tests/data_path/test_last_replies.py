@@ -91,3 +91,13 @@ def test_what_redis_has_answered_before_it_closes_unforeseen_arrives_as_without_
                 lambda _, at=port: _sent_on(at, b"", asks_id=True), range(CLIENTS)
             )
             assert set(received) == {b"+PONG\r\n" * PINGS + b":1\r\n"}
+
+
+@both_loops
+def test_who_sends_no_more_has_the_last_reply_too_where_redis_closes_by_itself(
+    app: Connection,
+) -> None:
+    number = app.ask("CLIENT", "ID")[1:-2]
+    app.send(command("PING") + command("CLIENT", "KILL", "ID", number, "SKIPME", "no"))
+    app.half_close()
+    assert app.read_to_end() == b"+PONG\r\n:1\r\n"

@@ -21,6 +21,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
+from tests.support.redis_content import LEASE
 from tests.support.relay import Relay
 from tests.support.server_queries import calls, connections, info, until_blocked
 from tests.support.servers import Proxy, Server
@@ -241,14 +242,20 @@ def test_sessions_end_though_the_old_server_does_not_close_their_connections(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     old, new = start_server(), start_server()
-    with Switch(old.port) as switch:
+    with Switch(old.port) as switch, Connection(old.port) as direct:
+        assert direct.ask("SET", LEASE, "somebody else", "PX", 600_000) == b"+OK\r\n"
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}", "--connect-timeout", "0.2")
-        with Connection(proxy.port) as client:
-            assert client.ask("PING") == b"+PONG\r\n"
+        with Connection(proxy.port) as client, Connection(proxy.port) as held:
+            assert client.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "f", "v") == b":1\r\n"
+            assert held.ask("PING") == b"+PONG\r\n"
+            assert direct.ask("BLPOP", "nothing", "0.01") == b"*-1\r\n"  # by now it is due
             switch.target = new.port
             os.kill(old.pid, signal.SIGSTOP)
             try:
+                held.send(command("HLEN", "h"))  # what is due would have to go before it
+                _connected_to(Pair(old, new, switch, proxy), new).close()
                 assert client.read_to_end() == b""
+                assert held.read_to_end() == b""
             finally:
                 os.kill(old.pid, signal.SIGCONT)
     assert TOLD in proxy.stderr
