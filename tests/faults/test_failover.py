@@ -23,7 +23,7 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
 from tests.support.relay import Relay
-from tests.support.server_queries import calls, connections, info, until_blocked
+from tests.support.server_queries import calls, connections, info, unnamed, until_blocked
 from tests.support.servers import Proxy, Server
 
 TOLD = "clients are closed"
@@ -252,13 +252,16 @@ def test_sessions_end_though_the_old_server_does_not_close_their_connections(
             switch.target = new.port
             os.kill(old.pid, signal.SIGSTOP)
             try:
+                client.send(command("PING"))  # it will answer that when it goes on
                 held.send(command("HLEN", "h"))  # what is due would have to go before it
                 _connected_to(Pair(old, new, switch, proxy), new).close()
                 assert client.read_to_end() == b""
                 assert held.read_to_end() == b""
             finally:
                 os.kill(old.pid, signal.SIGCONT)
+            wait_until(lambda: unnamed(old.port) == 2, "only this test is connected")
     assert TOLD in proxy.stderr
+    assert not proxy.faults
 
 
 def test_sessions_live_on_where_the_link_comes_back_to_the_same_server(

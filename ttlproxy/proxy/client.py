@@ -270,6 +270,8 @@ class Client(asyncio.Protocol):
     def _left(self, received: int) -> None:
         """`received`: how many bytes had come from Redis a while ago."""
         if self._transport.is_closing() or not (self.unread or self._received > received):
+            if self._backend is not None:
+                self._backend.abort()  # it may still answer
             self.end()
         else:
             self._leave_later()
