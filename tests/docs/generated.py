@@ -145,10 +145,10 @@ def _pages() -> str:
 
 def _metrics() -> str:
     rows = []
-    for figure in METRICS:
-        values = f"`{figure.label}`: {', '.join(figure.values)}" if figure.label else ""
-        which = "" if figure.of_many == "sum" else f"; of several workers the {figure.of_many}"
-        rows.append((f"`{figure.name}`", figure.kind, values, figure.meaning + which))
+    for metric in METRICS:
+        values = f"`{metric.label}`: {', '.join(metric.values)}" if metric.label else ""
+        which = "" if metric.of_many == "sum" else f"; of several workers the {metric.of_many}"
+        rows.append((f"`{metric.name}`", metric.kind, values, metric.meaning + which))
     return quoted_figures.table(("metric", "type", "labels", "what it is"), rows)
 
 

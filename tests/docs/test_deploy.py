@@ -127,18 +127,18 @@ def _metrics(text: str) -> set[str]:
 
 @pytest.mark.parametrize("path", [ALERTS, DASHBOARD], ids=lambda path: path.name)
 def test_metrics_that_are_named_are_there(path: Path) -> None:
-    known = {series for figure in METRICS for series in figure.series} | THEIRS
+    known = {series for metric in METRICS for series in metric.series} | THEIRS
     assert _metrics(path.read_text()) <= known
 
 
 def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
     shown = _metrics(ALERTS.read_text() + DASHBOARD.read_text())
-    unshown = {figure.name for figure in METRICS if not shown & {*figure.series}}
+    unshown = {metric.name for metric in METRICS if not shown & {*metric.series}}
     assert unshown <= {"ttlproxy_workers"}
 
 
 def test_reasons_and_labels_that_alerts_name_are_there() -> None:
-    closed = next(figure for figure in METRICS if figure.name.endswith("connections_closed_total"))
+    closed = next(metric for metric in METRICS if metric.name.endswith("connections_closed_total"))
     for words in re.findall(r'reason=~"([^"]+)"', ALERTS.read_text()):
         assert set(words.split("|")) <= {*closed.values}
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
-from tests.support.admin_pages import FLAGS, becomes, figure, pages
+from tests.support.admin_pages import FLAGS, becomes, metric, pages
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -190,7 +190,7 @@ def test_a_held_client_counts_and_is_freed_when_it_leaves(
         client.close()
     becomes(admin, 0, "ttlproxy_connections")
     server.restart()
-    wait_until(lambda: figure(admin, "ttlproxy_link_up") == 1, "the link")
+    wait_until(lambda: metric(admin, "ttlproxy_link_up") == 1, "the link")
     wait_until(lambda: unnamed(server.port) == 1, "nobody is connected for them")
 
 

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.admin_pages import FLAGS, figure, pages
+from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.doctor import above_info, examine, of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -73,7 +73,7 @@ def unrefused(limited: Proxy, direct: Client) -> Iterator[None]:
     """During the test Redis must refuse the proxy nothing."""
     yield
     assert _refused(direct) == []
-    assert figure(pages(limited), "ttlproxy_refusals_total") == 0
+    assert metric(pages(limited), "ttlproxy_refusals_total") == 0
 
 
 ADDED = {

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.admin_pages import FLAGS, Pages, becomes, families, figure, pages
+from tests.support.admin_pages import FLAGS, Pages, becomes, families, metric, pages
 from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
 from tests.support.servers import Proxy, Server
@@ -53,7 +53,7 @@ def test_names_are_as_the_style_has_them() -> None:
         assert bool(each.label) == bool(each.values)
 
 
-def test_every_figure_is_told_and_no_other(admin: Pages) -> None:
+def test_every_metric_is_shown_and_no_other(admin: Pages) -> None:
     shown = families(admin)
     for each in METRICS:
         family = shown[each.name.removesuffix("_total")]
@@ -85,11 +85,11 @@ def test_connections_are_counted_with_the_reason_of_their_end(
         assert b"no connection to Redis" in refused.read_to_end()
     becomes(admin, 1, "ttlproxy_connections_refused_total")
     becomes(admin, 0, "ttlproxy_connections")  # the proxy may see later that `refused` has gone
-    assert figure(admin, "ttlproxy_connections_accepted_total") == 3
+    assert metric(admin, "ttlproxy_connections_accepted_total") == 3
 
 
 def test_the_link_is_up_while_redis_is_there(admin: Pages, redis_server: Server) -> None:
-    assert figure(admin, "ttlproxy_link_up") == 1
+    assert metric(admin, "ttlproxy_link_up") == 1
     redis_server.kill()
     becomes(admin, 0, "ttlproxy_link_up")
     redis_server.restart()
@@ -105,9 +105,9 @@ def test_what_is_reaped_is_counted_by_type_and_by_how_late_it_was(
     talker.ask("SPEXPIREMEMBER", "set", "m", 1)
     becomes(admin, 2, "ttlproxy_reaped_elements_total", type="hash")
     becomes(admin, 1, "ttlproxy_reaped_elements_total", type="set")
-    assert figure(admin, "ttlproxy_reap_lag_seconds_count") == 3
-    assert 0 < figure(admin, "ttlproxy_reap_lag_seconds_sum") < 3 * 60
-    assert figure(admin, "ttlproxy_reap_call_seconds_count") > 0
+    assert metric(admin, "ttlproxy_reap_lag_seconds_count") == 3
+    assert 0 < metric(admin, "ttlproxy_reap_lag_seconds_sum") < 3 * 60
+    assert metric(admin, "ttlproxy_reap_call_seconds_count") > 0
 
 
 def test_what_nobody_reaps_is_overdue(
@@ -119,11 +119,11 @@ def test_what_nobody_reaps_is_overdue(
             talker.ask("HSET", key, "f", "v")
             talker.ask("HPEXPIREFIELD", key, "f", 1)
         becomes(admin, 2, "ttlproxy_overdue_keys")
-        assert figure(admin, "ttlproxy_oldest_overdue_seconds") > 0
-        assert figure(admin, "ttlproxy_managed_keys") == 2
+        assert metric(admin, "ttlproxy_oldest_overdue_seconds") > 0
+        assert metric(admin, "ttlproxy_managed_keys") == 2
         direct.ask("DEL", LEASE)
     becomes(admin, 0, "ttlproxy_overdue_keys")
-    assert figure(admin, "ttlproxy_oldest_overdue_seconds") == 0
+    assert metric(admin, "ttlproxy_oldest_overdue_seconds") == 0
 
 
 def test_what_another_proxy_has_reaped_is_not_overdue(
@@ -139,7 +139,7 @@ def test_what_another_proxy_has_reaped_is_not_overdue(
         direct.ask("DEL", LEASE)
     for each in both:
         becomes(each, 0, "ttlproxy_overdue_keys")
-    reaped = [figure(each, "ttlproxy_reaped_elements_total", type="hash") for each in both]
+    reaped = [metric(each, "ttlproxy_reaped_elements_total", type="hash") for each in both]
     assert sum(reaped) == 1
 
 
@@ -153,7 +153,7 @@ def test_a_key_that_redis_lets_nobody_reap_is_parked(
         direct.ask("ZADD", KEYS.schedule, 1, "h")
         admin = pages(start_proxy(f"redis://proxy:word@127.0.0.1:{redis_server.port}", *FLAGS))
         becomes(admin, 1, "ttlproxy_parked_keys", reason="noperm")
-        assert figure(admin, "ttlproxy_refusals_total") > 0
+        assert metric(admin, "ttlproxy_refusals_total") > 0
         direct.ask("ACL", "SETUSER", "proxy", "+hdel")
     becomes(admin, 0, "ttlproxy_parked_keys", reason="noperm")
 
@@ -191,9 +191,9 @@ def test_requests_are_counted_by_what_becomes_of_them(admin: Pages, talker: Conn
     for _ in range(7):
         talker.read()
     requests = "ttlproxy_requests_total"
-    assert figure(admin, requests, kind="virtual") == 1
-    assert figure(admin, requests, kind="rewritten") == 1
-    assert figure(admin, requests, kind="forwarded") == 5
+    assert metric(admin, requests, kind="virtual") == 1
+    assert metric(admin, requests, kind="rewritten") == 1
+    assert metric(admin, requests, kind="forwarded") == 5
 
 
 def test_bytes_are_counted_each_way(admin: Pages, talker: Connection) -> None:
@@ -203,8 +203,8 @@ def test_bytes_are_counted_each_way(admin: Pages, talker: Connection) -> None:
     talker.send(sent)
     for _ in range(21):
         talker.read()
-    assert figure(admin, "ttlproxy_sent_bytes_total", to="redis") == len(sent)
-    assert figure(admin, "ttlproxy_sent_bytes_total", to="clients") == len(replies)
+    assert metric(admin, "ttlproxy_sent_bytes_total", to="redis") == len(sent)
+    assert metric(admin, "ttlproxy_sent_bytes_total", to="clients") == len(replies)
 
 
 def test_who_waits_for_redis_is_held(
@@ -223,5 +223,5 @@ def test_who_waits_for_redis_is_held(
             os.kill(redis_server.pid, signal.SIGCONT)
         assert talker.read() == b":1\r\n"
         becomes(admin, 0, "ttlproxy_held_connections")
-        assert figure(admin, "ttlproxy_holds_total") == 1
+        assert metric(admin, "ttlproxy_holds_total") == 1
         direct.ask("DEL", LEASE)

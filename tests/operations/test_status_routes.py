@@ -93,7 +93,7 @@ def test_nothing_but_get_is_answered(admin: Pages, path: str) -> None:
     assert admin.ask("POST", path).status == 405
 
 
-# --- the figures
+# --- the metrics
 
 
 def test_samples_come_once_and_are_numbered(admin: Pages) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.admin_pages import FLAGS, TOKEN, Pages, becomes, figure, pages, with_token
+from tests.support.admin_pages import FLAGS, TOKEN, Pages, becomes, metric, pages, with_token
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.servers import Proxy, Server
@@ -52,9 +52,9 @@ def test_one_page_has_the_sum_of_all_workers(crew: Proxy, admin: Pages) -> None:
         becomes(admin, 4, "ttlproxy_reaped_elements_total", type="hash")
         becomes(admin, 4, "ttlproxy_reap_lag_seconds_count")
     becomes(admin, 4, GONE, reason="client")
-    assert figure(admin, ACCEPTED) == 4
-    assert figure(admin, "ttlproxy_workers") == 2
-    assert figure(admin, "ttlproxy_link_up") == 1
+    assert metric(admin, ACCEPTED) == 4
+    assert metric(admin, "ttlproxy_workers") == 2
+    assert metric(admin, "ttlproxy_link_up") == 1
 
 
 def test_what_a_worker_has_counted_outlives_it(crew: Proxy, admin: Pages) -> None:
@@ -64,11 +64,11 @@ def test_what_a_worker_has_counted_outlives_it(crew: Proxy, admin: Pages) -> Non
         becomes(admin, 2, "ttlproxy_connections")
         os.kill(killed, signal.SIGKILL)
         becomes(admin, 1, "ttlproxy_workers_replaced_total")
-        assert figure(admin, ACCEPTED) == 2
-        assert figure(admin, "ttlproxy_connections") == 1
+        assert metric(admin, ACCEPTED) == 2
+        assert metric(admin, "ttlproxy_connections") == 1
         assert admin.get("/readyz").status == 200, "the other serves"
     becomes(admin, 2, "ttlproxy_workers")
-    assert figure(admin, ACCEPTED) == 2
+    assert metric(admin, ACCEPTED) == 2
     with Connection(crew.port) as another:
         another.ask("PING")
         becomes(admin, 3, ACCEPTED)
@@ -114,8 +114,8 @@ def test_quitquitquit_ends_all_workers(crew: Proxy, admin: Pages, redis_server: 
         becomes(admin, 1, "ttlproxy_connections")
         assert admin.end(TOKEN).status == 200
         assert "draining" in admin.until("/readyz", 503).text
-        wait_until(lambda: figure(admin, "ttlproxy_workers") < 2, "one has nothing to wait for")
-        assert figure(admin, ACCEPTED) == 1
+        wait_until(lambda: metric(admin, "ttlproxy_workers") < 2, "one has nothing to wait for")
+        assert metric(admin, ACCEPTED) == 1
         with Connection(redis_server.port) as direct:
             direct.ask("RPUSH", "list", "v")
         assert client.read_to_end() == b"*2\r\n$4\r\nlist\r\n$1\r\nv\r\n"

@@ -89,7 +89,7 @@ def families(admin: Pages) -> dict[str, Metric]:
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
-def figure(admin: Pages, series: str, **labels: str) -> float:
+def metric(admin: Pages, series: str, **labels: str) -> float:
     """The value of one series."""
     found = [
         sample.value
@@ -102,4 +102,4 @@ def figure(admin: Pages, series: str, **labels: str) -> float:
 
 
 def becomes(admin: Pages, value: float, series: str, **labels: str) -> None:
-    wait_until(lambda: figure(admin, series, **labels) == value, f"{series} {labels} = {value}")
+    wait_until(lambda: metric(admin, series, **labels) == value, f"{series} {labels} = {value}")
