@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.admin_pages import FLAGS, pages
+from tests.support.doctor import examine, of
 from tests.support.processes import free_port, wait_until
-from tests.support.raw_client import Connection
+from tests.support.raw_client import Connection, command
 from tests.support.requirements import BINARIES
 from tests.support.sentinels import Replicated, Sentinel, follow
-from tests.support.server_queries import connections
-from tests.support.servers import Binary, Proxy, Server
+from tests.support.server_queries import connections, until_blocked
+from tests.support.servers import ROOT, Binary, Proxy, Server
 from tests.support.timed_clients import NAME, TimedClients, without_deadline
+from ttlproxy.operations.doctor import Severity
 
 StartSentinel = Callable[..., Sentinel]
 
@@ -245,3 +252,106 @@ def test_a_sentinel_named_as_a_redis_is_told_apart(
     sentinel = start_sentinel(start_server().port)
     with pytest.raises(RuntimeError, match="redis-sentinel://"):
         start_proxy(f"redis://127.0.0.1:{sentinel.port}")
+
+
+def _name_another(sentinel: Sentinel, server: Server) -> None:
+    """The Sentinel says from now on that this is the master; the former one lives on as it was."""
+    sentinel.ask("REMOVE", "mymaster")
+    sentinel.ask("MONITOR", "mymaster", "127.0.0.1", str(server.port), "1")
+
+
+def test_all_sessions_end_when_the_sentinels_name_another_server(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    """The old one remains a master, and could serve for ever."""
+    old, new = start_server(), start_server()
+    sentinel = start_sentinel(old.port)
+    proxy = start_proxy(_url(sentinel.port))
+    with ExitStack() as stack:
+        idle, listener, blocked, lent = (
+            stack.enter_context(Connection(proxy.port)) for _ in range(4)
+        )
+        assert idle.ask("PING") == b"+PONG\r\n"
+        listener.ask("SUBSCRIBE", "c")
+        blocked.send(command("BLPOP", "nothing", 0))
+        lent.send(command("LEASE", "jobs", "leased", "PX", 9000, "BLOCK", 0))
+        until_blocked(old.port, 2)
+        _name_another(sentinel, new)
+        for client in (idle, listener, blocked, lent):
+            assert client.read_to_end() == b""
+    with Connection(proxy.port) as client:
+        client.send(command("LEASE", "jobs", "leased", "PX", 9000, "BLOCK", 0))
+        until_blocked(new.port, 1)
+        with Connection(new.port) as direct:
+            direct.ask("LPUSH", "jobs", "one")
+        assert b"one" in client.read()
+    wait_until(lambda: not _ours(old), "nothing of ours at the old server")
+
+
+def test_no_client_stays_with_another_server_than_the_proxy_itself(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    """Clients connect all the time while the master moves to and fro."""
+    servers = [start_server(), start_server()]
+    sentinel = start_sentinel(servers[0].port)
+    proxy = start_proxy(_url(sentinel.port))
+    over = threading.Event()
+    clients: list[Connection] = []
+
+    def connect_again_and_again() -> None:
+        while not over.is_set():
+            with suppress(OSError, EOFError):
+                clients.append(Connection(proxy.port))
+                clients[-1].ask("CLIENT", "SETNAME", NAME)
+
+    with ExitStack() as stack:
+        thread = threading.Thread(target=connect_again_and_again)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(over.set)
+        for turn in range(1, 6):
+            target = servers[turn % 2]
+            _name_another(sentinel, target)
+            wait_until(lambda: NAME in _ours(target), "clients at the new server")  # noqa: B023
+            wait_until(lambda: not _ours(servers[(turn + 1) % 2]), "none at the other")  # noqa: B023
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize("workers", [1, 2])
+def test_operators_are_told_which_server_is_the_master(
+    start_server: StartServer,
+    start_sentinel: StartSentinel,
+    start_proxy: StartProxy,
+    workers: int,
+) -> None:
+    old, new = start_server(), start_server()
+    sentinel, away = start_sentinel(old.port), free_port()
+    url = _url(sentinel.port, away)
+    proxy = start_proxy(url, *FLAGS, "--workers", str(workers))
+    admin = pages(proxy)
+    for server in (old, new):
+        _name_another(sentinel, server)
+        line = f'ttlproxy_upstream_info{{address="127.0.0.1:{server.port}"}} 1'
+        wait_until(lambda line=line: line in admin.get("/metrics").text, "the address")  # type: ignore[misc]
+        shown = json.loads(admin.get("/status.json").text)["upstream"]
+        assert shown.endswith(f"#mymaster (127.0.0.1:{server.port})")
+        assert admin.until("/readyz", 200)
+        assert "error" not in json.loads(admin.get("/inspect.json").text)
+    found = of("sentinels", examine(url))
+    assert (found.severity, str(away) in found.what) == (Severity.WARNING, True)
+    of("connection", examine(_url(away)))
+    with Connection(proxy.port) as client:
+        assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1) == b":1\r\n"
+    proxy.stop()
+    purge = subprocess.run(
+        [sys.executable, "-m", "ttlproxy", "purge", "--upstream", url],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (purge.returncode, purge.stdout[:11]) == (0, "database 0:")
+    with Connection(new.port) as direct:
+        assert direct.ask("KEYS", "*") == b"*1\r\n$1\r\nh\r\n"

@@ -154,6 +154,14 @@ class Replicated:
         wait_until(is_promoted, "a replica that is promoted", _PATIENCE_S)
         return found[0]
 
+    def until_named(self, master: Server) -> None:
+        """Returns when a Sentinel says that this is the master."""
+        wait_until(
+            lambda: master.port in [each.master_port for each in self.sentinels],
+            "a Sentinel that names the new master",
+            _PATIENCE_S,
+        )
+
     def until_calm(self) -> Server:
         """Returns the master when all run, follow it, and no Sentinel has anything left to do."""
         for server in self.servers:
