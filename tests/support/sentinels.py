@@ -147,7 +147,7 @@ class Replicated:
 
         def is_promoted() -> bool:
             for server in self.servers:
-                if server is not old and info(server.port, "replication")["role"] == "master":
+                if server is not old and _replication(server).get("role") == "master":
                     found.append(server)
             return bool(found)
 
@@ -177,7 +177,7 @@ class Replicated:
 
     def _agree(self) -> bool:
         (port, *others) = {sentinel.master_port for sentinel in self.sentinels}
-        return not others and info(port, "replication")["role"] == "master"
+        return not others and _replication(self.at(port)).get("role") == "master"
 
     def _is_calm(self) -> bool:
         for sentinel in self.sentinels:
@@ -193,11 +193,27 @@ class Replicated:
 
 def follow(replica: Server, master: Server) -> None:
     """Makes it a replica, and returns when it has the master's data."""
-    with Connection(replica.port) as direct:
-        assert direct.ask("REPLICAOF", "127.0.0.1", master.port).startswith(b"+OK")
+
+    def is_told() -> bool:
+        with suppress(OSError, EOFError), Connection(replica.port) as direct:
+            return direct.ask("REPLICAOF", "127.0.0.1", master.port).startswith(b"+OK")
+        return False
 
     def follows() -> bool:
-        said = info(replica.port, "replication")
-        return said.get("master_port") == str(master.port) and said["master_link_status"] == "up"
+        said = _replication(replica)
+        return (said.get("master_port"), said.get("master_link_status")) == (
+            str(master.port),
+            "up",
+        )
+
+    wait_until(is_told, "a server that is made a replica", _PATIENCE_S)
 
     wait_until(follows, "a replica in step", _PATIENCE_S)
+
+
+def _replication(server: Server) -> dict[str, str]:
+    """What it says about replication; nothing if a Sentinel that changes its role closes all
+    connections there just now (src/sentinel.c, sentinelSendSlaveOf)."""
+    with suppress(OSError, EOFError):
+        return info(server.port, "replication")
+    return {}
