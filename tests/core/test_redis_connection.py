@@ -73,6 +73,17 @@ def test_what_has_come_is_counted_until_the_connection_ends(run: Run) -> None:
     run(main)
 
 
+def test_a_connection_whose_replies_are_not_read_is_not_at_rest(run: Run) -> None:
+    async def main() -> None:
+        async with _connected() as (_, backend, _):
+            backend.pause(True)
+            assert not any(backend.has_settled() for _ in range(3))
+            backend.pause(False)
+            assert [backend.has_settled() for _ in range(3)] == [False, True, True]
+
+    run(main)
+
+
 def test_a_connection_that_has_ended_is_at_rest(run: Run) -> None:
     async def main() -> None:
         async with _connected() as (client, backend, redis):

@@ -15,7 +15,7 @@ from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import RECEIVE_BYTES, Connection, command
-from tests.support.server_queries import calls, info
+from tests.support.server_queries import calls, info, until_blocked
 from tests.support.servers import Proxy
 
 pytestmark = [pytest.mark.any_server, pytest.mark.slow]
@@ -142,6 +142,26 @@ def test_requests_that_redis_does_not_read_stay_with_the_client(
             client.socket.settimeout(PATIENCE_S)
             client.send(one[accepted % len(one) :] + command("QUIT"))
             assert client.read_to_end() == b"+OK\r\n" * (accepted // len(one) + 2)
+
+
+def test_requests_behind_one_that_waits_stay_with_the_client(
+    fresh: Proxy, server: AnyServer
+) -> None:
+    one = command("SET", "big", b"v" * MIB)
+    with Connection(fresh.port) as client, Connection(fresh.port) as other:
+        client.send(command("LEASE", "jobs", "lent", "EX", 100, "BLOCK", 0))
+        until_blocked(server.port, 1)
+        with _bounded(fresh):
+            client.socket.setblocking(False)
+            accepted = 0
+            while accepted < 64 * MIB and select.select([], [client.socket], [], 1.0)[1]:
+                accepted += client.socket.send(one[accepted % len(one) :])
+            assert accepted < 64 * MIB
+        client.socket.settimeout(PATIENCE_S)
+        assert other.ask("RPUSH", "jobs", "a") == b":1\r\n"
+        client.send(one[accepted % len(one) :])
+        assert client.read() == b"$1\r\na\r\n"
+        assert set(client.read_many(accepted // len(one) + 1)) == {b"+OK\r\n"}
 
 
 @pytest.mark.parametrize("header", [b"*2147483648\r\n", b"*2147483647\r\n", b"*1000000\r\n"])

@@ -1,6 +1,8 @@
 """Clients that do nothing, that read nothing, or for whom too much is buffered."""
 
 import asyncio
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -96,6 +98,23 @@ def test_who_sends_now_and_then_is_not_idle(
 
     wait_until(closed, "the other is closed")
     assert active.ask("PING") == b"+PONG\r\n"
+
+
+def test_who_waits_for_a_slow_reply_is_not_idle(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, "--timeout", "1")
+    with Connection(proxy.port) as waiting, Connection(proxy.port) as silent:
+        for client in (waiting, silent):
+            assert client.ask("PING") == b"+PONG\r\n"
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            waiting.send(command("GET", "k"))
+            assert silent.read_to_end() == b""
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert waiting.read() == b"$-1\r\n"
 
 
 # Stalled.
