@@ -90,14 +90,20 @@ def test_who_sends_now_and_then_is_not_idle(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
     proxy = start_proxy(server.url, "--timeout", "2")
-    active, other = (stack.enter_context(Connection(proxy.port)) for _ in range(2))
+    active, slow, other = (stack.enter_context(Connection(proxy.port)) for _ in range(3))
+    rest = command("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", b"v" * 10_000)
 
     def closed() -> bool:
+        nonlocal rest
         assert active.ask("PING") == b"+PONG\r\n"
+        slow.send(rest[:1])
+        rest = rest[1:]
         return not _is_open(other)
 
     wait_until(closed, "the other is closed")
     assert active.ask("PING") == b"+PONG\r\n"
+    slow.send(rest)
+    assert slow.read() == b":1\r\n"
 
 
 def test_who_waits_for_a_slow_reply_is_not_idle(
@@ -146,7 +152,8 @@ def test_who_takes_nothing_for_too_long_is_closed(
 def test_without_a_limit_who_takes_nothing_is_left_alone(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
-    proxy = start_proxy(server.url, "--stall-timeout", "0", "--timeout", "1")
+    limits = ("--stall-timeout", "0", "--max-buffer-bytes", "0")
+    proxy = start_proxy(server.url, *limits, "--timeout", "1")
     lazy = _lazy(proxy, server, stack, 32)
     with Connection(proxy.port) as idle:
         assert idle.read_to_end() == b""  # so all clients have been looked at

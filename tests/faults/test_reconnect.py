@@ -171,6 +171,7 @@ def test_a_held_client_is_refused_in_the_end_and_only_once(
         assert client.read_to_end() == AWAY
         proxy.stop()
     assert proxy.stderr.count(" refused: ") == 1
+    assert not proxy.faults
 
 
 @both_loops
