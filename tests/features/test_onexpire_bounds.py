@@ -85,6 +85,23 @@ def test_a_call_that_may_hand_on_no_more_carries_out_nothing_that_is_deferred(
     assert client.ask("UNDEFER", "q", "a") == 1
 
 
+@pytest.mark.parametrize("remove", ["DEL", "UNLINK"])
+def test_a_key_that_is_reaped_and_deleted_in_one_call_leaves_nothing(
+    client: Client, direct: Client, remove: str
+) -> None:
+    for key in ("before", "k", "after"):
+        client.ask("SADDEX", key, "EX", 100, "MEMBERS", 2, "a", "b")
+        _date(direct, key.encode(), [b"b"])
+    client.ask("DEFER", "EX", 1000, "ID", "a", remove, "k")
+    later = KEYS.later(b"k")
+    _date(direct, later, [b"a"])
+    _reap(direct, [b"before", b"k", b"after", later], [b"k"])
+    assert direct.ask("EXISTS", "k", KEYS.index(b"k"), later) == 0
+    schedule = direct.ask("ZRANGE", KEYS.schedule, 0, -1, "WITHSCORES")
+    assert sorted(schedule[::2]) == [b"after", b"before"]
+    assert min(map(int, schedule[1::2])) > direct.now_ms()
+
+
 @pytest.mark.parametrize(
     "rule", ["no netstrings", "-5:ab", "1:a", "3:a b1:c1:d", "9:SPIT - 0 1:c0:"]
 )
