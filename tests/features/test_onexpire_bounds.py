@@ -92,6 +92,7 @@ def test_a_key_that_is_reaped_and_deleted_in_one_call_leaves_nothing(
     for key in ("before", "k", "after"):
         client.ask("SADDEX", key, "EX", 100, "MEMBERS", 2, "a", "b")
         _date(direct, key.encode(), [b"b"])
+        direct.ask("ZADD", KEYS.schedule, 1, key)
     client.ask("DEFER", "EX", 1000, "ID", "a", remove, "k")
     later = KEYS.later(b"k")
     _date(direct, later, [b"a"])
