@@ -3,8 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
-from ttlproxy.link.list_waiters import Waiter
+import pytest
+
+from tests.conftest import StartServer
+from tests.support.raw_client import Connection
+from tests.support.servers import Server
+from ttlproxy.addresses import Upstream
+from ttlproxy.link.list_waiters import ListWaiters, Waiter
+
+PLACE = (0, b"l")
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> Server:
+    """A server with an item in the list."""
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("RPUSH", "l", "item")
+    return server
+
+
+@pytest.fixture
+async def waiters(server: Server) -> AsyncIterator[ListWaiters]:
+    yield ListWaiters(lambda: Upstream.parse(server.url), lambda: 5.0)
+    if serving := {task for task in asyncio.all_tasks() if task.get_name() == "waiter"}:
+        await asyncio.wait(serving)  # nobody waits any more, so they end
 
 
 async def test_one_that_is_over_is_tried_no_more_and_lets_others_go_on() -> None:
@@ -35,3 +60,65 @@ async def test_one_that_leaves_takes_its_attempt_along() -> None:
     await waiter.leave()
     await turn
     assert not waiter.answered.done()
+
+
+class Attempts:
+    """Attempts that end when they are told to."""
+
+    def __init__(self, answer: bool) -> None:
+        self.begun, self.cancelled, self._answer = 0, False, answer
+        self.go_on, self._changed = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self) -> bool:
+        self.begun += 1
+        self._changed.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return self._answer
+
+    async def until(self, begun: int) -> None:
+        while self.begun < begun:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+async def test_an_attempt_that_is_under_way_when_the_time_is_over_counts(
+    waiters: ListWaiters,
+) -> None:
+    attempts, limit = Attempts(True), asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(waiters.wait(PLACE, attempts, limit))
+    await attempts.until(1)
+    limit.set_result(None)
+    asyncio.get_running_loop().call_later(0.01, attempts.go_on.set)
+    assert await waiting
+    assert not attempts.cancelled
+
+
+async def test_who_is_gone_takes_the_attempt_along(waiters: ListWaiters) -> None:
+    attempts, limit = Attempts(True), asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(waiters.wait(PLACE, attempts, limit))
+    await attempts.until(1)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert attempts.cancelled
+
+
+async def test_no_item_is_taken_for_who_has_left_while_another_had_a_turn(
+    waiters: ListWaiters,
+) -> None:
+    loop = asyncio.get_running_loop()
+    first, second = Attempts(False), Attempts(True)
+    first_limit, second_limit = loop.create_future(), loop.create_future()
+    waiting = asyncio.create_task(waiters.wait(PLACE, first, first_limit))
+    leaving = asyncio.create_task(waiters.wait(PLACE, second, second_limit))
+    await first.until(1)
+    second_limit.set_result(None)
+    assert not await leaving
+    first.go_on.set()
+    await first.until(5)
+    assert second.begun == 0
+    first_limit.set_result(None)
+    assert not await waiting

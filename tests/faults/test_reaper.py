@@ -192,6 +192,21 @@ def test_when_the_reaping_proxy_is_killed_another_takes_over(
     wait_until(lambda: _keys(server) == set(), "the second hash gone")
 
 
+def test_who_does_not_get_the_lease_asks_for_little(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    with Connection(server.port) as direct:
+        direct.ask("SET", Keys().lease, "somebody", "PX", 6_000_000)
+        _make_due(direct, [b"s"], 1)
+        direct.ask("ZADD", Keys().schedule, 1, "s")
+        start_proxy(server.url, "--lease-ms", "6000000")
+        until = calls(server.port, "time") + 5
+        wait_until(lambda: calls(server.port, "time") >= until, "some heartbeats")
+        assert calls(server.port, "zrangebyscore") < 100
+        assert direct.ask("EXISTS", "s") == b":1\r\n"
+
+
 def test_a_proxy_that_ends_leaves_the_lease_to_others(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
