@@ -223,6 +223,17 @@ def test_an_evicted_element_may_come_back(every_outside_multi: Talk) -> None:
     """)
 
 
+def test_an_evicted_element_needs_room_to_come_back(every: Talk) -> None:
+    every("""
+        PUT k [EX 100] a b                      -> 2
+        PUT k [MAXLEN 2 EVICT EX 300] c         -> 1
+        PUT k [MAXLEN 2 EX 300] a               -> -1
+        PUT k [MAXLEN 3 EX 300] a               -> *
+        PUT k [MAXLEN 3 EX 300] d               -> -1
+        HTTLFIELD k FIELDS 4 a b c d            -> [300, 100, 300, -2]
+    """)
+
+
 def test_each_element_makes_room_once(every_outside_multi: Talk) -> None:
     every_outside_multi("""
         PUT k [EX 100] a b c d e                -> 5
