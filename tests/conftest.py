@@ -62,6 +62,11 @@ def _started(version: str) -> AnyServer:
     return Server(BINARIES[version], *PROMPT).start()
 
 
+def _end(proxy: Proxy) -> None:
+    proxy.stop()
+    assert not proxy.faults
+
+
 def _flush(server: AnyServer) -> bool:
     """Empties the server; returns whether a test had set a rule of ONEXPIRE there."""
     with closing(Client(server.port)) as client:
@@ -329,12 +334,13 @@ def clock(clock_shim: Path) -> Iterator[Clock]:
 @pytest.fixture
 def start_proxy(loop_name: str) -> Iterator[StartProxy]:
     """start_proxy(url, *arguments, env=..., forked=False) starts a proxy that only this test uses,
-    and may kill. With forked=False it is a new process from the start."""
+    and may kill. With forked=False it is a new process from the start. Fails if it logs a fault."""
     with ExitStack() as owned:
 
         def start(upstream: str, *arguments: str, forked: bool = True, **options: Any) -> Proxy:
             proxy = Proxy(upstream, *arguments, event_loop=loop_name, forked=forked, **options)
             owned.callback(proxy.remove)
+            owned.callback(_end, proxy)
             return proxy.start()
 
         yield start
