@@ -42,6 +42,7 @@ EXEMPT: dict[str, list[tuple[str, ...]]] = {
     "a subscriber": [("SUBSCRIBE", "news")],
     "one by pattern": [("PSUBSCRIBE", "n*")],
     "a monitor": [("MONITOR",)],
+    "a replica": [("PSYNC", "?", "-1")],
     "who is blocked": [("BLPOP", "nothing", "0")],
     "who is blocked behind a reply": [("GET", "k"), ("XREAD", "BLOCK", "0", "STREAMS", "x", "$")],
     "a subscriber under RESP3": [("HELLO", "3"), ("SUBSCRIBE", "news")],

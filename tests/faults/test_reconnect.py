@@ -359,6 +359,7 @@ def test_what_comes_while_the_link_is_away_goes_on_in_the_order_in_which_it_came
                     for each, key in ((client, "old"), (newcomer, "new")):
                         each.send(command("RPUSH", key, number) + command("LLEN", key))
                     admin.get("/livez")  # the proxy has read the clients' requests
+                assert direct.ask("EXISTS", "old", "new") == b":0\r\n"
                 hello.release()
                 for each, key in ((client, "old"), (newcomer, "new")):
                     assert each.read_many(6) == [b":%d\r\n" % n for n in (1, 1, 2, 2, 3, 3)]
