@@ -30,6 +30,14 @@ CELL = "Cell error: Store error:"
 # --- CL.THROTTLE
 
 
+def test_a_bucket_that_is_made_smaller_has_nothing_left(talk: Talk) -> None:
+    talk("""
+        CL.THROTTLE b 9 1 60 10     -> [0, 10, 0, -1, 600]
+        CL.THROTTLE b 1 1 60        -> [1, 2, 0, *
+        CL.THROTTLE b 1 1 60 0      -> [1, 2, 0, *
+    """)
+
+
 def test_a_bucket_gives_its_burst_and_then_limits(talk: Talk) -> None:
     talk("""
         CL.THROTTLE b 2 1 60                -> [0, 3, 2, -1, 60]
