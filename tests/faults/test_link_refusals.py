@@ -216,7 +216,7 @@ def test_a_proxy_that_hears_no_announcements_serves_nobody_and_says_why(
     proxy = start_proxy(f"redis://proxy:word@127.0.0.1:{server.port}", "--hold-max", "0.5")
     with Connection(proxy.port) as app:
         assert app.read_to_end().startswith(b"-ERR ttlproxy has no connection to Redis")
-    assert "away: Redis refuses what the proxy's own user, upstream_user, needs" in proxy.stderr
+    assert "refuses the push connection: NOPERM" in proxy.stderr
 
 
 def test_what_goes_on_being_refused_is_left_alone_for_longer_until_it_is_mended() -> None:
