@@ -7,7 +7,7 @@ runs on the newest only. A test marked with `both_loops` runs on uvloop and on a
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,9 @@ from ttlproxy.core.keys import Keys
 # No deadline: how long an example takes depends on how busy the machine is.
 settings.register_profile("ttlproxy", deadline=None)
 settings.load_profile("ttlproxy")
+
+# So much of a proxy's log is shown when a test fails.
+LOG_SHOWN = 10_000
 
 PROMPT = ("--hz", "500")  # a blocking command times out within 2 ms, not 100
 
@@ -93,6 +96,16 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if config.getoption("progress") and terminal is not None:
         config.pluginmanager.register(Progress(terminal))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows what the proxies have logged."""
+    report = yield
+    if report.failed:
+        logs = [(f"log of the proxy at {each.port}", each.stderr) for each in Proxy.running_now]
+        report.sections += [(name, log[-LOG_SHOWN:]) for name, log in logs]
+    return report
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -45,6 +45,14 @@ def _set_user(server: Server, rule: str) -> None:
         assert direct.ask("ACL", "SETUSER", "proxy", rule) == b"+OK\r\n"
 
 
+def _reply_or_end(client: Connection) -> bytes:
+    """The next reply; empty if the connection is closed instead."""
+    try:
+        return client.read()
+    except EOFError:
+        return b""
+
+
 def _beats(server: Server, count: int) -> None:
     until = calls(server.port, "time") + count
     wait_until(lambda: calls(server.port, "time") >= until, f"{count} more heartbeats")
@@ -172,8 +180,9 @@ def test_a_schedule_that_somebody_has_overwritten_stops_its_own_database_only(
         waits.send(command("HGETALL", "h"))
         app.ask("HSETEX", "g", "PX", 50, "FIELDS", 1, "e", "v")
         wait_until(lambda: app.ask("HLEN", "g") == b":0\r\n", "the other database served")
-        assert waits.read_to_end() == b""
-        wait_until(lambda: CLOSED in proxy.stderr, "the reason told")
+        if not (reply := _reply_or_end(waits)):
+            wait_until(lambda: CLOSED in proxy.stderr, "the reason told")
+        assert reply in (b"", b"*0\r\n"), "the schedule may be repaired before its hold is over"
         _lease(server, "DEL", "__ttl:lease")
         app.ask("HSETEX", "g", "PX", 1, "FIELDS", 1, "e", "v")
         direct.ask("SELECT", 0)
@@ -182,7 +191,7 @@ def test_a_schedule_that_somebody_has_overwritten_stops_its_own_database_only(
         _beats(server, 3)
         assert app.ask("PING") == b"+PONG\r\n"
     for refused in ("to reap in", "to read the schedule of"):
-        assert proxy.stderr.count(f"Redis refuses {refused} database 3: WRONGTYPE") == 1
+        assert proxy.stderr.count(f"Redis refuses {refused} database 3: WRONGTYPE") <= 1
     assert "is unavailable" not in proxy.stderr
 
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from tests.support.forkserver import Forked
 from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_port
@@ -154,7 +155,12 @@ class Server(Process):
 
 
 class Proxy(Process):
-    """`python -m ttlproxy` on a port of its own, in front of one server or URL."""
+    """`python -m ttlproxy` on a port of its own, in front of one server or URL.
+
+    running_now: those that were started and not removed yet
+    """
+
+    running_now: ClassVar[list["Proxy"]] = []
 
     def __init__(
         self,
@@ -187,6 +193,8 @@ class Proxy(Process):
     def start(self) -> "Proxy":
         """Returns when the proxy serves; a second start uses the same port again."""
         self._close()
+        if self not in self.running_now:
+            self.running_now.append(self)
         self._child = self._launch()
         line = self._first_line()
         match = FIRST_LINE.fullmatch(line)
@@ -212,6 +220,8 @@ class Proxy(Process):
         try:
             self.stop()
         finally:
+            if self in self.running_now:
+                self.running_now.remove(self)
             self._log.close()
 
     def _launch(self) -> subprocess.Popen[bytes] | Forked:
