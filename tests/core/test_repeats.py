@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.families import timed_writes
 from ttlproxy.commands.families.elements import family
 from ttlproxy.commands.grammar import parsing
@@ -69,8 +70,12 @@ def _plain(call: Call) -> tuple[str, Args, Args]:
     return call.script, [*call.keys], [*call.argv]
 
 
-ROWS = (*VIRTUALS.values(), *LONGER.values())
-CACHES = tuple(repeats.CACHES)  # those of the rows; tests make more
+ROWS = {**VIRTUALS, **LONGER}
+PLANS = [
+    *((row.plan, row) for row in ROWS.values()),
+    *((plan, ROWS[name]) for name, plan in valkey.FORMS.items()),
+]
+CACHES = tuple(repeats.CACHES)  # those of these plans; tests make more
 
 
 def _examples(row: Virtual) -> list[Args]:
@@ -114,15 +119,15 @@ def _forget() -> None:
 
 
 def test_no_command_is_read_otherwise_after_others() -> None:
-    for row in ROWS:
+    for plan, row in PLANS:
         if _examples(row):
-            assert not _misled(row.plan, [*_altered(row, 300)]), row.name
+            assert not _misled(plan, [*_altered(row, 300)]), row.name
 
 
 def test_every_command_that_is_cached_has_an_example_that_is() -> None:
     _forget()
-    for row in ROWS:
-        for _ in map(row.plan, _examples(row)):
+    for plan, row in PLANS:
+        for _ in map(plan, _examples(row)):
             pass
     assert all(CACHES)
 

@@ -27,9 +27,10 @@ from ttlproxy.scripts import Scripts
 
 HOME = Path(ttlproxy.__file__).parent
 TABLE = HOME / "operations/doctor/required_rights.py"
-# The modules that speak to Redis as the proxy's own user; the doctor's table itself does not.
+# The modules that speak to Redis as the proxy's own user; the doctor's table itself does not, and
+# Sentinels have users of their own.
 SPEAKERS = [
-    *sorted((HOME / "link").glob("*.py")),
+    *sorted(set((HOME / "link").glob("*.py")) - {HOME / "link/sentinels.py"}),
     *sorted((HOME / "admin").glob("*.py")),
     *sorted(set((HOME / "operations/doctor").glob("*.py")) - {TABLE}),
     HOME / "operations/purge.py",

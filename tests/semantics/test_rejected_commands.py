@@ -144,7 +144,7 @@ def test_a_refused_replica_is_a_client_as_before(world: World, request_: str) ->
     assert app.ask("HTTLFIELD", "h", "f") == b":-1\r\n"
     assert some.ask("HEXPIREFIELD", "h", "f", 100) == b":1\r\n"
     assert some.ask("KEYS", "*") == b"*1\r\n$1\r\nh\r\n"
-    assert some.ask("GET", "__ttl:schedule").startswith(b"-ERR the key belongs to ttlproxy")
+    assert some.ask("GET", "__ttl:schedule").startswith(b"-ERR this key belongs to ttlproxy")
 
 
 def test_a_watch_behind_a_refused_multi_sees_deadlines(world: World) -> None:
@@ -280,6 +280,6 @@ def _deadlines_are_kept(client: Connection) -> None:
     assert ask("HSET", "kept", "f", "anew") == b":0\r\n"
     assert ask("HTTLFIELD", "kept", "FIELDS", 2, "f", "g") == b"*2\r\n:-1\r\n:100\r\n"
     assert b"__ttl:" not in ask("KEYS", "*")
-    assert ask("DEL", "__ttl:schedule").startswith(b"-ERR the key belongs to ttlproxy")
+    assert ask("DEL", "__ttl:schedule").startswith(b"-ERR this key belongs to ttlproxy")
     assert ask("HPEXPIREFIELD", "kept", "f", 0) == b":2\r\n"
     assert ask("HLEN", "kept") == b":1\r\n"
