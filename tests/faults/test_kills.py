@@ -215,7 +215,7 @@ def test_redis_tells_of_itself_while_it_loads_its_data(
 
 ADDING = """
     HSET h a 2 | HSETNX h b 1 | HINCRBYFLOAT h n 1 | SADD s b | ZADD z 1 b | LPUSH l b | RPUSHX l b
-    LINSERT l BEFORE a b | LSET l 0 b | LMOVE l to LEFT LEFT | SMOVE s to a | HEXPIREFIELD h a 200
+    LINSERT l BEFORE a b | LSET l 0 b | LMOVE l to LEFT LEFT | HEXPIREFIELD h a 200
     LEXPIREELEMENT l a 200 | HSETEX h EX 9 FIELDS 1 b 1 | SADDEX s 9 b | LPUSHEX l 9 b
 """
 
@@ -232,6 +232,7 @@ def test_a_full_server_refuses_in_its_own_words(
         for line in filter(None, map(str.strip, re.split(r"[|\n]", ADDING))):
             assert app.ask(*line.split()) == refusal, line
         assert app.ask("LTTLELEMENT", "l", "a") == b":100\r\n"
+        assert app.ask("SMOVE", "s", "to", "a") == b":1\r\n", "Redis allows it"
 
 
 @both_loops

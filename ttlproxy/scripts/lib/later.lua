@@ -72,7 +72,7 @@ local function carry_out(ids, most)
     local packed = redis.call('HGET', data, id)
     local command = packed and signed_command(packed, target)
     local refused = command and run(command, target_index)
-    do end
+    trouble = trouble or refused
     if packed and not command then
       unsigned[#unsigned + 1] = id
     elseif not refused then
