@@ -62,8 +62,9 @@ def _is_open(client: Connection) -> bool:
 
 @both_loops
 def test_an_idle_client_is_closed_and_nobody_who_waits_for_something(
-    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+    start_server: StartServer, start_proxy: StartProxy, stack: ExitStack
 ) -> None:
+    server = start_server()  # ROLE tells ever after that it has had a replica
     proxy = start_proxy(server.url, "--timeout", "1")
 
     def connect(*requests: tuple[str, ...]) -> Connection:
