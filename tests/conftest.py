@@ -67,7 +67,8 @@ def _started(version: str) -> AnyServer:
 
 def _end(proxy: Proxy) -> None:
     proxy.stop()
-    assert not proxy.faults
+    if faults := proxy.faults:
+        pytest.fail("the proxy has logged a fault:\n" + "\n".join(faults))
 
 
 def _flush(server: AnyServer) -> bool:

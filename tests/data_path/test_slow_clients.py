@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -14,7 +15,7 @@ from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
-from tests.support.server_queries import calls, until_blocked
+from tests.support.server_queries import calls, connections, until_blocked
 from tests.support.servers import Proxy
 from ttlproxy.config import Settings
 from ttlproxy.proxy.client_log import ClientLog
@@ -261,6 +262,33 @@ def test_many_that_do_not_read_are_bounded_together(
     wait_until(lambda: _gone(proxy, "buffers"), "some of them are closed")
     with Connection(proxy.port) as other:
         assert other.ask("PING") == b"+PONG\r\n"
+
+
+@both_loops
+def test_what_redis_sent_to_a_client_that_has_gone_is_dropped(
+    start_server: StartServer, start_proxy: StartProxy, stack: ExitStack
+) -> None:
+    """Redis resets the connection, with replies unread that nobody is there to take."""
+    server = start_server()
+    proxy = start_proxy(server.url, "--log-level", "debug")
+    lazy = _lazy(proxy, server, stack, 32)
+    unsent: list[list[str]] = [[]]
+
+    def stands() -> bool:
+        unsent.append([each["omem"] for each in connections(server.port)])
+        return unsent[-1] == unsent[-2]
+
+    wait_until(stands, "the proxy leaves replies unread")
+    os.kill(server.pid, signal.SIGSTOP)
+    lazy.socket.settimeout(0.5)
+    with pytest.raises(TimeoutError):  # now the proxy has bytes that Redis does not take
+        lazy.send(command("SET", "big", b"v" * 32 * MIB))
+    lazy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    lazy.close()
+    wait_until(lambda: "closed after" in proxy.stderr, "the proxy knows")
+    os.kill(server.pid, signal.SIGKILL)
+    wait_until(lambda: "is unavailable" in proxy.stderr, "the proxy has seen the reset")
+    assert not proxy.faults
 
 
 class _Laden:

@@ -89,6 +89,7 @@ class Backend:
         self._to_client = client.write
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
         self.is_cut = False  # no more is written
+        self._is_closed = False  # by the client, which takes no more
         self._marked = Marked()
         self._answered: asyncio.Future[bool] | None = None
         self._lines = Lines()
@@ -112,10 +113,11 @@ class Backend:
 
     def connection_lost(self, take: Take, exc: Exception | None) -> None:
         """`take`: the function that took what Redis sent last."""
-        if exc is not None and (data := undelivered(self._transport)):
-            take(data)
-        if self._held and self._held != _OK:
-            self._to_client(self._held)
+        if not self._is_closed:
+            if exc is not None and (data := undelivered(self._transport)):
+                take(data)
+            if self._held and self._held != _OK:
+                self._to_client(self._held)
         self._client.end()
 
     def pause_writing(self) -> None:
@@ -227,8 +229,11 @@ class Backend:
             self._transport.resume_reading()
 
     def close(self) -> None:
+        """The client has gone. Redis still gets what was sent to it before."""
+        self._is_closed = True
         self._transport.close()
 
     def abort(self) -> None:
         """Ends at once; what Redis has not taken is lost."""
+        self._is_closed = True
         self._transport.abort()
