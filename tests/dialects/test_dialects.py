@@ -6,14 +6,13 @@ import pytest
 
 from tests.support.containers import AnyServer
 from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.server_queries import received
 
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
 
-WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 
 FILLED = {
     "hash": ("HSET k a 1 b 2 -> 2", "HTTLFIELD", "HLEN"),

@@ -7,6 +7,7 @@ import redis
 
 from tests.support.containers import AnyServer
 from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
+from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED
@@ -15,8 +16,6 @@ in_redis_8s_words = pytest.mark.usefixtures("redis_8s_words")
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
 
-WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 SETTERS = ["HEXPIRE", "HPEXPIRE", "HEXPIREAT", "HPEXPIREAT"]
 QUERIES = ["HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME", "HPERSIST", "HGETDEL"]
 

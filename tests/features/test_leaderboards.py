@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.containers import AnyServer
 from tests.support.conversation import WAYS, Talk, hold, said_in
+from tests.support.error_texts import NOT_AN_INTEGER
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Proxy
@@ -19,7 +20,6 @@ talk = said_in(WAYS)
 
 MIN, MAX = -(2**63), 2**63 - 1
 OVERFLOW = "ERR increment or decrement would overflow"
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 
 
 # --- what each command answers

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.containers import AnyServer
 from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, hold, said_in
+from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
@@ -18,10 +19,8 @@ from tests.support.servers import Proxy
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
 
-WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 REFUSED = rb"-(NOPERM|.*ACL failure|.*The user executing the script can't)"
 LEASE = ("LEASE", "src", "dst", "EX", "100")
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 
 
 def test_items_are_taken_from_the_right_and_lent_for_a_time(talk: Talk) -> None:

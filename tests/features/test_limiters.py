@@ -10,6 +10,7 @@ from fractions import Fraction
 import pytest
 
 from tests.support.conversation import ALL_WAYS, OUTSIDE_MULTI, Talk, said_in
+from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from ttlproxy.commands import Native, Router
@@ -22,8 +23,6 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 talk = said_in(ALL_WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
 
-WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 CELL = "Cell error: Store error:"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.containers import AnyServer
 from tests.support.conversation import WAYS, Talk, hold, let_pass, said_in
+from tests.support.error_texts import WRONGTYPE
 from tests.support.per_type import every_type, said_of, said_to_all
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
@@ -19,8 +20,6 @@ from tests.support.server_queries import calls
 
 talk = said_in(WAYS)
 every = said_to_all(WAYS)
-
-WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
 
 # --- what replaces a key

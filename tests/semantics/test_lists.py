@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
 from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, let_pass, said_in
+from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -22,8 +23,6 @@ from ttlproxy.core.keys import Keys
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
 
-WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 OUT_OF_RANGE = "ERR index out of range"
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.containers import Container
 from tests.support.conversation import ALL_WAYS, Talk, hold, let_pass, said_in
+from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.per_type import every_type, said_of, said_to_all
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -21,9 +22,6 @@ from tests.support.servers import Proxy, Server
 
 talk = said_in(ALL_WAYS)
 every = said_to_all(ALL_WAYS)
-
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
-WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
 
 # --- R1: past its deadline an element is absent for every command, though nobody reaped it

@@ -9,12 +9,12 @@ import pytest
 
 from tests.support.containers import AnyServer
 from tests.support.conversation import WAYS, Talk, said_in
+from tests.support.error_texts import WRONGTYPE
 from tests.support.raw_client import Connection, command
 from tests.support.servers import Proxy
 
 talk = said_in(WAYS)
 
-WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 NOT_A_FLOAT = "ERR value is not a valid float"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk, said_in
+from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from ttlproxy.core.keys import Keys
@@ -13,8 +14,6 @@ in_redis_8s_words = pytest.mark.usefixtures("redis_8s_words")
 talk = said_in(WAYS)
 talk_outside_multi = said_in(OUTSIDE_MULTI)
 
-WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 ONE_EXPIRY = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified"
 
 

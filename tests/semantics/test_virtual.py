@@ -8,13 +8,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.conversation import OUTSIDE_MULTI, WAYS, Talk
+from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.per_type import said_to_all
 
 every = said_to_all(WAYS)
 every_outside_multi = said_to_all(OUTSIDE_MULTI)
-
-WRONGTYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 
 
 SETTERS = ["HEXPIREFIELD", "HPEXPIREFIELD", "HEXPIREATFIELD", "HPEXPIREATFIELD"]
