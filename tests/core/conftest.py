@@ -1,4 +1,4 @@
-"""Runs coroutines on the event loops that the proxy runs on."""
+"""A session without sockets, and coroutines on the event loops that the proxy runs on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,6 +7,7 @@ import pytest
 import uvloop
 
 from tests.support.event_loops import LOOPS
+from tests.support.session_world import World
 
 FACTORIES = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 
@@ -25,3 +26,8 @@ def run(request: pytest.FixtureRequest) -> Run:
             runner.run(awaited(main))
 
     return run_on
+
+
+@pytest.fixture
+def world() -> World:
+    return World()

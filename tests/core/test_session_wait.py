@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.test_session import World
+from tests.support.session_world import World
 from ttlproxy.wire import Requests, encode
 
 LEASE = encode((b"LEASE", b"src", b"dst", b"EX", b"9", b"BLOCK", b"0"))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from tests.core.test_session import KEYS, NOW_MS, World
+from tests.support.session_world import KEYS, NOW_MS, World
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.scripts import Scripts, Traits

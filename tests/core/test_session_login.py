@@ -1,0 +1,148 @@
+"""Clients that log in, have not logged in yet, or may not run scripts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.session_world import NOW_MS, World
+from ttlproxy.wire import encode
+
+
+@pytest.mark.parametrize(
+    "words", [(b"HSETEX", b"h", b"FIELDS", b"3", *[b"f"] * 7), (b"HTTLFIELD", b"h", b"f" * 16385)]
+)
+def test_what_is_too_much_before_a_login_is_redis_s_to_refuse(
+    world: World, words: tuple[bytes, ...]
+) -> None:
+    world.rights.learn([b"user default on #af ~* +@all"])
+    world.say("RESET")
+    assert world.names("HTTLFIELD h f") == [b"EVALSHA"]
+    assert world.take(encode(words)) == encode(words)
+
+
+def test_a_login_waits_until_what_is_owed_before_it_has_come() -> None:
+    world = World(asks_login=True)
+    ping, login = encode((b"PING",)), encode((b"AUTH", b"word"))
+    assert world.take(ping + ping + login + ping) == ping + ping
+    assert (world.step.owed, world.step.login, world.step.withheld) == (2, None, login + ping)
+    assert world.step.pauses
+    world.session.has_replies(2)
+    assert world.take(world.step.withheld) == login
+    assert (world.step.owed, world.step.login, world.step.withheld) == (None, 2, ping)
+    assert world.step.pauses
+
+
+def test_a_login_waits_for_the_reply_to_what_was_too_large_too() -> None:
+    world = World(asks_login=True)
+    large, login = encode((b"SET", b"k", b"v" * 100_000)), encode((b"AUTH", b"word"))
+    assert world.take(large[:90_000]) == large[:90_000]
+    assert world.take(large[90_000:] + login) == large[90_000:]
+    assert world.step.owed == 1
+
+
+def test_a_command_on_one_element_stays_within_the_words_of_who_has_not_logged_in(
+    world: World,
+) -> None:
+    """Before a login Redis 7 accepts at most ten words (src/networking.c,
+    processMultibulkBuffer)."""
+    world.registry.announced(0, b"h", NOW_MS + 9)
+    for request in (
+        "HPEXPIREFIELD h f 9 NX",
+        "HTTLFIELD h f",
+        "HPERSISTFIELD h f",
+        "HSETEX h FNX EX 9 FIELDS 1 f v",
+        "SADDEX h 9 m",
+        "HSET h f v",
+        "EXPIRE h 9 NX",
+        "RENAME h other",
+        "HEXPIREFIELD h f",
+        "HEXPIREFIELD h f x",
+    ):
+        (call,) = world.say(request)
+        assert call[0] == b"EVALSHA"
+        assert len(call) <= 10, request
+
+
+@pytest.mark.parametrize("login", ["AUTH app word", "HELLO 3 AUTH app word", "hello 2 auth app x"])
+def test_surveys_are_native_for_whom_scripts_are_barred(world: World, login: str) -> None:
+    world.rights.learn([b"user default on nopass ~* +@all", b"user app on #af ~* +@all -eval"])
+    assert world.names("AUTH word", "DBSIZE") == [b"AUTH", b"EVALSHA"]
+    assert world.names(login, "DBSIZE", "RESET", "DBSIZE")[1::2] == [b"DBSIZE"] * 2
+
+
+def test_the_name_of_a_connection_is_no_user(world: World) -> None:
+    world.rights.learn([b"user default on nopass ~* +@all", b"user app on #af ~* +@all -eval"])
+    assert world.names("HELLO 3 SETNAME app", "DBSIZE") == [b"HELLO", b"EVALSHA"]
+
+
+def test_of_a_client_that_tries_many_users_only_some_are_kept(world: World) -> None:
+    for number in range(100):
+        world.say(f"AUTH user:{number} word")
+    assert len(world.session.users) <= 8
+    assert b"user:99" in world.session.users
+
+
+def test_after_reset_a_client_is_served_where_redis_asks_for_no_login(world: World) -> None:
+    _, call = world.say("RESET", "HTTLFIELD h f")
+    assert call[1] == world.scripts["hash_ttl"].sha
+
+
+def test_a_word_alone_is_a_password_and_no_user(world: World) -> None:
+    world.say("AUTH word")
+    assert world.session.users == {b"default"}
+
+
+def test_whoever_is_let_in_is_served() -> None:
+    world = World(asks_login=True)
+    assert world.session.before_login
+    world.say("RESET")
+    assert world.session.before_login
+    ((_, sha, *_),) = world.say("HTTLFIELD h f")
+    assert sha == world.scripts["refuse"].sha
+    world.session.logged_in()
+    assert not world.session.before_login
+    ((_, sha, *_),) = world.say("HTTLFIELD h f")
+    assert sha == world.scripts["hash_ttl"].sha
+
+
+def test_after_reset_whoever_may_have_logged_in_anew_is_served(world: World) -> None:
+    world.rights.learn([b"user default on #af ~* +@all"])
+    world.say("RESET")
+    ((_, sha, *_),) = world.say("HTTLFIELD h f")
+    assert sha == world.scripts["refuse"].sha
+    world.say("AUTH word")
+    ((_, sha, *_),) = world.say("HTTLFIELD h f")
+    assert sha == world.scripts["hash_ttl"].sha
+
+
+def test_who_leaves_without_a_login_is_gone() -> None:
+    world = World(asks_login=True)
+    assert world.names("QUIT", "PING") == [b"QUIT"]
+    assert world.session.over
+
+
+@pytest.mark.parametrize(
+    ("words", "is_ours"),
+    [
+        ((b"HSETEX", b"h", b"FIELDS", b"3", *[b"f"] * 6), True),
+        ((b"HSETEX", b"h", b"FIELDS", b"3", *[b"f"] * 7), False),
+        ((b"HTTLFIELD", b"h", b"f" * 16_384), True),
+        ((b"HTTLFIELD", b"h", b"f" * 16_385), False),
+    ],
+)
+def test_before_a_login_a_request_has_as_many_words_and_bytes_as_redis_allows(
+    words: tuple[bytes, ...], is_ours: bool
+) -> None:
+    sent = World(asks_login=True).take(encode(words))
+    assert (sent != encode(words)) == is_ours
+
+
+def test_before_a_login_what_is_too_large_goes_to_redis_before_it_is_whole() -> None:
+    world = World(asks_login=True)
+    begun = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n"
+    assert world.take(begun) == begun
+    small = World(asks_login=True)
+    assert small.take(b"*2\r\n$3\r\nGET\r\n$3\r\nk") == b""
+    assert small.session.kept > 0
+    small.session.drop()
+    assert small.session.kept == 0

@@ -1,0 +1,83 @@
+"""A session without sockets, for the tests of what a client's requests become."""
+
+from __future__ import annotations
+
+from ttlproxy.commands import KeySpec, Native, Router
+from ttlproxy.commands.model.key_positions import KNOWN
+from ttlproxy.core.counters import Handled
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.permissions import Rights
+from ttlproxy.core.registry import Registry
+from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import ScriptCalls
+from ttlproxy.session import Session, Step
+from ttlproxy.wire import Requests, encode
+
+ONE_KEY = ("GET", "HINCRBY", "HGET", "HLEN", "HSET", "HDEL", "SADD", "EXPIRE", "SET", "APPEND")
+NATIVES = [
+    *(Native(name, -2, frozenset({"write"}), (KeySpec("RW"),)) for name in ONE_KEY),
+    Native("SISMEMBER", 3, frozenset({"readonly"}), (KeySpec("RO"),)),
+    Native("PING", -1, frozenset()),
+    Native("INFO", -1, frozenset()),
+    Native("MULTI", 1, frozenset()),
+    Native("EXEC", 1, frozenset()),
+    Native("DBSIZE", 1, frozenset()),
+    Native("COMMAND", -1, frozenset()),
+    Native("DEL", -2, frozenset({"write"}), (KeySpec("RM", last=-1),)),
+    Native("SORT", -2, frozenset({"write"}), KNOWN["SORT"]),
+    Native("SUNIONSTORE", -3, frozenset({"write"}), (KeySpec("OW"), KeySpec("RO", 2, last=-1))),
+    Native("BLMOVE", 6, frozenset({"write"}), KNOWN["BLMOVE"]),
+    Native("BRPOPLPUSH", 4, frozenset({"write"}), KNOWN["BRPOPLPUSH"]),
+    Native("HEXPIRE", -6, frozenset({"write"}), (KeySpec("RW"),)),
+    Native("RENAME", 3, frozenset({"write"}), (KeySpec("RW", last=1),)),
+]
+NOW_MS = 1_000_000
+SCRIPTS, KEYS, RULES = Scripts(b"__ttl:"), Keys(), Router(NATIVES)
+
+
+class World:
+    """A session and what it shares with others."""
+
+    def __init__(self, max_request_bytes: int = 1 << 30, *, asks_login: bool = False) -> None:
+        self.scripts = SCRIPTS
+        self.scripts.loaded = True
+        self.registry = Registry()
+        self.rights = Rights()
+        self.rights.asks_login = asks_login
+        self.counts = Handled()
+        script_calls = ScriptCalls(self.scripts, KEYS, bytes)
+        self.session = Session(
+            RULES,
+            script_calls,
+            self.registry,
+            self.rights,
+            lambda: NOW_MS,
+            max_request_bytes,
+            self.counts,
+            lambda: True,
+        )
+        self.step = Step(
+            b"", set(), set(), set(), False, set(), None, None, False, None, False, b""
+        )
+
+    def say(self, *requests: bytes | str) -> list[list[bytes]]:
+        """What Redis reads if the client sends these in one chunk."""
+        chunk = b"".join(
+            request if isinstance(request, bytes) else encode(tuple(request.encode().split()))
+            for request in requests
+        )
+        sent = self.take(chunk)
+        while self.step.look:
+            sent += self.take(self.step.withheld)
+        return Requests().feed(sent)
+
+    def take(self, chunk: bytes) -> bytes:
+        """The bytes of a chunk that go to Redis; `step` says what else follows."""
+        if self.session.passes(chunk):
+            self.step = self.step._replace(look=False, wait=None, withheld=b"")
+            return chunk
+        self.step = self.session.from_client(chunk)
+        return self.step.to_redis
+
+    def names(self, *requests: str) -> list[bytes]:
+        return [words[0] for words in self.say(*requests)]
