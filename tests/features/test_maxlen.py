@@ -27,7 +27,7 @@ FORMS = {
     "set": ("SADDEX", "MEMBERS", "{}"),
     "zset": ("ZADDEX", "MEMBERS", "0 {}"),
 }
-# Lists reply with their length: their conversations are in test_lists.py.
+# Lists reply with their length: their conversations are in test_list_pushes.py.
 _LISTS = ("RPUSHEX", "ELEMENTS", "{}")
 
 _PUT = re.compile(r"\s*PUT (\S+) \[(.*)\](.*)->(.*)")

@@ -2,7 +2,7 @@
 
 There is one test for each. A blocking command, a transaction or a missing reaper makes each race
 certain, never a sleep. A SELECT that fails misleads only with two proxies, so it is in
-test_several_proxies.py; a layout newer than ours is in tests/faults/test_kills.py.
+test_selected_databases.py; a layout newer than ours is in tests/faults/test_kills.py.
 """
 
 from __future__ import annotations

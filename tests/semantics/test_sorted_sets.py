@@ -1,6 +1,7 @@
-"""What each native command on sorted sets does to deadlines, and that its replies are Redis's own.
+"""What each native command on sorted sets does to deadlines.
 
-What sorted sets have in common with other types is in test_native.py and test_virtual.py.
+What sorted sets have in common with other types is in test_past_deadlines.py, test_whole_keys.py
+and test_virtual.py.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import pytest
 from tests.support.containers import AnyServer
 from tests.support.conversation import WAYS, Talk, said_in
 from tests.support.error_texts import WRONGTYPE
-from tests.support.raw_client import Connection, command
-from tests.support.servers import Proxy
+from tests.support.raw_client import Connection
 
 talk = said_in(WAYS)
 
@@ -297,132 +297,6 @@ def test_another_type_is_refused_after_bad_numbers(talk: Talk) -> None:
     """)
 
 
-# --- ZADDEX
-
-
-@pytest.mark.parametrize("form", ["100 1 a 2 b", "EX 100 MEMBERS 2 1 a 2 b",
-                                  "PX 100000 members 2 1 a 2 b", "EXAT @+100s MEMBERS 2 1 a 2 b",
-                                  "KEEPTTL 100 1 a 2 b"])  # fmt: skip
-def test_zaddex_adds_counts_the_new_and_dates_all(talk: Talk, form: str) -> None:
-    talk(f"""
-        ZADD z 9 c                              -> 1
-        ZADDEX z {form}                         -> 2
-        ZRANGE z 0 -1                           -> ["a", "b", "c"]
-        ZTTLMEMBER z MEMBERS 3 a b c            -> [100, 100, -1]
-        ZADDEX z {form}                         -> 0
-        ZADDEX z 200 5 a                        -> 0
-        ZSCORE z a                              -> "5"
-        ZTTLMEMBER z MEMBERS 2 a b              -> [200, 100]
-    """)
-
-
-def test_zaddex_answers_as_zadd_does(talk: Talk) -> None:
-    talk("""
-        ZADDEX z EX 100 CH MEMBERS 3 1 a 2 b 3 c -> 3
-        ZADDEX z EX 200 CH MEMBERS 3 1 a 9 b 4 d -> 2
-        ZTTLMEMBER z MEMBERS 4 a b c d          -> [200, 200, 100, 200]
-        ZADDEX z CH EX 300 MEMBERS 2 5 e 6 e    -> 2
-        ZADDEX z EX 300 MEMBERS 2 5 f 6 f       -> 1
-        ZSCORE z f                              -> "6"
-    """)
-
-
-def test_zaddex_leaves_alone_what_its_conditions_skip(talk: Talk) -> None:
-    talk("""
-        ZADDEX z 100 1 a 2 b                    -> 2
-        ZADDEX z NX EX 200 MEMBERS 2 5 a 3 c    -> 1
-        ZADDEX z XX CH EX 300 MEMBERS 2 5 b 6 d -> 1
-        ZTTLMEMBER z MEMBERS 4 a b c d          -> [100, 300, 200, -2]
-        ZADDEX z GT EX 400 MEMBERS 3 1 a 6 b 7 e -> 1
-        ZTTLMEMBER z MEMBERS 3 a b e            -> [100, 400, 400]
-        ZADDEX z XX LT CH EX 500 MEMBERS 3 0 a 6 b 7 f -> 1
-        ZTTLMEMBER z MEMBERS 3 a b f            -> [500, 400, -2]
-        ZMSCORE z a b c e                       -> ["0", "6", "3", "7"]
-        ZADDEX nokey XX EX 100 MEMBERS 1 1 a    -> 0
-        EXISTS nokey                            -> 0
-    """)
-
-
-def test_zaddex_without_an_expiry_clears_and_with_keepttl_keeps(talk: Talk) -> None:
-    talk("""
-        ZADDEX z 100 1 a 2 b                    -> 2
-        ZADDEX z MEMBERS 1 5 a                  -> 0
-        ZADDEX z KEEPTTL CH MEMBERS 2 6 b 7 c   -> 2
-        ZTTLMEMBER z MEMBERS 3 a b c            -> [-1, 100, -1]
-        ZADDEX z KEEPTTL 300 8 b 9 d            -> 1
-        ZTTLMEMBER z MEMBERS 2 b d              -> [100, 300]
-        ZSCORE z b                              -> "8"
-    """)
-
-
-def test_zaddex_with_a_time_already_past_deletes_and_counts_as_written(talk: Talk) -> None:
-    talk("""
-        ZADD z 1 a 2 b                          -> 2
-        ZADDEX z CH EX 0 MEMBERS 3 1 a 9 b 3 c  -> 2
-        EXISTS z                                -> 0
-        ZADDEX z 0 1 a                          -> 1
-        EXISTS z                                -> 0
-        ZADD z 5 a                              -> 1
-        ZADDEX z GT EX 0 MEMBERS 1 4 a          -> 0
-        ZSCORE z a                              -> "5"
-        ZADDEX z GT PXAT @-1ms MEMBERS 1 6 a    -> 0
-        EXISTS z                                -> 0
-    """)
-
-
-def test_an_expired_member_is_new_to_zaddex(talk: Talk) -> None:
-    talk("""
-        ZADDEX z PX 20 MEMBERS 3 1 a 2 b 3 c    -> 3
-        ZADD z 9 stays                          -> 1
-        wait 20
-        ZADDEX z XX EX 100 MEMBERS 1 5 a        -> 0
-        ZADDEX z NX EX 100 MEMBERS 1 5 a        -> 1
-        ZADDEX z KEEPTTL GT EX 1 MEMBERS 1 1 b -> ERR*
-        ZADDEX z GT KEEPTTL MEMBERS 1 1 b       -> 1
-        ZTTLMEMBER z MEMBERS 3 a b c            -> [100, -1, -2]
-    """)
-
-
-def test_zaddex_refuses_what_it_cannot_read_and_writes_nothing(talk: Talk) -> None:
-    arity = "ERR wrong number of arguments for 'zaddex' command"
-    odds = "ERR GT, LT, and/or NX options at the same time are not compatible"
-    talk(f"""
-        ZADD z 1 a                              -> 1
-        ZEXPIREMEMBER z a 100                   -> 1
-        ZADDEX z 100 1 a 2                      -> {arity}
-        ZADDEX z KEEPTTL 100 1                  -> {arity}
-        ZADDEX z -1 1 a                         -> ERR invalid expire time, must be >= 0
-        ZADDEX z 70368744178 1 a -> ERR invalid expire time in 'zaddex' command
-        ZADDEX z 100 x a                        -> {NOT_A_FLOAT}
-        ZADDEX z 100 9 a nan b                  -> {NOT_A_FLOAT}
-        ZADDEX z EX 100 MEMBERS 2 9 a x b       -> {NOT_A_FLOAT}
-        ZADDEX z EX 1 KEEPTTL MEMBERS 1 9 a     -> ERR Only one of*
-        ZADDEX z NX XX MEMBERS 1 9 a -> ERR XX and NX options at the same time are not compatible
-        ZADDEX z GT NX MEMBERS 1 9 a            -> {odds}
-        ZADDEX z GT EX 100 LT MEMBERS 1 9 a     -> {odds}
-        ZADDEX z INCR MEMBERS 1 9 a             -> ERR unknown argument: INCR
-        ZADDEX z EX 100 MEMBERS 2 9 a           -> {arity}
-        ZADDEX z EX 100 MEMBERS 1 9 a 9 b       -> {arity}
-        ZADDEX z EX 100 MEMBERS 0 9 a           -> ERR invalid number of members
-        ZADDEX z 1.5 9 a                        -> ERR unknown argument: 1.5
-        ZSCORE z a                              -> "1"
-        ZTTLMEMBER z a                          -> 100
-        SET s text                              -> OK
-        ZADDEX s 100 x a                        -> {NOT_A_FLOAT}
-        ZADDEX s 100 1 a                        -> {WRONGTYPE}
-        ZADDEX s EX 0 MEMBERS 1 1 a             -> {WRONGTYPE}
-    """)
-
-
-def test_a_member_of_zaddex_may_be_named_like_its_options(talk: Talk) -> None:
-    talk("""
-        ZADDEX z 100 1 KEEPTTL 2 MEMBERS 3 5    -> 3
-        ZADDEX z EX 200 MEMBERS 2 4 MEMBERS 5 NX -> 1
-        ZTTLMEMBER z MEMBERS 4 KEEPTTL MEMBERS 5 NX -> [100, 200, 100, 200]
-        ZADDEX NX NX NX MEMBERS 1 1 a           -> 1
-    """)
-
-
 # --- more words than Lua can unpack
 
 
@@ -449,89 +323,3 @@ def test_geoadd_of_many_members_keeps_its_triples_together(app: Connection) -> N
     assert app.ask("GEOADD", "k", *triples) == b":4999\r\n"
     left = app.ask("ZEXPIRETIMEMEMBER", "k", "MEMBERS", 2, "m0", "other")
     assert left == b"*2\r\n:-1\r\n:4102444800\r\n"
-
-
-# --- replies, byte for byte those of a Redis without a proxy
-
-CONTENT = [
-    ["ZADD", "k", "1", "a", "-2.5", "b", "1e300", "c", "inf", "d", "0.1", "e", "1e-7", "f"],
-    ["GEOADD", "geo", "13.361389", "38.115556", "p", "15.087269", "37.502669", "q"],
-]
-REPLIES = """
-ZADD k 1 a 7 new
-ZADD k CH 1 a 8 new 9 newer
-ZADD k XX CH GT 1 a 9 new 3.5 newer
-ZADD k nx ch lt 1 a
-ZADD k LT CH 1 a -9 b
-ZADD k INCR 1e-5 a
-ZADD k INCR 1e17 a
-ZADD k NX INCR 1 a
-ZADD k XX INCR 1 gone
-ZADD k GT INCR -1 c
-ZADD k INCR inf c
-ZADD k INCR -inf c
-ZADD k INCR nan a
-ZADD k INCR 0.3 e
-ZINCRBY k 0.2 e
-ZINCRBY k -inf d
-ZINCRBY k -inf b
-ZINCRBY k 3 a
-ZINCRBY k 1e21 a
-ZADD k 0x1p3 f 1e5 f
-ZADD k INCR 1 a 2 b
-ZADD k NX XX 1 a
-ZADD k GT LT 1 a
-ZADD k NX GT 1 a
-ZADD k 1
-ZADD k 1 a 2
-ZADD k CH NX GT
-ZADD k 1 a x b
-ZADD k 1_ a
-ZADD k "" a
-GEOADD geo 13 38 p 14 38 r
-GEOADD geo XX CH 13.5 38 p 14 38 s
-GEOADD geo NX CH 13.6 38 p 14 38 s
-GEOADD geo NX XX 13.6 38 p
-GEOADD geo 13.6 38 p 1
-GEOADD geo 181 38 p
-GEOADD geo NX CH XX
-ZREM k f f gone
-ZREMRANGEBYRANK k 0 0
-ZREMRANGEBYRANK k 90 99
-ZREMRANGEBYSCORE k (1 1
-ZREMRANGEBYSCORE k x 1
-ZREMRANGEBYLEX k [e [e
-ZREMRANGEBYLEX k e [e
-ZPOPMIN k
-ZPOPMAX k
-ZPOPMAX k 1
-ZPOPMIN k 0
-ZPOPMIN k -1
-ZPOPMIN k 1 1
-ZPOPMIN k 99
-ZPOPMIN k
-ZPOPMAX k
-ZPOPMIN geo
-ZRANGE geo 0 -1 WITHSCORES
-"""
-
-
-@pytest.mark.parametrize("in_multi", [False, True], ids=["outside", "in_multi"])
-@pytest.mark.parametrize("resp", [2, 3])
-def test_replies_on_a_managed_key_are_those_of_a_plain_redis(
-    proxy: Proxy, plain: AnyServer, resp: int, in_multi: bool
-) -> None:
-    requests = [[word.strip('"') for word in line.split()] for line in REPLIES.split("\n") if line]
-    if in_multi:
-        requests = [["MULTI"], *requests, ["EXEC"]]
-    said = b"".join(command(*words) for words in [["HELLO", str(resp)], *requests])
-    with Connection(proxy.port) as ours, Connection(plain.port) as theirs:
-        for setup in CONTENT:
-            assert ours.ask(*setup) == theirs.ask(*setup)
-        for key, members in (("k", "abcdef"), ("geo", "pq")):
-            ours.ask("ZEXPIREMEMBER", key, 1000, "MEMBERS", len(members), *members)
-        ours.send(said)
-        theirs.send(said)
-        ours.read(), theirs.read()  # replies to HELLO: the client id differs
-        for words in requests:
-            assert ours.read() == theirs.read(), words

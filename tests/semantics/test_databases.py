@@ -1,0 +1,73 @@
+"""SWAPDB, FLUSHDB and FLUSHALL."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.containers import AnyServer
+from tests.support.conversation import WAYS, Talk, hold, let_pass
+from tests.support.per_type import said_to_all
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.server_queries import calls
+
+every = said_to_all(WAYS)
+
+
+def test_swapped_databases_take_their_deadlines_along(every: Talk) -> None:
+    every("""
+        ADD k a b                           -> 2
+        HEXPIREFIELD k a 100                -> 1
+        SELECT 1                            -> OK
+        ADD k a b                           -> 2
+        ADD l a b                           -> 2
+        HPEXPIREFIELD l a 30                -> 1
+        SWAPDB 0 1                          -> OK
+        HTTLFIELD k FIELDS 2 a b            -> [100, -1]
+        ADD k a c                           -> *
+        EXISTS l                            -> 0
+        SELECT 0                            -> OK
+        HTTLFIELD k FIELDS 2 a b            -> [-1, -1]
+        wait 30
+        LEN l                               -> 1
+        SWAPDB 0 99                         -> ERR*
+        SWAPDB 0 x                          -> ERR*
+        SWAPDB 0 0                          -> OK
+        SWAPDB 1 0                          -> OK
+        EXISTS l                            -> 0
+    """)
+
+
+@pytest.mark.usefixtures("no_reaper")
+def test_what_another_client_swapped_is_looked_for_where_it_is_now(
+    app: Connection, other: Connection, direct: Client
+) -> None:
+    hold(app, direct, "SADD s a b -> 2\nSPEXPIREMEMBER s a 40 -> 1\nSELECT 7 -> OK\nSCARD s -> 0")
+    hold(other, direct, "SWAPDB 0 7 -> OK")
+    let_pass(direct, 40)
+    hold(app, direct, "SCARD s -> 1")
+    hold(other, direct, "SWAPDB 7 0 -> OK\nSCARD s -> 1")
+
+
+@pytest.mark.parametrize("flush", ["FLUSHALL", "FLUSHDB", "FLUSHALL ASYNC"])
+def test_a_flushed_key_starts_clean_and_is_forgotten(
+    app: Connection, server: AnyServer, direct: Client, flush: str
+) -> None:
+    hold(
+        app,
+        direct,
+        f"""
+        SADDEX s 100 a                      -> 1
+        {flush}                             -> OK
+        SADD s a                            -> 1
+        STTLMEMBER s a                      -> -1
+    """,
+    )
+
+    def goes_on_as_it_came() -> bool:
+        scripts = calls(server.port, "evalsha")
+        app.ask("SADD", "s", "b")
+        return calls(server.port, "evalsha") == scripts
+
+    wait_until(goes_on_as_it_came, "the proxy forgets")

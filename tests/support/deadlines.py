@@ -1,0 +1,25 @@
+"""Deadlines in Redis: read past the proxy, and waited for by Redis's clock."""
+
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import milliseconds
+
+
+def deadline_ms_of(direct: Connection, key: str, element: str) -> int:
+    """The deadline of an element, read from the key's index."""
+    (index,) = [
+        name
+        for name in direct.ask("KEYS", f"__ttl:*:{key}").split(b"\r\n")[2::2]
+        if not name.startswith(b"__ttl:!")
+    ]
+    return int(direct.ask("ZSCORE", index, element).split(b"\r\n")[1])
+
+
+def until_past(direct: Connection, deadline_ms: int) -> None:
+    """Returns when Redis's clock is past the deadline."""
+
+    def now_ms() -> int:
+        _, _, seconds, _, microseconds, _ = direct.ask("TIME").split(b"\r\n")
+        return milliseconds(seconds, microseconds)
+
+    wait_until(lambda: now_ms() > deadline_ms, "the deadline")
