@@ -76,9 +76,9 @@ def _fail_over(pair: Pair) -> None:
 
 
 def _run_id(client: Connection) -> str:
+    """Empty if the client is refused: then Redis was away for as long as clients are held."""
     found = re.search(r"run_id:(\w+)", client.ask("INFO", "server").decode())
-    assert found
-    return found[1]
+    return found[1] if found else ""
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from redis.exceptions import ConnectionError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.net.keepalive import keep_own_alive, own_options
+from ttlproxy.net.time_limit import time_limit
 from ttlproxy.net.tls import of_redis
 
 
@@ -52,15 +53,24 @@ class _Noticing(AbstractConnection):
 
 
 class _TcpConnection(_Noticing, Connection):
-    """redis-py's own, with that change."""
+    """redis-py's own, with that change, and with our time limit for connecting."""
+
+    def __init__(self, *, limit_s: float, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.socket_connect_timeout = None
+        self._limit_s = limit_s
+
+    async def _connect(self) -> None:
+        async with time_limit(self._limit_s):
+            await super()._connect()  # type: ignore[no-untyped-call]
 
 
 class _UnixConnection(_Noticing, UnixDomainSocketConnection):
     """redis-py's own, with that change."""
 
 
-class _TlsConnection(_Noticing, SSLConnection):
-    """With our TLS context: redis-py's own checks only the host's own name."""
+class _TlsConnection(_TcpConnection, SSLConnection):
+    """The same over TLS, with our context: redis-py's own checks only the host's own name."""
 
     def __init__(self, *, upstream: Upstream, **settings: Any) -> None:
         super().__init__(**settings)
@@ -84,25 +94,29 @@ def client(
     the link does.
     """
     pool = ConnectionPool(
-        **_way(upstream, keepalive_s),
+        **_way(upstream, timeout_s, keepalive_s),
         credential_provider=_Credentials(upstream) if upstream.password else None,
         client_name=name,
         protocol=2,
         max_connections=1,
         retry=Retry(NoBackoff(), 0),
-        socket_connect_timeout=timeout_s,
         socket_timeout=None if patient else timeout_s,
     )
     return Redis.from_pool(pool)
 
 
-def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
+def _way(upstream: Upstream, timeout_s: float, keepalive_s: int) -> dict[str, Any]:
     """The class of the connection, and its address."""
     if upstream.path:
-        return {"connection_class": _UnixConnection, "path": upstream.path}
+        return {
+            "connection_class": _UnixConnection,
+            "path": upstream.path,
+            "socket_connect_timeout": timeout_s,
+        }
     way = {
         "host": upstream.host,
         "port": upstream.port,
+        "limit_s": timeout_s,
         "socket_keepalive": bool(keepalive_s),
         "socket_keepalive_options": own_options(keepalive_s),
     }

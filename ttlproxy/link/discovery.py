@@ -21,6 +21,7 @@ from ttlproxy.link.reachability import accepts, identity
 from ttlproxy.link.sentinels import Answer, Sentinels
 from ttlproxy.net.names import is_number, numbers
 from ttlproxy.net.tasks import cancel
+from ttlproxy.net.time_limit import time_limit
 
 # Between two looks at where a name points.
 _LOOK_S: Final = 5.0
@@ -90,7 +91,7 @@ class OneServer:
 
     async def _numbers(self) -> list[str]:
         try:
-            async with asyncio.timeout(self._timeout_s()):
+            async with time_limit(self._timeout_s()):
                 return await numbers(*self._address)
         except TimeoutError:
             raise OSError(f"the name {self._address.host} is not found in time") from None

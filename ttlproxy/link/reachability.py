@@ -11,6 +11,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.link.connections import client
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.server_identity import INFO, Identity, fields
+from ttlproxy.net.time_limit import time_limit
 
 
 async def accepts(upstream: Upstream, timeout_s: float) -> bool:
@@ -19,7 +20,7 @@ async def accepts(upstream: Upstream, timeout_s: float) -> bool:
     A host that has vanished accepts none, although connections to it look alive.
     """
     try:
-        async with asyncio.timeout(timeout_s):
+        async with time_limit(timeout_s):
             if upstream.path:
                 _, writer = await asyncio.open_unix_connection(upstream.path)
             else:
@@ -36,7 +37,7 @@ async def identity(upstream: Upstream, timeout_s: float) -> Identity:
     """The server that a new connection reaches. Raises redis-py's RedisError, or OSError."""
     redis = client(upstream, "ttlproxy:probe", timeout_s, patient=True)
     try:
-        async with asyncio.timeout(timeout_s):
+        async with time_limit(timeout_s):
             (reply,) = await run(redis, [(0, INFO)])
             return Identity.of(fields(valid(reply)))
     finally:

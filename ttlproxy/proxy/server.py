@@ -11,6 +11,7 @@ from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link
+from ttlproxy.net.time_limit import time_limit
 from ttlproxy.net.tls import establish, for_redis
 from ttlproxy.proxy.client import Client, TimedClient
 from ttlproxy.proxy.client_limit import ClientProtocol, ProtocolFactory
@@ -104,7 +105,7 @@ class Server:
         backend = Backend(
             client, self.write_batch, self.counters.to_redis, self.settings.tcp_keepalive
         )
-        async with asyncio.timeout(self.settings.connect_timeout):
+        async with time_limit(self.settings.connect_timeout):
             if upstream.path:
                 await loop.create_unix_connection(backend.protocol, upstream.path)
                 return backend
