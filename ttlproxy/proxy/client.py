@@ -24,8 +24,13 @@ from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import WriteBatch
 from ttlproxy.session import Session, Step, Wait
 
-# How long replies may take to a client that has ended in a large request, or has lost its server.
+# How long replies may take to a client that has ended in a large request.
 _GRACE_S = 1.0
+# A client that has lost its server gets what that has sent already: the client is closed after so
+# many looks at which nothing more had come. More than one, because a process that gets no processor
+# for a while looks before it has read.
+_LOOKS = 3
+_LOOK_S = 0.1
 # How long a client may take to close its side after we have closed ours.
 _LINGER_S = 5.0
 # Between two attempts to connect to Redis.
@@ -263,18 +268,20 @@ class Client(asyncio.Protocol):
             self._backend.cut()
         self._leave_later()
 
-    def _leave_later(self) -> None:
+    def _leave_later(self, looks: int = _LOOKS) -> None:
         """A server that cannot be reached does not close; one that still sends replies will."""
-        asyncio.get_running_loop().call_later(_GRACE_S, self._left, self._received)
+        asyncio.get_running_loop().call_later(_LOOK_S, self._look, self._received, looks - 1)
 
-    def _left(self, received: int) -> None:
-        """`received`: how many bytes had come from Redis a while ago."""
-        if self._transport.is_closing() or not (self.unread or self._received > received):
+    def _look(self, received: int, looks: int) -> None:
+        """`received`: how many bytes had come from Redis at the last look; `looks`: how many are
+        left if no more have come."""
+        has_more = self.unread or self._received > received
+        if self._transport.is_closing() or not (has_more or looks):
             if self._backend is not None:
                 self._backend.abort()  # it may still answer
             self.end()
         else:
-            self._leave_later()
+            self._leave_later(_LOOKS if has_more else looks)
 
     @property
     def _received(self) -> int:
