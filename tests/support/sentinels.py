@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -22,6 +23,9 @@ _DOWN_AFTER_MS = 700
 # Also half the time that has to pass between two failovers by the Sentinels themselves.
 _FAILOVER_MS = 3000
 _PATIENCE_S = 90.0
+# What a master says of its replicas: slave0:ip=127.0.0.1,port=7001,state=online,offset=42,lag=0
+_REPLICA = re.compile(r"slave\d+")
+_OFFSET = re.compile(r"offset=(\d+)")
 
 
 class Sentinel(Process):
@@ -51,10 +55,21 @@ class Sentinel(Process):
         with redis.Redis(port=self.port, decode_responses=True) as client:
             return client.execute_command("SENTINEL", *words)
 
-    def facts(self) -> dict[str, str]:
+    def ask_to_fail_over(self) -> None:
+        for _ in attempts(_PATIENCE_S, "a Sentinel that begins a failover"):
+            with suppress(redis.ResponseError):  # another one is under way, or no replica is fit
+                self.ask("FAILOVER", NAME)
+                return
+
+    def facts(self) -> dict[str, str | int]:
         """What it says about the master."""
         with redis.Redis(port=self.port, decode_responses=True) as client:
             return dict(client.sentinel_master(NAME))
+
+    @property
+    def tilts(self) -> int:
+        """How often it got no processor for two seconds; then it does nothing for half a minute."""
+        return (self.folder / "sentinel.log").read_text(errors="replace").count("+tilt")
 
     @property
     def master_port(self) -> int:
@@ -131,15 +146,16 @@ class Replicated:
         """The master, on which all Sentinels agree; see `until_calm`."""
         return self.at(self.sentinels[0].master_port)
 
+    @property
+    def tilts(self) -> int:
+        return sum(sentinel.tilts for sentinel in self.sentinels)
+
     def at(self, port: int) -> Server:
         return next(server for server in self.servers if server.port == port)
 
     def ask_to_fail_over(self) -> None:
         """The old master lives on, as a master, until the Sentinels make it a replica."""
-        for _ in attempts(_PATIENCE_S, "a Sentinel that begins a failover"):
-            with suppress(redis.ResponseError):  # another one is under way, or no replica is fit
-                self.sentinels[0].ask("FAILOVER", NAME)
-                return
+        self.sentinels[0].ask_to_fail_over()
 
     def until_promoted(self, old: Server) -> Server:
         """Returns the new master as soon as it is one."""
@@ -173,6 +189,7 @@ class Replicated:
             if server is not master:
                 follow(server, master)
         wait_until(self._is_calm, "Sentinels that see all servers well", _PATIENCE_S)
+        _until_in_step(master, len(self.servers) - 1)
         return master
 
     def _agree(self) -> bool:
@@ -209,6 +226,22 @@ def follow(replica: Server, master: Server) -> None:
     wait_until(is_told, "a server that is made a replica", _PATIENCE_S)
 
     wait_until(follows, "a replica in step", _PATIENCE_S)
+
+
+def _until_in_step(master: Server, replicas: int) -> None:
+    """Returns when so many replicas have acknowledged what the master has done so far.
+
+    Before its first acknowledgement, a replica that has just got a copy is sent nothing more
+    (src/replication.c, repl_start_cmd_stream_on_ack).
+    """
+    done = int(_replication(master).get("master_repl_offset", 0))
+
+    def are_in_step() -> bool:
+        said = [text for name, text in _replication(master).items() if _REPLICA.fullmatch(name)]
+        offsets = [int(_OFFSET.findall(text)[0]) for text in said]
+        return len(offsets) == replicas and min(offsets) >= done
+
+    wait_until(are_in_step, "replicas that have what the master has", _PATIENCE_S)
 
 
 def _replication(server: Server) -> dict[str, str]:

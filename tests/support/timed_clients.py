@@ -1,28 +1,35 @@
 """Clients that go on through failovers: one writes elements with deadlines, another one reads them.
 
-The name of each element is its deadline in ms of the machine's clock, which is also the servers'.
-So whoever sees an element can tell whether it is there too late.
+The name of each element begins with its deadline in ms of the machine's clock, which is also the
+servers'. So whoever sees an element can tell whether it is there too late. After each element the
+writer appends the number of the write to a plain list, the log, in the same session: Redis
+replicates both in this order, so the log of the new master tells which writes Redis itself has lost
+(`tests.support.rewinds`).
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from contextlib import closing, suppress
 from itertools import count
 from types import TracebackType
 
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
-
 from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
+from tests.support.rewinds import Outcome, Write, judged
 from ttlproxy.core.keys import Keys
 
 NAME = "app"
 _KEYS = 7
 # From 50 ms to about 3 s.
 _LIFE_MS = (50, 400, 900, 2900)
+# One write of so many sets a deadline that does not come while a failover is examined.
+_LASTING_EACH = 5
+_LASTING_MS = 600_000
+_LOG = b"written"
 
 
 def now_ms() -> int:
@@ -32,7 +39,8 @@ def now_ms() -> int:
 class TimedClients:
     """A writer and a reader, each in a thread; `with TimedClients(port) as clients: ...`.
 
-    written: how many writes were acknowledged; late: elements that were seen after their deadline
+    keys: whose elements are soon due; lasting: whose elements are not
+    acknowledged: the writes; late: elements that were seen after their deadline
     """
 
     def __init__(self, port: int) -> None:
@@ -40,7 +48,8 @@ class TimedClients:
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._write), threading.Thread(target=self._read)]
         self.keys = [b"timed:%d" % number for number in range(_KEYS)]
-        self.written = 0
+        self.lasting = [b"lasting:%d" % number for number in range(_KEYS)]
+        self.acknowledged: list[Write] = []
         self.late: list[str] = []
         self.faults: list[str] = []
 
@@ -62,76 +71,87 @@ class TimedClients:
 
     def until_served(self) -> None:
         """Returns when writes that begin from now on are acknowledged."""
-        enough = self.written + 10
-        wait_until(lambda: self.written >= enough, "writes that are acknowledged", 60)
+        enough = len(self.acknowledged) + 10
+        wait_until(lambda: len(self.acknowledged) >= enough, "writes that are acknowledged", 60)
+
+    def examined(self, port: int) -> Outcome:
+        """What a server has of all these writes, once no client writes any more."""
+        elements: dict[bytes, set[bytes]] = {}
+        deadlines: dict[bytes, dict[bytes, int]] = {}
+        with closing(Client(port)) as direct:
+            arrived = {int(number) for number in direct.ask("LRANGE", _LOG, 0, -1)}
+            for key in (*self.keys, *self.lasting):
+                names, index = direct.ask_many(
+                    [("HKEYS", key), ("ZRANGE", Keys().index(key), 0, -1, "WITHSCORES")],
+                    transaction=True,
+                )
+                elements[key] = set(names)
+                deadlines[key] = dict(zip(index[::2], map(int, index[1::2]), strict=True))
+            at_ms = direct.now_ms()
+        outcome = judged(self.acknowledged, arrived, elements, deadlines, at_ms)
+        return outcome._replace(faults=[*self.late, *self.faults, *outcome.faults])
+
+    def until_gone(self, port: int) -> None:
+        """Removes what lasts, through the proxy; returns when all that is due has gone from the
+        server as well."""
+        with self._connected() as client:
+            client.ask("DEL", _LOG, *self.lasting)
+        with closing(Client(port)) as direct:
+            wait_until(lambda: not direct.ask("EXISTS", *self.keys), "all that is due gone")
 
     def _write(self) -> None:
         numbers = count()
-        while not self._stop.is_set():
-            with suppress(RedisError), closing(self._connected()) as client:
+        for session in count():
+            if self._stop.is_set():
+                return
+            with suppress(OSError, EOFError), self._connected() as client:
                 while not self._stop.is_set():
-                    number = next(numbers)
-                    deadline_ms = now_ms() + _LIFE_MS[number % len(_LIFE_MS)]
-                    words = ("PXAT", deadline_ms, "FIELDS", 1, f"{deadline_ms}", "v")
-                    key = self.keys[number % _KEYS]
-                    replies = client.ask_many(
-                        [("HSETEX", key, *words), ("HSET", "plain", f"f{number % 9}", number)]
-                    )
-                    if any(isinstance(reply, Exception) for reply in replies):
-                        self._note(replies)
-                    else:
-                        self.written += 1
+                    self._write_one(client, session, next(numbers))
+
+    def _write_one(self, client: Connection, session: int, number: int) -> None:
+        is_lasting = number % _LASTING_EACH == 0
+        keys, life_ms = self.keys, _LIFE_MS[number % len(_LIFE_MS)]
+        if is_lasting:
+            keys, life_ms = self.lasting, _LASTING_MS
+        key, deadline_ms = keys[number % _KEYS], now_ms() + life_ms
+        element = b"%d:%d" % (deadline_ms, number)
+        words = ("PXAT", deadline_ms, "FIELDS", 1, element, "v")
+        client.send(command("HSETEX", key, *words) + command("RPUSH", _LOG, number))
+        replies = client.read_many(2)
+        errors = [reply for reply in replies if reply.startswith(b"-")]
+        if not errors:
+            at_s = time.monotonic()
+            self.acknowledged.append(Write(session, number, key, element, deadline_ms, at_s))
+        self.faults += [error.decode() for error in errors if not error.startswith(_PASSING)]
 
     def _read(self) -> None:
         numbers = count()
         while not self._stop.is_set():
-            with suppress(RedisError), closing(self._connected()) as client:
+            with suppress(OSError, EOFError), self._connected() as client:
                 while not self._stop.is_set():
                     key, begun_ms = self.keys[next(numbers) % _KEYS], now_ms()
-                    seen = client.ask("HKEYS", key)
-                    if isinstance(seen, list):
-                        late = [name for name in map(int, seen) if name < begun_ms]
-                        self.late += [f"{key!r}: {begun_ms - name} ms late" for name in late]
+                    due_ms = [int(each) for each in _DEADLINE.findall(client.ask("HKEYS", key))]
+                    late = [each for each in due_ms if each < begun_ms]
+                    self.late += [f"{key!r}: {begun_ms - each} ms late" for each in late]
 
-    def _note(self, replies: list[object]) -> None:
-        """An old master that has become a replica refuses writes until its sessions end."""
-        texts = [str(reply) for reply in replies if isinstance(reply, RedisConnectionError)]
-        if texts:
-            raise RedisConnectionError(texts[0])
-        for reply in replies:
-            text = str(reply)
-            if isinstance(reply, Exception) and not text.startswith(_PASSING):
-                self.faults.append(text)
-
-    def _connected(self) -> Client:
-        client = Client(self._port)
+    def _connected(self) -> Connection:
+        """Not redis-py, which connects again in silence: here one connection is one session."""
+        client = Connection(self._port)
         try:
-            reply = client.ask("CLIENT", "SETNAME", NAME)
-            if isinstance(reply, Exception):
-                raise RedisConnectionError(str(reply))
+            if client.ask("CLIENT", "SETNAME", NAME).startswith(b"-"):
+                raise EOFError("the proxy has no server now")
         except BaseException:
             client.close()
             raise
         return client
 
 
+# How the name of an element begins: its deadline.
+_DEADLINE = re.compile(rb"\n(\d+):")
+# An old master that has become a replica refuses writes until its sessions end.
 _PASSING = (
-    "You can't write against a read only replica",
-    "ttlproxy has no connection",
-    "UNBLOCKED",
-    "No matching script",
+    b"-READONLY",
+    b"-ERR ttlproxy has no connection",
+    b"-UNBLOCKED",
+    b"-NOSCRIPT",
 )
-
-
-def without_deadline(port: int, keys: list[bytes]) -> list[str]:
-    """Elements of these hashes at a server that have no deadline there, or the reverse."""
-    found = []
-    with closing(Client(port)) as direct:
-        for key in keys:
-            replies = direct.ask_many(
-                [("HKEYS", key), ("ZRANGE", Keys().index(key), 0, -1)], transaction=True
-            )
-            elements, indexed = map(set, replies)
-            found += [f"{key!r}: {each!r} has no deadline" for each in elements - indexed]
-            found += [f"{key!r}: {each!r} has no element" for each in indexed - elements]
-    return found

@@ -4,6 +4,10 @@ An answer counts by its configuration epoch, which grows with each failover: a S
 off, or has not heard of the failover yet, has an older one. During a failover the Sentinel that
 leads it names the promoted replica before the others do (src/sentinel.c,
 sentinelGetCurrentMasterAddress), with the new epoch.
+
+That Sentinel asks for INFO once a second, so it notices up to a second late that the replica is a
+master. What clients write to the old master meanwhile is lost. So once it says that it promotes a
+replica, we ask that replica ourselves.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connections import client
 from ttlproxy.link.outage_log import explained
 from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.reachability import met
 from ttlproxy.net.tasks import run_all, run_together
 
 log = logging.getLogger(__name__)
@@ -31,8 +36,13 @@ log = logging.getLogger(__name__)
 _EVERY_S: Final = 1.0
 # Once one Sentinel has answered, the others have so long: one that hangs must not delay a start.
 _GRACE_S: Final = 0.2
-# Published when a failover has promoted a replica, and when a Sentinel has heard of it.
-_NEWS: Final = ("+promoted-slave", "+switch-master")
+# Between two questions to a replica that is being promoted, and how long one may take.
+_PROMOTION_S: Final = 0.05
+_PROMOTION_PATIENCE_S: Final = 1.0
+# Published when a replica is told to become a master, when it has become one, and when a Sentinel
+# has heard of that from others.
+_PROMOTES: Final = "+failover-state-wait-promotion"
+_NEWS: Final = (_PROMOTES, "+promoted-slave", "+switch-master")
 _NO_SENTINEL: Final = re.compile("unknown command", re.IGNORECASE)
 
 
@@ -58,11 +68,13 @@ class Sentinel:
         self.address = address
         self.answer: Answer | None = None
         self.trouble = ""
+        self._upstream = upstream
         self._server = upstream.at_sentinel(address)
         self._service = upstream.sentinels.service
         self._timeout_s = timeout_s
         self._on_change = on_change
         self._news = asyncio.Event()
+        self._candidate: Address | None = None  # the replica that this Sentinel promotes now
 
     @property
     def was_asked(self) -> bool:
@@ -84,7 +96,7 @@ class Sentinel:
                 self._news.clear()
                 self._learn(*await self._ask(redis))
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_EVERY_S):
+                    async with asyncio.timeout(_PROMOTION_S if self._candidate else _EVERY_S):
                         await self._news.wait()
         finally:
             await redis.aclose()
@@ -99,17 +111,38 @@ class Sentinel:
         host, port = valid(place)
         state = valid(master)
         facts = dict(zip(state[::2], state[1::2], strict=True))
-        return Answer(int(facts.get(b"config-epoch", 0)), Address(host.decode(), int(port))), ""
+        answer = Answer(int(facts.get(b"config-epoch", 0)), Address(host.decode(), int(port)))
+        is_failing_over = b"failover_in_progress" in facts[b"flags"].split(b",")
+        return await self._after_promotion(answer, is_failing_over), ""
+
+    async def _after_promotion(self, answer: Answer, is_failing_over: bool) -> Answer:
+        """What the Sentinel will answer once it has noticed that its candidate is a master."""
+        candidate = self._candidate
+        if not is_failing_over or candidate == answer.address:
+            self._candidate = None
+        elif candidate is not None:
+            found = await met(self._upstream.at(candidate), _PROMOTION_PATIENCE_S)
+            if found is not None and found.is_master:
+                return Answer(answer.epoch + 1, candidate)
+        return answer
 
     async def _listen(self) -> None:
         redis = client(self._server, "ttlproxy:sentinel", self._timeout_s(), patient=True)
         try:
             async with redis.pubsub(ignore_subscribe_messages=True) as channels:
                 await channels.subscribe(*_NEWS)
-                async for _ in channels.listen():
+                async for message in channels.listen():
+                    if message["channel"] == _PROMOTES.encode():
+                        self._promotes(message["data"])
                     self._news.set()
         finally:
             await redis.aclose()
+
+    def _promotes(self, event: bytes) -> None:
+        """`event`: slave NAME HOST PORT @ SERVICE HOST PORT, of the replica and of its master."""
+        _, _, host, port, _, service, *_ = event.split()
+        if service == self._service.encode():
+            self._candidate = Address(host.decode(), int(port))
 
     def _learn(self, answer: Answer | None, trouble: str) -> None:
         if (answer, trouble) == (self.answer, self.trouble):
