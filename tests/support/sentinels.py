@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,9 +24,10 @@ _DOWN_AFTER_MS = 700
 # Also half the time that has to pass between two failovers by the Sentinels themselves.
 _FAILOVER_MS = 3000
 _PATIENCE_S = 90.0
-# What a master says of its replicas: slave0:ip=127.0.0.1,port=7001,state=online,offset=42,lag=0
-_REPLICA = re.compile(r"slave\d+")
-_OFFSET = re.compile(r"offset=(\d+)")
+# A replica acknowledges once a second.
+_IN_STEP_S = 10.0
+# What a master says of a replica: ip=127.0.0.1,port=7001,state=online,offset=42,lag=0
+_REPLICA = re.compile(r"port=(\d+),state=online,offset=(\d+)")
 
 
 class Sentinel(Process):
@@ -179,17 +181,20 @@ class Replicated:
         )
 
     def until_calm(self) -> Server:
-        """Returns the master when all run, follow it, and no Sentinel has anything left to do."""
+        """Returns the master when all follow it, and no Sentinel has anything left to do."""
         for server in self.servers:
             if not server.running:
                 server.restart()
-        wait_until(self._agree, "Sentinels that agree", _PATIENCE_S)
-        master = self.master
-        for server in self.servers:
-            if server is not master:
+        for _ in attempts(_PATIENCE_S, "servers at rest"):
+            wait_until(self._agree, "Sentinels that agree", _PATIENCE_S)
+            master = self.master
+            replicas = [server for server in self.servers if server is not master]
+            for server in replicas:
                 follow(server, master)
-        wait_until(self._is_calm, "Sentinels that see all servers well", _PATIENCE_S)
-        _until_in_step(master, len(self.servers) - 1)
+            wait_until(self._is_calm, "Sentinels that see all servers well", _PATIENCE_S)
+            with suppress(TimeoutError):  # the Sentinels may fail over just now
+                _until_in_step(master, replicas)
+                break
         return master
 
     def _agree(self) -> bool:
@@ -228,20 +233,20 @@ def follow(replica: Server, master: Server) -> None:
     wait_until(follows, "a replica in step", _PATIENCE_S)
 
 
-def _until_in_step(master: Server, replicas: int) -> None:
-    """Returns when so many replicas have acknowledged what the master has done so far.
+def _until_in_step(master: Server, replicas: Sequence[Server]) -> None:
+    """Returns when the replicas have acknowledged what the master has done so far.
 
     Before its first acknowledgement, a replica that has just got a copy is sent nothing more
     (src/replication.c, repl_start_cmd_stream_on_ack).
     """
-    done = int(_replication(master).get("master_repl_offset", 0))
+    done = int(_replication(master)["master_repl_offset"])
 
     def are_in_step() -> bool:
-        said = [text for name, text in _replication(master).items() if _REPLICA.fullmatch(name)]
-        offsets = [int(_OFFSET.findall(text)[0]) for text in said]
-        return len(offsets) == replicas and min(offsets) >= done
+        said = _REPLICA.findall("\n".join(_replication(master).values()))
+        acknowledged = {int(port): int(offset) for port, offset in said}
+        return all(acknowledged.get(replica.port, -1) >= done for replica in replicas)
 
-    wait_until(are_in_step, "replicas that have what the master has", _PATIENCE_S)
+    wait_until(are_in_step, "replicas that have what the master has", _IN_STEP_S)
 
 
 def _replication(server: Server) -> dict[str, str]:
