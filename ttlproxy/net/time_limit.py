@@ -21,18 +21,8 @@ _PIECES: Final = 10
 @asynccontextmanager
 async def time_limit(limit_s: float) -> AsyncIterator[None]:
     """Like `asyncio.timeout`: raises TimeoutError, with a text, if its body takes longer."""
-    loop, limit = asyncio.get_running_loop(), asyncio.timeout(None)
-    piece_s, left = limit_s / _PIECES, _PIECES
-    timer = loop.call_later(piece_s, lambda: next_piece())
-
-    def next_piece() -> None:
-        nonlocal left, timer
-        left -= 1
-        if left:
-            timer = loop.call_later(piece_s, next_piece)
-        else:
-            limit.reschedule(loop.time())
-
+    limit = asyncio.timeout(None)
+    countdown = _Countdown(limit, limit_s / _PIECES)
     try:
         async with limit:
             yield
@@ -41,4 +31,32 @@ async def time_limit(limit_s: float) -> AsyncIterator[None]:
             raise TimeoutError(f"it took longer than {limit_s:g} s") from trouble
         raise
     finally:
-        timer.cancel()
+        countdown.stop()
+
+
+class _Countdown:
+    """Ends `limit` after so many pieces. Once stopped it is in no circle of references, which would
+    keep what a client has used until the collector comes."""
+
+    def __init__(self, limit: asyncio.Timeout, piece_s: float) -> None:
+        self._limit = limit
+        self._piece_s = piece_s
+        self._left = _PIECES
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._begin()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _begin(self) -> None:
+        self._timer = self._loop.call_later(self._piece_s, self._end)
+
+    def _end(self) -> None:
+        self._left -= 1
+        if self._left:
+            self._begin()
+        else:
+            self._limit.reschedule(self._loop.time())
