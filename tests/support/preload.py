@@ -1,13 +1,23 @@
 """What every proxy does before it reads its settings, done once: the proxies of
 tests.support.forkserver start from here. Imports that only some proxies need are here too, except
-those that a test expects to be absent."""
+those that a test expects to be absent.
+
+Such proxies look at Redis more often than others, because many tests wait for the next look. A
+proxy that is not forked, and workers, do so once a second.
+"""
 
 import ttlproxy.admin
 import ttlproxy.cli.main
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
+from ttlproxy.link import address_watch, barriers, beats
 from ttlproxy.scripts import Scripts
 
 __all__ = ["ttlproxy"]
 
+_EVERY_S = 0.2
+
+beats.EVERY_S = _EVERY_S  # type: ignore[misc]
+barriers._EVERY_S = _EVERY_S  # type: ignore[misc]
+address_watch._EVERY_S = _EVERY_S
 Keys()
 dict(Scripts(DEFAULT_PREFIX))
