@@ -1,14 +1,14 @@
-# Needs Python 3.11 or later and make. PYTHON names another interpreter: make test PYTHON=python3.12
-# PYTEST holds other arguments of the tests: make test PYTEST=tests/process/test_cli.py
-# BENCH holds arguments of the benchmark: make bench BENCH='--only all --json figures.json'
+# Needs Python 3.11 or later and make. PYTHON is the interpreter: make test PYTHON=python3.12
+# PYTEST has the arguments of the tests: make test PYTEST=tests/process/test_cli.py
+# BENCH has the arguments of the benchmark: make bench BENCH='--only all --json figures.json'
 
 PYTHON ?= python3
-# Tests wait more than they compute: six on two cores. More would hinder each other.
+# Tests mostly wait, so six of them run at a time on two cores. More would be slower.
 PYTEST ?= --numprocesses 6 --dist worksteal
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# Compiled once, not at each start: the tests start a thousand processes.
+# Keeps the compiled Python files: the tests start a thousand processes.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test check lint bench docs clean python
@@ -16,12 +16,12 @@ export PYTHONDONTWRITEBYTECODE :=
 run: .venv/run.stamp
 	$(BIN)/ttlproxy
 
-# All tests on the newest server that is here. With TTLPROXY_REQUIRE=6.2,7.0,chromium all of these
-# must be here, and the tests run on each of these servers, the slow ones too.
+# Runs the tests on the newest server of this machine. With TTLPROXY_REQUIRE=6.2,7.0,chromium they
+# run on each of these servers, slow tests too, and none of the list may be missing.
 test: lint
 	$(BIN)/pytest --progress $(if $(TTLPROXY_REQUIRE),,--quick) $(PYTEST)
 
-# What needs no Redis, and therefore waits for little.
+# Runs the checks and the tests that need no Redis: they are fast.
 check: lint
 	$(BIN)/pytest --progress --quick -m 'not redis' $(PYTEST) --numprocesses auto --maxprocesses 4
 
@@ -34,7 +34,7 @@ lint: .venv/dev.stamp
 bench: .venv/dev.stamp
 	$(BIN)/python -m tests.bench $(BENCH)
 
-# Shows the site on http://127.0.0.1:8000, anew after each change.
+# Serves the site on http://127.0.0.1:8000, and updates it after each change.
 docs: .venv/dev.stamp .venv/site/mermaid.min.js
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
 
@@ -42,7 +42,7 @@ clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Says at once what pip would find out after minutes.
+# Checks the Python version first: pip would take minutes to refuse it.
 python:
 	@python=$(firstword $(wildcard $(BIN)/python) $(PYTHON)); \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -52,7 +52,7 @@ python:
 $(BIN)/python: | python
 	$(PYTHON) -m venv .venv
 
-# Draws the diagrams; where there is no npm, the site shows their text.
+# Draws the diagrams. Without npm the site shows their source.
 .venv/site/mermaid.min.js: | $(BIN)/python
 	mkdir -p $(@D)
 	cd $(@D) && if npm pack --silent mermaid@11; then \
