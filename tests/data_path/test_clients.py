@@ -141,9 +141,10 @@ def test_redis_cli_shows_redis_own_errors_and_goes_on(proxy: Proxy) -> None:
     ]
 
 
-def test_ioredis_in_its_ordinary_use(ioredis: Path, proxy: Proxy) -> None:
+def _node(ioredis: Path, *words: object) -> str:
+    """What a script of tests/support/clients prints."""
     done = subprocess.run(
-        ["node", "ordinary.mjs", str(proxy.port)],
+        ["node", *map(str, words)],
         cwd=ioredis,
         capture_output=True,
         text=True,
@@ -151,16 +152,12 @@ def test_ioredis_in_its_ordinary_use(ioredis: Path, proxy: Proxy) -> None:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_ioredis_in_its_ordinary_use(ioredis: Path, proxy: Proxy) -> None:
+    _node(ioredis, "ordinary.mjs", proxy.port)
 
 
 def test_bullmq_delivers_delayed_jobs(ioredis: Path, proxy: Proxy) -> None:
-    done = subprocess.run(
-        ["node", "delayed.mjs", "bullmq", str(proxy.port), "20", "100"],
-        cwd=ioredis,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(json.loads(done.stdout)) == 20
+    assert len(json.loads(_node(ioredis, "delayed.mjs", "bullmq", proxy.port, 20, 100))) == 20

@@ -27,10 +27,12 @@ def _due(server: Server, db: int, *keys: str) -> None:
             direct.ask("ZADD", KEYS.schedule, 1, key)
 
 
-def _lease(server: Server, *words: str) -> None:
-    """Another holder of the lease: then elements are reaped only for requests of clients."""
+def _leased(start_server: StartServer) -> Server:
+    """A server whose lease somebody else holds: elements are reaped only for clients' requests."""
+    server = start_server()
     with Connection(server.port) as direct:
-        direct.ask(*words)
+        direct.ask("SET", KEYS.lease, "somebody", "PX", 600_000)
+    return server
 
 
 def _before(server: Server, start_proxy: StartProxy, *settings: str) -> Proxy:
@@ -61,8 +63,7 @@ def _beats(server: Server, count: int) -> None:
 def test_a_right_that_is_missing_holds_up_those_who_need_it_and_nobody_else(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    server = start_server()
-    _lease(server, "SET", "__ttl:lease", "somebody", "PX", "600000")
+    server = _leased(start_server)
     _due(server, 0, "h", "s")
     proxy = _before(server, start_proxy, "--hold-max", "0.5")
     _set_user(server, "-hdel")
@@ -112,8 +113,7 @@ def test_the_reaper_goes_on_past_keys_that_it_may_not_reap(
 def test_a_request_is_not_carried_out_in_a_database_it_was_not_meant_for(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    server = start_server()
-    _lease(server, "SET", "__ttl:lease", "somebody", "PX", "600000")
+    server = _leased(start_server)
     _due(server, 3, "h")
     proxy = _before(server, start_proxy, "--hold-max", "0.5")
     _set_user(server, "-select")
@@ -127,8 +127,7 @@ def test_a_request_is_not_carried_out_in_a_database_it_was_not_meant_for(
 def test_rules_that_cannot_be_read_hold_up_the_reaps_of_their_database_only(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    server = start_server()
-    _lease(server, "SET", "__ttl:lease", "somebody", "PX", "600000")
+    server = _leased(start_server)
     _due(server, 0, "g")
     _due(server, 3, "h")
     proxy = _before(server, start_proxy)
@@ -165,8 +164,7 @@ def test_a_list_is_moved_to_where_somebody_has_overwritten_the_index(
 def test_a_schedule_that_somebody_has_overwritten_stops_its_own_database_only(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
-    server = start_server()
-    _lease(server, "SET", "__ttl:lease", "somebody", "PX", "600000")
+    server = _leased(start_server)
     _due(server, 3, "h")
     proxy = start_proxy(server.url, "--hold-max", "0.5")
     with (
@@ -183,9 +181,9 @@ def test_a_schedule_that_somebody_has_overwritten_stops_its_own_database_only(
         if not (reply := _reply_or_end(waits)):
             wait_until(lambda: CLOSED in proxy.stderr, "the reason told")
         assert reply in (b"", b"*0\r\n"), "the schedule may be repaired before its hold is over"
-        _lease(server, "DEL", "__ttl:lease")
-        app.ask("HSETEX", "g", "PX", 1, "FIELDS", 1, "e", "v")
         direct.ask("SELECT", 0)
+        direct.ask("DEL", KEYS.lease)
+        app.ask("HSETEX", "g", "PX", 1, "FIELDS", 1, "e", "v")
         wait_until(lambda: direct.ask("EXISTS", "g") == b":0\r\n", "the other database reaped")
         app.ask("FLUSHDB")  # the schedules are read again after it
         _beats(server, 3)

@@ -19,6 +19,11 @@ def _url(*ports: int) -> str:
     return f"redis://{','.join(f'127.0.0.1:{port}' for port in ports)}"
 
 
+def _promote(server: Server) -> None:
+    with Connection(server.port) as direct:
+        direct.ask("REPLICAOF", "NO", "ONE")
+
+
 def _until_served_by(server: Server, proxy: Proxy) -> None:
     def is_served() -> bool:
         with suppress(OSError, EOFError), Connection(proxy.port) as client:
@@ -40,8 +45,7 @@ def test_the_master_among_several_is_served_and_its_successor_too(
         wait_until(
             lambda: info(replica.port, "replication")["slave_repl_offset"] >= offset, "in step"
         )
-        with Connection(replica.port) as direct:
-            direct.ask("REPLICAOF", "NO", "ONE")
+        _promote(replica)
         assert client.ask("PING") == b"+PONG\r\n"  # its server is a master as before
         follow(master, replica)
         assert client.read_to_end() == b""
@@ -53,8 +57,7 @@ def test_the_master_among_several_is_served_and_its_successor_too(
         "nothing of ours at the old master",
     )
     replica.kill()
-    with Connection(master.port) as direct:
-        direct.ask("REPLICAOF", "NO", "ONE")
+    _promote(master)
     _until_served_by(master, proxy)
 
 
@@ -69,8 +72,7 @@ def test_replicas_only_is_an_error_that_names_each_until_one_is_promoted(
         assert client.read_to_end().startswith(b"-ERR ttlproxy has no connection")
     for server in (one, other):
         assert f"127.0.0.1:{server.port}: it is a replica" in proxy.stderr
-    with Connection(other.port) as direct:
-        direct.ask("REPLICAOF", "NO", "ONE")
+    _promote(other)
     _until_served_by(other, proxy)
 
 

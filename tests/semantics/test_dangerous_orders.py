@@ -302,53 +302,46 @@ _WRITES = """
     MOVE k 1 -> *
     RENAMENX k other -> *
 """
+# The command that writes elements with a deadline: `two` and `one` name elements, `kept` those of
+# KEEPTTL.
+_TIMED_WRITES = """
+        {name} k EX 200 {two}
+        {other} k EX 50 {two}
+        {name} k {two}
+        {name} k KEEPTTL {kept}
+        {name} k EX 0 {two}
+        {name} k MAXLEN 2 EVICT EX 200 {one}
+        {name} new EX 200 {one}
+"""
+
+
+def _timed_writes(name: str, two: str, kept: str, one: str, other: str = "") -> str:
+    return _TIMED_WRITES.format(name=name, other=other or name, two=two, kept=kept, one=one)
+
+
 # Those that only one type has.
 _OWN_WRITES = {
-    "hash": """
-        HSETEX k EX 200 FIELDS 2 a 9 new 9
-        HSETEX k EX 50 FIELDS 2 a 9 new 9
-        HSETEX k FIELDS 2 a 9 new 9
-        HSETEX k KEEPTTL FIELDS 2 a 9 new 9
-        HSETEX k EX 0 FIELDS 2 a 9 new 9
-        HSETEX k MAXLEN 2 EVICT EX 200 FIELDS 1 new 9
-        HSETEX new EX 200 FIELDS 1 new 9
+    "hash": _timed_writes("HSETEX", "FIELDS 2 a 9 new 9", "FIELDS 2 a 9 new 9", "FIELDS 1 new 9")
+    + """
         HGETEX k EX 50 FIELDS 1 a
         HGETEX k PERSIST FIELDS 1 a
         HGETDEL k FIELDS 2 a b
         HINCRBY k a 1
     """,
-    "set": """
-        SADDEX k EX 200 MEMBERS 2 a new
-        SADDEX k EX 50 MEMBERS 2 a new
-        SADDEX k MEMBERS 2 a new
-        SADDEX k KEEPTTL 50 a new
-        SADDEX k EX 0 MEMBERS 2 a new
-        SADDEX k MAXLEN 2 EVICT EX 200 MEMBERS 1 new
-        SADDEX new EX 200 MEMBERS 1 new
+    "set": _timed_writes("SADDEX", "MEMBERS 2 a new", "50 a new", "MEMBERS 1 new")
+    + """
         SPOP k 2
         SMOVE k other a
     """,
-    "zset": """
-        ZADDEX k EX 200 MEMBERS 2 1 a 1 new
-        ZADDEX k EX 50 MEMBERS 2 1 a 1 new
-        ZADDEX k MEMBERS 2 1 a 1 new
-        ZADDEX k KEEPTTL 50 1 a 1 new
-        ZADDEX k EX 0 MEMBERS 2 1 a 1 new
-        ZADDEX k MAXLEN 2 EVICT EX 200 MEMBERS 1 1 new
-        ZADDEX new EX 200 MEMBERS 1 1 new
+    "zset": _timed_writes("ZADDEX", "MEMBERS 2 1 a 1 new", "50 1 a 1 new", "MEMBERS 1 1 new")
+    + """
         ZADD k CH 3 a 3 new
         ZPOPMIN k
         ZREMRANGEBYRANK k 0 0
         ZINCRBY k 1 a
     """,
-    "list": """
-        RPUSHEX k EX 200 ELEMENTS 2 a new
-        LPUSHEX k EX 50 ELEMENTS 2 a new
-        RPUSHEX k ELEMENTS 2 a new
-        RPUSHEX k KEEPTTL 50 a new
-        RPUSHEX k EX 0 ELEMENTS 2 a new
-        RPUSHEX k MAXLEN 2 EVICT EX 200 ELEMENTS 1 new
-        RPUSHEX new EX 200 ELEMENTS 1 new
+    "list": _timed_writes("RPUSHEX", "ELEMENTS 2 a new", "50 a new", "ELEMENTS 1 new", "LPUSHEX")
+    + """
         LPOP k 2
         RPOPLPUSH k other
         LMOVE k other LEFT LEFT

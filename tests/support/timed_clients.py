@@ -14,7 +14,6 @@ import threading
 import time
 from contextlib import closing, suppress
 from itertools import count
-from types import TracebackType
 
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -59,12 +58,7 @@ class TimedClients:
         self.until_served()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *trouble: object) -> None:
         self._stop.set()
         for thread in self._threads:
             thread.join()
