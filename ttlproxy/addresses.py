@@ -1,4 +1,4 @@
-"""Where clients connect, and the Redis behind the proxy: addresses and credentials.
+"""Addresses and credentials: of the proxy's own socket, and of the Redis behind it.
 
 No error of this module repeats text that may contain a password.
 """
@@ -25,7 +25,7 @@ _PLACE = re.compile(r"(?:\[(?P<v6>[^\[\]]+)\]|(?P<host>[^\[\]:]+))(?::(?P<port>[
 
 
 class Address(NamedTuple):
-    """Where a server is: a name or a number, and a port."""
+    """The address of a server: a name or a number, and a port."""
 
     host: str
     port: int
@@ -42,7 +42,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where clients connect: a host and a port (0: any free one), or the path of a unix socket."""
+    """The address for clients: host and port (0: any free one), or the path of a unix socket."""
 
     host: str = ""
     port: int = 0

@@ -75,7 +75,7 @@ def _total(metric: Value, label: str) -> float:
     return 0 if isinstance(metric, tuple) else metric
 
 
-# What the page draws, once a second.
+# Samples of the numbers that the page draws, once a second.
 SERIES: Final[Mapping[str, Series]] = {
     "clients": gauge("ttlproxy_connections"),
     "accepted": rate("ttlproxy_connections_accepted_total"),

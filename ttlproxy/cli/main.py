@@ -146,7 +146,7 @@ def noted(listen: str, upstream: str, embedded: Embedded | None) -> None:
 
 
 def greeting(listen: str, upstream: str, embedded: Embedded | None) -> str:
-    """What runs where, and what to try. Programs that start ttlproxy read the address in line 1."""
+    """The greeting. Programs that start the proxy read its address in the first line."""
     if embedded:
         behind = [
             f"in front of an embedded Redis: {embedded.binary.name} {embedded.version}",

@@ -1,4 +1,4 @@
-"""What to do with each command: our tables put over the server's own."""
+"""Finds the route of each command: our tables, put over the server's own."""
 
 from __future__ import annotations
 

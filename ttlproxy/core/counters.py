@@ -53,7 +53,7 @@ class Handled:
 
 
 class Counters:
-    """What the proxy has done since its start.
+    """Counts of the proxy's work since its start.
 
     clients: connected now; accepted, refused: clients; held: chunks that waited for a reap;
     holding: clients whose requests wait now; requests: of clients; to_clients, to_redis: bytes;

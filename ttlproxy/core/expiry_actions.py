@@ -1,4 +1,4 @@
-"""What happens to elements at their deadline: the rules of ONEXPIRE, as Redis stores them.
+"""The rules of ONEXPIRE: actions on elements at their deadline, as Redis stores them.
 
 Each rule is a key of its database, named after its pattern. The value is a signature and a row of
 netstrings: `how`, the destination, the dead-letter destination, then the words that the client
@@ -23,13 +23,13 @@ _HOW = re.compile(rb"\S+ \S+ \d+( \S+)*")
 # How many keys' actions are cached, and the longest name of such a key: 1 MB at most.
 _REMEMBERED = 1024
 _LONGEST_REMEMBERED = 256
-# What a rule can do with elements.
+# The actions that a rule can have.
 VERBS = frozenset({b"LPUSH", b"RPUSH", b"XADD", b"PUBLISH", b"SPUBLISH", b"KEEP"})
 _BY_NAME = frozenset({b"PUBLISH", b"SPUBLISH", b"KEEP", b"?"})
 
 
 class Action(NamedTuple):
-    """What is done with the elements of one key.
+    """The action on the elements of one key.
 
     how: the verb, the payload or `-`, the maximum of deliveries or 0, and XADD's trimming words
     dest: a key or a channel; rest: the dead-letter destination, for elements delivered too often
@@ -124,7 +124,7 @@ class Actions:
         return bool(self._named)
 
     def of(self, key: bytes) -> Action | None:
-        """What is done with the elements of a key; None if they are only deleted.
+        """The action on the elements of a key; None if they are only deleted.
 
         A rule whose pattern equals the key's name wins, then the longest pattern.
         """

@@ -33,7 +33,7 @@ class Glob:
         self.core = max(_PLAIN.findall(pattern), key=len) if is_simple else self.head
 
     def match(self, name: bytes) -> tuple[bytes, ...] | None:
-        """What each run of stars matched, the earlier ones as short as possible; None for no match.
+        """The text that each run of stars matched, earlier ones as short as possible; else None.
 
         There is no backtracking. That changes no match, because the text between two stars has a
         fixed length, and it keeps the time linear in the name for any number of stars.

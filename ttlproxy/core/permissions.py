@@ -1,4 +1,4 @@
-"""What clients may do: which users may run scripts, read indexes and call ACL CAT, and whether
+"""Clients' permissions: which users may run scripts, read indexes and call ACL CAT, and whether
 clients may see internal keys.
 
 Read from ACL LIST, which Redis 6.2 has too. Knows no connection: the link brings the lines, every
@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 
 from ttlproxy.core.glob import matching
 
-# What an ACL rule may call EVAL and EVALSHA: their categories or their names.
+# The names that an ACL rule may use for EVAL and EVALSHA: their own or their categories.
 _SCRIPTING = frozenset({b"@all", b"@scripting", b"@slow"})
 _CALLS = (_SCRIPTING | {b"eval"}, _SCRIPTING | {b"evalsha"})
 # Commands that the script for DBSIZE calls: scripts/keys_count.lua.
@@ -26,7 +26,7 @@ _DEFAULT = b"default"
 
 
 class Rights:
-    """What a session checks before it sends a script that its client did not ask for.
+    """The rights that a session checks before it sends a script that its client did not ask for.
 
     index: the name of any index
     asks_login: whether Redis refuses requests of clients that have not logged in
@@ -75,7 +75,7 @@ class Rights:
         self._acl_cat: frozenset[bytes] = frozenset()
 
     def suit(self, acl_cat: frozenset[bytes], counting: Iterable[frozenset[bytes]] = ()) -> None:
-        """What a rule may call ACL CAT, and each of COUNTING; depends on the server's version."""
+        """Takes the names that a rule may use for ACL CAT, and each of COUNTING, on this server."""
         self._acl_cat = acl_cat
         self._counting = tuple(counting)
 

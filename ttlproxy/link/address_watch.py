@@ -1,4 +1,4 @@
-"""Where connections to Redis go, and whether the server of the link is still there."""
+"""Watches the address of connections to Redis, and whether the link's server is still there."""
 
 from __future__ import annotations
 

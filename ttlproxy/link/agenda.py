@@ -1,4 +1,4 @@
-"""What the reaper does next, and when: the link and clients add to it, the reaper does it.
+"""The reaper's next tasks and their times: the link and clients add to it, the reaper does them.
 
 Times are ms of the Redis server's clock; callers pass them in.
 """
@@ -15,7 +15,7 @@ from ttlproxy.link.backoff import Backoff
 NEVER = 1 << 62
 # A key that Redis refuses to reap is tried again until somebody has mended it.
 _PARKED = Backoff(cap=30.0, base=0.05)
-# What passes by itself ends for all keys at once, however often it was met: short pauses.
+# Trouble that passes by itself ends for all keys at once, however often it was met: short pauses.
 _PASSING = Backoff(cap=0.5, base=0.05)
 # By then a forwarded request has been carried out, unless something blocks it. What it leaves
 # behind after that is found when it falls due.

@@ -1,4 +1,4 @@
-"""What the server can do, as its own replies say, and whether ttlproxy can work with it."""
+"""Finds out from the server's replies what it can do, and whether ttlproxy can work with it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LAYOUT = 2
 OLDEST = (6, 2)
 _SUBKEY_EVENTS = (8, 8)
 _SCRIPT_READS = (7, 0)
-# What the link asks, and what scripts need for any index. If a server lacks one of them, its
-# configuration has a `rename-command`.
+# Commands that the link sends, and that scripts need for any index. If a server lacks one of them,
+# its configuration has a `rename-command`.
 _NEEDED = (
     *("INFO", "TIME", "SELECT", "CLIENT", "HELLO", "SCRIPT", "EVAL", "HGET", "HGETALL"),
     *("GET", "SET", "DEL", "EXISTS", "TYPE", "PTTL", "PEXPIRE", "PERSIST"),

@@ -1,4 +1,4 @@
-"""What the link, the reaper and all sessions of one proxy share. Built once, before them."""
+"""Objects that the link, the reaper and all sessions of a proxy share. Built once, before them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 
 
 class Context:
-    """What a proxy knows of Redis and of managed keys.
+    """A proxy's knowledge of Redis and of managed keys.
 
     keys: names of internal keys; scripts, script_calls: their texts, and how they are called
     registry: managed keys; actions: the rules of ONEXPIRE; rights: of the clients' users

@@ -39,7 +39,7 @@ class Discovery(Protocol):
         """The server to use now, with a numeric address. Raises UpstreamError or OSError."""
 
     async def again(self, now: Upstream) -> Upstream:
-        """Where a new connection would go, instead of `now`. Raises OSError."""
+        """The address that a new connection would get, instead of `now`. Raises OSError."""
 
     async def watch(self, now: Upstream, look: Callable[[], None]) -> None:
         """Raises ServerChanged when `now` is the server no more; calls `look` when it may not be.

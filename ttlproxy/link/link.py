@@ -135,7 +135,7 @@ class Link:
 
     @property
     def upstream(self) -> Upstream:
-        """Where all connections go: see AddressWatch.now."""
+        """The address of all connections: see AddressWatch.now."""
         return self.address.now
 
     async def run(self) -> None:

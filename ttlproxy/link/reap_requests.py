@@ -26,7 +26,7 @@ _BACKOFF = Backoff(cap=0.5, base=0.01)
 
 
 class ReapRequest:
-    """What a session waits for.
+    """A reap that a session waits for.
 
     done: nothing is due any more at these places and in all of these databases, and `unswept` is
       swept; an UpstreamError if the link was lost before
@@ -187,5 +187,5 @@ class ReapRequests:
 
 
 def _open(requests: list[ReapRequest]) -> list[ReapRequest]:
-    """Those for which a session still waits."""
+    """The requests for which a session still waits."""
     return [request for request in requests if not request.done.done()]

@@ -25,11 +25,11 @@ _NO_ACTION = Action(b"", b"", b"")
 
 
 class Undelivered(ResponseError):  # noqa: N818 - the name says it
-    """What a rule says cannot be done: due elements stay where they are, until it can."""
+    """A rule's action cannot be done now: due elements stay where they are, until it can."""
 
 
 class Outcome(NamedTuple):
-    """What a reap has left.
+    """The result of a reap.
 
     more: where more may be due; stale_entries: where the index has entries without an element;
     refused: where Redis has answered an error; unreached: where the call had no time, in the order

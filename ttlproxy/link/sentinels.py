@@ -1,4 +1,4 @@
-"""What the Sentinels say about the master: each is asked once a second, and when it has news.
+"""Asks the Sentinels for the master: each of them once a second, and when it has news.
 
 An answer counts by its configuration epoch, which grows with each failover: a Sentinel that was cut
 off, or has not heard of the failover yet, has an older one. During a failover the Sentinel that
@@ -47,7 +47,7 @@ _NO_SENTINEL: Final = re.compile("unknown command", re.IGNORECASE)
 
 
 class Answer(NamedTuple):
-    """Where the master is, and the configuration epoch of that knowledge."""
+    """The master's address, and the configuration epoch of that knowledge."""
 
     epoch: int
     address: Address
@@ -188,7 +188,7 @@ class Sentinels:
         return best
 
     def latest(self) -> Answer | None:
-        """What they agree on now; None if they do not, or none answers."""
+        """The master that they agree on now; None if they do not agree, or none answers."""
         return chosen([each.answer for each in self.each if each.answer])
 
     async def until_asked(self, limit_s: float) -> None:

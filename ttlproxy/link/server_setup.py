@@ -1,4 +1,4 @@
-"""What a life of the link begins with: whether the server is fit, and what it can do."""
+"""The beginning of a life of the link: finds out whether the server is fit, and what it can do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the proxies of one server share beside deadlines: their secret, and the layout's version.
+"""Shared state of the proxies of one server, beside deadlines: a secret, and the layout's version.
 
 Both stand in a hash whose name no ACL pattern of keys under the prefix reaches. The first proxy
 writes it, and the others adopt it; when it is gone, as after FLUSHALL, any of them writes it again.

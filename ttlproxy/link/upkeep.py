@@ -1,4 +1,4 @@
-"""What each regular heartbeat does for the data: overdue keys, rules, orphans, old entries."""
+"""Work on the data at each regular heartbeat: overdue keys, rules, orphans, old entries."""
 
 from __future__ import annotations
 

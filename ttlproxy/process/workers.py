@@ -135,7 +135,7 @@ class Workers:
             await self._one_more_serves.wait_for(lambda: len(self._serving()) >= count)
 
     def _serving(self) -> list[Sender]:
-        """Those that serve, the least busy first."""
+        """The workers that serve, the least busy first."""
         senders = self._senders.values()
         serving = [each for each in senders if each.ready.is_set() and not each.closed.is_set()]
         return sorted(serving, key=lambda sender: sender.clients)

@@ -1,4 +1,4 @@
-"""What a connection passes before it is a client: the limit of clients, then TLS."""
+"""The checks before a connection becomes a client: the limit of clients, then TLS."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ClientLimit:
 
 
 def refusal(settings: Settings) -> bytes:
-    """What one client too many is told: with TLS nothing, as in Redis, for TLS is not up yet."""
+    """The reply to one client too many: with TLS none, as in Redis, because TLS is not up yet."""
     return b"" if settings.tls_cert else MAX_CLIENTS
 
 

@@ -30,7 +30,7 @@ class Clients(set[Client]):
 
 
 class ClientSource(Protocol):
-    """Where clients come from: a listening socket, or a process that passes connections on."""
+    """The source of clients: a listening socket, or a process that passes connections on."""
 
     async def start(self, protocol: ClientProtocol, /) -> Listen:
         """Each connection from now on gets its protocol; returns the address that clients use.
@@ -83,7 +83,7 @@ class Server:
                 await self._all_gone()
 
     def unfinished(self) -> Counter[str]:
-        """What keeps the remaining clients from ending, in words for the log."""
+        """The reasons why the remaining clients have not ended, in words for the log."""
         return Counter(client.unfinished for client in self.clients)
 
     async def close(self) -> None:

@@ -82,7 +82,7 @@ class Watched(Protocol):
 
 
 class _Load(NamedTuple):
-    """What is kept for a client.
+    """The bytes kept for a client.
 
     kept: bytes in both directions; unread: those that it has not taken; since_s: since when
     """

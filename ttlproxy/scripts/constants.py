@@ -33,7 +33,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "SIGNATURE_LENGTH": signing.SIGNATURE_LENGTH,
     "DEFERRED": signing.DEFERRED,
     "UNKNOWN_DATABASE": errors.UNKNOWN_DATABASE,
-    # What scripts return for an element, or a first deadline: see docs/commands.md.
+    # Scripts return these for an element, or a first deadline: see docs/commands.md.
     "NO_ELEMENT": -2,
     "NO_DEADLINE": -1,
     "NOT_MET": 0,

@@ -1,4 +1,4 @@
--- What is left of some keys that were managed: others may have deleted them.
+-- Looks at some managed keys again: somebody else may have deleted them.
 -- READS
 -- KEYS: key...
 -- ARGV:

@@ -1,4 +1,4 @@
--- What falls due in one database, and when: counts of keys by first deadline, and some sample keys.
+-- Counts the keys of one database by their first deadline, and returns some sample keys.
 -- READS
 -- KEYS: schedule
 -- ARGV: some edge...

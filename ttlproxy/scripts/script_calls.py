@@ -86,7 +86,7 @@ _ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
     "fixed...": lambda keys, data: keys.fixed,
 }
 
-# What is put before a call's words, by the first name in the ARGV of the script's header.
+# Words put before those of a call, by the first name in the ARGV of the script's header.
 _FIRST: Final[dict[str, Callable[[Sequence[bytes], bytes, bytes, Section], Sequence[bytes]]]] = {
     "db": lambda argv, db, resp, section: (db, *argv),
     "origin": lambda argv, db, resp, section: (b"%s %s" % (db, argv[0]), *argv[1:]),

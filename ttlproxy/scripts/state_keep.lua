@@ -1,4 +1,4 @@
--- What all proxies of a server share: the first proxy that writes it wins. Only the link may reach it.
+-- Writes the state that all proxies of a server share: the first proxy wins. Only the link may reach it.
 -- KEYS: state old_layout others
 -- ARGV: secret layout
 -- The secret is '' if proxies have it from a file; the layout is '' until an older layout is

@@ -1,4 +1,4 @@
-"""What scripts must know of their server; it becomes part of their text."""
+"""Traits of the server that scripts must know; they become part of the scripts' text."""
 
 from __future__ import annotations
 

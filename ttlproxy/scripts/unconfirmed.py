@@ -18,7 +18,7 @@ _READS: Final = 2
 
 
 class UnconfirmedChange(Protocol):
-    """What one request may change."""
+    """A change that one request may make."""
 
     def believe(self, scripts: Scripts, registry: Registry) -> bool:
         """Prepares for success and for refusal; returns whether that costs others anything."""

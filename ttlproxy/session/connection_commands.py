@@ -119,7 +119,7 @@ def _acl(state: State, args: list[bytes], now_ms: int) -> None:
         state.may_change(Users())
 
 
-# What may stand behind SCRIPT FLUSH.
+# The arguments that SCRIPT FLUSH may have.
 _FLUSHES: Final = ((), (b"ASYNC",), (b"SYNC",))
 
 

@@ -1,4 +1,4 @@
-"""What must be done besides sending a client's requests to Redis. Knows the registry."""
+"""Effects of a client's requests: actions besides sending them to Redis. Knows the registry."""
 
 from __future__ import annotations
 

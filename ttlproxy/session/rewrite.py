@@ -1,4 +1,4 @@
-"""What goes to Redis in place of one request, and what else must be done for it."""
+"""Rewrites one request for Redis, and notes its effects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttlproxy.wire import encode
 
 
 def decide(state: State, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-    """What goes to Redis in place of a request; None means the request as it came."""
+    """The bytes for Redis in place of a request; None means the request as it came."""
     if route.stateful:
         instead = change(state, route.stateful, route, args, now_ms)
         if instead is not None:

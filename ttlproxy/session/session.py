@@ -122,7 +122,7 @@ class Session(State):
         return step
 
     def _out(self, data: bytes) -> bytes:
-        """What goes to Redis for a chunk."""
+        """The bytes for Redis of a chunk."""
         requests = self._requests
         if self._read is not None:
             commands, self._read = self._read, None
@@ -177,7 +177,7 @@ class Session(State):
         return self._requests.streams
 
     def attempt(self, wait: Wait, mark: bytes = b"") -> bytes:
-        """What is sent for a waiting request; with a mark, an item can be told from a null."""
+        """The bytes for a waiting request; with a mark, an item can be told from a null."""
         self.manages([wait.target])
         return self.encoded(marked(wait.call, mark) if mark else wait.call)
 
@@ -204,7 +204,7 @@ class Session(State):
 
     @property
     def unfinished(self) -> str:
-        """What is half done, in words for a log; "" at a boundary, where a client may end."""
+        """The unfinished work, in words for a log; "" at a boundary, where a client may end."""
         if self.transaction is not None:
             return "in a transaction"
         if self.relays:
@@ -243,7 +243,7 @@ class Session(State):
         return True
 
     def _begun(self) -> bytes:
-        """What goes to Redis now of an incomplete request."""
+        """The bytes of an incomplete request that go to Redis now."""
         if self.stranger:
             if not self._requests.exceeds(_STRANGERS_WORDS, _STRANGERS_BULK):
                 return b""
@@ -253,7 +253,7 @@ class Session(State):
         return b"" if words is None else self._begin(words)
 
     def _begin(self, words: list[bytes]) -> bytes:
-        """What goes to Redis now of an incomplete request that is too large to wait for."""
+        """The bytes that go to Redis now of a request that is too large to wait for its end."""
         route = self._router.find(words[0]) if words else None
         if route is None or self._may_pass(route, words):
             self._passing = words[1:2]
@@ -265,7 +265,7 @@ class Session(State):
         return self._too_large(words)
 
     def _too_large(self, words: list[bytes]) -> bytes:
-        """What goes to Redis in place of a request that is larger than the limit."""
+        """The bytes for Redis in place of a request that is larger than the limit."""
         self.wait = None
         if self.transaction is not None:
             return encode((errors.TOO_LARGE_IN_MULTI,))
@@ -358,14 +358,14 @@ class Session(State):
             return True  # a word that is no bulk string (hiredis allows it)
 
     def _suspect(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-        """What goes to Redis in place of a request that may name an internal key."""
+        """The bytes for Redis in place of a request that may name an internal key."""
         named = any(map(self.script_calls.keys.is_internal, route.certain_keys(args)))
         if named and not self.rights.shows_internal:
             return self._counted(route, refuse(self, route, errors.INTERNAL_KEY))
         return self._decide(route, args, now_ms)
 
     def _of_stranger(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-        """What goes to Redis in place of a request of a client that has not logged in.
+        """The bytes for Redis in place of a request of a client that has not logged in.
 
         Redis refuses nearly all of them. It does not know our commands, and would answer that
         instead of NOAUTH.
@@ -396,7 +396,7 @@ class Session(State):
             self.replies += 1
 
     def _decide(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-        """What goes to Redis in place of a request; None means the request as it came."""
+        """The bytes for Redis in place of a request; None means the request as it came."""
         may_meet_deadlines = self.takes_effect_later or self.may_be_held
         if args[0] in self._passthrough and not may_meet_deadlines and self._pass_through((args,)):
             return None

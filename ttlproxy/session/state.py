@@ -38,7 +38,7 @@ class Wait(NamedTuple):
 
 
 class State(Effects):
-    """What is known of a client, and its effects; inside MULTI these are noted for EXEC.
+    """The state of a client, and its effects; inside MULTI these are noted for EXEC.
 
     transaction: the one that MULTI began; None outside
     databases: those that the client may be in, the likeliest first: a SELECT may have failed

@@ -1,4 +1,4 @@
-"""What a session returns for a chunk: what is to be done, and in which order."""
+"""The result of a chunk: the actions that a session asks for, and their order."""
 
 from __future__ import annotations
 

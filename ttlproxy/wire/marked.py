@@ -117,7 +117,7 @@ class Marked:
         return reply[len(null) :]
 
     def _may_be_mark(self, data: bytes) -> int:
-        """Where a mark may begin that is cut off by the end of `data`; else the end of `data`."""
+        """The place where a mark may begin that `data` cuts off; else its end."""
         if self._waits:
             head = self._head
             for length in range(min(len(head) - 1, len(data)), 0, -1):
@@ -126,7 +126,7 @@ class Marked:
         return len(data)
 
     def _may_be_error(self, data: bytes) -> int:
-        """Where a fence's error may begin that is cut off by the end; else the end of `data`."""
+        """The place where an error of a fence may begin that `data` cuts off; else its end."""
         if self._fences:
             begin = data.rfind(b"\n") + 1
             is_line = begin > 0 or self._at_line_start

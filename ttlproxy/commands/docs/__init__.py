@@ -1,1 +1,1 @@
-"""What clients can ask about the commands and the proxy: COMMAND, ACL CAT, INFO and TTLPROXY."""
+"""Answers about the commands and the proxy: COMMAND, ACL CAT, INFO and TTLPROXY."""

@@ -1,4 +1,4 @@
-"""What clients can ask about the proxy: TTLPROXY, and INFO's section."""
+"""Answers about the proxy: TTLPROXY, and INFO's section."""
 
 from __future__ import annotations
 

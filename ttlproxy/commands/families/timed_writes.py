@@ -1,4 +1,4 @@
-"""What is common to the commands that write elements and set their deadlines in one step."""
+"""The common part of commands that write elements and set their deadlines in one step."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Args = Sequence[bytes]
 
 
 class Deferral(NamedTuple):
-    """What a request says; `id` is None if the script is to make one."""
+    """A parsed request; `id` is None if the script is to make one."""
 
     time: Time
     id: bytes | None
@@ -49,7 +49,7 @@ def read(args: Args) -> Deferral:
 
 
 def command_at(args: Args) -> int | None:
-    """Where the command begins behind the options; None if there is none."""
+    """The index of the command behind the options; None if there is none."""
     at = 1
     while at < len(args):
         word = args[at].upper()

@@ -22,7 +22,7 @@ _UNITS = {b"EX": SECONDS, b"PX": MILLISECONDS}
 
 
 class _Lease(NamedTuple):
-    """What a request says.
+    """A parsed request.
 
     time: in ms; wanted: the COUNT, b"" without one; block_ms: None if it does not wait
     """

@@ -1,4 +1,4 @@
-"""What becomes of elements at their deadline: ONEXPIRE sets it, TAKE fetches kept elements."""
+"""Actions on elements at their deadline: ONEXPIRE sets them, TAKE fetches kept elements."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def one_of(*words: bytes) -> Conditions:
 
 
 class Form(NamedTuple):
-    """What such a command takes, besides its key.
+    """The arguments of such a command, besides its key.
 
     width: words per element; keep: the word for no new deadline; capped: whether it takes MAXLEN
     """
@@ -42,7 +42,7 @@ class Form(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What a request of such a command says.
+    """A parsed request of such a command.
 
     cap: MAXLEN as scripts take it, see scripts/lib/words.lua
     """

@@ -30,7 +30,7 @@ class Unit(NamedTuple):
 
     @property
     def base(self) -> bytes:
-        """What scripts get for the start: b"1" is now, b"0" is 1970."""
+        """The word that scripts get for the start: b"1" is now, b"0" is 1970."""
         return b"1" if self.relative else b"0"
 
     @property
@@ -69,7 +69,7 @@ class Refused(Exception):  # noqa: N818 - the name says it
 
 @dataclass(frozen=True)
 class Noun:
-    """What the elements of a type are called: in command names, as keyword, in Redis's errors.
+    """The noun for the elements of a type: in command names, as keyword, in Redis's errors.
 
     walks: whether a search for an element walks along the key.
     """
@@ -90,7 +90,7 @@ class Noun:
         return self.many.upper().encode()
 
     def elements_at(self, args: Sequence[bytes]) -> int:
-        """Where the elements begin in a request that has them behind the keyword and a number.
+        """The index of the first element in a request with a keyword and a number before them.
 
         Raises ValueError if the keyword is not there in upper case, as it nearly always is.
         """

@@ -1,4 +1,4 @@
-"""What a command is, as data: its spec, its route, where its keys stand, which script it calls.
+"""Commands as data: their specs, their routes, the positions of their keys, the scripts they call.
 
 Knows no command by name: those are in the tables of other rooms.
 """

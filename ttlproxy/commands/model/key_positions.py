@@ -1,4 +1,4 @@
-"""Where the keys of a request stand, as key specifications like those of Redis 7.
+"""The positions of keys in a request, as key specifications like those of Redis 7.
 
 Knows by name only the commands whose keys some servers cannot describe.
 """

@@ -1,4 +1,4 @@
-"""What the proxy knows of one command, looked up for each request."""
+"""The proxy's knowledge of one command, looked up for each request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from ttlproxy.commands.model.key_positions import FILLED, FIRST, READ, WRITTEN, Positions
 from ttlproxy.commands.model.spec import Override, Survey, Virtual
 
-# Where a command's keys stand.
+# The positions of a command's keys.
 NO_KEY: Final = 0
 ONE_KEY: Final = 1  # its first argument
 ANY_KEY: Final = 2  # anywhere: any argument may be a key

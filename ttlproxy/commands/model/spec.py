@@ -1,4 +1,4 @@
-"""What a command is, as data. Knows grammar and script names; knows no session and no Redis."""
+"""A command as data. Knows grammar and script names; knows no session and no Redis."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _PATIENCE_S: Final = 2.0
 
 
 async def mismatch(upstream: Upstream) -> str:
-    """What is wrong with the URL's scheme; empty if it is right or unknown."""
+    """The fault in the URL's scheme; empty if it is right or unknown."""
     if upstream.path:
         return ""
     with suppress(OSError, TimeoutError, EOFError):

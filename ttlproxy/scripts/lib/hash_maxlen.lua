@@ -1,4 +1,4 @@
--- What lib/maxlen.lua needs to know of a hash.
+-- The functions on hashes that lib/maxlen.lua needs.
 -- NEEDS: hash.lua data
 -- GIVES: copies size some
 local copies = has

@@ -1,4 +1,4 @@
--- What lib/maxlen.lua needs to know of a list.
+-- The functions on lists that lib/maxlen.lua needs.
 -- NEEDS: words.lua list.lua list_length.lua data
 -- GIVES: copies size some
 local function copies(element)

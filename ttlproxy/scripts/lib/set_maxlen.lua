@@ -1,4 +1,4 @@
--- What lib/maxlen.lua needs to know of a set.
+-- The functions on sets that lib/maxlen.lua needs.
 -- NEEDS: set.lua data
 -- GIVES: copies size some
 local copies = has

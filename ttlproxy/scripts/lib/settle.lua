@@ -1,4 +1,4 @@
--- What is left to do after deadlines were changed.
+-- The last step after deadlines were changed.
 -- NEEDS: words.lua clock.lua deadline.lua index.lua data index schedule
 -- GIVES: settle
 -- include removals

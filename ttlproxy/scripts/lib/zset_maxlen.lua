@@ -1,4 +1,4 @@
--- What lib/maxlen.lua needs to know of a sorted set.
+-- The functions on sorted sets that lib/maxlen.lua needs.
 -- NEEDS: zset.lua data
 -- GIVES: copies size some
 local copies = has
