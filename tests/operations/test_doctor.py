@@ -42,12 +42,12 @@ ILLS = (
         "maxmemory 104857600",
     ),
     Ill("memory", "warning", ("CONFIG SET maxmemory 100000",), "of 100000 bytes"),
-    Ill("clients", "warning", ("CONFIG SET maxclients 1",), "of 1 connections"),
+    Ill("clients", "warning", ("CONFIG SET maxclients 1",), "connections in use: "),
     Ill("script-limit", "warning", ("CONFIG SET lua-time-limit 20",), "is 20 ms"),
     Ill("events", "info", ("CONFIG SET notify-keyspace-events Kh",), "is ", cured=False),
     Ill("layout", "error", ("HSET ttlproxy-state:__ttl: layout 99",), "layout 99", cured=False),
-    Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~__ttl:*",), "1 users", cured=False),
-    Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~ttlp*",), "1 users", cured=False),
+    Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~__ttl:*",), "1 user may", cured=False),
+    Ill("users", "warning", ("ACL SETUSER a on nopass ~a:* ~ttlp*",), "1 user may", cured=False),
     Ill("lease", "error", ("SET __ttl:lease somebody",), "never expires"),
     Ill("role", "error", ("REPLICAOF 127.0.0.1 {port}",), "a replica of 127.0.0.1", cured=False),
     Ill(
@@ -63,10 +63,8 @@ ILLS = (
         "1 scripts and 0 function libraries",
         cured=False,
     ),
-    Ill(
-        "overdue", "warning", ("ZADD __ttl:schedule 1000 gone",), "1 keys are overdue", cured=False
-    ),
-    Ill("overdue", "warning", ("ZADD __ttl:schedule 0.5 gone",), "1 keys are overdue", cured=False),
+    Ill("overdue", "warning", ("ZADD __ttl:schedule 1000 gone",), "1 key is overdue", cured=False),
+    Ill("overdue", "warning", ("ZADD __ttl:schedule 0.5 gone",), "1 key is overdue", cured=False),
 )
 
 
@@ -114,8 +112,8 @@ def test_nothing_above_info_is_found_of_a_healthy_server(
         found = examine(server.url)
     assert above_info(found) == []
     assert {each.check for each in found} == {*CHECKS}
-    assert of("content", found).what == "8 keys and 14 of their deadlines, no fault found"
-    assert of("proxies", found).what == "1 proxies are connected"
+    assert of("content", found).what == "8 keys and 14 deadlines, no fault found"
+    assert of("proxies", found).what == "1 proxy is connected"
     assert of("persistence", found).what.startswith("the append-only file is on")
     assert of("scripts", found).severity == 0
 
@@ -228,7 +226,7 @@ def test_a_rule_that_cannot_be_read_is_not_one_that_can_deliver(
     proxy = start_proxy(server.url)
     with closing(Client(server.port)) as direct, closing(Client(proxy.port)) as app:
         app.ask("ONEXPIRE", "good:*", "RPUSH", "l")
-        assert of("rules", examine(server.url)).what == "1 rules of ONEXPIRE, no fault found"
+        assert of("rules", examine(server.url)).what == "1 rule of ONEXPIRE, no fault found"
         secret = direct.ask("HGET", Keys().state, "secret")
         row = b"12:MAIL - 0 new,0:,0:,"
         signed = Signer(secret).sign(b"rule", (b"bad:*", row))
@@ -236,7 +234,7 @@ def test_a_rule_that_cannot_be_read_is_not_one_that_can_deliver(
         direct.ask("HSET", Keys().rules, b":bad:*", "")
         found = of("rules", examine(server.url))
     assert str(found.severity) == "error"
-    assert "1 rules of ONEXPIRE in database 0 cannot be read" in found.what
+    assert "rules of ONEXPIRE in database 0 that cannot be read: 1" in found.what
     assert found.keys == (b"bad:*",)
 
 

@@ -49,7 +49,7 @@ def test_a_deadline_whose_element_is_gone_is_found_and_dropped(name: str, world:
     found = of("leftover", examine(world.server.url))
     assert (str(found.severity), found.keys) == ("warning", (b"k",))
     assert found.what == (
-        "1 of 1 keys have deadlines for elements that no longer exist (1 of 2 deadlines)"
+        "keys that have deadlines for elements that no longer exist: 1 of 1 (deadlines: 1 of 2)"
     )
     assert above_info(examine(world.server.url, mend=True)) == []
     assert world.direct.ask("ZRANGE", INDEX, 0, -1) == [b"b"]

@@ -73,7 +73,7 @@ def test_a_purge_leaves_what_is_kept_unless_it_is_forced(
     proxy.stop()
     done = _purge("--upstream", server.url)
     assert done.returncode == 0
-    assert "elements of 1 keys still wait for TAKE" in done.stdout
+    assert "elements of 1 key still wait for TAKE" in done.stdout
     proxy.start()
     app = Client(proxy.port)
     assert app.ask("DBSIZE") == 0

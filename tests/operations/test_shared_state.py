@@ -105,8 +105,8 @@ def test_a_file_has_the_key_instead_and_without_it_nothing_is_carried_out(
         assert direct.ask("EXISTS", "q", "late") == 0
         wait_until(lambda: "was not signed" in other.stderr, "the log tells")
         found = examine(server.url)
-        assert "1 deferred commands" in of("deferred", found).what
-        assert "1 rules of ONEXPIRE" in of("rules", found).what
+        assert "no proxy has signed: 1" in of("deferred", found).what
+        assert "0 that are not signed by a proxy: 1" in of("rules", found).what
         other.stop()
         direct.ask("ZADD", KEYS.index(later), 1, "a")
         direct.ask("ZADD", KEYS.schedule, 1, later)

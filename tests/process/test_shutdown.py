@@ -225,7 +225,7 @@ def test_a_second_signal_ends_it_at_once(
         wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
         proxy.child.send_signal(signal.SIGTERM)
         assert proxy.wait() == 0
-    assert "1 clients are cut off, because a second signal came: 1 blocked" in proxy.stderr
+    assert "1 client is cut off, because a second signal came: 1 blocked" in proxy.stderr
 
 
 def _stopping(proxy: Proxy) -> None:

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.core.counted import counted
 from ttlproxy.core.expiry_actions import listed
 from ttlproxy.core.signing import RULE
 from ttlproxy.link.pipeline import run, valid
@@ -57,11 +58,10 @@ class Migration:
             await self._ask(db, b"UNLINK", *names)
             if rules or deferred:
                 log.info(
-                    "database %d: migrated %d rules, and the deferred commands of %d keys, from"
-                    " version 0.1",
+                    "database %d: migrated %s, and the deferred commands of %s, from version 0.1",
                     db,
-                    rules,
-                    deferred,
+                    counted(rules, "rule"),
+                    counted(deferred, "key"),
                 )
 
     async def _rules(self, db: int) -> int:

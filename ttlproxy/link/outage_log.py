@@ -8,6 +8,7 @@ from typing import Final
 
 from redis.exceptions import NoPermissionError, RedisError
 
+from ttlproxy.core.counted import counted
 from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link.server_clock import ServerClock
 
@@ -73,7 +74,7 @@ class OutageLog:
     def over(self, managed: int) -> None:
         """The link serves; `managed`: how many keys are managed."""
         if self.reason or not self._said:
-            self._say(logging.INFO, ":", True, f" {managed} keys managed")
+            self._say(logging.INFO, ":", True, f" {counted(managed, 'managed key')}")
         self.reason = ""
 
     def _say(self, level: int, what: str, is_event: bool, more: str = "") -> None:
@@ -84,6 +85,7 @@ class OutageLog:
             self._unsaid += is_event
             return
         self._said[line] = now_ms
-        times = f" ({self._unsaid} lines like this were left out)" if self._unsaid else ""
+        unsaid = counted(self._unsaid, "line like this was", "lines like this were")
+        times = f" ({unsaid} left out)" if self._unsaid else ""
         self._unsaid = 0
         log.log(level, "Redis at %s%s%s", line, more, times)

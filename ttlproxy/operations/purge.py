@@ -10,6 +10,7 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
+from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import PurgeError, UpstreamError
 from ttlproxy.link import attached, client, located, run, valid
@@ -36,17 +37,18 @@ async def purged(
         await redis.initialize()
         proxies = await attached(redis, keys.prefix)
         if proxies and not force:
+            there = counted(proxies, "proxy is", "proxies are")
             raise PurgeError(
-                f"{proxies} proxies are connected to {upstream.shown}: stop them first, or use"
-                " --force to remove the deadlines while they run"
+                f"{there} connected to {upstream.shown}: stop all proxies first, or use --force to"
+                " remove the deadlines while they run"
             )
         for db in await _databases(redis):
             removed, kept = await _purge(redis, db, keys, force)
-            say(f"database {db}: {removed} internal keys removed")
+            say(f"database {db}: {counted(removed, 'internal key')} removed")
             if kept:
                 say(
-                    f"database {db}: elements of {kept} keys still wait for TAKE: take them"
-                    " through a proxy, or use --force to remove them"
+                    f"database {db}: elements of {counted(kept, 'key')} still wait for TAKE:"
+                    " take them through a proxy, or use --force to remove them"
                 )
     except RedisError as trouble:
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
+from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
 from ttlproxy.errors import EmbeddedError
 from ttlproxy.link import Context, Link
@@ -146,7 +147,9 @@ async def _proxy(
             say(address)
             await _until(signals.stop.wait(), vital)
             health.drains = True
-            log.info("stopping: %d clients are connected", len(server.clients))
+            log.info(
+                "stopping: %s connected", counted(len(server.clients), "client is", "clients are")
+            )
             await _until(signals.pause(settings.drain_min), vital)
             await _until(_drain(server, settings.drain_max, signals.now), vital)
         finally:
@@ -262,7 +265,8 @@ async def _drain(server: Server, limit_s: float, now: asyncio.Event) -> None:
     if left := server.unfinished():
         why = "a second signal came" if now.is_set() else "drain_max is over"
         found = ", ".join(f"{count} {what}" for what, count in left.most_common())
-        log.warning("%d clients are cut off, because %s: %s", left.total(), why, found)
+        cut_off = counted(left.total(), "client is", "clients are")
+        log.warning("%s cut off, because %s: %s", cut_off, why, found)
 
 
 async def _ended(embedded: Embedded) -> None:

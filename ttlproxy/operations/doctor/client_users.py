@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ttlproxy.core.counted import counted
 from ttlproxy.core.permissions import reaches_narrowly
 from ttlproxy.operations.doctor.finding import OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
@@ -41,4 +42,6 @@ def _found(names: list[bytes], what: str, why: str) -> list[Finding]:
     if not names:
         return []
     mend = "replace their rules by what ttlproxy rights prints for their key patterns"
-    return [Finding("users", WARNING, f"{len(names)} users {what}", why, mend, tuple(names))]
+    return [
+        Finding("users", WARNING, f"{counted(len(names), 'user')} {what}", why, mend, tuple(names))
+    ]

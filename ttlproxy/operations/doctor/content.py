@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ttlproxy.commands import Call
+from ttlproxy.core.counted import counted
 from ttlproxy.core.registry import Place
 from ttlproxy.link import run, valid
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding, Severity
@@ -124,7 +125,7 @@ async def content(target: Target) -> list[Finding]:
     if found:
         return found
     deadlines = sum(look.looked for look in looks.values())
-    said = f"{len(looks)} keys and {deadlines} of their deadlines, no fault found"
+    said = f"{counted(len(looks), 'key')} and {counted(deadlines, 'deadline')}, no fault found"
     return [Finding("content", OK, said)]
 
 
@@ -133,11 +134,11 @@ def _found(target: Target, looks: Mapping[Place, Look]) -> Iterable[Finding]:
         keys = [key for (_, key), look in looks.items() if fault.holds(look)]
         if not keys:
             continue
-        what = f"{len(keys)} of {len(looks)} keys {fault.many}"
+        what = f"keys that {fault.many}: {len(keys)} of {len(looks)}"
         if fault.check == "leftover":
             gone = sum(look.gone for look in looks.values())
             looked = sum(look.looked for look in looks.values())
-            what += f" ({gone} of {looked} deadlines)"
+            what += f" (deadlines: {gone} of {looked})"
         mend = f"ttlproxy doctor --mend --upstream {target.shown}"
         yield Finding(fault.check, fault.severity, what, fault.why, mend, tuple(keys[:_SHOWN]))
 
@@ -148,7 +149,7 @@ def _native(places: Iterable[Place], looked: int) -> Iterable[Finding]:
         yield Finding(
             "native",
             INFO,
-            f"{len(keys)} of {looked} keys also have field deadlines of the server's own",
+            f"keys that also have field deadlines of the server's own: {len(keys)} of {looked}",
             "The earlier of the two applies.",
             "HPERSIST of these fields, through a proxy, removes both",
             tuple(keys[:_SHOWN]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ttlproxy.commands import Call
+from ttlproxy.core.counted import counted
 from ttlproxy.operations.doctor.content import script_calls_of
 from ttlproxy.operations.doctor.finding import ERROR, OK, Finding
 from ttlproxy.operations.doctor.target import Target
@@ -27,14 +28,16 @@ async def deferred(target: Target) -> list[Finding]:
         looked += len(keys)
         if unsigned:
             found.append(_finding(db, unsigned))
-    return found or [Finding("deferred", OK, f"the deferred commands of {looked} keys are signed")]
+    return found or [
+        Finding("deferred", OK, f"the deferred commands of {counted(looked, 'key')} are signed")
+    ]
 
 
 def _finding(db: int, unsigned: dict[bytes, int]) -> Finding:
     return Finding(
         "deferred",
         ERROR,
-        f"{sum(unsigned.values())} deferred commands in database {db} are not signed by a proxy",
+        f"deferred commands in database {db} that no proxy has signed: {sum(unsigned.values())}",
         "They were written without a proxy, or signed with another key. They are not carried out.",
         "UNDEFER key id for each, through a proxy; then DEFER again what you need",
         tuple(unsigned)[:_SHOWN],

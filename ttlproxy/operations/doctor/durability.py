@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ttlproxy.core.counted import counted
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
 
@@ -90,7 +91,7 @@ async def replicas(target: Target) -> list[Finding]:
             Finding(
                 "replicas",
                 WARNING,
-                f"{len(behind)} of {len(found)} replicas are behind, or not synchronized yet",
+                f"replicas that are behind, or not synchronized yet: {len(behind)} of {len(found)}",
                 "A failover to one of them loses the latest elements together with their"
                 " deadlines.",
                 "see INFO replication, and the replica's log",
@@ -100,7 +101,7 @@ async def replicas(target: Target) -> list[Finding]:
         Finding(
             "replicas",
             INFO,
-            f"{len(found)} replicas; replication is asynchronous",
+            f"{counted(len(found), 'replica')}; replication is asynchronous",
             "A failover may lose the latest elements together with their deadlines. The new"
             " primary's clock then decides what is due: run NTP on all servers.",
             ""
@@ -117,7 +118,8 @@ def _starved(info: Mapping[str, Any], config: Mapping[str, str]) -> Finding | No
     return Finding(
         "replicas",
         ERROR,
-        f"min-replicas-to-write is {demanded}, but only {good} replicas are up to date",
+        f"min-replicas-to-write is {demanded}, but only"
+        f" {counted(int(good), 'replica is', 'replicas are')} up to date",
         "Redis refuses all writes (NOREPLICAS), including those of the reaper.",
         "CONFIG SET min-replicas-to-write 0, or start the replicas",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Final, NamedTuple
 
+from ttlproxy.core.counted import counted
 from ttlproxy.core.expiry_actions import VERBS, Action, Actions, listed, verified
 from ttlproxy.operations.doctor.finding import ERROR, OK, Finding
 from ttlproxy.operations.doctor.target import Target
@@ -55,12 +56,12 @@ async def rules(target: Target) -> list[Finding]:
         count += len(signed)
         async for finding in _undeliverable(target, db, actions, list(signed)):
             found.append(finding)
-    return found or [Finding("rules", OK, f"{count} rules of ONEXPIRE, no fault found")]
+    return found or [Finding("rules", OK, f"{counted(count, 'rule')} of ONEXPIRE, no fault found")]
 
 
 def _without_force(db: int, patterns: list[bytes], fault: _Fault) -> Iterator[Finding]:
     if patterns:
-        what = f"{len(patterns)} rules of ONEXPIRE in database {db} {fault.what}"
+        what = f"rules of ONEXPIRE in database {db} that {fault.what}: {len(patterns)}"
         shown = tuple(patterns[:_SHOWN])
         yield Finding("rules", ERROR, what, fault.why, fault.remedy, shown)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from ttlproxy.commands import Call
+from ttlproxy.core.counted import counted
 from ttlproxy.core.registry import Place
 from ttlproxy.link import announcing, run, valid
 from ttlproxy.operations.doctor.content import indexed, looked_at, script_calls_of
@@ -29,8 +30,9 @@ async def mended(target: Target, say: Callable[[str], None]) -> None:
             dropped += await _sweep(target, script_calls, places)
             announced += await _announce(target, script_calls, places)
         say(
-            f"database {db}: checked {keys} keys, dropped {dropped} deadlines without an element;"
-            f" {announced} keys have deadlines"
+            f"database {db}: checked {counted(keys, 'key')},"
+            f" dropped {counted(dropped, 'deadline')} without an element;"
+            f" {counted(announced, 'key has', 'keys have')} deadlines"
         )
 
 

@@ -6,6 +6,7 @@ from hashlib import sha1
 
 from redis.exceptions import ResponseError
 
+from ttlproxy.core.counted import counted
 from ttlproxy.link import TRIAL, whole_ms
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.scripting import COMPILE, PROBE
@@ -24,7 +25,7 @@ async def proxies(target: Target) -> list[Finding]:
                 "proxies", INFO, "no proxy is connected", "Expired elements are not being removed."
             )
         ]
-    return [Finding("proxies", OK, f"{count} proxies are connected")]
+    return [Finding("proxies", OK, f"{counted(count, 'proxy is', 'proxies are')} connected")]
 
 
 async def lease(target: Target) -> list[Finding]:
@@ -53,7 +54,8 @@ async def overdue(target: Target) -> list[Finding]:
         oldest_ms = min([*map(whole_ms, heads[1:2]), now_ms if oldest_ms is None else oldest_ms])
     if oldest_ms is None or not late:
         return [Finding("overdue", OK, "no key is overdue")]
-    what = f"{late} keys are overdue, the oldest for {(now_ms - oldest_ms) / 1000:.0f} s"
+    oldest_s = (now_ms - oldest_ms) / 1000
+    what = f"{counted(late, 'key is', 'keys are')} overdue, the oldest for {oldest_s:.0f} s"
     if not await target.attached():
         return [
             Finding(

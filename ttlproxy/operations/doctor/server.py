@@ -103,7 +103,7 @@ async def eviction(target: Target) -> list[Finding]:
     limit, evicted = target.info.get("maxmemory", 0), target.info.get("evicted_keys", 0)
     if policy == "noeviction":
         return [Finding("eviction", OK, "nothing is evicted (maxmemory-policy noeviction)")]
-    goes = f"; {evicted} keys have been evicted" if evicted else ""
+    goes = f"; evicted keys: {evicted}" if evicted else ""
     return [
         Finding(
             "eviction",
@@ -134,12 +134,12 @@ async def memory(target: Target) -> list[Finding]:
 async def clients(target: Target) -> list[Finding]:
     limit, now = target.info.get("maxclients", 0), target.info.get("connected_clients", 0)
     if not limit or now < _CROWDED * limit:
-        return [Finding("clients", OK, f"{now} of {limit} connections are in use")]
+        return [Finding("clients", OK, f"connections in use: {now} of {limit}")]
     return [
         Finding(
             "clients",
             WARNING,
-            f"{now} of {limit} connections are in use",
+            f"connections in use: {now} of {limit}",
             "Each client of a proxy needs its own connection to Redis.",
             f"CONFIG SET maxclients {limit * 2}",
         )
