@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -11,9 +11,12 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
+from tests.support.redis_content import LEASE
 from tests.support.servers import Proxy
+from ttlproxy.core.keys import Keys
 
 KILLS = 4
+RULES = Keys().rules
 
 
 def _produce(proxy: Proxy, name: str, stop: threading.Event, written: list[bytes]) -> None:
@@ -113,6 +116,26 @@ def test_ok_means_in_force_before_every_proxy(
             assert direct.ask("LLEN", f"late:{number}") == 1
         for client in clients:
             client.close()
+
+
+def test_a_rule_that_is_gone_from_the_list_only_stays_known(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """Clients with a right to all keys may write to the list, which no signature guards."""
+    server = start_server()
+    with closing(Client(server.port)) as direct, ExitStack() as stack:
+        first = stack.enter_context(closing(Client(start_proxy(server.url).port)))
+        assert first.ask("ONEXPIRE", "s", "RPUSH", "late") == b"OK"
+        direct.ask("SET", LEASE, "a test", "PX", 600_000)
+        later = stack.enter_context(closing(Client(start_proxy(server.url).port)))
+        later.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, "a")  # it has read the list by now
+        wait_until(lambda: later.ask("EXISTS", "s") == 0, "it gone")
+        direct.ask("HDEL", RULES, ":s")
+        for number in (1, 2):
+            assert first.ask("ONEXPIRE", "another", "RPUSH", f"other:{number}") == b"OK"
+            later.ask("SADDEX", "s", "PX", 1, "MEMBERS", 1, f"b{number}")
+            wait_until(lambda: later.ask("EXISTS", "s") == 0, "it gone")
+        assert direct.ask("LRANGE", "late", 0, -1) == [b"a", b"b1", b"b2"]
 
 
 def test_rules_outlive_redis(start_server: StartServer, start_proxy: StartProxy) -> None:

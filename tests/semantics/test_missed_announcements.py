@@ -11,7 +11,7 @@ from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.relay import Gate, Relay
-from tests.support.server_queries import connections
+from tests.support.server_queries import connections, let_beat
 
 
 class _InTheMiddleOfALoad:
@@ -88,6 +88,28 @@ def test_a_proxy_that_misses_announcements_rewrites_nothing_by_what_it_knew(
             assert one.ask("HTTLFIELD", key, "a") == b":-1\r\n"
 
 
+def test_a_proxy_that_is_not_alone_looks_at_announcements_before_each_request(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """Long after the other's greeting, too: each heartbeat counts who tracks keys."""
+    server = start_server()
+    proxies = [start_proxy(server.url) for _ in range(2)]
+    with Connection(server.port) as direct, ExitStack() as stack:
+        direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
+        one, other = (stack.enter_context(Connection(proxy.port)) for proxy in proxies)
+        let_beat(server.port, 6)
+        for number in range(3):
+            key = f"h{number}"
+            assert other.ask("HSET", key, "a", 1) == b":1\r\n"
+            proxies[1].child.send_signal(signal.SIGSTOP)
+            other.send(command("PING"))  # so that it reads the client first
+            assert one.ask("HEXPIREFIELD", key, "a", 100) == b":1\r\n"
+            other.send(command("HSET", key, "a", 2))
+            proxies[1].child.send_signal(signal.SIGCONT)
+            assert other.read_many(2) == [b"+PONG\r\n", b":0\r\n"]
+            assert one.ask("HTTLFIELD", key, "a") == b":-1\r\n"
+
+
 def test_a_plain_write_that_waits_for_a_reap_while_another_gives_the_first_deadline(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
@@ -110,6 +132,38 @@ def test_a_plain_write_that_waits_for_a_reap_while_another_gives_the_first_deadl
         held.release()
         assert app.read_many(2) == [b":0\r\n", b":0\r\n"]
         assert other.ask("HTTLFIELD", "h", "a") == b":-1\r\n"
+
+
+def test_a_reap_that_found_nothing_left_while_another_gives_a_deadline_forgets_no_key(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """The reap's answer is older than the announcement, which comes on another connection."""
+    server, reaped = start_server(), Gate(b"$4\r\nhash\r\n")
+    with (
+        Relay(server.port, 1 << 16, on_reply=reaped) as relay,
+        Connection(server.port) as direct,
+        ExitStack() as stack,
+    ):
+        direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
+        port = start_proxy(f"redis://127.0.0.1:{relay.port}").port
+        app, second = (stack.enter_context(Connection(port)) for _ in range(2))
+        other = stack.enter_context(Connection(start_proxy(server.url).port))
+        stack.enter_context(reaped)
+        other.ask("HSET", "h", "a", 1, "b", 1)
+        other.ask("HPEXPIREFIELD", "h", "a", 10)
+        until_past(direct, deadline_ms_of(direct, "h", "a"))
+        reaped.arm()
+        app.send(command("HLEN", "h"))
+        assert reaped.held.wait(60)
+        assert other.ask("HEXPIREFIELD", "h", "b", 100) == b":1\r\n"
+        other.ask("SADDEX", "announced after it", 100, "a")
+        wait_until(
+            lambda: b"managed_keys:2\r\n" in second.ask("INFO", "ttlproxy"), "both announcements"
+        )
+        reaped.release()
+        assert app.read() == b":1\r\n"
+        assert app.ask("HSET", "h", "b", 2) == b":0\r\n"
+        assert other.ask("HTTLFIELD", "h", "b") == b":-1\r\n"
 
 
 def test_a_proxy_whose_push_connection_is_lost_while_it_reads_schedules_waits_for_the_next(

@@ -9,7 +9,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.deadlines import deadline_ms_of, until_past
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
-from tests.support.server_queries import calls
+from tests.support.server_queries import calls, let_beat
 from ttlproxy.core.keys import Keys
 
 
@@ -139,6 +139,19 @@ def test_a_flush_of_scripts_is_not_noticed(three: list[Connection]) -> None:
     for _ in range(100):  # during some heartbeats, which load them again
         assert one.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
         assert one.ask("HEXPIREFIELD", "h", "a", 100) == b":1\r\n"
+
+
+def test_scripts_that_redis_has_lost_are_loaded_before_a_client_needs_one(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """The proxy forwards its calls unread, so a client would get Redis's NOSCRIPT."""
+    server = start_server()
+    with Connection(server.port) as direct, Connection(start_proxy(server.url).port) as app:
+        direct.ask("SET", "__ttl:lease", "somebody else", "PX", 600_000)
+        for _ in range(2):
+            assert direct.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
+            let_beat(server.port, 2)
+            assert app.ask("HTTLFIELD", "none", "f") == b":-2\r\n"
 
 
 def test_what_one_proxy_swapped_the_other_looks_for_where_it_is_now(

@@ -18,6 +18,13 @@ def calls(port: int, name: str) -> int:
     return int(stat.split(",")[0].removeprefix("calls="))
 
 
+def let_beat(port: int, count: int) -> None:
+    """Returns after so many heartbeats of all proxies together: each ends with a look at what they
+    share."""
+    before = calls(port, "hmget")
+    wait_until(lambda: calls(port, "hmget") >= before + count, "heartbeats")
+
+
 def received(port: int, client: Connection, *words: str) -> list[bytes]:
     """The names of the commands that Redis receives on the client's connection for a request."""
     address = re.findall(rb" addr=(\S+)", client.ask("CLIENT", "INFO"))[0]
