@@ -1,0 +1,116 @@
+"""What the reaper does next, and when: nothing that is due is forgotten, nothing is done twice."""
+
+from __future__ import annotations
+
+from ttlproxy.link.agenda import NEVER, SWEEP_AFTER_MS, Agenda, Parked
+
+H, S = (0, b"h"), (3, b"s")
+
+
+def test_a_later_deadline_does_not_put_off_an_earlier_one() -> None:
+    agenda = Agenda()
+    assert agenda.next_ms == NEVER
+    agenda.announced(0, 100)
+    assert agenda.next_ms == 100
+    assert agenda.woken.is_set()
+    agenda.woken.clear()
+    agenda.announced(0, 100)
+    agenda.look_at(200)
+    assert agenda.next_ms == 100
+    assert not agenda.woken.is_set(), "nothing has become earlier"
+    agenda.look_at(99)
+    assert agenda.next_ms == 99
+    assert agenda.woken.is_set()
+
+
+def test_a_sweep_is_due_once_requests_of_its_time_are_carried_out() -> None:
+    agenda = Agenda()
+    agenda.sweep([H], 1000)
+    assert agenda.next_ms == 1000 + SWEEP_AFTER_MS
+    agenda.sweep([H, S], 1001)  # the first keeps its time
+    due_ms = 1000 + SWEEP_AFTER_MS
+    assert agenda.take_sweeps(due_ms) == {}
+    assert agenda.take_sweeps(due_ms + 1) == {H: due_ms}
+    assert agenda.take_sweeps(due_ms + 1) == {}, "it was taken"
+    assert agenda.take_sweeps(due_ms + 2) == {S: due_ms + 1}
+
+
+def test_a_sweep_that_was_put_back_is_due_as_before_unless_a_request_came_since() -> None:
+    agenda = Agenda()
+    agenda.sweep([H, S], 1000)
+    taken = agenda.take_sweeps(5000)
+    agenda.sweep([S], 2000)
+    agenda.put_back(taken)
+    assert agenda.take_sweeps(5000) == {H: 1000 + SWEEP_AFTER_MS, S: 2000 + SWEEP_AFTER_MS}
+
+
+def test_each_sweep_that_is_left_gets_a_look() -> None:
+    agenda = Agenda()
+    agenda.sweep([S], 2000)
+    agenda.sweep([H], 1000)
+    agenda.next_ms = NEVER
+    agenda.look_at_sweeps()
+    assert agenda.next_ms == 1000 + SWEEP_AFTER_MS
+
+
+def test_what_was_put_off_by_another_clock_is_done_now() -> None:
+    agenda = Agenda()
+    agenda.sweep([H], 10**9)
+    agenda.parked.park(S, 10**9)
+    agenda.next_ms = NEVER
+    agenda.look_now()
+    assert agenda.next_ms == 0
+    assert agenda.take_sweeps(1) == {H: 0}
+    assert not agenda.parked.holds(S, 1)
+
+
+def test_a_key_that_is_refused_again_is_parked_for_longer() -> None:
+    parked = Parked()
+    assert parked.first_ms() == NEVER
+    assert not parked.holds(H, 0)
+    pauses = []
+    for _ in range(40):
+        parked.park(H, 0)
+        pauses.append(parked.first_ms())
+    assert 0 < pauses[0] <= 100, "50 ms at first, or less by chance, doubled for each failure"
+    assert max(pauses) <= 30_000
+    assert max(pauses[-20:]) > 2000
+    assert parked.holds(H, parked.first_ms() - 1)
+    assert not parked.holds(H, parked.first_ms())
+    assert not parked.holds(S, 0)
+
+
+def test_what_passes_by_itself_is_tried_again_soon() -> None:
+    parked = Parked()
+    for _ in range(40):
+        parked.park(H, 0, passes=True)
+        assert parked.first_ms() <= 500
+
+
+def test_parked_keys_are_counted_by_reason_until_they_are_tried_and_not_refused() -> None:
+    parked = Parked()
+    parked.park(H, 0, "oom")
+    parked.park(S, 10**6, "noperm")
+    assert len(parked) == 2
+    assert parked.reasons == {"oom": 1, "noperm": 1}
+    assert parked.first_ms() < 10**6
+    parked.forget(parked.first_ms())
+    assert parked.reasons == {"noperm": 1}
+    assert len(parked) == 1
+    parked.park(S, 10**6)
+    assert parked.reasons == {"other": 1}
+    parked.put_off_no_more()
+    assert (len(parked), parked.first_ms()) == (1, 0)
+
+
+def test_a_key_that_was_put_off_no_more_counts_its_failures_on() -> None:
+    """Its next pause is as long as if it had been tried at its time."""
+    longest = 0
+    for _ in range(10):
+        parked = Parked()
+        for _ in range(40):
+            parked.park(H, 0)
+        parked.put_off_no_more()
+        parked.park(H, 0)
+        longest = max(longest, parked.first_ms())
+    assert longest > 200

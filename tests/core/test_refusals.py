@@ -1,0 +1,84 @@
+"""What Redis refuses the proxy: counted each time, and logged once a minute for each cause."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
+
+from ttlproxy.core.counters import Counters
+from ttlproxy.link.refusals import Refusals, is_wrong_type, passes, reason
+from ttlproxy.link.server_clock import ServerClock
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def now_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The local clock, which the test sets: its only element."""
+    now = [1000.0]
+    monkeypatch.setattr(ServerClock, "reading", staticmethod(lambda: now[0]))
+    return now
+
+
+@pytest.mark.parametrize(
+    ("refusal", "why"),
+    [
+        (NoPermissionError("no"), "noperm"),
+        (ResponseError("NOPERM x"), "noperm"),
+        (ResponseError("ERR The user executing the script can't run this command"), "noperm"),
+        (ResponseError("ERR can't access the key"), "noperm"),
+        (OutOfMemoryError("command not allowed"), "oom"),
+        (ResponseError("Error running script: WRONGTYPE Operation"), "wrongtype"),
+        (ResponseError("ERR no idea"), "other"),
+    ],
+)
+def test_why_a_key_cannot_be_reaped(refusal: ResponseError, why: str) -> None:
+    assert reason(refusal) == why
+
+
+def test_only_a_busy_server_passes_by_itself() -> None:
+    assert passes(ResponseError("BUSY Redis is busy"))
+    assert not passes(ResponseError("BUSYKEY Target key name already exists"))
+    assert not passes(ResponseError("ERR BUSY "))
+
+
+def test_a_wrong_type_is_one_of_the_key_that_was_asked_for() -> None:
+    assert is_wrong_type(ResponseError("WRONGTYPE Operation against a key"))
+    assert not is_wrong_type(ResponseError("ERR Error running script: WRONGTYPE Operation"))
+
+
+def test_each_cause_is_logged_once_a_minute_and_counted_each_time(
+    now_ms: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    counters = Counters()
+    refusals = Refusals(counters)
+
+    def lines() -> list[str]:
+        found = [record.getMessage() for record in caplog.records]
+        assert all(record.levelno == logging.ERROR for record in caplog.records)
+        caplog.clear()
+        return found
+
+    one, other = ResponseError("one"), ResponseError("other")
+    refusals.note("to reap", one)
+    assert lines() == ["Redis refuses to reap: one"]
+    now_ms[0] += MINUTE_MS - 1
+    refusals.note("to reap", one)
+    assert lines() == []
+    refusals.note("to reap", other)
+    refusals.note("to sweep", one)
+    assert lines() == ["Redis refuses to reap: other", "Redis refuses to sweep: one"]
+    now_ms[0] += 1
+    for _ in range(2):
+        refusals.note("to reap", one)
+        refusals.note("to reap", other)
+    assert lines() == ["Redis refuses to reap: one"]
+    assert counters.refusals == 8
+    refusals.unsigned("rule", 3, 2)
+    refusals.unsigned("rule", 3, 1)
+    (line,) = lines()
+    assert line.startswith("a rule of ONEXPIRE in database 3 was not signed")
+    assert counters.unsigned == {"rule": 3}
+    assert counters.refusals == 8
