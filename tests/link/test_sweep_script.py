@@ -1,0 +1,117 @@
+"""Sweeps: entries without an element go, and the registry learns what is left."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from tests.link.conftest import KEYS, Become, manage
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from ttlproxy.core.counters import Counters
+from ttlproxy.core.registry import NOTHING_DUE, Registry
+from ttlproxy.link import Context
+from ttlproxy.link.sweep_script import SweepScript
+
+FAR_MS = 4_000_000_000_000
+S = (0, b"s")
+
+
+@pytest.fixture
+def registry(context: Context) -> Registry:
+    return context.registry
+
+
+@pytest.fixture
+def sweep(context: Context, counters: Counters) -> SweepScript:
+    return SweepScript(context, counters)
+
+
+async def test_every_page_of_an_index_is_swept(
+    sweep: SweepScript, redis: Redis, registry: Registry, direct: Client, counters: Counters
+) -> None:
+    members = {f"m{number}": FAR_MS + number for number in range(2000)}
+    manage(direct, "s", **members)
+    registry.announced(0, b"s", 1)
+    direct.ask("SREM", "s", *(name for name in members if name != "m1999"))
+    assert await sweep(redis, S) is None
+    assert direct.ask("ZRANGE", KEYS.index(b"s"), 0, -1) == [b"m1999"]
+    assert counters.swept_entries == 1999
+    assert registry.due(b"s", FAR_MS) == []
+    assert registry.due(b"s", FAR_MS + 2000) == [S]
+
+
+async def test_a_key_without_an_index_is_managed_no_more(
+    sweep: SweepScript, redis: Redis, registry: Registry, direct: Client
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    registry.announced(0, b"s", FAR_MS)
+    direct.ask("DEL", "s")
+    assert await sweep(redis, S) is None
+    assert direct.ask("EXISTS", KEYS.index(b"s")) == 0
+    assert registry.places(b"s") == []
+
+
+async def test_what_redis_refuses_is_told_and_noted(
+    sweep: SweepScript, redis: Redis, counters: Counters, direct: Client, become: Become
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    await become("-zscan")
+    assert isinstance(await sweep(redis, S), ResponseError)
+    assert counters.refusals == 1
+
+
+async def test_a_deadline_that_is_announced_meanwhile_counts_more_than_the_answer(
+    sweep: SweepScript, redis: Redis, registry: Registry, direct: Client
+) -> None:
+    registry.announced(0, b"s", FAR_MS)
+    await redis.execute_command("PING")  # it is connected
+    sweeping = asyncio.create_task(sweep(redis, S))
+    await asyncio.sleep(0)  # it is asked for
+    registry.announced(0, b"s", FAR_MS)
+    assert await sweeping is None
+    assert registry.places(b"s") == [S]
+    assert await sweep(redis, S) is None
+    assert registry.places(b"s") == [], "an announcement counts for what was under way then"
+
+
+async def test_keys_that_have_an_index_are_found_in_all_databases(
+    sweep: SweepScript, redis: Redis, registry: Registry, server: AnyServer, direct: Client
+) -> None:
+    places = [(0, b"k%d" % number) for number in range(300)] + [(3, b"s"), (3, b"none")]
+    for number in (0, 130, 299):
+        manage(direct, f"k{number}", m=FAR_MS)
+    for _, key in places[:300]:
+        registry.announced(0, key, FAR_MS)
+    with closing(Client(server.port, 3)) as other:
+        manage(other, "s", m=FAR_MS)
+    found = await sweep.with_index(redis, places)
+    assert found == [(0, b"k0"), (0, b"k130"), (0, b"k299"), (3, b"s")]
+    assert len(registry) == 3, "the others are forgotten"
+    assert await sweep.with_index(redis, []) == []
+
+
+async def test_a_key_that_may_have_an_index_is_swept(
+    sweep: SweepScript, redis: Redis, become: Become
+) -> None:
+    await become("-exists -zrange -zrangebyscore")
+    assert await sweep.with_index(redis, [S, (0, b"none")]) == [S, (0, b"none")]
+
+
+async def test_a_key_that_is_gone_must_be_swept_and_others_are_learnt(
+    sweep: SweepScript, redis: Redis, registry: Registry, direct: Client
+) -> None:
+    for key in ("s", "gone", "emptied"):
+        manage(direct, key, m=FAR_MS)
+        registry.announced(0, key.encode(), 1)
+    direct.ask("DEL", "gone", KEYS.index(b"emptied"))
+    found = await sweep.must_be_swept(redis, 0, [b"s", b"gone", b"emptied"])
+    assert found == [(0, b"gone")]
+    assert registry.due(b"s", FAR_MS) == []
+    assert registry.places(b"s") == [S]
+    assert registry.places(b"emptied") == []
+    assert NOTHING_DUE > FAR_MS
