@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tests.core.test_session import NOW_MS
+from tests.support.session_world import NOW_MS
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.info_section import InfoSection
