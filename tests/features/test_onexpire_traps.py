@@ -214,6 +214,26 @@ def test_any_bytes_arrive_as_they_were(client: Client, direct: Client, destinati
     assert {(event[1], event[6]) for event in events} == {(b"hash", b"expired")}
 
 
+# The first and the last character of each kind of UTF-8 sequence, surrogates left out.
+CORNERS = (
+    *("\x80", "\u07ff", "\u0800", "\u0fff", "\u1000", "\ucfff", "\ud000", "\ud7ff"),
+    *("\ue000", "\uffff"),
+    *("\U00010000", "\U0003ffff", "\U00040000", "\U000fffff", "\U00100000", "\U0010ffff"),
+)
+
+
+@pytest.mark.usefixtures("no_reaper")
+@pytest.mark.parametrize("character", CORNERS, ids=ascii)
+def test_what_is_utf_8_is_not_escaped(client: Client, direct: Client, character: str) -> None:
+    """Escaped, it would arrive whole too, but nobody could read it."""
+    client.ask("ONEXPIRE", "k", "RPUSH", "list", "EVENT")
+    client.ask("SADDEX", "k", "PX", 10, "MEMBERS", 1, f"({character})".encode())
+    let_pass(direct, 10)
+    assert client.ask("EXISTS", "k") == 0
+    [event] = client.ask("LRANGE", "list", 0, -1)
+    assert f'"({character})"'.encode() in event
+
+
 @pytest.mark.usefixtures("no_reaper")
 def test_what_had_to_make_room_is_said_to_be_evicted(client: Client) -> None:
     client.ask("ONEXPIRE", "s", "XADD", "out")
