@@ -18,11 +18,35 @@ from typing import Final
 _PIECES: Final = 10
 
 
+class _Pieces:
+    """Lets a limit expire after so many pieces. No function that refers to itself: the task would
+    live on with that until a collection of cycles, and the task's client with it."""
+
+    def __init__(self, limit: asyncio.Timeout, limit_s: float) -> None:
+        self._limit = limit
+        self._left = _PIECES
+        self._piece_s = limit_s / _PIECES
+        self._next()
+
+    def _next(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._piece_s, self._ended)
+
+    def _ended(self) -> None:
+        self._left -= 1
+        if self._left:
+            self._next()
+        else:
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+
 @asynccontextmanager
 async def time_limit(limit_s: float) -> AsyncIterator[None]:
     """Like `asyncio.timeout`: raises TimeoutError, with a text, if its body takes longer."""
     limit = asyncio.timeout(None)
-    countdown = _Countdown(limit, limit_s / _PIECES)
+    pieces = _Pieces(limit, limit_s)
     try:
         async with limit:
             yield
@@ -31,32 +55,4 @@ async def time_limit(limit_s: float) -> AsyncIterator[None]:
             raise TimeoutError(f"it took longer than {limit_s:g} s") from trouble
         raise
     finally:
-        countdown.stop()
-
-
-class _Countdown:
-    """Ends `limit` after so many pieces. Once stopped it is in no circle of references, which would
-    keep what a client has used until the collector comes."""
-
-    def __init__(self, limit: asyncio.Timeout, piece_s: float) -> None:
-        self._limit = limit
-        self._piece_s = piece_s
-        self._left = _PIECES
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._begin()
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _begin(self) -> None:
-        self._timer = self._loop.call_later(self._piece_s, self._end)
-
-    def _end(self) -> None:
-        self._left -= 1
-        if self._left:
-            self._begin()
-        else:
-            self._limit.reschedule(self._loop.time())
+        pieces.cancel()
