@@ -89,6 +89,7 @@ class Sentinels:
     """The Sentinels that know where the master is; `service`: its name there.
 
     user, password: the proxy's own at the Sentinels, as of the start
+    tls: whether they use TLS; tls_ca and so on: where None, those of the servers count
     """
 
     addresses: tuple[Address, ...]
@@ -97,6 +98,11 @@ class Sentinels:
     password_file: SecretFile | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    tls: bool = False
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_server_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +169,7 @@ class Upstream:
         if has_sentinels:
             if not fragment:
                 raise ValueError("the URL of Sentinels must end with # and the name of the master")
-            sentinels = Sentinels(addresses, unquote(fragment))
+            sentinels = Sentinels(addresses, unquote(fragment), tls=tls)
             return cls(port=0, tls=tls, user=user, password=password, sentinels=sentinels)
         first, *others = addresses
         return cls(*first, tls=tls, user=user, password=password, others=tuple(others))
@@ -200,13 +206,21 @@ class Upstream:
 
     def at_sentinel(self, address: Address) -> Upstream:
         """One of the Sentinels, with the proxy's own credentials there."""
-        assert self.sentinels is not None
+        own = self.sentinels
+        assert own is not None
+        shown = own if own.tls_cert else self
+        name = own.tls_server_name or self.tls_server_name or address.host
         return replace(
             self.at(address),
-            user_file=self.sentinels.user_file,
-            password_file=self.sentinels.password_file,
-            user=self.sentinels.user,
-            password=self.sentinels.password,
+            tls=own.tls,
+            tls_ca=own.tls_ca or self.tls_ca,
+            tls_cert=shown.tls_cert,
+            tls_key=shown.tls_key,
+            tls_server_name=name if own.tls else None,
+            user_file=own.user_file,
+            password_file=own.password_file,
+            user=own.user,
+            password=own.password,
         )
 
     @property

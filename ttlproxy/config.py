@@ -121,6 +121,15 @@ def _login(
     }
 
 
+def _tls(parts: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The fields about TLS, from settings of these names. Raises ValueError."""
+    found = {field: parts[name] for name, field in names.items() if parts[name]}
+    if "tls_key" in found and "tls_cert" not in found:
+        key, cert = (each for part in ("key", "cert") for each in names if each.endswith(part))
+        raise ValueError(f"{key} needs {cert}")
+    return found
+
+
 def _installed(loop: str) -> str:
     if loop == "uvloop" and importlib.util.find_spec("uvloop") is None:
         raise ValueError("uvloop is not installed: pip install uvloop")
@@ -149,6 +158,9 @@ _TLS_PARTS = {
 }
 _USERS = ("upstream_user", "upstream_user_file")
 _PASSWORDS = ("upstream_password", "upstream_password_file")
+_SENTINEL_TLS_PARTS = {
+    name.replace("upstream", "sentinel"): field for name, field in _TLS_PARTS.items()
+}
 _SENTINEL_USERS = ("sentinel_user", "sentinel_user_file")
 _SENTINEL_PASSWORDS = ("sentinel_password", "sentinel_password_file")
 _File = Annotated[Path, AfterValidator(_readable)]
@@ -285,6 +297,30 @@ class Settings(BaseSettings):
     sentinel_password_file: _Secret | None = Field(
         None, description="a file with that password, read again at each connection"
     )
+    sentinel_tls: Literal["yes", "no"] | None = Field(
+        None,
+        description="whether the Sentinels use TLS, if it is not as the URL says: a"
+        " rediss-sentinel:// URL means TLS to the Sentinels and to Redis",
+    )
+    sentinel_tls_ca: _File | None = Field(
+        None,
+        description="a file with the CA certificates that the Sentinels' certificates are checked"
+        " against, if not that of upstream_tls_ca",
+    )
+    sentinel_tls_cert: _File | None = Field(
+        None,
+        description="a file with a certificate to show to the Sentinels, if not that of"
+        " upstream_tls_cert",
+    )
+    sentinel_tls_key: _File | None = Field(
+        None,
+        description="a file with its private key, if the certificate's file does not contain it",
+    )
+    sentinel_tls_server_name: str | None = Field(
+        None,
+        description="the host name in the Sentinels' certificates, if it is neither that of the"
+        " URL nor upstream_tls_server_name",
+    )
     upstream: Annotated[InstanceOf[Upstream] | None, NoDecode, BeforeValidator(_upstream)] = Field(
         None,
         description="URL of the Redis behind the proxy: redis://, rediss:// or unix://, if needed"
@@ -378,25 +414,26 @@ class Settings(BaseSettings):
     def _complete(cls, upstream: Upstream | None, info: ValidationInfo) -> Upstream | None:
         """The upstream, with user, password and TLS from the other settings."""
         own = (*_USERS, *_PASSWORDS, *_TLS_PARTS)
-        of_sentinels = (*_SENTINEL_USERS, *_SENTINEL_PASSWORDS)
+        logins = (*_SENTINEL_USERS, *_SENTINEL_PASSWORDS)
+        of_sentinels = ("sentinel_tls", *_SENTINEL_TLS_PARTS, *logins)
         parts = {name: info.data.get(name) for name in (*own, *of_sentinels)}
         if upstream is None:
             if any(parts.values()):
                 raise ValueError("is not set, but a user, password or certificate for it is")
             return None
-        tls: dict[str, Any] = {
-            field: parts[name] for name, field in _TLS_PARTS.items() if parts[name]
-        }
+        tls = _tls(parts, _TLS_PARTS)
         if tls and not upstream.tls:
             raise ValueError("upstream_tls_... settings need a rediss:// URL")
-        if "tls_key" in tls and "tls_cert" not in tls:
-            raise ValueError("upstream_tls_key needs upstream_tls_cert")
         is_whole = info.data.keys() >= parts.keys()  # else another setting is wrong already
         login = _login(parts, _USERS, _PASSWORDS, upstream.user, upstream.password, is_whole)
         sentinels = upstream.sentinels
         if sentinels is not None:
             found = _login(parts, _SENTINEL_USERS, _SENTINEL_PASSWORDS, None, None, is_whole)
-            sentinels = replace(sentinels, **found)
+            theirs = _tls(parts, _SENTINEL_TLS_PARTS)
+            uses_tls = {None: upstream.tls, "yes": True, "no": False}[parts["sentinel_tls"]]
+            if theirs and not uses_tls:
+                raise ValueError("sentinel_tls_... settings need Sentinels that use TLS")
+            sentinels = replace(sentinels, tls=uses_tls, **found, **theirs)
         elif any(parts[name] for name in of_sentinels):
             raise ValueError("sentinel_... settings need a redis-sentinel:// URL")
         return replace(upstream, sentinels=sentinels, **login, **tls)

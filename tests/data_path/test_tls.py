@@ -19,7 +19,7 @@ from tests.support.server_queries import calls
 from tests.support.servers import Proxy, Server
 from ttlproxy.cli.main import load
 from ttlproxy.errors import CertificateError, SettingsError
-from ttlproxy.net.tls import for_clients
+from ttlproxy.net.tls import for_clients, for_redis
 
 pytestmark = pytest.mark.any_server
 
@@ -415,6 +415,16 @@ def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
     _, key = authority.issue("elsewhere.org")
     with pytest.raises(CertificateError, match="MISMATCH"):
         for_clients(load(["--tls-cert", str(cert), "--tls-key", str(key)]))
+
+
+def test_files_for_the_sentinels_are_tried_at_the_start(authority: Authority) -> None:
+    cert, _ = authority.issue(*LOCAL)
+    _, key = authority.issue("elsewhere.org")
+    shown = ["--sentinel-tls-cert", str(cert), "--sentinel-tls-key", str(key)]
+    upstream = load(["--upstream", "rediss-sentinel://s#m", *shown]).upstream
+    assert upstream is not None
+    with pytest.raises(CertificateError, match="MISMATCH"):
+        for_redis(upstream)
 
 
 @both_loops

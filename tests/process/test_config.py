@@ -83,7 +83,10 @@ _S = (Address("s", 26379),)
                 sentinels=Sentinels((Address("s1", 26379), Address("::1", 7)), "my master"),
             ),
         ),
-        ("rediss-sentinel://s#m", Upstream(port=0, tls=True, sentinels=Sentinels(_S, "m"))),
+        (
+            "rediss-sentinel://s#m",
+            Upstream(port=0, tls=True, sentinels=Sentinels(_S, "m", tls=True)),
+        ),
         ("unix:///run/a%20b.sock", Upstream(path="/run/a b.sock")),
         ("unix://u:p@/run/redis.sock", Upstream(path="/run/redis.sock", user="u", password="p")),
     ],
@@ -148,6 +151,31 @@ def test_the_sentinels_have_credentials_of_their_own(tmp_path: Path) -> None:
     assert SECRET not in repr(upstream)
 
 
+def test_the_sentinels_have_the_tls_of_the_servers_or_their_own(tmp_path: Path) -> None:
+    names = ("ca", "cert", "key", "own-ca", "own-cert")
+    ca, cert, key, own_ca, own_cert = files = [tmp_path / name for name in names]
+    for file in files:
+        file.touch()
+    common = ["--upstream", "rediss-sentinel://s#m", "--upstream-tls-ca", str(ca)]
+    common += ["--upstream-tls-cert", str(cert), "--upstream-tls-key", str(key)]
+
+    def sentinel(*more: str) -> Upstream:
+        upstream = load([*common, *more]).upstream
+        assert upstream is not None
+        redis = upstream.at(Address("h", 1))
+        assert (redis.tls, redis.tls_ca, redis.tls_cert) == (True, ca, cert)
+        return upstream.at_sentinel(Address("s", 1))
+
+    same = sentinel()
+    assert (same.tls, same.tls_ca, same.tls_cert, same.tls_key) == (True, ca, cert, key)
+    assert same.server_name == "s"
+    flags = ["--sentinel-tls-ca", str(own_ca), "--sentinel-tls-cert", str(own_cert)]
+    own = sentinel(*flags, "--sentinel-tls-server-name", "n")
+    assert (own.tls_ca, own.tls_cert, own.tls_key) == (own_ca, own_cert, None)
+    assert own.server_name == "n"
+    assert not sentinel("--sentinel-tls", "no").tls
+
+
 def test_another_database_than_0_is_refused_with_the_way_to_choose_one() -> None:
     [problem] = problems("--upstream", "redis://h/5")
     assert "SELECT" in problem
@@ -195,6 +223,17 @@ def test_a_password_file_that_cannot_be_used_is_a_problem(tmp_path: Path) -> Non
         ["--upstream", "redis-sentinel://s#m", "--sentinel-user", "u"],
         ["--upstream", "redis://h", "--sentinel-password", "p"],
         ["--upstream", "redis-sentinel://s#m", "--upstream-tls-ca", "FILE"],
+        ["--upstream", "redis-sentinel://s#m", "--sentinel-tls-ca", "FILE"],
+        [
+            "--upstream",
+            "rediss-sentinel://s#m",
+            "--sentinel-tls",
+            "no",
+            "--sentinel-tls-ca",
+            "FILE",
+        ],
+        ["--upstream", "rediss-sentinel://s#m", "--sentinel-tls-key", "FILE"],
+        ["--upstream", "rediss://h", "--sentinel-tls", "yes"],
         ["--sentinel-password", "p"],
         ["--upstream-user", "u"],
         ["--upstream-password", "p"],

@@ -27,6 +27,7 @@ from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.sentinels import Sentinel, Sentinels
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.single_calls import answered
+from ttlproxy.link.tls_mismatch import Role, mismatch
 
 __all__ = [
     "DUE",
@@ -38,6 +39,7 @@ __all__ = [
     "Context",
     "Link",
     "ListWaiters",
+    "Role",
     "Sentinel",
     "Sentinels",
     "ServerClock",
@@ -47,6 +49,7 @@ __all__ = [
     "client",
     "everywhere",
     "located",
+    "mismatch",
     "passes",
     "reason",
     "run",

@@ -29,6 +29,7 @@ from ttlproxy.link.connections import client
 from ttlproxy.link.outage_log import explained
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.reachability import met
+from ttlproxy.link.tls_mismatch import mismatch
 from ttlproxy.net.tasks import run_all, run_together
 
 log = logging.getLogger(__name__)
@@ -86,8 +87,15 @@ class Sentinel:
             try:
                 await run_together(asking=self._ask_again_and_again(), listening=self._listen())
             except (RedisError, OSError) as trouble:
-                self._learn(None, _explained(trouble))
+                self._learn(None, await self._why(_explained(trouble)))
             await asyncio.sleep(_EVERY_S)
+
+    async def _why(self, trouble: str) -> str:
+        """The trouble, and with it what it comes from, looked up once, if it is TLS or none."""
+        if trouble in self.trouble:
+            return self.trouble
+        cause = await mismatch(self._server, "sentinel")
+        return f"{cause} ({trouble})" if cause else trouble
 
     async def _ask_again_and_again(self) -> None:
         redis = client(self._server, "ttlproxy:sentinel", self._timeout_s())

@@ -110,7 +110,14 @@ def of_clients(settings: Settings) -> ssl.SSLContext:
 
 
 def for_redis(upstream: Upstream) -> Contexts | None:
-    """For connections to Redis; None if they use no TLS. Raises CertificateError."""
+    """For connections to Redis; None if they use no TLS.
+
+    Raises CertificateError, also for the files that are for the Sentinels.
+    """
+    if upstream.sentinels is not None:
+        sentinel = upstream.at_sentinel(upstream.sentinels.addresses[0])
+        if sentinel.tls:
+            Contexts(lambda: of_redis(sentinel), tuple)
     if not upstream.tls:
         return None
     named = [upstream.tls_ca, upstream.tls_cert, upstream.tls_key]

@@ -14,13 +14,12 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import client, located
+from ttlproxy.link import Role, client, located, mismatch
 from ttlproxy.operations.doctor.checks import CHECKS, SAMPLE, findings
 from ttlproxy.operations.doctor.finding import ERROR, Finding, Severity
 from ttlproxy.operations.doctor.mend import mended
 from ttlproxy.operations.doctor.report import as_json, as_text, exit_code
 from ttlproxy.operations.doctor.target import meet
-from ttlproxy.operations.doctor.tls_mismatch import mismatch
 
 __all__ = [
     "CHECKS",
@@ -48,6 +47,7 @@ async def examined(
         server = await located(upstream, settings.connect_timeout)
     except (UpstreamError, OSError) as trouble:
         return [_away(upstream, str(trouble))]
+    role: Role = "redis" if upstream.sentinels is None else "behind"
     redis = client(server, "ttlproxy:doctor", settings.connect_timeout)
     try:
         await redis.initialize()
@@ -55,7 +55,7 @@ async def examined(
             await mended(await meet(redis, settings, sample), mend)
         return await findings(redis, settings, sample)
     except (RedisError, OSError) as trouble:
-        return [_away(upstream, await mismatch(server) or str(trouble))]
+        return [_away(upstream, await mismatch(server, role) or str(trouble))]
     finally:
         await redis.aclose()
 

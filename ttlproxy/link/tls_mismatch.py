@@ -1,29 +1,44 @@
-"""Finds whether a server that does not answer speaks TLS although redis:// is set, or the reverse:
-then each side waits for the other, or closes, and no error says why."""
+"""Finds whether a server that does not answer uses TLS and should not, by the settings, or the
+reverse: then each side waits for the other, or closes, and no error says why."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from ttlproxy.addresses import Upstream
 
-# If the server answers, it does so at once; the doctor has waited before.
+# If the server answers, it does so at once; the caller has waited before.
 _PATIENCE_S: Final = 2.0
+Role: TypeAlias = Literal["redis", "behind", "sentinel"]
+# How to say that it uses TLS, and that it does not.
+_MEND: Final[Mapping[Role, tuple[str, str]]] = {
+    "redis": ("set --upstream to a rediss:// URL", "set --upstream to a redis:// URL"),
+    "behind": (
+        "set --upstream to a rediss-sentinel:// URL",
+        "set --upstream to a redis-sentinel:// URL, and --sentinel-tls",
+    ),
+    "sentinel": ("set --sentinel-tls yes", "set --sentinel-tls no"),
+}
 
 
-async def mismatch(upstream: Upstream) -> str:
-    """The fault in the URL's scheme; empty if it is right or unknown."""
+async def mismatch(upstream: Upstream, role: Role) -> str:
+    """The fault in the settings of TLS; empty if they are right or nothing is known.
+
+    role: of the server: "behind" Sentinels or a Sentinel itself
+    """
     if upstream.path:
         return ""
+    with_tls, without_tls = _MEND[role]
     with suppress(OSError, TimeoutError, EOFError):
         async with asyncio.timeout(_PATIENCE_S):
             if upstream.tls and await _answers_plainly(upstream):
-                return "the server does not use TLS: set --upstream to a redis:// URL"
+                return f"the server does not use TLS: {without_tls}"
             if not upstream.tls and await _answers_tls(upstream):
-                return "the server uses TLS: set --upstream to a rediss:// URL"
+                return f"the server uses TLS: {with_tls}"
     return ""
 
 
