@@ -135,7 +135,7 @@ def test_a_call_on_an_index_outside_of_the_piece_is_found() -> None:
         "try('ZREM', unpack(KEYS, 1, 2))",
     ):
         assert _touches_the_layout(call), call
-    for call in ("index_get(index, element)", "try('DEL', index_nowhere(index, prefix))"):
+    for call in ("index_get(index, element)", "try('DEL', absent_key(index, prefix))"):
         assert not _touches_the_layout(call), call
 
 

@@ -60,7 +60,7 @@ def test_who_looks_at_scripts_while_they_change_leaves_no_old_ones_behind() -> N
         looking.join()
 
 
-READS = {"dragonfly_ttl", "keydb_ttl", "later_list", "rule_list", "refuse", "proxy_info"}
+READS = {"dragonfly_ttl", "keydb_ttl", "deferred_list", "rule_list", "refuse", "proxy_info"}
 
 
 def test_a_script_that_reads_says_so_and_calls_no_write(direct: Client) -> None:

@@ -115,7 +115,7 @@ def test_what_is_watched_is_watched_with_its_index_and_reaped_before(world: Worl
 
 
 def test_what_is_deferred_for_a_key_is_carried_out_before_it_is_asked_about(world: World) -> None:
-    later = KEYS.later(b"q")
+    later = KEYS.deferred(b"q")
     world.say("UNDEFER q job")
     assert world.registry.places(later) == [(0, later)]
     world.registry.announced(0, later, NOW_MS - 1)

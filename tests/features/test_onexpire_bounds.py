@@ -60,7 +60,7 @@ def test_deferred_commands_of_many_words_are_carried_out_a_few_in_each_call(
 ) -> None:
     for number in range(10):
         client.ask("DEFER", "EX", 1000, "ID", number, "RPUSH", "q", *["x"] * 2000)
-    later = KEYS.later(b"q")
+    later = KEYS.deferred(b"q")
     _date(direct, later, [b"%d" % number for number in range(10)])
     _reap(direct, [later], [b"q"])
     assert 2000 <= direct.ask("LLEN", "q") <= 6000
@@ -72,7 +72,7 @@ def test_a_call_that_may_hand_on_no_more_carries_out_nothing_that_is_deferred(
 ) -> None:
     """Else it would exceed its limit by one, and would read all that is due in the next key."""
     client.ask("DEFER", "EX", 1000, "ID", "a", "RPUSH", "q", "x")
-    later, keys = KEYS.later(b"q"), [b"s%02d" % number for number in range(13)]
+    later, keys = KEYS.deferred(b"q"), [b"s%02d" % number for number in range(13)]
     _date(direct, later, [b"a"])
     for key, many in zip(keys, [20] * 12 + [10], strict=True):
         members = [b"%d" % number for number in range(many)]
@@ -94,7 +94,7 @@ def test_a_key_that_is_reaped_and_deleted_in_one_call_leaves_nothing(
         _date(direct, key.encode(), [b"b"])
         direct.ask("ZADD", KEYS.schedule, 1, key)
     client.ask("DEFER", "EX", 1000, "ID", "a", remove, "k")
-    later = KEYS.later(b"k")
+    later = KEYS.deferred(b"k")
     _date(direct, later, [b"a"])
     _reap(direct, [b"before", b"k", b"after", later], [b"k"])
     assert direct.ask("EXISTS", "k", KEYS.index(b"k"), later) == 0

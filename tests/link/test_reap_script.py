@@ -222,7 +222,7 @@ async def test_what_cannot_be_handed_on_stays_and_is_told(
 async def test_a_deferred_command_that_nobody_signed_is_counted_and_not_carried_out(
     reap: ReapScript, redis: Redis, direct: Client, counters: Counters
 ) -> None:
-    later = KEYS.later(b"q")
+    later = KEYS.deferred(b"q")
     direct.ask("HSET", later, "id", "unsigned")
     direct.ask("ZADD", KEYS.index(later), 1, "id")
     direct.ask("ZADD", KEYS.schedule, 1, later)

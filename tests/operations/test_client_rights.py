@@ -34,8 +34,8 @@ def internal_names(key: bytes) -> list[bytes]:
     """All internal keys that Redis may hold for one key."""
     return [
         KEYS.index(key),
-        KEYS.later(key),
-        KEYS.index(KEYS.later(key)),
+        KEYS.deferred(key),
+        KEYS.index(KEYS.deferred(key)),
         KEYS.kept(key),
         KEYS.counts(key),
         KEYS.prefix + b"none:" + KEYS.index(key).removeprefix(KEYS.prefix),
@@ -233,7 +233,7 @@ def test_nothing_internal_of_others_is_in_her_reach(
 
 def _forge(past: Connection, key: bytes, packed: bytes, id_: bytes = b"forged") -> None:
     """Forges a deferred command that is due, for one of alice's keys."""
-    later = KEYS.later(key)
+    later = KEYS.deferred(key)
     assert past.ask("HSET", later, id_, packed).startswith(b":")
     assert past.ask("ZADD", KEYS.index(later), 1, id_).startswith(b":")
     assert past.ask("ZADD", KEYS.schedule, 1, later).startswith(b":")
@@ -284,7 +284,7 @@ def test_a_forged_deferred_command_is_never_carried_out_and_holds_up_nothing(
     assert direct.ask("LRANGE", "alice:q", 0, -1) == [b"y", b"there"]
     assert direct.ask("EXISTS", "alice:h", "bob:late") == 0
     assert of_bob.ask("HTTLFIELD", "bob:h", "f") > 900
-    aside = float(direct.ask("ZSCORE", KEYS.index(KEYS.later(b"alice:q")), "forged"))
+    aside = float(direct.ask("ZSCORE", KEYS.index(KEYS.deferred(b"alice:q")), "forged"))
     assert aside > direct.now_ms() + 3_000_000, "it is looked at again in an hour"
     assert hers.ask("UNDEFER", "alice:q", "forged") == b":1\r\n"
 
@@ -305,7 +305,7 @@ def test_a_signed_entry_counts_in_its_own_hash_only(
 ) -> None:
     past, hers = alice(server.port), alice(proxy.port)
     hers.ask("DEFER", "EX", 1000, "ID", "a", "LPUSH", "alice:q", "x")
-    signed = direct.ask("HGET", KEYS.later(b"alice:q"), "a")
+    signed = direct.ask("HGET", KEYS.deferred(b"alice:q"), "a")
     _forge(past, b"alice:r", signed)
     assert hers.ask("DEFER", "PX", 1, "LPUSH", "alice:r", "y").startswith(b"$16")
     wait_until(lambda: direct.ask("LLEN", "alice:r") == 1, "what stands behind it carried out")

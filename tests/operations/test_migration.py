@@ -29,7 +29,7 @@ def _rule(direct: Client, pattern: str, how: bytes, dest: bytes, rest: bytes = b
 
 
 def _deferred(direct: Client, key: bytes, id_: str, at_ms: int, *words: str) -> None:
-    later = KEYS.later(key)
+    later = KEYS.deferred(key)
     said = "{" + ",".join(f"'{word}'" for word in words) + "}"
     script = f"return redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack({said}))"
     direct.ask("EVAL", script, 1, later, id_)
@@ -92,7 +92,7 @@ def test_rules_deferred_commands_and_counts_are_taken_over(
             wait_until(lambda: app.ask("LLEN", "todo") == 1, "the third time")
             app.ask("SADDEX", "busy", "PX", 1, "MEMBERS", 1, "job\x00:1")
             wait_until(lambda: app.ask("LLEN", "dead") == 1, "the count goes on")
-            later = KEYS.later(b"q")
+            later = KEYS.deferred(b"q")
             for number in range(1200):
                 past.ask("ZADD", KEYS.index(later), 1 + number, f"{number:016}")
             announcement = KEYS.announcement(db, 1, later)

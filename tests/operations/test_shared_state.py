@@ -26,7 +26,7 @@ def test_lua_signs_as_we_do(direct: Client, secret: bytes) -> None:
     words = [b"LPUSH", b"q", b"", b"1:2", bytes(range(256)) * 100]
     signer = Signer(secret)
     inner, outer = signer.pads
-    body = Scripts(KEYS.prefix)["later_examine"].text.rpartition(b"local page")[0]
+    body = Scripts(KEYS.prefix)["deferred_examine"].text.rpartition(b"local page")[0]
     script = body + b"return signature_of('defer', { unpack(ARGV, 4) })"
     token = direct.ask("EVAL", script, 1, "k", inner, outer, 0, *words)
     assert token == signer.sign(b"defer", words)
@@ -94,7 +94,7 @@ def test_a_file_has_the_key_instead_and_without_it_nothing_is_carried_out(
         assert direct.ask("HKEYS", STATE) == [b"layout"]
         proxy.stop()
         assert "not signed" not in proxy.stderr
-        later = KEYS.later(b"q")
+        later = KEYS.deferred(b"q")
         for name in (KEYS.index(later), KEYS.schedule):
             direct.ask("ZADD", name, 1, "a" if name != KEYS.schedule else later)
         other = start_proxy(server.url)  # it does not have the file

@@ -106,7 +106,7 @@ def test_lines_of_workers_name_the_worker(start_server: StartServer, start_json:
         pid = re.findall(rb"process_id:(\d+)", client.ask("INFO", "ttlproxy"))[0].decode()
     assert proxy.until("client 1: opened")["process"] == f"worker {pid}"
     assert "process" not in proxy.until("listens on")
-    served = [line["process"] for line in proxy.lines() if "managed key" in line["message"]]
+    served = [line["process"] for line in proxy.lines() if " managed" in line["message"]]
     assert len(set(served)) == 2
 
 

@@ -136,7 +136,7 @@ class Keys:
         """The key of the rule of ONEXPIRE for this pattern."""
         return self.prefix + RULE + pattern
 
-    def later(self, key: bytes) -> bytes:
+    def deferred(self, key: bytes) -> bytes:
         """The hash of the commands that are deferred for `key`; it is a managed key itself."""
         return self._beside(LATER, key)
 

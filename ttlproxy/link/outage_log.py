@@ -74,7 +74,7 @@ class OutageLog:
     def over(self, managed: int) -> None:
         """The link serves; `managed`: how many keys are managed."""
         if self.reason or not self._said:
-            self._say(logging.INFO, ":", True, f" {counted(managed, 'managed key')}")
+            self._say(logging.INFO, ":", True, f" {counted(managed, 'key')} managed")
         self.reason = ""
 
     def _say(self, level: int, what: str, is_event: bool, more: str = "") -> None:

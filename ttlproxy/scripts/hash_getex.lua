@@ -11,7 +11,7 @@
 -- include check_type
 -- include deadline
 -- include events
--- include settle
+-- include deadlines_changed
 local before = index_first(index)
 local dated, persisted, cleared = {}, {}, 0
 
@@ -45,7 +45,7 @@ for i = first_field, #ARGV do
   end
   values[#values + 1] = value
 end
-settle(before, dated, cleared)
+deadlines_changed(before, dated, cleared)
 if failure then
   return failure
 end

@@ -26,10 +26,10 @@ end
 
 local all = (#KEYS - first_key + 1) / 2
 -- How many elements this call may still hand on, at up to 10 us each.
-local fires_left = 250
-local fire
+local actions_left = 250
+local deliver
 if ARGV[first_action] then
-  -- include fire
+  -- include deliver
 end
 
 local function by(command)
@@ -97,13 +97,13 @@ local function publish_expired(kind, due)
 end
 
 -- The schedule is written once, at the end. If that fails, keys are only looked at earlier than needed.
-local later, over = {}, {}
+local entries, over = {}, {}
 
 local function reschedule()
   local first, attention = index_attention(data, index, now)
   if first then
-    later[#later + 1] = ms(attention)
-    later[#later + 1] = data
+    entries[#entries + 1] = ms(attention)
+    entries[#entries + 1] = data
   else
     over[#over + 1] = data
   end
@@ -112,11 +112,11 @@ end
 
 -- Work since the clock was read last, in elements or what costs as much as one.
 local worked = 0
--- include later
+-- include reap_deferred
 
 local function reap(number)
-  if is_later(data) then
-    return reap_later()
+  if is_deferred(data) then
+    return reap_deferred()
   end
   local kind, most = redis.call('TYPE', data).ok, limit
   local fires = (ARGV[first_action + 3 * (number - 1)] or '') ~= ''
@@ -124,7 +124,7 @@ local function reap(number)
     most = math.max(most, math.floor(redis.call('LLEN', data) / 8))
   end
   if fires then
-    most = math.min(most, fires_left)
+    most = math.min(most, actions_left)
   end
   local due = removers[kind] and index_due(index, now, most)
   if not due or is_no_index(due) then
@@ -139,7 +139,7 @@ local function reap(number)
   local late = due[1] and now - index_get(index, due[1]) or 0
   local trouble, fired, dead_lettered, found = nil, 0, 0, #due
   if fires and due[1] then
-    due, trouble, fired, dead_lettered = fire(kind, due, number)
+    due, trouble, fired, dead_lettered = deliver(kind, due, number)
   end
   publish_expired(kind, due)
   -- Unlike elsewhere, the elements go first: if that is refused, they keep their deadlines.
@@ -161,7 +161,7 @@ local function is_over()
     return false
   end
   worked = 0
-  return fires_left <= 0 or passed_us() > tonumber(budget)
+  return actions_left <= 0 or passed_us() > tonumber(budget)
 end
 
 -- '*' means any version: somebody changes it all the time.
@@ -182,6 +182,6 @@ for number = 1, count do
     break
   end
 end
-entries_write(schedule, later, over)
+entries_write(schedule, entries, over)
 reaped[2] = passed_us()
 return failure or reaped

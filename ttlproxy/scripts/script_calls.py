@@ -70,8 +70,8 @@ _ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
     "index": lambda keys, data: (keys.index(data[0]),),
     "target": lambda keys, data: (data[1],),
     "target_index": lambda keys, data: (keys.index(data[1]),),
-    "later": lambda keys, data: (keys.later(data[0]),),
-    "later_index": lambda keys, data: (keys.index(keys.later(data[0])),),
+    "deferred": lambda keys, data: (keys.deferred(data[0]),),
+    "deferred_index": lambda keys, data: (keys.index(keys.deferred(data[0])),),
     "others": lambda keys, data: (keys.others,),
     "state": lambda keys, data: (keys.state,),
     "old_counts": lambda keys, data: (keys.old_counts,),
@@ -97,6 +97,6 @@ _FIRST: Final[dict[str, Callable[[Sequence[bytes], bytes, bytes, Section], Seque
 # Scripts that write down what the link will act on -> the position of the signature among the
 # words, its kind, and which words are signed (counted without the signature).
 _SIGNED: Final[dict[str, tuple[int, bytes, slice]]] = {
-    "later_set": (3, DEFERRED, slice(3, None)),
+    "deferred_set": (3, DEFERRED, slice(3, None)),
     "rule_set": (3, RULE, slice(1, 3)),
 }

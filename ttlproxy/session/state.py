@@ -192,7 +192,7 @@ class State(Effects):
 
     def defers(self, keys: Iterable[bytes], now_ms: int) -> None:
         """A request reads or changes what is deferred for these keys."""
-        places = list(map(self.script_calls.keys.later, keys))
+        places = list(map(self.script_calls.keys.deferred, keys))
         self.names(places, now_ms)
         self.manages((self.db, place) for place in places)
 

@@ -26,7 +26,7 @@ def _plan_due(args: Args) -> Call:
 
 def _plan_deferred(args: Args) -> Call:
     try:
-        return Call("later_list", args[1:2], (parsing.count_option(args, _ALL),))
+        return Call("deferred_list", args[1:2], (parsing.count_option(args, _ALL),))
     except Refused as refused:
         return calls.refusal("DEFERRED", refused.text)
 
@@ -37,7 +37,7 @@ def _plan_defer(args: Args) -> Call:
     except Refused as refused:
         return calls.refusal("DEFER", refused.text, refused.time)
     return calls.set_deadlines(
-        "later_set",
+        "deferred_set",
         "DEFER",
         found.command[1],
         found.time,
@@ -82,7 +82,7 @@ VIRTUALS = (
         reply="how many were cancelled",
         complexity="O(N*log(M)), N ids, M deferred commands of the key",
         since="0.1.0",
-        plan=lambda args: Call("later_drop", args[1:2], args[2:]),
+        plan=lambda args: Call("deferred_drop", args[1:2], args[2:]),
         example=(
             ("DEFER EX 100 ID t1 LPUSH tasks t1", '"t1"'),
             ("UNDEFER tasks t1 t2", "(integer) 1"),

@@ -14,7 +14,7 @@ _EACH = b"100"
 
 async def deferred(target: Target) -> list[Finding]:
     """A finding for each database with unsigned deferred commands; examines a sample."""
-    script_calls = await script_calls_of(target, "later_examine")
+    script_calls = await script_calls_of(target, "deferred_examine")
     pads = (await target.signer()).pads
     looked, found = 0, list[Finding]()
     for db in target.databases:
@@ -22,7 +22,7 @@ async def deferred(target: Target) -> list[Finding]:
         names = await target.ask(b"SRANDMEMBER", target.keys.others, target.sample, db=db)
         keys = [key for name in names if (key := target.keys.deferring(name)) is not None]
         for key in keys:
-            words = script_calls.words(Call("later_examine", (key,), (*pads, _EACH)), b"")
+            words = script_calls.words(Call("deferred_examine", (key,), (*pads, _EACH)), b"")
             if count := await target.ask(*words, db=db):
                 unsigned[key] = count
         looked += len(keys)

@@ -57,7 +57,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("old_rule", "old_deferred", "old_counts"), (WARNING, _UNCONVERTED)),
     "schedule_clear": (WARNING, "A value of another type in place of a schedule is not removed."),
     "others_tidy": (INFO, _MISCOUNTED),
-    "later_examine": (INFO, _UNEXAMINED),
+    "deferred_examine": (INFO, _UNEXAMINED),
     "key_examine": (INFO, _UNEXAMINED),
     **dict.fromkeys(
         ("key_inspect", "keys_survey", "rule_list", "schedule_page", "schedule_survey"),

@@ -1,6 +1,6 @@
 -- Reads a hash of deferred commands. It may hold anything: clients may write there.
 -- GIVES: deferred_words
--- include later_names
+-- include deferred_names
 local VERBS = {
   LPUSH = true, RPUSH = true, XADD = true,
   PUBLISH = true, SPUBLISH = true, DEL = true, UNLINK = true,

@@ -2,7 +2,7 @@
 -- NEEDS: words.lua try.lua clock.lua deadline.lua index.lua index has data
 -- include events
 -- include each
--- include settle
+-- include deadlines_changed
 local function forbids(word, old)
   if word == 'NX' then
     return old
@@ -47,7 +47,7 @@ local replies = each(expire)
 if failure then
   return failure
 end
-settle(before, dated, cleared)
+deadlines_changed(before, dated, cleared)
 if not failure then
   notify(class, 'expire', db, data, dated)
 end

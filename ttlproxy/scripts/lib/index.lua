@@ -6,7 +6,7 @@
 -- GIVES: index_due is_no_index index_elements index_sample index_size index_due_count schedule_get
 -- GIVES: schedule_due_count schedule_some actual_db announce_guard index_set index_set_all index_evict
 -- GIVES: index_remove index_remove_first counts_name index_clear index_persist index_guard kept_name
--- GIVES: index_nowhere announce announce_swap_guard announce_swap index_was_set index_was_cleared
+-- GIVES: absent_key announce announce_swap_guard announce_swap index_was_set index_was_cleared
 -- GIVES: index_drop index_delete index_lasts index_expire index_copy index_leave index_arrived index_move
 -- GIVES: index_write_when_full index_attention entries_write schedule_make_room
 
@@ -234,7 +234,7 @@ end
 
 -- The name of a key that never exists, in the slot of the index. Clients that may not touch the key may
 -- not touch this name either.
-local function index_nowhere(index, prefix)
+local function absent_key(index, prefix)
   return prefix .. const.NONE .. string.sub(index, #prefix + 1)
 end
 
@@ -396,7 +396,7 @@ end
 
 -- A write that a full server allows, and after which it refuses the script nothing.
 local function index_write_when_full(index, prefix)
-  try('DEL', index_nowhere(index, prefix))
+  try('DEL', absent_key(index, prefix))
 end
 
 -- The first deadline of `data`, or nil, and when it needs attention next.
@@ -410,14 +410,14 @@ local function index_attention(data, index, now)
   return first, left >= 0 and math.min(first, now + left) or first
 end
 
--- Changes the schedule, or an index if no proxy need know. `later`: [deadline, key or element, ...];
+-- Changes the schedule, or an index if no proxy need know. `entries`: [deadline, key or element, ...];
 -- `over`: keys or elements that leave.
-local function entries_write(place, later, over)
+local function entries_write(place, entries, over)
   batches(1, #over, function(from, to)
     try('ZREM', place, unpack(over, from, to))
   end)
-  batches(1, #later, function(from, to)
-    try('ZADD', place, unpack(later, from, to))
+  batches(1, #entries, function(from, to)
+    try('ZADD', place, unpack(entries, from, to))
   end)
 end
 

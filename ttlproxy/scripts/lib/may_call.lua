@@ -5,7 +5,7 @@
 -- GIVES: may
 local function may(command, key, ...)
   if not redis.acl_check_cmd then
-    try(command, index_nowhere(index, prefix), ...)
+    try(command, absent_key(index, prefix), ...)
   elseif not failure and not redis.acl_check_cmd(command, key, ...) then
     try(command, key, ...)
   end

@@ -2,7 +2,7 @@
 -- NEEDS: words.lua try.lua deadline.lua index.lua has index data
 -- GIVES: write_timed
 -- include events
--- include settle
+-- include deadlines_changed
 -- The elements that are not there.
 local function new_ones(elements)
   local found = {}
@@ -38,7 +38,7 @@ local function write_timed(elements, keep, write)
       write()
     end
   end
-  settle(before, dated, cleared)
+  deadlines_changed(before, dated, cleared)
   if not (failure or at_once) then
     write()
   end

@@ -5,9 +5,9 @@ local width = command == 'GEOADD' and 3 or 2
 
 -- Has Redis check the numbers before any is written, by writes that change nothing.
 local function check_numbers()
-  local nowhere = index_nowhere(index, prefix)
+  local absent = absent_key(index, prefix)
   batches(first_tuple, #ARGV, function(from, to)
-    try(command, nowhere, 'XX', unpack(ARGV, from, to))
+    try(command, absent, 'XX', unpack(ARGV, from, to))
   end)
 end
 

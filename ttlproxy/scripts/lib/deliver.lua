@@ -1,7 +1,7 @@
 -- Hands on elements that are past their deadline, as a rule says (core/expiry_actions.py), before they
 -- are removed: everybody sees an element in its key or at its destination, at any time.
 -- NEEDS: try.lua clock.lua index.lua list.lua others.lua first_key all first_action data index schedule
--- NEEDS: fire fires_left passed_us
+-- NEEDS: deliver actions_left passed_us
 -- include counts
 -- include event
 -- How many elements are handed on together. No call may keep the server busy for long, so another page
@@ -228,7 +228,7 @@ local PROBES = {
 
 local function removal_error()
   for _, words in ipairs(PROBES[kind]) do
-    local reply = redis.pcall(words[1], index_nowhere(index, prefix), unpack(words, 2))
+    local reply = redis.pcall(words[1], absent_key(index, prefix), unpack(words, 2))
     if type(reply) == 'table' and reply.err then
       return reply
     end
@@ -274,7 +274,7 @@ local function forget(entry)
 end
 
 -- Hands one page on. Returns how many entries, how many of these were dead-lettered, Redis's error.
-local function fire_page(elements, gone)
+local function deliver_page(elements, gone)
   local deliverable, exhausted = split_by_count(entries_of(elements, gone))
   local trouble = deliverable[1] and destination_error(rule.dest)
     or exhausted[1] and destination_error(rule.rest)
@@ -292,19 +292,19 @@ end
 
 -- Returns the elements that may be removed now, Redis's error or nil, how many entries were handed on,
 -- and how many of these were dead-lettered.
-function fire(type_, due, number)
+function deliver(type_, due, number)
   rule, kind = rule_at(number), type_
   local gone, fired, dead_lettered, at = {}, 0, 0, 1
   local trouble = removal_error() or rule.most > 0 and counts_refusal(index)
   -- The page of a list is all of `due`, because each page takes a walk along the list.
   local size = kind == 'list' and #due or PAGE
-  while at <= #due and not trouble and fires_left > 0 do
+  while at <= #due and not trouble and actions_left > 0 do
     local page, done, dead = { unpack(due, at, math.min(at + size - 1, #due)) }, 0, 0
-    done, dead, trouble = fire_page(page, gone)
+    done, dead, trouble = deliver_page(page, gone)
     fired, dead_lettered, at = fired + done, dead_lettered + dead, at + size
-    fires_left = fires_left - #page
+    actions_left = actions_left - #page
     if bytes_left <= 0 or passed_us() > MOST_US then
-      fires_left = 0
+      actions_left = 0
     end
   end
   if rule.most > 0 and not trouble then

@@ -1,9 +1,9 @@
--- Carries out the commands that are deferred for a key (later_set.lua), one by one, in the order of
+-- Carries out the commands that are deferred for a key (deferred_set.lua), one by one, in the order of
 -- their due times; each leaves its hash in the same step. A command that Redis refuses stays, and the
 -- others go on. One that no proxy has signed is not carried out, and is looked at again in an hour.
--- NEEDS: try.lua clock.lua index.lua others.lua schedule later data index limit fires_left worked
+-- NEEDS: try.lua clock.lua index.lua others.lua schedule entries data index limit actions_left worked
 -- NEEDS: reschedule
--- GIVES: reap_later
+-- GIVES: reap_deferred
 -- include deferred
 -- include signed
 -- The limits of one call: how many commands it looks at, and how many bytes they have together. Each
@@ -30,13 +30,13 @@ local function clear_stale_deadlines(list, list_index, values)
   index_was_cleared(list, list_index, schedule, cleared)
 end
 
--- Drops the deadlines of a key, and its entries in `later`, what will be written to the schedule.
+-- Drops the deadlines of a key, and its pairs in `entries`, which the schedule will get.
 local function drop_deadlines(key, key_index)
   index_drop(key, key_index, schedule)
-  for i = #later, 2, -2 do
-    if later[i] == key then
-      table.remove(later, i)
-      table.remove(later, i - 1)
+  for i = #entries, 2, -2 do
+    if entries[i] == key then
+      table.remove(entries, i)
+      table.remove(entries, i - 1)
     end
   end
 end
@@ -63,7 +63,7 @@ end
 -- Returns the ids of the commands that were carried out or are gone, the ids of the unsigned ones, and
 -- Redis's first error.
 local function carry_out(ids, most)
-  local target, target_index = later_target(data), prefix .. string.sub(data, #LATER + 1)
+  local target, target_index = deferred_target(data), prefix .. string.sub(data, #LATER + 1)
   local done, unsigned, size, trouble = {}, {}, 0, nil
   for _, id in ipairs(ids) do
     if #done >= most or size > MOST_BYTES then
@@ -92,18 +92,18 @@ local function set_aside(ids)
   entries_write(index, dated, {})
 end
 
-local function reap_later()
+local function reap_deferred()
   -- Changes nothing, but is refused if a command could not be removed after it. It is also the first
   -- write, after which a full server refuses the script nothing.
-  try('HDEL', index_nowhere(index, prefix), '')
+  try('HDEL', absent_key(index, prefix), '')
   local due = index_due(index, now, MOST_SEEN)
   if failure or due.err then
     failure = failure or due
     return
   end
   local late = due[1] and now - index_first(index) or 0
-  local done, unsigned, trouble = carry_out(due, math.min(limit, fires_left))
-  fires_left = fires_left - #done - #unsigned
+  local done, unsigned, trouble = carry_out(due, math.min(limit, actions_left))
+  actions_left = actions_left - #done - #unsigned
   worked = worked + 15 + 13 * (#done + #unsigned)
   batches(1, #done, function(from, to)
     try('HDEL', data, unpack(done, from, to))

@@ -1,5 +1,5 @@
 -- DEFER: writes down a command that will be carried out at its time.
--- KEYS: later later_index schedule others data
+-- KEYS: deferred deferred_index schedule others data
 -- ARGV: origin how id signature word...
 -- RESULT: the id; null where the condition is not met
 -- include words
@@ -8,37 +8,37 @@
 -- include deadline
 -- include index
 -- include others
--- include later_names
+-- include deferred_names
 local command = { unpack(ARGV, first_word) }
 -- The order of generated ids as bytes is the order of their arrival.
 if flag == '0' then
   local number = time[1] * 1000000 + time[2]
   repeat
     id, number = string.format('%016.0f', number), number + 1
-  until redis.call('HEXISTS', later, id) == 0
+  until redis.call('HEXISTS', deferred, id) == 0
 end
 
 -- A client may defer only what it may do now. Redis 6.2 cannot be asked: there the command is tried on a
 -- key of a type that it refuses, or on a channel that nobody listens to.
 local function may_run()
-  local name, nowhere = command[1], later_nowhere(later)
+  local name, absent = command[1], absent_deferred_key(deferred)
   if redis.acl_check_cmd then
     if not redis.acl_check_cmd(unpack(command)) then
       try(unpack(command))
     end
   elseif name == 'PUBLISH' or name == 'SPUBLISH' then
-    try(name, redis.sha1hex(later .. time[1] .. time[2]), '')
+    try(name, redis.sha1hex(deferred .. time[1] .. time[2]), '')
   elseif name == 'DEL' or name == 'UNLINK' then
-    try(name, nowhere)
+    try(name, absent)
   else
-    try('SET', nowhere, '')
-    local reply = failure or redis.pcall(unpack({ name, nowhere, unpack(command, 3) }))
-    try('DEL', nowhere)
+    try('SET', absent, '')
+    local reply = failure or redis.pcall(unpack({ name, absent, unpack(command, 3) }))
+    try('DEL', absent)
     failure = failure or not string.find(reply.err, 'WRONGTYPE', 1, true) and reply or nil
   end
 end
 
-local old = index_get(later_index, id)
+local old = index_get(deferred_index, id)
 local refusals = {
   NX = old,
   XX = not old,
@@ -51,11 +51,11 @@ if failure then
 elseif refusals[condition] then
   return false
 end
-local before = index_first(later_index)
-index_set(later_index, id, at)
-index_was_set(db, prefix, later, later_index, schedule, now, before, at)
-try('HSET', later, id, cmsgpack.pack(signature, command))
+local before = index_first(deferred_index)
+index_set(deferred_index, id, at)
+index_was_set(db, prefix, deferred, deferred_index, schedule, now, before, at)
+try('HSET', deferred, id, cmsgpack.pack(signature, command))
 if not failure and not before then
-  others_add(later)
+  others_add(deferred)
 end
 return failure or id

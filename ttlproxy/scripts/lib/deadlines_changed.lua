@@ -1,10 +1,10 @@
 -- The last step after deadlines were changed.
 -- NEEDS: words.lua clock.lua deadline.lua index.lua data index schedule
--- GIVES: settle
+-- GIVES: deadlines_changed
 -- include removals
 -- Call it after deadlines were changed: `dated` got the deadline `at`, `cleared` elements lost theirs,
 -- and `before` was the first deadline of all. Removes elements whose deadline is past.
-local function settle(before, dated, cleared)
+local function deadlines_changed(before, dated, cleared)
   if dated[1] then
     index_was_set(db, prefix, data, index, schedule, now, before, at)
   end

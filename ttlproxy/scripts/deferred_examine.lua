@@ -1,16 +1,16 @@
 -- Counts deferred commands of a key that no proxy has signed, for `ttlproxy doctor`.
--- KEYS: later
+-- KEYS: deferred
 -- ARGV: inner outer count
 -- At most about `count` are looked at.
 -- RESULT: how many
 -- include deferred
 -- include signed
-local page, unsigned = redis.pcall('HSCAN', later, 0, 'COUNT', count), 0
+local page, unsigned = redis.pcall('HSCAN', deferred, 0, 'COUNT', count), 0
 if page.err then
   return 0
 end
 for i = 2, #page[2], 2 do
-  local words, signature = deferred_words(page[2][i], later_target(later))
+  local words, signature = deferred_words(page[2][i], deferred_target(deferred))
   if not words or signature ~= signature_of(const.DEFERRED, words) then
     unsigned = unsigned + 1
   end
