@@ -52,6 +52,12 @@ class Sentinel(Process):
             if self._launch():
                 return self
 
+    def restart(self) -> None:
+        """Answers again on the same port; it watches what it watched at its first start."""
+        for _ in attempts(START_TIMEOUT_S, f"a Sentinel on port {self.port} again"):
+            if self._launch():
+                return
+
     def ask(self, *words: str) -> object:
         with redis.Redis(port=self.port, decode_responses=True) as client:
             return client.execute_command("SENTINEL", *words)

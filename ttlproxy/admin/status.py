@@ -80,7 +80,8 @@ class Watch:
     def _shown(self) -> str:
         """The URL, and where it leads if it does not say that itself."""
         upstream, address = self._upstream, self._subject.address()
-        return f"{upstream.shown} ({address})" if upstream.wants_master else upstream.shown
+        is_found = upstream.wants_master and address
+        return f"{upstream.shown} ({address})" if is_found else upstream.shown
 
 
 def _has_inspector(settings: Settings) -> bool:

@@ -1,0 +1,170 @@
+"""Sentinels that cannot be asked: whom clients, probes and the doctor then hear of."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.support.admin_pages import FLAGS, pages
+from tests.support.doctor import examine, of
+from tests.support.processes import free_port, wait_until
+from tests.support.raw_client import Connection
+from tests.support.sentinels import NAME, Sentinel, follow
+from tests.support.servers import ROOT, Binary, Proxy, Server
+from ttlproxy.operations.doctor import Severity
+
+SOON = ("--hold-max", "0.1")
+NOWHERE = "nowhere.invalid"
+
+StartSentinel = Callable[..., Sentinel]
+
+
+@pytest.fixture
+def start_sentinel(binary: Binary) -> Iterator[StartSentinel]:
+    """start_sentinel(port, *config) is a Sentinel that watches the server there."""
+    with ExitStack() as owned:
+
+        def start(port: int, *config: str) -> Sentinel:
+            sentinel = Sentinel(binary, port, *config)
+            owned.callback(sentinel.remove)
+            return sentinel.start()
+
+        yield start
+
+
+def _url(*places: int | str) -> str:
+    return f"redis-sentinel://{','.join(map(_place, places))}#{NAME}"
+
+
+def _place(place: int | str) -> str:
+    return f"127.0.0.1:{place}" if isinstance(place, int) else place
+
+
+def _is_refused(proxy: Proxy, *reasons: str) -> None:
+    """A client gets an error, and the log says why."""
+    with Connection(proxy.port) as client:
+        assert client.read_to_end().startswith(b"-ERR ttlproxy has no connection to Redis")
+    wait_until(lambda: all(reason in proxy.stderr for reason in reasons), f"{reasons} in the log")
+
+
+def _until_served_by(server: Server, proxy: Proxy) -> None:
+    def is_served() -> bool:
+        with suppress(OSError, EOFError), Connection(proxy.port) as client:
+            return b"tcp_port:%d\r\n" % server.port in client.ask("INFO", "server")
+        return False
+
+    wait_until(is_served, "a client that is served by it")
+
+
+def test_a_wrong_password_at_one_of_three_is_named_and_the_others_are_enough(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    locked = start_sentinel(server.port, "requirepass other")
+    asked = [start_sentinel(server.port, "requirepass word") for _ in range(2)]
+    url = _url(locked.port, *(sentinel.port for sentinel in asked))
+    proxy = start_proxy(url, "--sentinel-password", "word")
+    _until_served_by(server, proxy)
+    refusal = f"127.0.0.1:{locked.port}"
+    wait_until(lambda: f"the Sentinel at {refusal} is of no use" in proxy.stderr, "a warning")
+    assert "the Sentinel refuses the user or the password" in proxy.stderr
+    found = of("sentinels", examine(url, sentinel_password="word"))
+    assert (found.severity, refusal in found.what) == (Severity.WARNING, True)
+
+
+def test_all_are_away_at_the_start_until_one_comes(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    sentinels = [start_sentinel(server.port) for _ in range(3)]
+    for sentinel in sentinels:
+        sentinel.stop()
+    ports = [sentinel.port for sentinel in sentinels]
+    proxy = start_proxy(_url(*ports), *SOON)
+    _is_refused(proxy, *(f"127.0.0.1:{port}: " for port in ports))
+    (found,) = examine(_url(*ports))
+    assert all(f"127.0.0.1:{port}: " in found.what for port in ports)
+    sentinels[1].restart()
+    _until_served_by(server, proxy)
+
+
+def test_while_all_are_away_the_master_is_served_as_long_as_it_is_one(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    old, new = start_server(), start_server()
+    follow(new, old)
+    sentinel = start_sentinel(old.port)
+    proxy = start_proxy(_url(sentinel.port), *SOON)
+    with Connection(proxy.port) as client:
+        assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1) == b":1\r\n"
+        sentinel.stop()
+        place = f"the Sentinel at 127.0.0.1:{sentinel.port} is of no use"
+        wait_until(lambda: place in proxy.stderr, "a warning")
+        assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "b", 1) == b":1\r\n"
+        assert client.ask("WAIT", 1, 0) == b":1\r\n"
+        with Connection(new.port) as direct:
+            assert direct.ask("REPLICAOF", "NO", "ONE") == b"+OK\r\n"
+        follow(old, new)
+        assert client.read_to_end() == b""
+    _is_refused(proxy, f"127.0.0.1:{sentinel.port}: ")
+    sentinel.restart()
+    sentinel.ask("REMOVE", NAME)
+    sentinel.ask("MONITOR", NAME, "127.0.0.1", str(new.port), "1")
+    _until_served_by(new, proxy)
+    with Connection(proxy.port) as client:
+        assert client.ask("HPERSISTFIELD", "h", "b") == b":1\r\n"
+
+
+def test_a_name_that_leads_nowhere_is_told_and_another_sentinel_is_enough(
+    start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    sentinel = start_sentinel(server.port)
+    proxy = start_proxy(_url(NOWHERE, sentinel.port))
+    _until_served_by(server, proxy)
+    wait_until(lambda: f"the Sentinel at {NOWHERE}:26379 is of no use" in proxy.stderr, "its name")
+    _is_refused(start_proxy(_url(NOWHERE), *SOON), f"{NOWHERE}:26379: ", "not known")
+    _is_refused(start_proxy(f"redis://{NOWHERE}", *SOON), f"the name {NOWHERE} is not found")
+
+
+def _healthcheck(port: int | str) -> tuple[int, str]:
+    words = [sys.executable, "-m", "ttlproxy", "healthcheck", "--admin", f"127.0.0.1:{port}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_probes_and_pages_say_which_sentinels_give_no_answer(
+    start_server: StartServer,
+    start_sentinel: StartSentinel,
+    start_proxy: StartProxy,
+    workers: str,
+) -> None:
+    server, away = start_server(), free_port()
+    sentinel = start_sentinel(server.port)
+    sentinel.stop()
+    proxy = start_proxy(_url(sentinel.port, away), *FLAGS, "--workers", workers)
+    admin = pages(proxy)
+
+    def says_why() -> bool:
+        said = admin.get("/readyz")
+        names = [f"127.0.0.1:{port}: " for port in (sentinel.port, away)]
+        return said.status == 503 and all(name in said.text for name in names)
+
+    wait_until(says_why, "why it is not ready")
+    code, said = _healthcheck(admin.where)
+    assert (code, f"127.0.0.1:{away}: " in said) == (1, True)
+    assert json.loads(admin.get("/status.json").text)["upstream"].endswith(f"#{NAME}")
+    assert admin.get("/livez").status == 200
+    sentinel.restart()
+    assert admin.until("/readyz", 200)
+    assert _healthcheck(admin.where)[0] == 0
+    shown = json.loads(admin.get("/status.json").text)["upstream"]
+    assert shown.endswith(f"#{NAME} (127.0.0.1:{server.port})")
