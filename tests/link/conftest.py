@@ -22,6 +22,12 @@ KEYS = Keys()
 
 
 @pytest.fixture
+def server(plain: AnyServer) -> AnyServer:
+    """A Redis that no proxy uses, empty."""
+    return plain
+
+
+@pytest.fixture
 def settings(server: AnyServer) -> Settings:
     return load(["--upstream", server.url])
 

@@ -1,0 +1,94 @@
+"""What Redis's ACL says: it is asked until it has refused once in a life of the link."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from tests.link.conftest import Become
+from tests.support.redis_client import Client
+from ttlproxy.core.permissions import Rights
+from ttlproxy.link.acl import Acl
+
+NAMES = [b"read", b"write"]
+
+
+async def test_users_are_read_and_changes_told(redis: Redis, direct: Client) -> None:
+    rights = Rights()
+    acl = Acl(rights)
+    assert await acl.learn_users(redis)
+    assert rights.knows(b"default")
+    assert not rights.knows(b"ann")
+    assert not await acl.learn_users(redis)
+    direct.ask("ACL", "SETUSER", "ann")
+    try:
+        assert await acl.learn_users(redis)
+        assert rights.knows(b"ann")
+    finally:
+        direct.ask("ACL", "DELUSER", "ann")
+
+
+async def test_who_refuses_once_is_asked_again_in_the_next_life(
+    redis: Redis, direct: Client, become: Become
+) -> None:
+    rights = Rights()
+    acl = Acl(rights)
+    await acl.learn_users(redis)
+    await acl.learn_categories(redis, NAMES)
+    assert acl.categories
+    rights.trusts_schedules = True
+    await become("-acl")
+    assert not await acl.learn_users(redis)
+    assert not rights.trusts_schedules
+    await become("+acl")
+    assert not await acl.learn_users(redis), "each refusal would be logged by Redis"
+    await acl.learn_categories(redis, NAMES)
+    assert acl.categories == {}, "whoever may not see rights is told nothing"
+    acl.begin_life()
+    assert await acl.learn_users(redis)
+
+
+async def test_categories_are_read_again_for_another_server_only(redis: Redis) -> None:
+    """Or when the number of its commands changes."""
+    acl = Acl(Rights())
+    await acl.learn_categories(redis, NAMES)
+    assert b"get" in acl.categories[b"read"]
+    assert b"set" in acl.categories[b"write"]
+    assert b"set" not in acl.categories[b"read"]
+    acl.categories.clear()
+    await acl.learn_categories(redis, NAMES)
+    assert acl.categories == {}, "they are known"
+    acl.meet(True)
+    await acl.learn_categories(redis, NAMES)
+    assert b"get" in acl.categories[b"read"]
+
+
+async def test_a_server_that_shows_no_commands_is_not_asked_for_categories(redis: Redis) -> None:
+    acl = Acl(Rights())
+    acl.meet(False)
+    acl.categories[b"read"] = [b"get"]
+    await acl.learn_categories(redis, NAMES)
+    assert acl.categories == {}
+
+
+async def test_categories_that_redis_refuses_are_not_asked_for_again(
+    redis: Redis, become: Become
+) -> None:
+    acl = Acl(Rights())
+    await become("-command")
+    await acl.learn_categories(redis, NAMES)
+    assert acl.categories == {}
+    await become("+command")
+    await acl.learn_categories(redis, NAMES)
+    assert acl.categories == {}
+    acl.meet(True)
+    await acl.learn_categories(redis, NAMES)
+    assert acl.categories
+
+
+async def test_a_category_that_redis_does_not_have_brings_none(redis: Redis) -> None:
+    """It is no missing right, so they are asked for again."""
+    acl = Acl(Rights())
+    await acl.learn_categories(redis, [b"read", b"nonsense"])
+    assert acl.categories == {}
+    await acl.learn_categories(redis, NAMES)
+    assert acl.categories

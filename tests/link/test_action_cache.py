@@ -1,0 +1,212 @@
+"""The rules of ONEXPIRE as a proxy has read them: which it believes, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from tests.link.conftest import KEYS, Become, set_rule
+from tests.support.redis_client import Client
+from ttlproxy.core.counters import Counters
+from ttlproxy.core.signing import Signer
+from ttlproxy.link.action_cache import ActionCache
+from ttlproxy.link.refusals import Refusals
+
+SIGNER = Signer(b"x" * 64)
+
+
+class Rules(ActionCache):
+    """The cache; told: (whether there may be rules, whether one counts), as last told."""
+
+    def __init__(self, counters: Counters) -> None:
+        self.told: list[tuple[bool, bool]] = []
+        super().__init__(KEYS, SIGNER, Refusals(counters), self._tell)
+
+    def _tell(self, ruled: bool, counting: bool) -> None:
+        self.told.append((ruled, counting))
+
+    def dest(self, key: str, db: int = 0) -> bytes | None:
+        action = self.of(db).of(key.encode())
+        return action.dest if action else None
+
+
+@pytest.fixture
+def rules(counters: Counters) -> Rules:
+    return Rules(counters)
+
+
+async def test_rules_are_read_once_until_they_change(
+    rules: Rules, redis: Redis, direct: Client
+) -> None:
+    set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
+    assert rules.dest("s") is None
+    assert rules.version(0) == b""
+    await rules.learn(redis, 0)
+    assert rules.dest("s") == b"late"
+    assert rules.version(0) == direct.ask("HGET", KEYS.rules, "version")
+    assert rules.told == [(True, False)]
+    set_rule(direct, SIGNER, "s", "RPUSH - 0", "other")
+    await rules.learn(redis, 0)
+    assert rules.dest("s") == b"late", "nobody has told of the change"
+    rules.refused(0)
+    assert rules.unread == [0]
+    await rules.learn(redis, 0)
+    assert rules.dest("s") == b"other"
+    assert rules.unread == []
+
+
+async def test_databases_have_rules_of_their_own(
+    rules: Rules, redis: Redis, direct: Client
+) -> None:
+    set_rule(direct, SIGNER, "s", "RPUSH - 3", "late")
+    await rules.learn(redis, 3)
+    assert rules.dest("s", 3) is None
+    assert not rules.has_action(b"s")
+    assert rules.told == [(False, False)]
+    await rules.learn(redis, 0)
+    assert rules.told[-1] == (True, True)
+    assert rules.has_action(b"s")
+    assert not rules.has_action(b"other")
+    rules.changed(3, False, b"p")
+    assert rules.told[-1] == (True, True), "those of the first count still"
+    assert rules.has_action(b"other"), "whatever has changed is not known yet"
+    assert rules.to_adopt == {3}
+    await rules.learn(redis, 3)
+    rules.forget(0)
+    rules.changed(3, False, b"p")
+    await rules.learn(redis, 3)
+    assert rules.told[-1] == (True, False), "nothing more while the first are not read again"
+    assert rules.unread == [0]
+    direct.ask("FLUSHDB")
+    await rules.learn(redis, 0)
+    assert rules.told[-1] == (False, False)
+
+
+async def test_a_change_of_a_rule_that_counts_is_told_at_once(rules: Rules) -> None:
+    rules.changed(0, True, b"s")
+    assert rules.told == [(True, True)]
+    rules.changed(0, False, b"s")
+    assert rules.told[-1] == (True, False)
+
+
+async def test_a_known_rule_ends_with_its_own_key_only(
+    rules: Rules, redis: Redis, direct: Client
+) -> None:
+    async def read_again() -> bytes | None:
+        rules.forget(0)
+        await rules.learn(redis, 0)
+        return rules.dest("s")
+
+    set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
+    await rules.learn(redis, 0)
+    direct.ask("DEL", KEYS.rules)
+    assert await read_again() == b"late"
+    direct.ask("DEL", KEYS.rule(b"s"))
+    assert await read_again() is None
+    set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
+    direct.ask("DEL", KEYS.rules)
+    assert await read_again() is None, "it is not in the list, and was not known"
+    rules.named(0, [b"s"])
+    assert await read_again() == b"late"
+
+
+async def test_rules_that_are_told_of_are_known_without_the_list(
+    rules: Rules, redis: Redis, direct: Client
+) -> None:
+    set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
+    direct.ask("SET", KEYS.rules, "no list")
+    rules.changed(0, False, b"s")
+    await rules.learn(redis, 0)
+    assert rules.dest("s") == b"late"
+
+
+async def test_databases_that_were_swapped_are_asked_for_the_rules_of_both(
+    rules: Rules, redis: Redis, direct: Client
+) -> None:
+    set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
+    await rules.learn(redis, 0)
+    await rules.learn(redis, 5)
+    direct.ask("DEL", KEYS.rules)
+    direct.ask("SWAPDB", 0, 5)
+    rules.forget(0, 5)
+    await rules.learn(redis, 0)
+    await rules.learn(redis, 5)
+    assert (rules.dest("s", 0), rules.dest("s", 5)) == (None, b"late")
+
+
+async def test_more_rules_than_one_request_asks_for(
+    rules: Rules, redis: Redis, direct: Client
+) -> None:
+    count = 1001
+    for number in range(count):
+        set_rule(direct, SIGNER, f"s{number}", "RPUSH - 0", f"late{number}")
+    await rules.learn(redis, 0)
+    found = [rules.dest(f"s{number}") for number in range(count)]
+    assert found == [b"late%d" % number for number in range(count)]
+
+
+async def test_a_rule_that_no_proxy_has_signed_is_none(
+    rules: Rules, redis: Redis, direct: Client, counters: Counters
+) -> None:
+    set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
+    await rules.learn(redis, 0)
+    assert counters.unsigned == {}
+    set_rule(direct, Signer(b"y" * 64), "forged", "RPUSH - 0", "late")
+    rules.forget(0)
+    await rules.learn(redis, 0)
+    assert rules.dest("s") == b"late"
+    assert rules.dest("forged") is None
+    assert counters.unsigned == {"rule": 1}
+
+
+async def test_rules_that_redis_refuses_stay_unread(
+    rules: Rules, redis: Redis, become: Become
+) -> None:
+    rules.forget(0)
+    await become("-hgetall")
+    with pytest.raises(ResponseError):
+        await rules.learn(redis, 0)
+    assert rules.unread == [0]
+
+
+async def test_after_three_refusals_in_a_row_any_version_does_once(rules: Rules) -> None:
+    for _ in range(3):
+        assert rules.version(0) == b""
+        rules.refused(0)
+    assert rules.version(0) == b"*"
+    assert rules.version(1) == b""
+    rules.accepted(0)
+    assert rules.version(0) == b""
+
+
+class Changing(Rules):
+    """Rules that change `changes` times while they are read."""
+
+    changes = 0
+    reads = 0
+
+    async def _listed(self, redis: Redis, db: int) -> tuple[bytes, set[bytes]]:
+        self.reads += 1
+        if self.reads <= self.changes:
+            self.forget(db)
+        return await super()._listed(redis, db)
+
+
+@pytest.mark.parametrize(("changes", "reads"), [(0, 1), (1, 2), (2, 3), (9, 3)])
+async def test_rules_that_change_while_they_are_read_are_read_again_but_not_for_ever(
+    counters: Counters, redis: Redis, direct: Client, changes: int, reads: int
+) -> None:
+    set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
+    rules = Changing(counters)
+    rules.changes = changes
+    await rules.learn(redis, 0)
+    assert rules.reads == reads
+    assert rules.dest("s") == b"late"
+
+
+async def test_all_are_forgotten(rules: Rules, redis: Redis) -> None:
+    await rules.learn(redis, 0)
+    await rules.learn(redis, 3)
+    rules.forget_all()
+    assert rules.unread == [0, 3]

@@ -1,0 +1,259 @@
+"""Schedules: what the registry learns from them, and what becomes of those that are lost."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from tests.link.conftest import KEYS, Become, manage, set_rule
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from ttlproxy.core.counters import Counters
+from ttlproxy.core.registry import Registry
+from ttlproxy.link import Context
+from ttlproxy.link.orphans import Orphans
+from ttlproxy.link.overdue import Overdue
+from ttlproxy.link.schedules import Schedules
+
+FAR_MS = 4_000_000_000_000
+MANY = 2500
+
+
+@pytest.fixture
+def registry(context: Context) -> Registry:
+    context.registry.begin_load()
+    return context.registry
+
+
+@pytest.fixture
+def schedules(context: Context) -> Schedules:
+    return Schedules(context)
+
+
+def _managed(registry: Registry) -> set[bytes]:
+    registry.end_load()
+    return {key for _, key in registry.listed(0, 10**6)}
+
+
+def _manage_many(direct: Client) -> set[bytes]:
+    """Many keys; returns their names."""
+    requests = []
+    for number in range(MANY):
+        key = f"k{number}"
+        requests += [("SADD", key, "m"), ("ZADD", KEYS.index(key.encode()), FAR_MS, "m")]
+        requests += [("ZADD", KEYS.schedule, FAR_MS, key)]
+    direct.ask_many(requests)
+    return {b"k%d" % number for number in range(MANY)}
+
+
+async def test_all_pages_of_a_schedule_are_loaded(
+    schedules: Schedules, redis: Redis, registry: Registry, direct: Client
+) -> None:
+    names = _manage_many(direct)
+    await schedules.load(redis, 0)
+    assert _managed(registry) == names
+    assert registry.due(b"k0", FAR_MS) == []
+    assert registry.due(b"k0", FAR_MS + 1) == [(0, b"k0")]
+
+
+async def test_where_schedules_are_not_trusted_all_indexes_are_found(
+    schedules: Schedules, redis: Redis, registry: Registry, direct: Client, context: Context
+) -> None:
+    names = _manage_many(direct)
+    direct.ask("DEL", KEYS.schedule)
+    set_rule(direct, context.script_calls.signer, "k*", "RPUSH - 0", "late")
+    direct.ask("DEL", KEYS.rules)
+    await schedules.search(redis, 0)
+    await context.actions.learn(redis, 0)
+    assert _managed(registry) == names
+    assert registry.due(b"k0", 1) == [(0, b"k0")], "it may be due already"
+    assert context.actions.has_action(b"k0"), "a rule that the list lacks"
+
+
+async def test_another_type_in_the_place_of_a_schedule_makes_way(
+    schedules: Schedules, redis: Redis, registry: Registry, direct: Client
+) -> None:
+    names = _manage_many(direct)
+    direct.ask("SET", KEYS.schedule, "junk")
+    await schedules.load(redis, 0)
+    assert _managed(registry) == names
+    assert direct.ask("ZCARD", KEYS.schedule) == MANY
+
+
+async def test_a_schedule_that_redis_refuses_is_told(
+    schedules: Schedules, redis: Redis, registry: Registry, become: Become
+) -> None:
+    await become("-zscan")
+    with pytest.raises(ResponseError):
+        await schedules.load(redis, 0)
+
+
+async def test_what_redis_refuses_in_a_rebuild_is_noted_and_tried_again(
+    schedules: Schedules, redis: Redis, direct: Client, become: Become, counters: Counters
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("SET", KEYS.schedule, "junk")
+    await become("-scan")
+    await schedules.try_to_rebuild(redis, 0)
+    assert counters.refusals == 1
+    direct.ask("SET", KEYS.schedule, "junk")
+    await become("+scan resetkeys ~nothing ~__ttl:*")
+    await schedules.try_to_rebuild(redis, 0)
+    assert counters.refusals == 2
+    await become("+@all ~*")
+    direct.ask("SET", KEYS.schedule, "junk")
+    await schedules.try_to_rebuild(redis, 0)
+    assert direct.ask("ZRANGE", KEYS.schedule, 0, -1) == [b"s"]
+    assert counters.refusals == 2
+    await schedules.try_to_rebuild(redis, 0)
+    assert direct.ask("ZRANGE", KEYS.schedule, 0, -1) == [b"s"]
+
+
+async def test_what_is_due_is_read_in_all_databases_the_earliest_first(
+    schedules: Schedules, redis: Redis, direct: Client, server: AnyServer, counters: Counters
+) -> None:
+    for key, at in (("b", 20), ("a", 10), ("c", 30), ("now", 50)):
+        direct.ask("ZADD", KEYS.schedule, at, key)
+    with closing(Client(server.port, 3)) as other:
+        other.ask("ZADD", KEYS.schedule, 5, "x")
+    assert await schedules.due(redis, [0, 3], 50, 2) == ([(0, b"a"), (0, b"b"), (3, b"x")], {})
+    found, refused = await schedules.due(redis, [0], 50)
+    assert found == [(0, b"a"), (0, b"b"), (0, b"c")]
+    direct.ask("SET", KEYS.schedule, "junk")
+    found, refused = await schedules.due(redis, [0, 3], 50)
+    assert found == [(3, b"x")]
+    assert set(refused) == {0}
+    assert counters.refusals == 1
+
+
+# --- what is overdue
+
+
+async def test_overdue_keys_are_counted_in_all_databases(
+    redis: Redis, direct: Client, server: AnyServer
+) -> None:
+    overdue = Overdue(KEYS.schedule)
+    assert (overdue.keys, overdue.oldest_s(1000)) == (0, 0)
+    direct.ask("ZADD", KEYS.schedule, 4000, "a", 7000, "b", 9000, "later")
+    with closing(Client(server.port, 3)) as other:
+        other.ask("ZADD", KEYS.schedule, 5000, "x")
+        await overdue.look(redis, [0, 3, 7], 9000)
+        assert (overdue.keys, overdue.broken) == (3, [])
+        assert overdue.oldest_s(9000) == 5
+        assert overdue.oldest_s(3000) == 0
+        direct.ask("SET", KEYS.schedule, "junk")
+        await overdue.look(redis, [0, 3], 9000)
+    assert (overdue.keys, overdue.broken, overdue.oldest_s(9000)) == (1, [0], 4)
+    await overdue.look(redis, [], 9000)
+    assert (overdue.keys, overdue.broken, overdue.oldest_s(9000)) == (0, [], 0)
+
+
+async def test_a_schedule_that_may_not_be_read_is_not_broken(redis: Redis, become: Become) -> None:
+    overdue = Overdue(KEYS.schedule)
+    await become("-zrangebyscore")
+    await overdue.look(redis, [0], 9000)
+    assert (overdue.keys, overdue.broken) == (0, [])
+
+
+# --- what no schedule has
+
+
+async def _search(orphans: Orphans, redis: Redis, databases: list[int], looks: int) -> None:
+    for _ in range(looks):
+        await orphans.look(redis, databases)
+
+
+async def test_keys_that_no_schedule_has_are_found_a_page_at_a_time(
+    context: Context, redis: Redis, direct: Client, server: AnyServer
+) -> None:
+    context.rights.trusts_schedules = True
+    names = _manage_many(direct)
+    direct.ask("DEL", KEYS.schedule)
+    with closing(Client(server.port, 3)) as other:
+        manage(other, "s", m=FAR_MS)
+        other.ask("DEL", KEYS.schedule)
+        orphans = Orphans(context)
+        await orphans.look(redis, [0, 3])
+        assert direct.ask("ZCARD", KEYS.schedule) + other.ask("ZCARD", KEYS.schedule) < MANY
+        await _search(orphans, redis, [0, 3], 40)
+        assert set(direct.ask("ZRANGE", KEYS.schedule, 0, -1)) == names
+        assert other.ask("ZRANGE", KEYS.schedule, 0, -1) == [b"s"]
+
+
+async def test_a_small_keyspace_is_not_searched_at_each_heartbeat(
+    context: Context, redis: Redis, direct: Client
+) -> None:
+    context.rights.trusts_schedules = True
+    orphans = Orphans(context)
+    manage(direct, "s", m=FAR_MS)
+    looks = []
+    for _ in range(3):
+        direct.ask("DEL", KEYS.schedule)
+        count = 0
+        while not direct.ask("EXISTS", KEYS.schedule):
+            await orphans.look(redis, [0])
+            count += 1
+        looks.append(count)
+    assert looks == [1, 10, 10]
+
+
+async def test_where_nothing_is_nothing_is_searched(context: Context, redis: Redis) -> None:
+    orphans = Orphans(context)
+    await _search(orphans, redis, [], 2)
+
+
+@pytest.mark.parametrize("trusts", [True, False])
+async def test_a_key_that_its_schedule_has_too_late_is_corrected_where_that_is_not_trusted(
+    context: Context, redis: Redis, direct: Client, trusts: bool
+) -> None:
+    context.rights.trusts_schedules = trusts
+    manage(direct, "s", m=1000)
+    direct.ask("ZADD", KEYS.schedule, FAR_MS, "s")
+    await Orphans(context).look(redis, [0])
+    assert direct.ask("ZSCORE", KEYS.schedule, "s") == b"%d" % (FAR_MS if trusts else 1000)
+
+
+async def test_names_that_are_no_indexes_are_noted_for_dbsize(
+    context: Context, redis: Redis, direct: Client
+) -> None:
+    later, kept = KEYS.later(b"q"), KEYS.kept(b"s")
+    direct.ask("HSET", later, "id", "x")
+    direct.ask("RPUSH", kept, "x")
+    direct.ask("SET", KEYS.lease, "x")
+    direct.ask("SET", KEYS.announcement_prefix + b"x", "")
+    direct.ask("SADD", KEYS.others, "__ttl:gone")
+    orphans = Orphans(context)
+    await orphans.look(redis, [0])
+    assert set(direct.ask("SMEMBERS", KEYS.others)) >= {later, kept}
+    assert b"__ttl:gone" not in direct.ask("SMEMBERS", KEYS.others)
+    assert not set(direct.ask("SMEMBERS", KEYS.others)) & {
+        KEYS.lease,
+        KEYS.announcement_prefix + b"x",
+    }
+
+
+async def test_junk_in_the_place_of_the_others_stops_no_search(
+    context: Context, redis: Redis, direct: Client, counters: Counters
+) -> None:
+    direct.ask("SET", KEYS.others, "junk")
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("DEL", KEYS.schedule)
+    await Orphans(context).look(redis, [0])
+    assert direct.ask("ZCARD", KEYS.schedule) == 1
+
+
+async def test_one_missing_right_ends_the_search(
+    context: Context, redis: Redis, direct: Client, become: Become, counters: Counters
+) -> None:
+    orphans = Orphans(context)
+    await become("-scan")
+    await _search(orphans, redis, [0], 3)
+    assert counters.refusals == 1
+    await become("+scan")
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("DEL", KEYS.schedule)
+    await _search(orphans, redis, [0], 20)
+    assert direct.ask("ZCARD", KEYS.schedule) == 0
