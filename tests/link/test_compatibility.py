@@ -1,0 +1,109 @@
+"""Whether a server is fit, as its own replies say."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from tests.link.conftest import Become
+from tests.support.redis_client import Client
+from ttlproxy.errors import UnfitUpstream
+from ttlproxy.link import LAYOUT, compatibility
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"redis_mode": "sentinel", "redis_version": "7.0.15"}, "it is a Sentinel"),
+        ({"redis_version": "6.0.20"}, "Redis 6.0.20 is too old"),
+        ({"redis_version": "5.2"}, "too old"),
+        ({}, r"Redis \? is too old"),
+        ({"redis_version": "7.0.15", "cluster_enabled": "1"}, "Cluster is not supported"),
+    ],
+)
+def test_a_server_that_is_not_fit_is_refused_with_the_reason(
+    said: dict[str, str], why: str
+) -> None:
+    with pytest.raises(UnfitUpstream, match=why):
+        compatibility.check_server(said)
+
+
+@pytest.mark.parametrize("release", ["6.2", "6.2.14", "6.10.0", "7.0.15", "8.8.0", "10.0.0"])
+def test_any_redis_from_6_2_on_is_fit(release: str) -> None:
+    said = {"redis_mode": "standalone", "redis_version": release, "cluster_enabled": "0"}
+    compatibility.check_server(said)
+
+
+@pytest.mark.parametrize(
+    ("layout", "is_newer"),
+    [
+        (None, False),
+        (b"", False),
+        (b"junk", False),
+        (b"%d" % LAYOUT, False),
+        (b"%d" % (LAYOUT - 1), False),
+        (b"%d" % (LAYOUT + 1), True),
+        (b"10", True),
+    ],
+)
+def test_only_a_newer_layout_is_refused(layout: bytes | None, is_newer: bool) -> None:
+    if not is_newer:
+        return compatibility.check_layout(b"__ttl:", layout)
+    with pytest.raises(UnfitUpstream, match=f"have layout {int(layout or 0)}, .* upgrade it"):
+        compatibility.check_layout(b"__ttl:", layout)
+    return None
+
+
+def test_what_depends_on_the_version() -> None:
+    for version, pauses, subkeys in (("6.2.14", True, False), ("7.0.0", False, False)):
+        said = {"redis_version": version}
+        assert compatibility.pauses_script(said) == pauses
+        assert compatibility.has_subkey_events(said) == subkeys
+    assert not compatibility.has_subkey_events({"redis_version": "8.7.9"})
+    assert compatibility.has_subkey_events({"redis_version": "8.8.0"})
+    assert compatibility.forms({"server_name": "valkey"})
+    assert not compatibility.forms({})
+
+
+def test_a_greeting_that_is_missing_is_named() -> None:
+    with pytest.raises(UnfitUpstream, match="Redis lacks CLIENT, which ttlproxy needs"):
+        compatibility.check_greeting(ResponseError("ERR unknown command `CLIENT`, with args"))
+    compatibility.check_greeting(ResponseError("NOPERM this user has no permissions"))
+
+
+async def test_a_server_with_all_commands_is_fit_and_runs_scripts_by_their_digests(
+    redis: Redis,
+) -> None:
+    await compatibility.check_commands(redis)
+    assert not await compatibility.wants_text(redis)
+
+
+async def test_a_user_who_may_not_ask_for_commands_is_not_told_of_any(
+    redis: Redis, become: Become
+) -> None:
+    await become("-command -eval -evalsha")
+    await compatibility.check_commands(redis)
+    assert not await compatibility.wants_text(redis), "a missing right is no missing command"
+
+
+async def test_settings_that_break_a_promise_are_logged(
+    redis: Redis, direct: Client, become: Become, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, logger="ttlproxy")
+    await compatibility.warn(redis)
+    assert not caplog.records
+    for policy in ("allkeys-lru", "volatile-ttl"):
+        direct.ask("CONFIG", "SET", "maxmemory-policy", policy)
+        try:
+            await compatibility.warn(redis)
+        finally:
+            direct.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        (record,) = caplog.records
+        assert f"maxmemory-policy {policy}: it may evict the deadlines" in record.getMessage()
+        caplog.clear()
+    await become("-config")
+    await compatibility.warn(redis)
+    assert not caplog.records
