@@ -1,0 +1,117 @@
+"""A step of the session that waits for something, while the client's later bytes are kept.
+
+Before its requests go to Redis: reaps, and Redis that does not keep up. After them: replies, the
+link, or an item. Of the client it knows only what `Holder` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from ttlproxy.link import Link
+from ttlproxy.proxy.blocking_lease import BlockingLease
+from ttlproxy.proxy.redis_connection import HIGH, Backend
+from ttlproxy.proxy.write_batch import Write
+from ttlproxy.session import Session, Step, Wait
+
+
+class Holder(Protocol):
+    """The client whose step is held.
+
+    to_redis: sends bytes to Redis; redis_is_full: Redis does not keep up
+    """
+
+    to_redis: Write
+    redis_is_full: bool
+
+    def sent(self, session: Session, step: Step) -> None:
+        """The requests of the step have gone to Redis."""
+
+    def wait_for_item(self) -> bool:
+        """A request waits for an item from now on; False if it must be answered at once."""
+
+
+class HeldStep:
+    """One step. `run` ends when the client's later bytes may go on.
+
+    unsent: its requests, held on their way to Redis
+    """
+
+    def __init__(
+        self,
+        client: Holder,
+        link: Link,
+        session: Session,
+        backend: Backend,
+        step: Step,
+        let_in: asyncio.Future[bool] | None,
+        unsent: bytes,
+    ) -> None:
+        """`step` has no bytes, so that nothing keeps them from being freed; `let_in`: whether
+        Redis accepts the step's login."""
+        self._client = client
+        self._link = link
+        self._session = session
+        self._backend = backend
+        self._step = step
+        self._let_in = let_in
+        self.unsent = unsent
+        self._drained: asyncio.Future[None] | None = None  # done when Redis keeps up again
+        self._lease: BlockingLease | None = None
+
+    async def run(self) -> None:
+        step = self._step
+        if step.must_reap:
+            places, databases, unswept = step.reap_places, step.reap_databases, step.sweep_before
+            await self._link.holds.until_reaped(places, databases, unswept, not step.modifies)
+        if step.must_reap or self.unsent:
+            await self._send()
+            self._client.sent(self._session, step)
+        await self._follow()
+
+    async def _send(self) -> None:
+        """Sends in pieces: a transport could not be made to forget what it has."""
+        client, at = self._client, 0
+        while at < len(self.unsent):
+            client.to_redis(self.unsent[at : at + HIGH])
+            at += HIGH
+            if client.redis_is_full:
+                self._drained = asyncio.get_running_loop().create_future()
+                await self._drained
+        self.unsent = b""
+
+    async def _follow(self) -> None:
+        """Requests have gone to Redis: waits for what they need."""
+        step, session = self._step, self._session
+        if step.owed is not None:
+            await self._backend.has_replied(step.owed)
+            session.has_replies(step.owed)
+        if self._let_in is not None and await self._let_in:
+            session.logged_in()
+        if step.look:
+            await self._link.confirmations.confirm()
+        if step.wait is not None:
+            await self._wait(step.wait)
+
+    async def _wait(self, wait: Wait) -> None:
+        """A request waits for an item."""
+        client, ask = self._client, self._backend.is_answered
+        lease = BlockingLease(self._session, wait, self._link.list_waiters, client.to_redis, ask)
+        if not client.wait_for_item():
+            lease.end()
+        self._lease = lease
+        try:
+            await lease.run()
+        finally:
+            self._lease = None
+
+    def drained(self) -> None:
+        """Redis keeps up again."""
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    def answer_now(self) -> None:
+        """A request that waits for an item is answered now, even without one."""
+        if self._lease is not None:
+            self._lease.end()
