@@ -219,7 +219,7 @@ async def test_a_key_that_its_schedule_has_too_late_is_corrected_where_that_is_n
 async def test_names_that_are_no_indexes_are_noted_for_dbsize(
     context: Context, redis: Redis, direct: Client
 ) -> None:
-    later, kept = KEYS.later(b"q"), KEYS.kept(b"s")
+    later, kept = KEYS.deferred(b"q"), KEYS.kept(b"s")
     direct.ask("HSET", later, "id", "x")
     direct.ask("RPUSH", kept, "x")
     direct.ask("SET", KEYS.lease, "x")
