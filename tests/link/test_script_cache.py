@@ -1,0 +1,200 @@
+"""Which scripts Redis has, as far as the link can know, and when it loads them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.link.conftest import Become
+from tests.support.redis_client import Client
+from ttlproxy.link import Context
+from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.compatibility import pauses_script
+from ttlproxy.link.pipeline import run
+from ttlproxy.link.script_cache import EVENTS, ScriptCache
+from ttlproxy.link.server_identity import fields
+from ttlproxy.scripts import Scripts
+
+
+class Pause(Barriers):
+    """Barriers that are held if `is_on`, without a second connection."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, lambda name: Redis())
+        self.is_on = False
+
+    async def judged(self) -> bool:
+        return self.is_on
+
+
+@pytest.fixture
+def pause(context: Context) -> Pause:
+    return Pause(context)
+
+
+@pytest.fixture
+def cache(context: Context, pause: Pause) -> ScriptCache:
+    return ScriptCache(context.scripts, pause)
+
+
+@pytest.fixture
+def scripts(context: Context) -> Scripts:
+    return context.scripts
+
+
+async def _said(redis: Redis) -> Mapping[str, str]:
+    (info,) = await run(redis, [(0, (b"INFO",))])
+    assert isinstance(info, bytes)
+    return fields(info)
+
+
+async def _meet(cache: ScriptCache, redis: Redis) -> None:
+    said = await _said(redis)
+    await cache.meet(redis, said, ["GET"] if pauses_script(said) else ["GET", "EVAL_RO"])
+    await cache.load(redis)
+
+
+async def _look(cache: ScriptCache, redis: Redis, scripts: Scripts, *, events: bool) -> bool:
+    """Looks as a heartbeat does; returns whether anything has changed."""
+    traits = scripts.traits
+    known, setting = await run(redis, [(0, cache.question()), (0, EVENTS)])
+    return await cache.learn(redis, traits, known, setting if events else None)
+
+
+def _loaded(direct: Client, scripts: Scripts) -> bool:
+    return all(direct.ask("SCRIPT", "EXISTS", *(script.sha for script in scripts.values())))
+
+
+async def test_a_server_that_is_met_gets_all_scripts(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client
+) -> None:
+    direct.ask("SCRIPT", "FLUSH")
+    await _meet(cache, redis)
+    assert scripts.loaded
+    assert _loaded(direct, scripts)
+    assert not await _look(cache, redis, scripts, events=True)
+    assert scripts.loaded
+
+
+async def test_what_suits_the_commands_of_the_server(
+    cache: ScriptCache, redis: Redis, scripts: Scripts
+) -> None:
+    said = await _said(redis)
+    deadlines = ["HPEXPIRETIME", "HPEXPIREAT", "HPERSIST"]
+    await cache.meet(redis, said, deadlines)
+    assert (scripts.traits.field_ttls, scripts.traits.flags) == (True, False)
+    await cache.meet(redis, said, [*deadlines[:2], "EVAL_RO"])
+    assert (scripts.traits.field_ttls, scripts.traits.flags) == (False, True)
+
+
+async def test_scripts_that_are_lost_are_found_and_loaded_again(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client
+) -> None:
+    await _meet(cache, redis)
+    await _look(cache, redis, scripts, events=False)
+    direct.ask("SCRIPT", "FLUSH")
+    assert await _look(cache, redis, scripts, events=False), "it is another answer"
+    assert _loaded(direct, scripts)
+    assert scripts.loaded
+    assert not await _look(cache, redis, scripts, events=False)
+
+
+async def test_a_flush_that_may_still_come_counts_until_the_next_look(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client
+) -> None:
+    await _meet(cache, redis)
+    await _look(cache, redis, scripts, events=False)
+    scripts.flushed()
+    assert not await _look(cache, redis, scripts, events=False)
+    assert not scripts.loaded, "it may be carried out after this look"
+    direct.ask("SCRIPT", "FLUSH")
+    await _look(cache, redis, scripts, events=False)
+    assert scripts.loaded
+    assert _loaded(direct, scripts)
+
+
+async def test_events_that_the_server_publishes_are_noticed(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client
+) -> None:
+    await _meet(cache, redis)
+    await _look(cache, redis, scripts, events=True)
+    direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")
+    try:
+        assert not await _look(cache, redis, scripts, events=False)
+        assert not scripts.traits.events
+        assert await _look(cache, redis, scripts, events=True)
+        assert scripts.traits.events
+        assert _loaded(direct, scripts), "with those that publish"
+        assert scripts.loaded
+        assert not await _look(cache, redis, scripts, events=True)
+    finally:
+        direct.ask("CONFIG", "SET", "notify-keyspace-events", "")
+    assert await _look(cache, redis, scripts, events=True)
+    assert not scripts.traits.events
+
+
+async def test_events_that_were_on_when_the_server_was_met(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client
+) -> None:
+    direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")
+    try:
+        await _meet(cache, redis)
+        assert scripts.traits.events
+        assert not await _look(cache, redis, scripts, events=True)
+    finally:
+        direct.ask("CONFIG", "SET", "notify-keyspace-events", "")
+
+
+async def test_who_may_not_ask_for_events_keeps_what_was_known(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, become: Become
+) -> None:
+    await _meet(cache, redis)
+    await _look(cache, redis, scripts, events=True)
+    await become("-config")
+    assert not await _look(cache, redis, scripts, events=True)
+    assert scripts.loaded
+
+
+async def test_nothing_is_loaded_in_a_pause_that_would_hold_it_back(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, pause: Pause
+) -> None:
+    said = {**await _said(redis), "redis_version": "6.2.14"}
+    await cache.meet(redis, said, ["GET"])
+    await cache.load(redis)
+    await _look(cache, redis, scripts, events=False)
+    pause.is_on = True
+    assert await cache.would_wait()
+    direct.ask("SCRIPT", "FLUSH")
+    for _ in range(3):
+        await _look(cache, redis, scripts, events=False)
+        assert not _loaded(direct, scripts)
+    pause.is_on = False
+    assert not await cache.would_wait()
+    for _ in range(2):
+        await _look(cache, redis, scripts, events=False)
+    assert _loaded(direct, scripts)
+    assert scripts.loaded
+
+
+async def test_a_server_that_does_not_hold_scripts_back_is_not_judged(
+    cache: ScriptCache, redis: Redis, pause: Pause
+) -> None:
+    await cache.meet(redis, {**await _said(redis), "redis_version": "7.0.15"}, ["GET"])
+    pause.is_on = True
+    assert not await cache.would_wait()
+
+
+async def test_a_server_without_evalsha_gets_no_scripts(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client
+) -> None:
+    await _meet(cache, redis)
+    direct.ask("SCRIPT", "FLUSH")
+    scripts.by_text = True
+    await cache.load(redis)
+    assert not scripts.loaded
+    for _ in range(2):
+        await _look(cache, redis, scripts, events=False)
+        assert not scripts.loaded
+    assert not _loaded(direct, scripts)
