@@ -321,12 +321,12 @@ class Client(asyncio.Protocol):
         if session.kept > LOW or len(self._early) > LOW:
             self._server.slow_clients.keeps(self)
         let_in = None if step.login is None else backend.lets_in(step.login)
-        # Coroutines that follow do not hold the bytes, so that `abort` frees them.
-        out, step = step.to_redis, step._replace(to_redis=b"", withheld=b"")
+        out = step.to_redis
         holds = step.must_reap or len(out) > HIGH  # its requests, before they go to Redis
         if holds or step.pauses:
             unsent = out if holds else b""
-            held = HeldStep(self, self._link, session, backend, step, let_in, unsent)
+            light = step._replace(to_redis=b"", withheld=b"")
+            held = HeldStep(self, self._link, session, backend, light, let_in, unsent)
             self._held = held
             if len(unsent) > LOW:
                 self._server.slow_clients.keeps(self)
