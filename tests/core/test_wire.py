@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ttlproxy.wire import Requests, encode
 from ttlproxy.wire.inline import split
-from ttlproxy.wire.requests import LARGE_BULK, MAX_LINE
+from ttlproxy.wire.requests import LARGE_BULK
+from ttlproxy.wire.scanner import MAX_LINE
 from ttlproxy.wire.whole import Parser
 
 WORDS = st.lists(st.binary(max_size=40), min_size=1, max_size=5).map(tuple)
