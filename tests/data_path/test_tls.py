@@ -2,9 +2,11 @@
 
 import socket
 import ssl
+import struct
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -14,8 +16,9 @@ from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection, command
+from tests.support.relay import Gate, Relay
 from tests.support.requirements import absent
-from tests.support.server_queries import calls
+from tests.support.server_queries import calls, connections, unnamed
 from tests.support.servers import Proxy, Server
 from ttlproxy.cli.main import load
 from ttlproxy.errors import CertificateError, SettingsError
@@ -441,3 +444,80 @@ def test_what_redis_has_answered_before_it_closes_arrives_by_tls(
             kill = command("CLIENT", "KILL", "ID", number, "SKIPME", "no")
             client.send(command("PING") * 50 + kill + more)
             assert client.read_to_end() == b"+PONG\r\n" * 50 + b":1\r\n"
+
+
+def _listens(port: int) -> bool:
+    try:
+        Connection(port).close()
+    except OSError:
+        return False
+    return True
+
+
+class _Connecting(NamedTuple):
+    """A client that has sent a request, and has no connection to Redis before `gate.release()`."""
+
+    server: Server
+    proxy: Proxy
+    gate: Gate
+    client: Connection
+
+
+@pytest.fixture
+def connecting(
+    start_proxy: StartProxy, start_server: StartServer, authority: Authority
+) -> Iterator[_Connecting]:
+    server, url = _behind_tls(start_server, authority, "--tls-auth-clients", "no")
+    gate = Gate(b"\x16\x03\x01")  # how a TLS handshake begins: RFC 8446, 5.1
+    with gate, Relay(int(url.rpartition(":")[2]), 1 << 16, on_request=gate) as relay:
+        ca = ("--upstream-tls-ca", str(authority.file))
+        flags = (*ca, "--log-level", "debug", "--connect-timeout", "30")
+        proxy = start_proxy(f"rediss://127.0.0.1:{relay.port}", *flags)
+        with Connection(server.port) as direct:
+            assert direct.ask("SET", "k", "v") == b"+OK\r\n"
+        own = {f"ttlproxy:{name}" for name in ("link", "reaps", "pushes", "reaper")}
+        wait_until(lambda: own <= {each["name"] for each in connections(server.port)}, "its own")
+        gate.arm()
+        with Connection(proxy.port) as client:
+            client.send(command("GET", "k"))
+            assert gate.held.wait(30)
+            yield _Connecting(server, proxy, gate, client)
+        gate.release()
+        proxy.stop()
+
+
+def test_who_has_no_connection_to_redis_yet_is_served_though_the_proxy_stops(
+    connecting: _Connecting,
+) -> None:
+    _, proxy, gate, client = connecting
+    proxy.terminate()
+    wait_until(lambda: not _listens(proxy.port), "nobody is accepted any more")
+    gate.release()
+    assert client.read_to_end() == b"$1\r\nv\r\n"
+    assert proxy.wait() == 0
+
+
+def test_who_leaves_before_it_has_a_connection_to_redis_leaves_none(
+    connecting: _Connecting,
+) -> None:
+    server, proxy, gate, client = connecting
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    wait_until(lambda: "client 1: closed" in proxy.stderr, "the proxy knows that it has left")
+    gate.release()
+    with Connection(proxy.port) as other:
+        assert other.ask("GET", "k") == b"$1\r\nv\r\n"
+        wait_until(lambda: unnamed(server.port) == 2, "that of the other one, and this look")
+
+
+def test_who_was_connecting_to_a_master_that_is_one_no_more_is_closed(
+    connecting: _Connecting,
+) -> None:
+    server, proxy, gate, client = connecting
+    with Connection(server.port) as direct:
+        assert direct.ask("REPLICAOF", "127.0.0.1", 1) == b"+OK\r\n"
+    wait_until(lambda: "clients are closed" in proxy.stderr, "the proxy to notice")
+    with Connection(proxy.port) as other:
+        assert other.ask("PING") == b"+PONG\r\n"
+    gate.release()
+    assert client.read_to_end() == b""

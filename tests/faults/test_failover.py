@@ -245,21 +245,38 @@ def test_sessions_end_though_the_old_server_does_not_close_their_connections(
     with Switch(old.port) as switch, Connection(old.port) as direct:
         assert direct.ask("SET", LEASE, "somebody else", "PX", 600_000) == b"+OK\r\n"
         proxy = start_proxy(f"redis://127.0.0.1:{switch.port}", "--connect-timeout", "0.2")
-        with Connection(proxy.port) as client, Connection(proxy.port) as held:
+        with (
+            Connection(proxy.port) as client,
+            Connection(proxy.port) as held,
+            Connection(proxy.port) as writes,
+            Connection(proxy.port) as ends,
+        ):
             assert client.ask("HSETEX", "h", "PX", 1, "FIELDS", 1, "f", "v") == b":1\r\n"
-            assert held.ask("PING") == b"+PONG\r\n"
+            for each in (held, writes, ends):
+                assert each.ask("PING") == b"+PONG\r\n"
             assert direct.ask("BLPOP", "nothing", "0.01") == b"*-1\r\n"  # by now it is due
             switch.target = new.port
             os.kill(old.pid, signal.SIGSTOP)
+
+            def notices() -> bool:
+                Connection(proxy.port).close()  # the proxy's new connections reach the new one
+                return TOLD in proxy.stderr
+
             try:
                 client.send(command("PING"))  # it will answer that when it goes on
                 held.send(command("HLEN", "h"))  # what is due would have to go before it
+                writes.send(command("COPY", "h", "copy"))
+                wait_until(notices, "the proxy to notice")
+                ends.half_close()
                 _connected_to(Pair(old, new, switch, proxy), new).close()
                 assert client.read_to_end() == b""
                 assert held.read_to_end() == b""
+                assert writes.read_to_end() == b""
+                assert ends.read_to_end() == b""
             finally:
                 os.kill(old.pid, signal.SIGCONT)
             wait_until(lambda: unnamed(old.port) == 2, "only this test is connected")
+            assert direct.ask("EXISTS", "copy") == b":0\r\n"
     assert TOLD in proxy.stderr
     assert not proxy.faults
 

@@ -213,6 +213,37 @@ def test_a_client_that_never_finishes_is_cut_off_at_the_limit(
     assert sorted(found) == ["1 blocked", "1 in a request", "1 in a transaction"]
 
 
+def _fill(client: Connection) -> None:
+    """Sends requests until nobody takes more."""
+    requests, sent = memoryview(command("PING") * 10_000), 0
+    patience_s = client.socket.gettimeout()
+    client.socket.settimeout(0.5)
+    with suppress(TimeoutError):
+        while True:
+            sent += client.socket.send(requests[sent % len(requests) :])
+    client.socket.settimeout(patience_s)
+
+
+@both_loops
+def test_a_client_that_has_closed_is_not_waited_for_though_redis_did_not_keep_up(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """The proxy reads nothing from it while Redis does not keep up, and then to its end."""
+    server = start_server()
+    proxy = start_proxy(server.url, "--drain-max", "3")
+    with Connection(proxy.port) as client, Connection(server.port) as direct:
+        number = client.ask("CLIENT", "ID")[1:-2]
+        os.kill(server.pid, signal.SIGSTOP)
+        _fill(client)
+        direct.send(command("CLIENT", "KILL", "ID", number))
+        os.kill(server.pid, signal.SIGCONT)
+        assert direct.read() == b":1\r\n"
+        client.read_to_end()
+    proxy.terminate()
+    assert proxy.wait() == 0
+    assert "cut off" not in proxy.stderr
+
+
 def test_a_second_signal_ends_it_at_once(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

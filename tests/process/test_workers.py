@@ -7,7 +7,7 @@ import resource
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -82,6 +82,39 @@ def test_clients_are_spread_evenly_also_after_some_have_gone(
             return Counter(map(_worker, _clients(own, workers, 8))) == {emptied[0]: 8}
 
     wait_until(takes_all, "all ten are known to have gone")
+
+
+def test_a_worker_counts_no_connection_that_had_no_header(
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack
+) -> None:
+    """A worker gets the next connection if it has the fewest."""
+    flags = ("--workers", "2", "--proxy-protocol", "yes", "--max-clients", "100")
+    proxy = start_proxy(server.url, *flags)
+
+    def clients(stack: ExitStack, count: int) -> list[Connection]:
+        opened = _clients(stack, proxy, count)
+        for client in opened:
+            client.send(b"PROXY UNKNOWN\r\n")
+        return opened
+
+    of_worker: dict[int, list[Connection]] = {}
+    for client in clients(stack, 8):
+        of_worker.setdefault(_worker(client), []).append(client)
+    emptied, leaving = of_worker.popitem()
+    for client in leaving:
+        client.close()
+
+    def takes_all() -> bool:
+        with ExitStack() as own:
+            return {_worker(client) for client in clients(own, 4)} == {emptied}
+
+    wait_until(takes_all, "all of its clients are known to have gone")
+    for sent in (b"PING\r\n", b"PROXY", b"", b"PROXY TCP4 nonsense\r\n"):
+        with Connection(proxy.port) as client, suppress(ConnectionError):
+            client.send(sent)
+            client.half_close()
+            assert client.read_to_end() == b""
+    wait_until(takes_all, "those without a header are known to have gone")
 
 
 def test_a_deadline_set_through_one_worker_is_kept_by_all(workers: Proxy, stack: ExitStack) -> None:

@@ -239,7 +239,9 @@ class Link:
         return client(self.upstream, name, timeout_s, keepalive_s, patient=True)
 
     async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
+        """Connects now: later the same address may be another server's."""
         redis = self._connect(name)
         stack.push_async_callback(redis.aclose)
-        await redis.initialize()
+        pool = redis.connection_pool
+        await pool.release(await pool.get_connection())
         return redis
