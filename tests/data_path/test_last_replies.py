@@ -16,7 +16,7 @@ from tests.support.servers import Proxy
 PINGS = 50
 MORE = command("SET", "after", "v" * 1000) * 1000
 REFUSED = b"-ERR Protocol error: %b\r\n"
-CLIENTS = 200
+CLIENTS = 60
 
 ENDS = {
     "QUIT": (command("QUIT"), b"+OK\r\n"),

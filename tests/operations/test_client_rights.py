@@ -263,10 +263,18 @@ def _packed(past: Connection, words: bytes) -> bytes:
     return bulk.partition(b"\r\n")[2][:-2]
 
 
-@pytest.mark.parametrize(
-    "form", [b"{%s}", b"'" + b"0" * 40 + b"',{%s}", b"'',{%s}", b"%s", b"{{%s}}"]
-)
-@pytest.mark.parametrize("command", _COMMANDS)
+_FORMS = (b"{%s}", b"'" + b"0" * 40 + b"',{%s}", b"'',{%s}", b"%s", b"{{%s}}")
+
+
+def _forged() -> Iterator[object]:
+    """Each command in each form; a quick run has each command and each form once at least."""
+    for number, command in enumerate(_COMMANDS):
+        for place, form in enumerate(_FORMS):
+            is_quick = place == number % len(_FORMS)
+            yield pytest.param(command, form, marks=() if is_quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("command", "form"), list(_forged()))
 def test_a_forged_deferred_command_is_never_carried_out_and_holds_up_nothing(
     alice: LogIn,
     proxy: Proxy,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 import pytest
@@ -12,7 +14,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.doctor import above_info, examine, of
 from tests.support.redis_client import Client
 from tests.support.redis_content import SCHEDULE, until_swept
-from tests.support.servers import Server
+from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
 
 FUTURE_MS = 4102444800000
@@ -26,11 +28,21 @@ TYPES = {
 
 
 class World(NamedTuple):
-    """A server, a client of the server itself, and a client of the proxy."""
+    """A server and a proxy, a client of the server itself, and a client of the proxy."""
 
     server: Server
+    proxy: Proxy
     direct: Client
     app: Client
+
+    @contextmanager
+    def asleep(self) -> Iterator[None]:
+        """The proxy sleeps meanwhile: otherwise it may mend what the doctor looks for."""
+        os.kill(self.proxy.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.proxy.pid, signal.SIGCONT)
 
 
 @pytest.fixture
@@ -38,15 +50,16 @@ def world(start_server: StartServer, start_proxy: StartProxy) -> Iterator[World]
     server = start_server()
     proxy = start_proxy(server.url)
     with closing(Client(server.port)) as direct, closing(Client(proxy.port)) as app:
-        yield World(server, direct, app)
+        yield World(server, proxy, direct, app)
 
 
 @pytest.mark.parametrize("name", TYPES)
 def test_a_deadline_whose_element_is_gone_is_found_and_dropped(name: str, world: World) -> None:
     timed, behind = TYPES[name]
     world.app.ask(*timed.split())
-    assert world.direct.ask(*behind.split()) == 1
-    found = of("leftover", examine(world.server.url))
+    with world.asleep():
+        assert world.direct.ask(*behind.split()) == 1
+        found = of("leftover", examine(world.server.url))
     assert (str(found.severity), found.keys) == ("warning", (b"k",))
     assert found.what == (
         "keys that have deadlines for elements that no longer exist: 1 of 1 (deadlines: 1 of 2)"
@@ -79,8 +92,9 @@ DAMAGES = (
 def test_damage_is_found_and_mended(damage: Damage, world: World) -> None:
     world.app.ask("SADDEX", "k", 1000, "a", "b")
     world.app.ask("SADDEX", "healthy", 1000, "a", "b")
-    damage.done(world.direct)
-    found = of(damage.check, examine(world.server.url))
+    with world.asleep():
+        damage.done(world.direct)
+        found = of(damage.check, examine(world.server.url))
     assert (str(found.severity), b"k" in found.keys) == (damage.severity, True)
     assert of("content", examine(world.server.url, mend=True)).severity == 0
     until_swept(world.direct)

@@ -92,10 +92,10 @@ def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]
     ("words", "done"),
     [
         (["doctor", "--mend"], (0, 3, 4)),
-        (["doctor", "--json"], (0, 3, 4)),
-        (["purge"], (0,)),
+        pytest.param(["doctor", "--json"], (0, 3, 4), marks=pytest.mark.slow),
+        pytest.param(["purge"], (0,), marks=pytest.mark.slow),
         ([], ()),
-        (["--workers", "2"], ()),
+        pytest.param(["--workers", "2"], (), marks=pytest.mark.slow),
     ],
     ids=["mends", "examines", "purges", "serves", "serves with workers"],
 )

@@ -22,7 +22,8 @@ from tests.support.redis_client import Client
 from tests.support.servers import release
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 
-talk = said_in([pipelined, resp3, in_multi, resp3_in_multi])
+# Every row in each protocol, and inside MULTI and outside.
+talk = said_in([pipelined, resp3_in_multi], slow=[resp3, in_multi])
 
 # type, first release (None: each server that has the command), request and reply in the type's own
 # words, then keys with four numbers each.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -167,15 +168,18 @@ ALL_WAYS: list[Way] = [*WAYS, pipelined, inline]
 
 def let_pass(clock: Client, ms: int) -> None:
     """Returns when a deadline set just now for in `ms` is past, and no later than necessary."""
-    until_ms = clock.now_ms() + ms
-    while clock.now_ms() <= until_ms:
-        pass
+    _sleep_until(clock, clock.now_ms() + ms + 1)
+
+
+def _sleep_until(clock: Client, until_ms: int) -> None:
+    while (left_ms := until_ms - clock.now_ms()) > 0:
+        time.sleep(left_ms / 1000)
 
 
 def _early_in_a_second(clock: Client) -> int:
     """The start of this second in ms, at most 800 ms ago: so a TTL in seconds rounds up."""
     while (now_ms := clock.now_ms()) % 1000 > 800:
-        pass
+        _sleep_until(clock, (now_ms // 1000 + 1) * 1000)
     return now_ms // 1000 * 1000
 
 
@@ -247,10 +251,12 @@ def talking(proxy: Proxy, server: Server | Container, way: Way) -> Iterator[Talk
         client.close()
 
 
-def said_in(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
-    """A fixture: the test that uses it sends its text once in each of the ways."""
+def said_in(ways: list[Way], slow: list[Way] | None = None) -> Callable[..., Iterator[Talk]]:
+    """A fixture: the test that uses it sends its text once in each of the ways; a quick run leaves
+    out the `slow` ones."""
+    params = [*ways, *(pytest.param(way, marks=pytest.mark.slow) for way in slow or [])]
 
-    @pytest.fixture(params=ways, ids=lambda way: str(way.__name__))
+    @pytest.fixture(params=params, ids=lambda way: str(way.__name__))
     def talk(
         request: pytest.FixtureRequest, proxy: Proxy, server: Server | Container
     ) -> Iterator[Talk]:
