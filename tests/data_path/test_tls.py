@@ -5,6 +5,7 @@ import ssl
 import struct
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -452,6 +453,24 @@ def _listens(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_who_speaks_no_tls_takes_nobody_s_place(
+    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect, workers: str
+) -> None:
+    proxy = start_proxy(server.url, *flags, "--max-clients", "2", "--workers", workers)
+    for _ in range(5):
+        with Connection(proxy.port) as plain, suppress(ConnectionError):
+            plain.send(command("PING"))
+            plain.read_to_end()
+
+    def is_served() -> bool:
+        with suppress(OSError, EOFError):
+            return connect(proxy).ask("PING") == b"+PONG\r\n"
+        return False
+
+    wait_until(is_served, "the proxy knows that all of them have gone")
 
 
 class _Connecting(NamedTuple):
