@@ -1,0 +1,205 @@
+"""Reaps for sessions: who waits for what, and what Redis refuses holds up nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.link.conftest import KEYS, Become, manage
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link import Context
+from ttlproxy.link.reap_requests import ReapRequest, ReapRequests
+from ttlproxy.link.reap_script import ReapScript
+from ttlproxy.link.schedules import Schedules
+from ttlproxy.link.sweep_script import SweepScript
+from ttlproxy.net.tasks import cancel
+
+FAR_MS = 4_000_000_000_000
+S = (0, b"s")
+Begin = Callable[[], "asyncio.Task[None]"]
+
+
+@pytest.fixture
+def requests(settings: Settings, context: Context, counters: Counters) -> ReapRequests:
+    return ReapRequests(
+        settings,
+        context,
+        ReapScript(settings, context, counters),
+        SweepScript(context, counters),
+        Schedules(context),
+    )
+
+
+@pytest.fixture
+async def begin(requests: ReapRequests, redis: Redis, direct: Client) -> AsyncIterator[Begin]:
+    """`begin()` serves the requests from now on, and gives the task."""
+    tasks = list[asyncio.Task[None]]()
+
+    def serve() -> asyncio.Task[None]:
+        tasks.append(asyncio.create_task(requests.run(redis)))
+        return tasks[-1]
+
+    yield serve
+    await cancel(*tasks)
+    requests.stop()
+
+
+async def _until_refused(request: ReapRequest) -> None:
+    while request.refusal is None:
+        await asyncio.wait({request.done}, timeout=0.01)
+    assert not request.done.done()
+
+
+async def test_requests_of_one_moment_share_their_calls(
+    requests: ReapRequests, begin: Begin, direct: Client, counters: Counters
+) -> None:
+    manage(direct, "a", m=1)
+    manage(direct, "b", m=1)
+    both = [requests.add([(0, key)], [], []) for key in (b"a", b"b")]
+    begin()
+    await asyncio.gather(*(each.done for each in both))
+    assert direct.ask("EXISTS", "a", "b") == 0
+    manage(direct, "a", m=1)
+    await requests.add([(0, b"a")], [], []).done
+    assert direct.ask("EXISTS", "a") == 0
+
+
+async def test_a_key_with_more_than_one_batch_is_emptied(
+    requests: ReapRequests, begin: Begin, direct: Client, settings: Settings
+) -> None:
+    manage(direct, "s", **{f"m{number}": 1 for number in range(2 * settings.reap_batch + 1)})
+    begin()
+    await requests.add([S], [], []).done
+    assert direct.ask("EXISTS", "s") == 0
+
+
+async def test_all_that_is_due_in_a_database_goes_and_no_other(
+    requests: ReapRequests, begin: Begin, direct: Client, server: AnyServer, context: Context
+) -> None:
+    context.clock.learn(direct.now_ms(), context.clock.reading())
+    with closing(Client(server.port, 3)) as other:
+        for number in range(300):
+            manage(other, f"k{number}", m=1)
+        manage(other, "later", m=FAR_MS)
+        manage(direct, "s", m=1)
+        begin()
+        await requests.add([], [3], []).done
+        assert other.ask("DBSIZE") <= 4  # the key that is not due, with what belongs to it
+        assert other.ask("EXISTS", "later") == 1
+    assert direct.ask("EXISTS", "s") == 1
+
+
+async def test_what_must_be_swept_is_swept(
+    requests: ReapRequests, begin: Begin, direct: Client
+) -> None:
+    manage(direct, "s", m=FAR_MS, gone=FAR_MS)
+    direct.ask("SREM", "s", "gone")
+    begin()
+    await requests.add([], [], [S]).done
+    assert direct.ask("ZRANGE", KEYS.index(b"s"), 0, -1) == [b"m"]
+
+
+async def test_what_redis_refuses_holds_up_those_who_need_it_until_it_is_mended(
+    requests: ReapRequests, begin: Begin, direct: Client, become: Become, context: Context
+) -> None:
+    context.clock.learn(direct.now_ms(), context.clock.reading())
+    for key in ("bad", "good"):
+        manage(direct, key, m=1)
+    await become("resetkeys ~good ~__ttl:*")
+    begin()
+    held = [
+        requests.add([(0, b"bad"), (0, b"good")], [], []),
+        requests.add([], [0], []),
+        requests.add([], [], [(0, b"bad")]),
+    ]
+    await requests.add([(0, b"good")], [], []).done
+    await requests.add([], [3], []).done
+    for each in held:
+        await _until_refused(each)
+        assert "permission" in str(each.refusal)
+    direct.ask("ACL", "SETUSER", "narrow", "~*")
+    await asyncio.gather(*(each.done for each in held))
+    assert direct.ask("EXISTS", "bad", "good") == 0
+
+
+async def test_a_schedule_that_redis_refuses_holds_up_those_who_need_its_database(
+    requests: ReapRequests, begin: Begin, direct: Client
+) -> None:
+    direct.ask("SET", KEYS.schedule, "junk")
+    begin()
+    held = requests.add([], [0, 3], [])
+    await requests.add([], [3], []).done
+    await _until_refused(held)
+    direct.ask("DEL", KEYS.schedule)
+    await held.done
+
+
+async def test_what_redis_refuses_for_a_while_is_tried_again(
+    requests: ReapRequests, begin: Begin, direct: Client
+) -> None:
+    manage(direct, "s", m=1)
+    direct.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+    try:
+        begin()
+        held = requests.add([S], [], [])
+        await _until_refused(held)
+        assert "NOREPLICAS" in str(held.refusal)
+    finally:
+        direct.ask("CONFIG", "SET", "min-replicas-to-write", 0)
+    await held.done
+
+
+async def test_a_session_that_waits_no_more_is_not_served(
+    requests: ReapRequests, begin: Begin, direct: Client, become: Become
+) -> None:
+    manage(direct, "s", m=1)
+    await become("resetkeys ~__ttl:*")
+    begin()
+    gone, stays = requests.add([S], [], []), requests.add([S], [], [])
+    await _until_refused(stays)
+    gone.done.cancel()
+    failures = stays.failures
+    while stays.failures < failures + 3:
+        await asyncio.wait({stays.done}, timeout=0.01)
+    assert gone.failures <= failures + 1
+
+
+async def test_a_lost_connection_is_opened_again_and_the_request_repeated(
+    requests: ReapRequests, begin: Begin, direct: Client
+) -> None:
+    await (await _served(requests, begin)).done
+    direct.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    manage(direct, "s", m=1)
+    await requests.add([S], [], []).done
+    assert direct.ask("EXISTS", "s") == 0
+
+
+async def _served(requests: ReapRequests, begin: Begin) -> ReapRequest:
+    begin()
+    return requests.add([S], [], [])
+
+
+async def test_who_waits_when_it_stops_must_ask_again(
+    requests: ReapRequests, begin: Begin, direct: Client, become: Become
+) -> None:
+    manage(direct, "s", m=1)
+    await become("resetkeys ~none ~__ttl:*")
+    serving = begin()
+    refused = requests.add([S], [], [])
+    await _until_refused(refused)
+    await cancel(serving)
+    new = requests.add([(0, b"none")], [], [])
+    requests.stop()
+    for each in (refused, new):
+        with pytest.raises(UpstreamError):
+            await each.done
+    begin()
+    await requests.add([(0, b"none")], [], []).done
