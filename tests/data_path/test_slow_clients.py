@@ -67,6 +67,7 @@ def test_an_idle_client_is_closed_and_nobody_who_waits_for_something(
 ) -> None:
     server = start_server()  # ROLE tells ever after that it has had a replica
     proxy = start_proxy(server.url, "--timeout", "1")
+    lazy = _lazy(proxy, server, stack, 32)
 
     def connect(*requests: tuple[str, ...]) -> Connection:
         client = stack.enter_context(Connection(proxy.port))
@@ -85,6 +86,7 @@ def test_an_idle_client_is_closed_and_nobody_who_waits_for_something(
     assert half.read_to_end() == b""
     for client in waiting:
         assert _is_open(client)
+    assert len(lazy.read_many(32)) == 32
     assert "closed: idle for 1 s" in proxy.stderr
     assert _gone(proxy, "idle")
 

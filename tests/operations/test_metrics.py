@@ -78,14 +78,19 @@ def test_connections_are_counted_with_the_reason_of_their_end(
         becomes(admin, 2, "ttlproxy_connections")
         one.close()
         becomes(admin, 1, "ttlproxy_connections_closed_total", reason="client")
+        with Connection(watched.port) as quits:
+            assert quits.ask("QUIT") == b"+OK\r\n"
+            assert quits.read_to_end() == b""
+        becomes(admin, 2, "ttlproxy_connections_closed_total", reason="client")
         redis_server.kill()
         assert other.read_to_end() == b""
     becomes(admin, 1, "ttlproxy_connections_closed_total", reason="redis")
     with Connection(watched.port) as refused:
         assert b"no connection to Redis" in refused.read_to_end()
     becomes(admin, 1, "ttlproxy_connections_refused_total")
+    becomes(admin, 1, "ttlproxy_connections_closed_total", reason="refused")
     becomes(admin, 0, "ttlproxy_connections")  # the proxy may see later that `refused` has gone
-    assert metric(admin, "ttlproxy_connections_accepted_total") == 3
+    assert metric(admin, "ttlproxy_connections_accepted_total") == 4
 
 
 def test_the_link_is_up_while_redis_is_there(admin: Pages, redis_server: Server) -> None:
