@@ -109,8 +109,8 @@ class Sentinels:
 class Upstream:
     """The Redis behind the proxy: `host` and `port`, or `path`; TLS and credentials.
 
-    others: further addresses, if several servers are named, of which one is the master
-    sentinels: who is asked for host and port, if the URL does not say them
+    others: further addresses, if several servers are named: one of them is the master
+    sentinels: they are asked for host and port, if the URL does not name these
     user, password: as of the start; `credentials` returns the current ones
     """
 
@@ -186,7 +186,7 @@ class Upstream:
 
     @property
     def wants_master(self) -> bool:
-        """Whether it names several servers, of which only the master is served."""
+        """Whether it names several servers, and only the master is served."""
         return bool(self.others) or self.sentinels is not None
 
     def at(self, address: Address, number: str = "") -> Upstream:

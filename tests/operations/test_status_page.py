@@ -74,7 +74,7 @@ def test_the_figures_move_under_load(seen: Visit, watched: Proxy) -> None:
     seen.until("document.querySelector('#state-text').textContent === 'serving'")
     with load(watched):
         for name in ("clients", "managed_keys", "reaped", "round_trip_ms"):
-            figure = f"parseFloat(document.querySelector('#tile-{name} .figure').textContent)"
+            figure = f"parseFloat(document.querySelector('#tile-{name} .value').textContent)"
             seen.until(f"{figure} > 0")
         seen.until("samples.lag_p50_ms.some((value) => value !== null)")
         seen.until("document.querySelectorAll('#lag .line')[0].getAttribute('d').length > 0")
@@ -82,7 +82,7 @@ def test_the_figures_move_under_load(seen: Visit, watched: Proxy) -> None:
         seen.until("document.querySelectorAll('#deadlines .column').length === 20")
         number = seen.page.evaluate("number")
         seen.until(f"number > {number}")
-    seen.until("parseFloat(document.querySelector('#tile-clients .figure').textContent) === 0")
+    seen.until("parseFloat(document.querySelector('#tile-clients .value').textContent) === 0")
 
 
 def test_the_inspector_shows_elements_soonest_first(seen: Visit, watched: Proxy) -> None:
@@ -237,6 +237,6 @@ def test_workers_are_summed_and_listed(
 ) -> None:
     proxy = start_proxy(server.url, *FLAGS, "--workers", "2")
     with visit(browser, url(proxy)) as seen, Connection(proxy.port), Connection(proxy.port):
-        seen.until("document.querySelector('#tile-clients .figure').textContent.startsWith('2')")
+        seen.until("document.querySelector('#tile-clients .value').textContent.startsWith('2')")
         seen.until("document.querySelectorAll('#workers tbody tr').length === 2")
         assert seen.wrongs == []

@@ -211,7 +211,7 @@ def discovery(upstream: Upstream, timeout_s: Callable[[], float]) -> Discovery:
 
 
 async def located(upstream: Upstream, timeout_s: float) -> Upstream:
-    """The server to use now, for one who looks once. Raises UpstreamError or OSError."""
+    """The server to use now, for a caller that looks once. Raises UpstreamError or OSError."""
     found = discovery(upstream, lambda: timeout_s)
     running = asyncio.create_task(found.run(), name="discovery")
     try:

@@ -24,7 +24,7 @@ from ttlproxy.net.tasks import cancel
 log = logging.getLogger(__name__)
 
 Attempt: TypeAlias = Callable[[], Awaitable[bool]]
-"""Tries to take an item; whether whoever waits has been answered."""
+"""Tries to take an item; returns whether the waiting client has been answered."""
 
 # How long Redis holds one BLMOVE.
 _BLOCK_S = 10
@@ -105,7 +105,7 @@ class ListWaiters:
             await waiter.leave()
 
     def start_anew(self) -> None:
-        """The server is another one: who waits, waits there."""
+        """The server has changed: clients that wait go on waiting at the new one."""
         for task in self._tasks.values():
             task.cancel()
 

@@ -1,4 +1,4 @@
-"""Whether clients are served now. The link decides; whoever needs Redis asks or waits here."""
+"""Whether clients are served now. The link decides; parts that need Redis ask, or wait, here."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Script:
     """One script as Redis gets it.
 
     name: its file's; text: its source; sha: its SHA-1 in hex, for EVALSHA; keys, argv: the names
-    in its header, of which the last may end in `...`; reads: whether it writes nothing.
+    in its header, the last may end in `...`; reads: whether it writes nothing.
     """
 
     name: str

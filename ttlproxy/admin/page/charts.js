@@ -1,4 +1,4 @@
-// Charts as SVG: a line for each series, columns, sparklines; each tells its figures in words as well.
+// Charts as SVG: a line for each series, columns, sparklines; each gives its numbers in words as well.
 // Samples, one a second: as many as the proxy keeps, and as a chart is wide at least.
 const WINDOW = 300;
 const NARROW = 60;

@@ -48,7 +48,7 @@ const isEstimate = (found) => found.sampled < found.keys;
 function buildTiles() {
   for (const [title, name] of TILES) {
     const spark = draw('svg', { viewBox: '0 0 120 26', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, draw('path', { class: 'area' }), draw('path', { class: 'line first' }));
-    const figure = make('p', { class: 'figure' }, make('span', {}, '–'), make('span', { class: 'unit' }));
+    const figure = make('p', { class: 'value' }, make('span', {}, '–'), make('span', { class: 'unit' }));
     byId('tiles').append(make('div', { class: 'tile', id: `tile-${name}` }, make('h3', {}, title), figure, make('p', { class: 'quiet' }, '\u00a0'), spark));
   }
 }

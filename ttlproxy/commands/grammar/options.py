@@ -22,7 +22,7 @@ class Conditions(NamedTuple):
 
 
 def one_of(*words: bytes) -> Conditions:
-    """Conditions of which a request may have at most one."""
+    """Conditions: a request may have at most one of them."""
     text = errors.one_condition(words)
     return Conditions(words, lambda given: text if len(given) > 1 else None)
 

@@ -14,7 +14,8 @@ from ttlproxy.commands.model.spec import Call, Plan
 
 # The most entries; then all are forgotten. A new instant in each request makes a new entry.
 _MOST = 1024
-# The entries of all plans. A test empties them to compare what a plan says with and without them.
+# The entries of all plans. The proxy does not need this list. tests/core/test_repeats.py does, to
+# compare each plan with and without entries: it cannot reach plans that are wrapped in others.
 CACHES: Final[list[dict[tuple[object, ...], tuple[str, bytes, bytes]]]] = []
 
 

@@ -87,7 +87,7 @@ def for_clients(settings: Settings) -> Contexts | None:
 
 
 def of_clients(settings: Settings) -> ssl.SSLContext:
-    """A server's context. Raises OSError, of which ssl.SSLError is one, and ValueError."""
+    """A server's context. Raises OSError (ssl.SSLError is one) and ValueError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
