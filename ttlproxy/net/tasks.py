@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -21,6 +21,15 @@ async def until_first(*tasks: Task) -> None:
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()
+
+
+async def until(event: Coroutine[None, None, object], others: Sequence[Task]) -> None:
+    """Waits for the event, or until one of the other tasks ends; raises what that raised."""
+    waiting = asyncio.create_task(event)
+    try:
+        await until_first(waiting, *others)
+    finally:
+        await cancel(waiting)
 
 
 async def run_together(**coroutines: Coroutine[None, None, object]) -> None:

@@ -1,4 +1,4 @@
-"""The one module that knows all others: builds, starts, supervises and drains."""
+"""The one module that knows all others: builds, starts and drains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ttlproxy.link.reaper import Reaper
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
-from ttlproxy.net.tasks import Task, cancel, run_together, until_first
+from ttlproxy.net.tasks import Task, cancel, run_together, until
 from ttlproxy.operations.doctor import Finding, examined
 from ttlproxy.operations.purge import purged
 from ttlproxy.process.embedded import Embedded
@@ -29,13 +29,14 @@ from ttlproxy.process.fd_channel import Receiver
 from ttlproxy.process.open_files import make_room
 from ttlproxy.process.reload import Read, Reload, Values, adopt
 from ttlproxy.process.signals import INTERRUPTED, Signals, on_interrupt
+from ttlproxy.process.supervisor import supervise
 from ttlproxy.process.workers import Workers
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.server import Clients, ClientSource, Server
 from ttlproxy.telemetry.health import Health
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 from ttlproxy.telemetry.metrics_catalogue import Source
-from ttlproxy.telemetry.worker_totals import EVERY_S, WorkerTotals, report_of
+from ttlproxy.telemetry.worker_totals import EVERY_S, report_of
 
 if TYPE_CHECKING:
     from ttlproxy.admin import Subject
@@ -89,7 +90,7 @@ async def _serve(
         workers = Workers(settings)
         running = reload.run(signals.reload, workers.adopt)
         vital.append(asyncio.create_task(running, name="reload"))
-        await _supervise(workers, settings, vital, say, signals, shown)
+        await supervise(workers, settings, vital, say, signals, shown)
 
 
 async def work(settings: Settings, receiver: Receiver) -> int:
@@ -138,20 +139,20 @@ async def _proxy(
         vital = [linking, reaping, beating, watching, *others]
         try:
             tried = link.serving.tried
-            await _until(run_together(link=tried.wait(), stop=signals.stop.wait()), vital)
+            await until(run_together(link=tried.wait(), stop=signals.stop.wait()), vital)
             if signals.stop.is_set():
                 return  # no client could connect yet
             address = await server.start()
             health.accepts = True
             gc.freeze()  # objects made so far stay, so the collector need not scan them
             say(address)
-            await _until(signals.stop.wait(), vital)
+            await until(signals.stop.wait(), vital)
             health.drains = True
             log.info(
                 "stopping: %s connected", counted(len(server.clients), "client is", "clients are")
             )
-            await _until(signals.pause(settings.drain_min), vital)
-            await _until(_drain(server, settings.drain_max, signals.now), vital)
+            await until(signals.pause(settings.drain_min), vital)
+            await until(_drain(server, settings.drain_max, signals.now), vital)
         finally:
             await cancel(*vital[1:])
             await reaper.drop_lease()
@@ -196,38 +197,6 @@ async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
         receiver.report(report_of(health))
 
 
-async def _supervise(
-    workers: Workers,
-    settings: Settings,
-    others: Sequence[Task],
-    say: Callable[[Listen], None],
-    signals: Signals,
-    shown: Callable[[WorkerTotals], AbstractAsyncContextManager[None]],
-) -> None:
-    """Runs several workers that serve one address, and drains them."""
-    async with shown(workers.totals):
-        running = asyncio.create_task(workers.run(), name="workers")
-        beating = asyncio.create_task(workers.totals.heartbeat.run(), name="heartbeat")
-        vital = [running, beating, *others]
-        try:
-            await _until(run_together(all=workers.listen(), stop=signals.stop.wait()), vital)
-            if signals.stop.is_set():
-                return  # no client could connect yet
-            say(workers.address)
-            await _until(signals.stop.wait(), vital)
-            workers.totals.drains = True
-            log.info("stopping %d workers", settings.workers)
-            await _until(signals.pause(settings.drain_min), vital)
-            await workers.stop()
-            await _until(signals.now.wait(), vital)
-            if not running.done():
-                workers.hurry()
-                await running
-        finally:
-            await workers.close()
-            await cancel(*vital)
-
-
 async def purge(settings: Settings, force: bool, say: Callable[[str], None]) -> int:
     """Removes all internal keys from the upstream; returns the exit code. Raises TtlproxyError."""
     async with AsyncExitStack() as stack:
@@ -251,7 +220,7 @@ async def until_interrupted(main: Coroutine[None, None, int]) -> int:
     with on_interrupt(interrupted.set):
         running = asyncio.create_task(main, name="main")
         try:
-            await _until(interrupted.wait(), [running])
+            await until(interrupted.wait(), [running])
         finally:
             await cancel(running)  # repeats the cancellation if it gets lost
     return INTERRUPTED if interrupted.is_set() else running.result()
@@ -260,7 +229,7 @@ async def until_interrupted(main: Coroutine[None, None, int]) -> int:
 async def _drain(server: Server, limit_s: float, now: asyncio.Event) -> None:
     """Lets what is in flight finish, for at most `limit_s` or until `now` is set."""
     draining = asyncio.create_task(server.drain(limit_s), name="drain")
-    await _until(now.wait(), [draining])
+    await until(now.wait(), [draining])
     await cancel(draining)
     if left := server.unfinished():
         why = "a second signal came" if now.is_set() else "drain_max is over"
@@ -295,16 +264,7 @@ async def _unless(
     """The result of `main`; None if `stop` is set first."""
     running = asyncio.create_task(main, name="start")
     try:
-        await _until(stop.wait(), [running])
+        await until(stop.wait(), [running])
     finally:
         await cancel(running)
     return None if stop.is_set() else running.result()
-
-
-async def _until(event: Coroutine[None, None, object], others: Sequence[Task]) -> None:
-    """Waits for the event, or until one of the other tasks ends; raises what that raised."""
-    waiting = asyncio.create_task(event)
-    try:
-        await until_first(waiting, *others)
-    finally:
-        await cancel(waiting)
