@@ -315,6 +315,30 @@ def test_what_a_consumer_has_popped_is_not_handed_on(talk: Talk) -> None:
 
 
 @pytest.mark.usefixtures("no_reaper")
+@pytest.mark.parametrize(
+    ("add", "changes"),
+    [
+        ("HSETEX k PX 20 FIELDS 2 a a b b", ["HSET k c c", "HDEL k a"]),
+        ("SADDEX k PX 20 MEMBERS 2 a b", ["SADD k c", "SREM k a"]),
+        ("ZADDEX k PX 20 MEMBERS 2 1 a 2 b", ["ZADD k 3 c", "ZREM k a"]),
+        ("RPUSHEX k PX 20 ELEMENTS 2 a b", ["RPUSH k c", "LPOP k"]),
+    ],
+)
+def test_the_deadline_of_what_has_gone_goes_at_its_time(
+    client: Client, direct: Client, add: str, changes: list[str]
+) -> None:
+    """Else the key would be due for ever. The proxy does not see the changes."""
+    client.ask("ONEXPIRE", "k", "RPUSH", "late", "ELEMENT")
+    client.ask(*add.split())
+    for change in changes:
+        assert direct.ask(*change.split())
+    let_pass(direct, 20)
+    assert client.ask("EXISTS", "k") == 1
+    assert direct.ask("LRANGE", "late", 0, -1) == [b"b"]
+    assert direct.ask("EXISTS", KEYS.index(b"k"), KEYS.schedule) == 0
+
+
+@pytest.mark.usefixtures("no_reaper")
 def test_what_comes_back_does_not_meet_the_deadline_it_left_there(
     client: Client, direct: Client
 ) -> None:

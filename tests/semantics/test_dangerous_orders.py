@@ -7,12 +7,14 @@ test_selected_databases.py; a layout newer than ours is in tests/faults/test_kil
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.features.test_lease import REFUSED
 from tests.support.containers import AnyServer
 from tests.support.conversation import WAYS, Talk, hold, let_pass, said_in
 from tests.support.per_type import every_type, said_of, said_to_all
@@ -249,6 +251,33 @@ def test_a_user_who_is_refused_in_the_middle_of_a_script_has_changed_nothing(
         _restrict(direct)
         if answer.startswith(b"-"):
             assert read([direct], (7, 0)).model.frozen() == before, (line, answer)
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        *(("-hget", line) for line in ("HGETDEL h FIELDS 1 a", "HGETEX h EX 9 FIELDS 2 a b")),
+        *(("-hget", line) for line in ("HGETEX h PERSIST FIELDS 1 a", "HGETEX h FIELDS 1 b")),
+        ("-zrem", "HGETEX h PERSIST FIELDS 1 a"),
+        ("-zadd", "HGETEX h EX 9 FIELDS 1 b"),
+        *(("-zrangebyscore", line) for line in ("DUE h", "TTLPROXY KEY h")),
+        ("-hexists", "DUE h"),
+        ("-dbsize", "DBSIZE"),
+        ("-keys", "KEYS *"),
+        ("-randomkey", "RANDOMKEY"),
+        ("-scan", "SCAN 0"),
+    ],
+)
+def test_who_may_not_read_what_a_script_reads_is_told_so(
+    limited: Connection, app: Connection, direct: Client, rule: str, line: str
+) -> None:
+    hold(app, direct, "HSET h a 1 b 2 -> 2\nHEXPIREFIELD h a 100 -> 1")
+    before = read([direct], (7, 0)).model.frozen()
+    _restrict(direct, rule)
+    answer = limited.ask(*line.split())
+    _restrict(direct)
+    assert re.match(REFUSED, answer), answer
+    assert read([direct], (7, 0)).model.frozen() == before
 
 
 @every_type

@@ -34,9 +34,10 @@ def _left(app: Connection) -> list[str]:
         VALUES[::7],
         VALUES[1000:2000],
         VALUES[1:],
+        VALUES[1:-1],
         [VALUES[0], *VALUES[500:700:2], VALUES[-1]],
     ],
-    ids=["both ends", "here and there", "the middle", "all but one", "a few"],
+    ids=["both ends", "here and there", "the middle", "all but one", "all but the ends", "a few"],
 )
 @pytest.mark.parametrize(("ms", "answer"), [(0, b":2\r\n"), (10, b":1\r\n")])
 @pytest.mark.parametrize("copies", [1, 2])
