@@ -123,6 +123,8 @@ async def test_who_may_not_store_the_secret_converts_nothing(
     state: SharedState, redis: Redis, direct: Client, become: Become, counters: Counters
 ) -> None:
     """Nobody else could verify what it signs."""
+    await state.claim(redis)  # of another server
+    direct.ask("FLUSHALL")
     _leave_old_layout(direct)
     await become("resetkeys ~__ttl:*")
     await state.claim(redis)
@@ -132,6 +134,16 @@ async def test_who_may_not_store_the_secret_converts_nothing(
     await state.keep(redis)
     assert _is_converted(direct)
     assert _stored(direct)[1] == OURS
+
+
+async def test_who_may_not_read_it_goes_on(
+    state: SharedState, redis: Redis, context: Context, direct: Client, become: Become
+) -> None:
+    await state.claim(redis)
+    secret = context.script_calls.signer.secret
+    await become("-hmget")
+    await state.keep(redis)
+    assert _stored(direct) == (secret, OURS)
 
 
 async def test_what_could_not_be_converted_is_converted_when_it_can_be(
