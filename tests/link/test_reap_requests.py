@@ -172,6 +172,17 @@ async def test_a_session_that_waits_no_more_is_not_served(
     assert gone.failures <= failures + 1
 
 
+async def test_a_session_that_leaves_meanwhile_ends_nothing(
+    requests: ReapRequests, begin: Begin
+) -> None:
+    requests.add([S], [], []).done.cancel()
+    begin()
+    await requests.add([S], [], []).done
+    requests.add([S], [], []).done.cancel()
+    requests.stop()
+    await requests.add([S], [], []).done
+
+
 async def test_a_lost_connection_is_opened_again_and_the_request_repeated(
     requests: ReapRequests, begin: Begin, direct: Client
 ) -> None:

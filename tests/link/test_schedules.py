@@ -225,6 +225,7 @@ async def test_names_that_are_no_indexes_are_noted_for_dbsize(
     direct.ask("SET", KEYS.lease, "x")
     direct.ask("SET", KEYS.announcement_prefix + b"x", "")
     direct.ask("SADD", KEYS.others, "__ttl:gone")
+    manage(direct, "s", m=FAR_MS)
     orphans = Orphans(context)
     await orphans.look(redis, [0])
     assert set(direct.ask("SMEMBERS", KEYS.others)) >= {later, kept}
@@ -232,6 +233,7 @@ async def test_names_that_are_no_indexes_are_noted_for_dbsize(
     assert not set(direct.ask("SMEMBERS", KEYS.others)) & {
         KEYS.lease,
         KEYS.announcement_prefix + b"x",
+        KEYS.index(b"s"),
     }
 
 
@@ -243,6 +245,16 @@ async def test_junk_in_the_place_of_the_others_stops_no_search(
     direct.ask("DEL", KEYS.schedule)
     await Orphans(context).look(redis, [0])
     assert direct.ask("ZCARD", KEYS.schedule) == 1
+
+
+async def test_a_key_that_cannot_be_added_to_its_schedule_is_told_of(
+    context: Context, redis: Redis, direct: Client, become: Become, counters: Counters
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("DEL", KEYS.schedule)
+    await become("resetkeys ~__ttl:*")
+    await Orphans(context).look(redis, [0])
+    assert counters.refusals == 1
 
 
 async def test_one_missing_right_ends_the_search(

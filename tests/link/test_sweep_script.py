@@ -98,7 +98,7 @@ async def test_keys_that_have_an_index_are_found_in_all_databases(
 async def test_a_key_that_may_have_an_index_is_swept(
     sweep: SweepScript, redis: Redis, become: Become
 ) -> None:
-    await become("-exists -zrange -zrangebyscore")
+    await become("-eval -evalsha")
     assert await sweep.with_index(redis, [S, (0, b"none")]) == [S, (0, b"none")]
 
 
