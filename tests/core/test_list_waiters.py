@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import StartServer
 from tests.support.raw_client import Connection
+from tests.support.server_queries import until_blocked
 from tests.support.servers import Server
 from ttlproxy.addresses import Upstream
 from ttlproxy.link.list_waiters import ListWaiters, Waiter
@@ -122,3 +123,22 @@ async def test_no_item_is_taken_for_who_has_left_while_another_had_a_turn(
     assert second.begun == 0
     first_limit.set_result(None)
     assert not await waiting
+
+
+async def test_the_line_of_a_list_ends_with_its_last_waiter(
+    waiters: ListWaiters, server: Server
+) -> None:
+    async def nothing_there() -> bool:
+        return False
+
+    loop = asyncio.get_running_loop()
+    limits = [loop.create_future() for _ in range(2)]
+    waits = [
+        asyncio.create_task(waiters.wait((0, b"empty"), nothing_there, limit)) for limit in limits
+    ]
+    await asyncio.to_thread(until_blocked, server.port, 1)
+    (line,) = [task for task in asyncio.all_tasks() if task.get_name() == "waiter"]
+    for limit, wait, is_over in zip(limits, waits, (False, True), strict=True):
+        limit.set_result(None)
+        assert not await wait
+        assert bool(line.cancelling()) == is_over
