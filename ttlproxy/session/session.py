@@ -12,7 +12,7 @@ from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Registry
 from ttlproxy.scripts.script_calls import ScriptCalls
-from ttlproxy.session.connection_commands import change
+from ttlproxy.session import before_login
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
@@ -21,9 +21,6 @@ from ttlproxy.wire import PARSER, Requests, encode
 QUIT: Final = encode((b"QUIT",))
 # Bytes per request on average, from which requests count as long.
 _LONG: Final = 1024
-# What Redis reads from a client that has not logged in (src/networking.c, processMultibulkBuffer).
-_STRANGERS_WORDS: Final = 10
-_STRANGERS_BULK: Final = 16 * 1024
 _Routed: TypeAlias = tuple[Route, list[bytes], int, int]
 """A request with its route, and where it begins and ends in the chunk."""
 
@@ -245,9 +242,9 @@ class Session(State):
     def _begun(self) -> bytes:
         """The bytes of an incomplete request that go to Redis now."""
         if self.stranger:
-            if not self._requests.exceeds(_STRANGERS_WORDS, _STRANGERS_BULK):
+            if not self._requests.exceeds(before_login.MOST_WORDS, before_login.LARGEST):
                 return b""
-            self._owe_line()
+            before_login.owe_reply(self)
             return self._requests.stream()  # Redis refuses it, or reads it as it comes
         words = self._requests.begun
         return b"" if words is None else self._begin(words)
@@ -365,35 +362,8 @@ class Session(State):
         return self._decide(route, args, now_ms)
 
     def _of_stranger(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
-        """The bytes for Redis in place of a request of a client that has not logged in.
-
-        Redis refuses nearly all of them. It does not know our commands, and would answer that
-        instead of NOAUTH.
-        """
-        rules = route.stateful
-        logs_in = rules is not None and rules.logs_in
-        if logs_in and self.replies is not None and self.replies > self.answered:
-            # Redis 8.2 sends no reply to a login that fails while it has other replies to send.
-            self.owed = self.replies
-            return None
-        self._owe_line()
-        if len(args) > _STRANGERS_WORDS or max(map(len, args)) > _STRANGERS_BULK:
-            return None
-        if route.virtual:
-            return self._counted(route, refuse(self, route, errors.NOAUTH))
-        if rules is not None and rules.before_login:
-            change(self, rules, route, args, now_ms)
-        if logs_in:
-            if self.replies is None:
-                self.stranger = False
-            else:
-                self.login = self.replies - 1
-        return None
-
-    def _owe_line(self) -> None:
-        """A request of a stranger goes on: one more reply is owed."""
-        if self.replies is not None:
-            self.replies += 1
+        """The bytes for Redis in place of a request of a client that has not logged in."""
+        return self._counted(route, before_login.decide(self, route, args, now_ms))
 
     def _decide(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
         """The bytes for Redis in place of a request; None means the request as it came."""
