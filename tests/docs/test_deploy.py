@@ -14,13 +14,18 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.conftest import StartServer
 from tests.support.requirements import absent
-from tests.support.servers import ROOT
+from tests.support.sentinels import NAME as SERVICE
+from tests.support.sentinels import Sentinel
+from tests.support.servers import ROOT, Binary
+from ttlproxy.addresses import Upstream
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.config import Settings
 from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 DEPLOY = ROOT / "deploy"
+REPLICA_OF = ["--replicaof", "redis-1 6379"]
 KUBERNETES = DEPLOY / "kubernetes"
 ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
 DASHBOARD = DEPLOY / "prometheus" / "dashboard.json"
@@ -174,13 +179,43 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     assert (said.returncode, said.stderr) == (0, "")
 
 
-def test_compose_starts_the_image_that_is_built_here() -> None:
-    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-    proxy = compose["services"]["ttlproxy"]
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.sentinel.yaml"])
+def test_compose_starts_the_image_that_is_built_here(name: str) -> None:
+    compose = yaml.safe_load((DEPLOY / name).read_text())
+    services = compose["services"]
+    proxy = services["ttlproxy"]
     assert (DEPLOY / proxy["build"]["context"] / "Dockerfile").exists()
-    assert set(proxy["depends_on"]) <= compose["services"].keys()
-    named = {volume.partition(":")[0] for volume in compose["services"]["redis"]["volumes"]}
-    assert named == compose["volumes"].keys()
+    for service in services.values():
+        assert set(service.get("depends_on", ())) <= services.keys()
+    volumes = [volume for service in services.values() for volume in service.get("volumes", ())]
+    assert {volume.partition(":")[0] for volume in volumes} == compose["volumes"].keys()
+    upstream = Upstream.parse(proxy["environment"]["TTLPROXY_UPSTREAM"])
+    named = upstream.sentinels.addresses if upstream.sentinels else upstream.addresses
+    assert {address.host for address in named} <= services.keys()
+
+
+@pytest.mark.any_server
+def test_servers_and_sentinels_take_their_settings_in_compose(
+    start_server: StartServer, binary: Binary
+) -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.sentinel.yaml").read_text())
+    commands = {
+        name: service["command"][1:]
+        for name, service in compose["services"].items()
+        if name.startswith("redis")
+    }
+    replicas = [name for name, words in commands.items() if words[-2:] == REPLICA_OF]
+    assert replicas == ["redis-2", "redis-3"]
+    for name, words in commands.items():
+        assert words[words.index("--replica-announce-ip") + 1] == name
+        server = start_server(*words)
+    lines = compose["configs"]["sentinel"]["content"].splitlines()
+    lines.remove(f"sentinel monitor {SERVICE} redis-1 6379 2")  # the Sentinel of tests has its own
+    sentinel = Sentinel(binary, server.port, *lines)
+    try:
+        assert sentinel.start().facts()["down-after-milliseconds"] == 5000
+    finally:
+        sentinel.remove()
 
 
 def test_the_image_has_a_numeric_user_and_needs_no_shell() -> None:
