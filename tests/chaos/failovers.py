@@ -20,6 +20,9 @@ from tests.support.sentinels import Replicated
 from tests.support.servers import Proxy, find_binaries
 from tests.support.timed_clients import TimedClients
 
+# After a failover that took longer, the end of the proxy's log is shown.
+_SLOW_S = 5.0
+_LOG_SHOWN = 20_000
 KINDS = ("asked", "killed", "stopped")
 _SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
@@ -27,12 +30,12 @@ _SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 class Failover(NamedTuple):
     """
     served_s: from the promotion until the first write was acknowledged at the new master
-    named_s: from the promotion until a Sentinel named the new master
+    named_s: from the promotion until a Sentinel named the new master; None if it gave up
     tilts: how often a Sentinel stood still because it got no processor
     """
 
     served_s: float
-    named_s: float
+    named_s: float | None
     tilts: int
     outcome: Outcome
 
@@ -48,7 +51,7 @@ def fail_over(servers: Replicated, proxy: Proxy, kind: str) -> Failover:
             old.child.send_signal(_SIGNALS[kind])
         new = servers.until_promoted(old)
         promoted_s = time.monotonic()
-        servers.until_named(new)  # before that, they agree on the old one
+        is_named = servers.until_named(new)  # before that, they agree on the old one
         named_s = time.monotonic()
         clients.until_served()
         if kind == "killed":
@@ -64,7 +67,12 @@ def fail_over(servers: Replicated, proxy: Proxy, kind: str) -> Failover:
         for write in outcome.arrived
         if write.session > session and write.at_s >= promoted_s
     )
-    return Failover(served_s - promoted_s, named_s - promoted_s, servers.tilts - tilts, outcome)
+    return Failover(
+        served_s - promoted_s,
+        named_s - promoted_s if is_named else None,
+        servers.tilts - tilts,
+        outcome,
+    )
 
 
 def main() -> int:
@@ -76,13 +84,15 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     done: dict[str, list[Failover]] = {kind: [] for kind in options.kind}
     with Replicated(find_binaries()[options.redis]) as servers:
-        proxy = Proxy(servers.url)
+        proxy = Proxy(servers.url, "--log-level", "debug")
         try:
-            proxy.start()
+            proxy.start()  # its log tells of each client
             for _ in range(options.times):
                 for kind in options.kind:
                     done[kind].append(fail_over(servers, proxy, kind))
                     print(_shown(kind, done[kind][-1:]), flush=True)
+                    if done[kind][-1].served_s > _SLOW_S:
+                        print(proxy.stderr[-_LOG_SHOWN:], flush=True)
         finally:
             proxy.remove()
     for kind, each in done.items():
@@ -94,14 +104,14 @@ def main() -> int:
 
 
 def _shown(kind: str, done: list[Failover]) -> str:
-    """The times, without those failovers in which a Sentinel stood still; and what became of all
-    writes."""
-    calm = [each for each in done if not each.tilts]
+    """The times, without those failovers in which a Sentinel stood still or gave up; and what
+    became of all writes."""
+    calm = [each for each in done if not each.tilts and each.named_s is not None]
     rewound = [each.outcome.rewound for each in done]
     return (
-        f"{kind}: {len(done)} times, {len(done) - len(calm)} of them with a Sentinel that got no"
-        f" processor; since the promotion: served {_times([each.served_s for each in calm])},"
-        f" named {_times([each.named_s for each in calm])}; writes lost by Redis itself:"
+        f"{kind}: {len(done)} times, {len(done) - len(calm)} of them with a Sentinel that came too"
+        f" late; since the promotion: served {_times([each.served_s for each in calm])},"
+        f" named {_times([each.named_s or 0 for each in calm])}; writes lost by Redis itself:"
         f" {sum(rewound)}, at most {max(rewound)}; elements checked:"
         f" {sum(each.outcome.checked for each in done)}; faults:"
         f" {sum(len(each.outcome.faults) for each in done)}"

@@ -172,13 +172,18 @@ class Replicated:
         wait_until(is_promoted, "a replica that is promoted", _PATIENCE_S)
         return found[0]
 
-    def until_named(self, master: Server) -> None:
-        """Returns when a Sentinel says that this is the master."""
-        wait_until(
-            lambda: master.port in [each.master_port for each in self.sentinels],
-            "a Sentinel that names the new master",
-            _PATIENCE_S,
-        )
+    def until_named(self, master: Server) -> bool:
+        """Returns when a Sentinel says that this is the master, or that it has given up on it.
+
+        A Sentinel that is late gives up, and makes the promoted replica a replica again. Returns
+        whether it is named.
+        """
+        for _ in attempts(_PATIENCE_S, "a Sentinel that names the new master"):
+            if master.port in [each.master_port for each in self.sentinels]:
+                return True
+            if _replication(master).get("role") == "slave":
+                return False
+        raise AssertionError  # attempts has raised
 
     def until_calm(self) -> Server:
         """Returns the master when all follow it, and no Sentinel has anything left to do."""
