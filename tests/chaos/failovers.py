@@ -46,10 +46,10 @@ def fail_over(servers: Replicated, proxy: Proxy, kind: str) -> Failover:
     with TimedClients(proxy.port) as clients:
         session = clients.acknowledged[-1].session
         if kind == "asked":
-            servers.ask_to_fail_over()
+            new = servers.fail_over(old)
         else:
             old.child.send_signal(_SIGNALS[kind])
-        new = servers.until_promoted(old)
+            new = servers.until_promoted(old)
         promoted_s = time.monotonic()
         is_named = servers.until_named(new)  # before that, they agree on the old one
         named_s = time.monotonic()

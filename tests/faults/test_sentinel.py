@@ -69,10 +69,10 @@ def _fail_over(servers: Replicated, proxy: Proxy, trouble: str) -> None:
         assert idle.ask("CLIENT", "SETNAME", NAME) == b"+OK\r\n"
         clients = stack.enter_context(TimedClients(proxy.port))
         if trouble == "asked":
-            servers.ask_to_fail_over()
+            new = servers.fail_over(old)
         else:
             old.child.send_signal(signal.SIGKILL if trouble == "killed" else signal.SIGSTOP)
-        new = servers.until_promoted(old)
+            new = servers.until_promoted(old)
         if trouble == "killed":
             old.wait()
         assert idle.read_to_end() == b""

@@ -155,11 +155,19 @@ class Replicated:
     def at(self, port: int) -> Server:
         return next(server for server in self.servers if server.port == port)
 
-    def ask_to_fail_over(self) -> None:
-        """The old master lives on, as a master, until the Sentinels make it a replica."""
-        self.sentinels[0].ask_to_fail_over()
+    def fail_over(self, old: Server) -> Server:
+        """Asks a Sentinel to promote a replica; returns the new master as soon as it is one.
 
-    def until_promoted(self, old: Server) -> Server:
+        The old master lives on, as a master, until the Sentinels make it a replica. On a busy
+        machine a Sentinel may give up: then it is asked again.
+        """
+        for _ in attempts(_PATIENCE_S, "a failover on demand"):
+            self.sentinels[0].ask_to_fail_over()
+            with suppress(TimeoutError):
+                return self.until_promoted(old, 4 * _FAILOVER_MS / 1000)
+        raise AssertionError  # attempts has raised
+
+    def until_promoted(self, old: Server, limit_s: float = _PATIENCE_S) -> Server:
         """Returns the new master as soon as it is one."""
         found: list[Server] = []
 
@@ -169,7 +177,7 @@ class Replicated:
                     found.append(server)
             return bool(found)
 
-        wait_until(is_promoted, "a replica that is promoted", _PATIENCE_S)
+        wait_until(is_promoted, "a replica that is promoted", limit_s)
         return found[0]
 
     def until_named(self, master: Server) -> bool:
