@@ -210,6 +210,6 @@ def test_the_wrong_scheme_is_an_error_that_names_the_sentinel(
     file = None if is_tls else authority.file
     flags = ("--upstream-tls-ca", str(file)) if file else ()
     _is_refused(start_proxy(url, *flags, *SOON), f"127.0.0.1:{port}: the server", mend)
-    (found,) = examine(url, upstream_tls_ca=file)
+    (found,) = examine(url, upstream_tls_ca=file, connect_timeout=2.0)
     assert f"127.0.0.1:{port}" in found.what
     assert mend in found.what

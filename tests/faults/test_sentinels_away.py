@@ -129,7 +129,9 @@ def test_a_name_that_leads_nowhere_is_told_and_another_sentinel_is_enough(
     proxy = start_proxy(_url(NOWHERE, sentinel.port))
     _until_served_by(server, proxy)
     wait_until(lambda: f"the Sentinel at {NOWHERE}:26379 is of no use" in proxy.stderr, "its name")
-    _is_refused(start_proxy(_url(NOWHERE), *SOON), f"{NOWHERE}:26379: ", "not known")
+    _is_refused(
+        start_proxy(_url(NOWHERE), *SOON), f"{NOWHERE}:26379: the name {NOWHERE} is not found"
+    )
     _is_refused(start_proxy(f"redis://{NOWHERE}", *SOON), f"the name {NOWHERE} is not found")
 
 

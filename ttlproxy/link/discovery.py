@@ -17,11 +17,11 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link.outage_log import explained
-from ttlproxy.link.reachability import accepts, identity
+from ttlproxy.link.reachability import identity
+from ttlproxy.link.resolution import numbers_in_time, resolved
 from ttlproxy.link.sentinels import Answer, Sentinels
-from ttlproxy.net.names import is_number, numbers
+from ttlproxy.net.names import is_number
 from ttlproxy.net.tasks import cancel
-from ttlproxy.net.time_limit import time_limit
 
 # Between two looks at where a name points.
 _LOOK_S: Final = 5.0
@@ -63,14 +63,7 @@ class OneServer:
         await asyncio.Event().wait()
 
     async def find(self) -> Upstream:
-        if self._upstream.path or is_number(self._address.host):
-            return self._upstream
-        found = await self._numbers()
-        for number in found[:-1]:
-            server = self._upstream.at(self._address, number)
-            if await accepts(server, self._timeout_s()):
-                return server
-        return self._upstream.at(self._address, found[-1])
+        return await resolved(self._upstream, self._timeout_s())
 
     async def again(self, now: Upstream) -> Upstream:
         if now.path or is_number(self._address.host) or now.host in await self._numbers():
@@ -90,11 +83,7 @@ class OneServer:
         await asyncio.sleep(limit_s)
 
     async def _numbers(self) -> list[str]:
-        try:
-            async with time_limit(self._timeout_s()):
-                return await numbers(*self._address)
-        except TimeoutError:
-            raise OSError(f"the name {self._address.host} is not found in time") from None
+        return await numbers_in_time(self._address, self._timeout_s())
 
 
 class SeveralServers:

@@ -29,7 +29,9 @@ from ttlproxy.link.connections import client
 from ttlproxy.link.outage_log import explained
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.reachability import met
+from ttlproxy.link.resolution import resolved
 from ttlproxy.link.tls_mismatch import mismatch
+from ttlproxy.net.names import is_number
 from ttlproxy.net.tasks import run_all, run_together
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,8 @@ log = logging.getLogger(__name__)
 _EVERY_S: Final = 1.0
 # Once one Sentinel has answered, the others have so long: one that hangs must not delay a start.
 _GRACE_S: Final = 0.2
+# If none answers, so long after connect_timeout it is known why.
+_EXPLAIN_S: Final = 3.0
 # Between two questions to a replica that is being promoted, and how long one may take.
 _PROMOTION_S: Final = 0.05
 _PROMOTION_PATIENCE_S: Final = 1.0
@@ -84,21 +88,25 @@ class Sentinel:
     async def run(self) -> None:
         """Keeps the answer up to date, until cancelled."""
         while True:
+            server = self._server
             try:
-                await run_together(asking=self._ask_again_and_again(), listening=self._listen())
+                server = await resolved(server, self._timeout_s())
+                await run_together(
+                    asking=self._ask_again_and_again(server), listening=self._listen(server)
+                )
             except (RedisError, OSError) as trouble:
-                self._learn(None, await self._why(_explained(trouble)))
+                self._learn(None, await self._why(server, _explained(trouble)))
             await asyncio.sleep(_EVERY_S)
 
-    async def _why(self, trouble: str) -> str:
+    async def _why(self, server: Upstream, trouble: str) -> str:
         """The trouble, and with it what it comes from, looked up once, if it is TLS or none."""
         if trouble in self.trouble:
             return self.trouble
-        cause = await mismatch(self._server, "sentinel")
+        cause = await mismatch(server, "sentinel") if is_number(server.host) else ""
         return f"{cause} ({trouble})" if cause else trouble
 
-    async def _ask_again_and_again(self) -> None:
-        redis = client(self._server, "ttlproxy:sentinel", self._timeout_s())
+    async def _ask_again_and_again(self, server: Upstream) -> None:
+        redis = client(server, "ttlproxy:sentinel", self._timeout_s())
         try:
             while True:
                 self._news.clear()
@@ -129,13 +137,15 @@ class Sentinel:
         if not is_failing_over or candidate == answer.address:
             self._candidate = None
         elif candidate is not None:
-            found = await met(self._upstream.at(candidate), _PROMOTION_PATIENCE_S)
-            if found is not None and found.is_master:
-                return Answer(answer.epoch + 1, candidate)
+            with suppress(OSError):  # its name may be unknown for a while
+                server = await resolved(self._upstream.at(candidate), _PROMOTION_PATIENCE_S)
+                found = await met(server, _PROMOTION_PATIENCE_S)
+                if found is not None and found.is_master:
+                    return Answer(answer.epoch + 1, candidate)
         return answer
 
-    async def _listen(self) -> None:
-        redis = client(self._server, "ttlproxy:sentinel", self._timeout_s(), patient=True)
+    async def _listen(self, server: Upstream) -> None:
+        redis = client(server, "ttlproxy:sentinel", self._timeout_s(), patient=True)
         try:
             async with redis.pubsub(ignore_subscribe_messages=True) as channels:
                 await channels.subscribe(*_NEWS)
@@ -187,7 +197,8 @@ class Sentinels:
     async def answer(self) -> Answer:
         """Where the master is now. Raises UpstreamError, with what each Sentinel says, if none
         knows it or they disagree."""
-        await self._until(self._timeout_s(), lambda: any(each.answer for each in self.each))
+        limit_s = self._timeout_s() + _EXPLAIN_S
+        await self._until(limit_s, lambda: any(each.answer for each in self.each))
         await self.until_asked(_GRACE_S)
         best = self.latest()
         if best is None:
