@@ -21,7 +21,7 @@ from tests.support.servers import Binary, Proxy, Server
 PROXIES = 2
 # The servers' settings. What is written before a reply survives a kill of the process.
 _CONFIG = (
-    *("--appendonly", "yes", "--appendfsync", "no", "--repl-diskless-sync-delay", "0"),
+    *("--appendonly", "yes", "--appendfsync", "no"),
     *("--repl-ping-replica-period", "1", "--hz", "100"),
 )
 _PATIENCE_S = 60.0

@@ -67,6 +67,7 @@ def test_deferred_commands_of_many_words_are_carried_out_a_few_in_each_call(
     assert direct.ask("HLEN", later) == 10 - direct.ask("LLEN", "q") // 2000
 
 
+@pytest.mark.usefixtures("no_reaper")
 def test_a_call_that_may_hand_on_no_more_carries_out_nothing_that_is_deferred(
     client: Client, direct: Client
 ) -> None:

@@ -151,7 +151,7 @@ def test_a_snapshot_that_fails_is_an_error(start_server: StartServer) -> None:
 @pytest.fixture
 def pair(start_server: StartServer) -> Iterator[tuple[Server, Client]]:
     """A primary, and a client of its replica, which is in step."""
-    primary = start_server("--repl-diskless-sync-delay", "0")
+    primary = start_server()
     with closing(Client(start_server().port)) as replica:
         replica.ask("REPLICAOF", "127.0.0.1", primary.port)
         with closing(Client(primary.port)) as direct:

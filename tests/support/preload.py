@@ -2,14 +2,15 @@
 tests.support.forkserver start from here. Imports that only some proxies need are here too, except
 those that a test expects to be absent.
 
-Such proxies look at Redis more often than others, because many tests wait for the next look. A
-proxy that is not forked, and workers, do so once a second.
+Such proxies look at Redis, and for slow clients, more often than others, because many tests wait
+for the next look. A proxy that is not forked, and workers, do so once a second.
 """
 
 import ttlproxy.admin
 import ttlproxy.cli.main
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.link import address_watch, barriers, beats
+from ttlproxy.proxy import slow_clients
 from ttlproxy.scripts import Scripts
 
 __all__ = ["ttlproxy"]
@@ -19,5 +20,6 @@ _EVERY_S = 0.2
 beats.EVERY_S = _EVERY_S  # type: ignore[misc]
 barriers._EVERY_S = _EVERY_S  # type: ignore[misc]
 address_watch._EVERY_S = _EVERY_S
+slow_clients._LOOK_S = _EVERY_S  # type: ignore[misc]
 Keys()
 dict(Scripts(DEFAULT_PREFIX))

@@ -122,7 +122,7 @@ class Replicated:
 
     def __enter__(self) -> Replicated:
         for _ in range(3):
-            server = Server(self._binary, "--repl-diskless-sync-delay", "0", "--hz", "100")
+            server = Server(self._binary, "--hz", "100")
             self._owned.callback(server.remove)
             self.servers.append(server.start())
         master = self.servers[0]

@@ -126,6 +126,8 @@ class Server(Process):
                 *("--port", str(self.port), "--bind", "127.0.0.1"),
                 *("--unixsocket", str(self.socket_path), "--dir", str(self.folder)),
                 *("--logfile", "redis.log", "--save", "", "--daemonize", "no"),
+                # From 7.0 on it would wait 5 s for more replicas.
+                *("--repl-diskless-sync-delay", "0"),
                 *self._config,
             ],
             env={**os.environ, **self._env},
