@@ -213,4 +213,8 @@ async def test_who_waits_when_it_stops_must_ask_again(
         with pytest.raises(UpstreamError):
             await each.done
     begin()
+    again = requests.add([S], [], [])
     await requests.add([(0, b"none")], [], []).done
+    await _until_refused(again)
+    direct.ask("ACL", "SETUSER", "narrow", "~*")
+    await again.done
