@@ -6,7 +6,9 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
+from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
+from ttlproxy.operations.client_rights import rules as client_rules
 
 
 @pytest.mark.parametrize(
@@ -97,3 +99,35 @@ def test_a_proxy_that_may_not_see_the_users_asks_once(
     assert app.ask("DBSIZE") == 1
     app.close()
     direct.close()
+
+
+WRITTEN = (frozenset({b"zadd", b"@all", b"@write"}), frozenset({b"hdel", b"@all", b"@write"}))
+NARROW = " ".join(rule.decode() for rule in client_rules(Keys(), [b"alice:*"]))
+
+
+@pytest.mark.parametrize(
+    ("rules", "have"),
+    [
+        ("on nopass ~* &* +@all", True),
+        ("on #af ~* &* +@all -@admin -@dangerous", True),
+        ("on #af ~app:* ~__ttl:* &* -@all +@write", True),
+        (f"on #af {NARROW}", True),
+        ("on #af ~* &* +@all -hdel", False),
+        ("on #af ~* &* +@all -@write +zadd", False),
+        ("on #af ~app:* &* +@all", False),
+        (f"on #af ~bob:* {NARROW}", False),
+        ("on #af %RW~* &* +@all", True),
+        ("on #af %RW~app:* &* +@all", False),
+        ("on #af ~* &* +@all (~x -@all +get)", False),
+    ],
+)
+def test_scripts_need_no_dry_run_for_a_user_who_has_all_rights(rules: str, have: bool) -> None:
+    rights = Rights(internal=Keys().beside)
+    rights.suit(frozenset(), (), WRITTEN)
+    rights.learn([b"user default on nopass ~* &* +@all", f"user app {rules}".encode()])
+    assert rights.have_all([b"default", b"app"]) is have
+    assert rights.all_have_all is have
+    assert rights.have_all([b"default"])
+    assert not rights.have_all([b"default", b"perhaps"])
+    rights.learn(None)
+    assert not rights.have_all([b"default"])

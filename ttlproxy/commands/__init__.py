@@ -11,13 +11,14 @@ from ttlproxy.commands.model.command_reply import Native, grants, natives
 from ttlproxy.commands.model.key_positions import KeySpec
 from ttlproxy.commands.model.route import ANY_KEY, NO_KEY, ONE_KEY, READ_KEY, Route
 from ttlproxy.commands.model.spec import Call, Override, Survey, Virtual
-from ttlproxy.commands.router import Router
+from ttlproxy.commands.router import SCRIPTED, Router
 
 __all__ = [
     "ANY_KEY",
     "NO_KEY",
     "ONE_KEY",
     "READ_KEY",
+    "SCRIPTED",
     "Call",
     "KeySpec",
     "Native",

@@ -34,6 +34,8 @@ VIRTUALS: Final = {
 }
 LONGER: Final = {row.name: row for row in dialects.LONGER}
 OVERRIDES: Final = {row.name: row for table in (*_TABLES, keyspace) for row in table.OVERRIDES}
+# The overridden commands, except for those that replace whole keys.
+SCRIPTED: Final = OVERRIDES.keys() - {row.name for row in keyspace.REPLACING}
 SURVEYS: Final = {row.name: row for row in (*key_scans.SURVEYS, *proxy_info.SURVEYS)}
 
 HARMLESS: Final = frozenset(hashes.HARMLESS)

@@ -169,6 +169,10 @@ class Keys:
         kinds = [b"", LATER, TAGGED + prefix + LATER, KEPT, COUNTS, NONE]
         return [prefix + kind + form for kind in kinds for form in forms]
 
+    def beside(self, pattern: bytes) -> list[bytes]:
+        """Globs of all internal names that scripts for data keys that match `pattern` write to."""
+        return [] if self.is_internal(pattern) else [*self.of_keys(pattern), *self.shared]
+
     @property
     def shared(self) -> list[bytes]:
         """The globs of the internal names that clients need and that belong to no data key."""

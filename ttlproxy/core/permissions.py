@@ -8,7 +8,7 @@ ten seconds and after a request that may change them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from ttlproxy.core.glob import matching
@@ -32,6 +32,7 @@ class Rights:
     asks_login: whether Redis refuses requests of clients that have not logged in
     trusts_schedules: whether every user who may write to a schedule is known to have all keys
     shows_internal: whether clients may name and see internal keys
+    all_have_all: whether no user is known to lack a right that a script for it needs
     """
 
     __slots__ = (
@@ -42,10 +43,14 @@ class Rights:
         "_counting",
         "_fixed",
         "_index",
+        "_internal",
         "_kept_out",
         "_lines",
         "_names",
         "_schedule",
+        "_whole",
+        "_written",
+        "all_have_all",
         "asks_login",
         "shows_internal",
         "trusts_schedules",
@@ -57,9 +62,17 @@ class Rights:
         shows_internal: bool = False,
         schedule: bytes = b"__ttl:schedule",
         fixed: Sequence[bytes] = (),
+        internal: Callable[[bytes], Iterable[bytes]] = lambda pattern: (),
     ) -> None:
-        """`fixed`: the keys that the script for DBSIZE names."""
+        """`fixed`: the keys that the script for DBSIZE names.
+
+        `internal`: for a pattern of data keys, the patterns of what scripts write beside them.
+        """
         self._fixed = fixed
+        self._internal = internal
+        self._written: tuple[frozenset[bytes], ...] = ()
+        self._whole: frozenset[bytes] | None = None  # nobody has asked yet
+        self.all_have_all = True
         self._lines: Sequence[bytes] = ()
         self._names: frozenset[bytes] | None = None  # not known
         self._counting: tuple[frozenset[bytes], ...] = ()
@@ -74,10 +87,19 @@ class Rights:
         self._acl_refused: frozenset[bytes] = frozenset()
         self._acl_cat: frozenset[bytes] = frozenset()
 
-    def suit(self, acl_cat: frozenset[bytes], counting: Iterable[frozenset[bytes]] = ()) -> None:
-        """Takes the names that a rule may use for ACL CAT, and each of COUNTING, on this server."""
+    def suit(
+        self,
+        acl_cat: frozenset[bytes],
+        counting: Iterable[frozenset[bytes]] = (),
+        written: Iterable[frozenset[bytes]] = (),
+    ) -> None:
+        """Takes the names that a rule may use for ACL CAT, and each of COUNTING, on this server.
+
+        `written`: the same for each command of a script that writes.
+        """
         self._acl_cat = acl_cat
         self._counting = tuple(counting)
+        self._written = tuple(written)
 
     def learn(self, lines: Sequence[bytes] | None) -> bool:
         """Takes the lines of ACL LIST; None if Redis refuses them: then the old ones stay valid.
@@ -85,10 +107,11 @@ class Rights:
         Returns whether the lines have changed.
 
         If Redis never shows them to us, we assume that every user has the rights that
-        docs/security.md asks for, and do not trust schedules.
+        docs/security.md asks for, and do not trust schedules. Scripts then check those rights.
         """
         if lines is None:
-            self.trusts_schedules = False
+            self.trusts_schedules = self.all_have_all = False
+            self._whole = frozenset()
             return False
         has_changed, self._lines = lines != self._lines, lines
         users = [line.split(b" ", 2) for line in lines]
@@ -102,6 +125,8 @@ class Rights:
             for _, name, rules in users
             if not (_may(name, rules, self._counting) and _touches(rules, self._fixed))
         )
+        self._whole = frozenset(name for _, name, rules in users if self._has_all(name, rules))
+        self.all_have_all = len(self._whole) == len(users)
         self.asks_login = any(name == _DEFAULT and _is_closed(rules) for _, name, rules in users)
         self._kept_out = frozenset(
             name for _, name, rules in users if not _reads(rules, self._index)
@@ -126,6 +151,23 @@ class Rights:
     def may_count(self, users: Iterable[bytes]) -> bool:
         """Whether Redis would let all these users run the script for DBSIZE."""
         return self._cannot_count.isdisjoint(users)
+
+    def have_all(self, users: Iterable[bytes]) -> bool:
+        """Whether all these users are known to have each right that a script for them needs."""
+        return self._whole is None or self._whole.issuperset(users)
+
+    def _has_all(self, name: bytes, rules: bytes) -> bool:
+        """False if unsure: with selectors, a right may hold for some keys only."""
+        words = rules.split()
+        if name == _DEFAULT and b"off" in words:
+            return True  # nobody is this user
+        keys = _BOTH.findall(rules)
+        beside = {name for pattern in keys for name in self._internal(pattern)}
+        return (
+            not _SELECTOR.search(rules)
+            and all(_allows(words, call) for call in self._written)
+            and all(any(_covers(pattern, name) for pattern in keys) for name in beside)
+        )
 
     def may_watch(self, users: Iterable[bytes]) -> bool:
         """Whether all these users may read indexes."""
@@ -153,6 +195,13 @@ def _touches(rules: bytes, keys: Iterable[bytes]) -> bool:
     """Whether the rules allow a script that may write to name all these keys."""
     patterns = [matching(pattern) for pattern in _BOTH.findall(rules)]
     return all(any(each.fullmatch(key) for each in patterns) for key in keys)
+
+
+def _covers(pattern: bytes, narrower: bytes) -> bool:
+    """Whether a pattern is known to match all that another one matches."""
+    beginning = pattern[:-1] if pattern.endswith(b"*") else b"\\"
+    is_plain = not set(beginning) & set(b"*?[\\")
+    return pattern == narrower or (is_plain and narrower.startswith(beginning))
 
 
 def _may(name: bytes, rules: bytes, calls: Iterable[frozenset[bytes]]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
@@ -15,7 +17,9 @@ class Acl:
     categories: the commands of each category, as ACL CAT lists them; it cannot be asked by a script
     """
 
-    def __init__(self, rights: Rights) -> None:
+    def __init__(self, rights: Rights, on_users: Callable[[], None]) -> None:
+        """`on_users` is called after the users were read."""
+        self._on_users = on_users
         self.categories: dict[bytes, list[bytes]] = {}
         self._rights = rights
         self._shows_users = True
@@ -37,7 +41,9 @@ class Acl:
             return False
         (users,) = await run(redis, [(0, (b"ACL", b"LIST"))])
         self._shows_users = not isinstance(users, NoPermissionError)
-        return self._rights.learn(valid(users) if not error(users) else None)
+        has_changed = self._rights.learn(valid(users) if not error(users) else None)
+        self._on_users()
+        return has_changed
 
     async def learn_categories(self, redis: Redis, names: list[bytes]) -> None:
         """Reads these categories; again when modules bring or take commands.

@@ -48,8 +48,18 @@ class Context:
         info = InfoSection(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(self.scripts, keys, info.section, signer)
         shows_internal = settings.show_internal_keys == "yes"
-        self.rights = Rights(keys.index(b"k"), shows_internal, keys.schedule, keys.fixed)
+        self.rights = Rights(
+            keys.index(b"k"),
+            shows_internal,
+            keys.schedule,
+            keys.fixed,
+            keys.beside,
+        )
         self.router = Router()
+
+    def suit_scripts_to_users(self) -> None:
+        """The users' rights were read anew."""
+        self.scripts.wanted(careful=not self.rights.all_have_all)
 
     def sweep_later(self, places: Iterable[Place]) -> None:
         """A request or a reap may leave index entries there whose element is gone."""

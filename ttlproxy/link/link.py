@@ -99,7 +99,7 @@ class Link:
             settings, context, self.reap_script, self.sweep_script, self.schedules
         )
         self.holds = Holds(settings, self.serving, self._reap_requests, self._barriers)
-        self._acl = Acl(context.rights)
+        self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self._scripts = ScriptCache(context.scripts, self._barriers)
         shared_state = SharedState(context)
         self._setup = ServerSetup(context, self.server, self._acl, self._scripts, shared_state)

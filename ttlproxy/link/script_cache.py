@@ -46,6 +46,7 @@ class ScriptCache:
             counting=scripts.traits.counting,
             ruled=scripts.traits.ruled,
             flags="EVAL_RO" in commands,
+            careful=scripts.traits.careful,
         )
         scripts.suit(traits.notifying(self._notifies))
         scripts.by_text = await compatibility.wants_text(redis)
@@ -87,7 +88,7 @@ class ScriptCache:
             self._scripts.loaded = False
             return
         traits, doubts = self._scripts.traits, self._scripts.doubts
-        scripts = list(self._scripts.values())
+        scripts = self._scripts.all()
         words = (b"SCRIPT", b"EXISTS", *(script.sha for script in scripts))
         (known,) = await run(redis, [(0, words)])
         missing = [

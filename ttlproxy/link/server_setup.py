@@ -18,6 +18,7 @@ from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_identity import INFO, Identity, fields
 from ttlproxy.link.shared_state import SharedState
+from ttlproxy.scripts import written_commands
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,9 @@ class ServerSetup:
         self._acl.meet(bool(found))
         self._context.router = Router(found, self._acl.categories, compatibility.forms(said))
         counting = [grants(found, name) for name in COUNTING]
-        self._context.rights.suit(grants(found, "ACL", "CAT"), counting)
+        known = {native.name for native in found}
+        written = [grants(found, name) for name in written_commands(known)]
+        self._context.rights.suit(grants(found, "ACL", "CAT"), counting, written)
         await self._scripts.meet(redis, said, (native.name for native in found))
         await self._acl.learn_users(redis)
         await self._shared_state.claim(redis)

@@ -6,26 +6,29 @@ error of Redis is that of the file, up to the first include. Comments and unused
 sent. A line `READS` says that a script writes nothing; from Redis 7.0 on, the server runs it even
 while it takes no writes. `name...` stands for all words from there on; the local `first_name` is
 the number of the first. Other locals are `class`, the letter of the type that the script's name
-begins with, and what `traits` says of the server. Knows no Redis connection.
+begins with, what `traits` says of the server, and `dry_run`, which checks a write instead of doing
+it. Knows no Redis connection.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from ttlproxy.commands import SCRIPTED
 from ttlproxy.scripts.pieces import assembled
 from ttlproxy.scripts.traits import Traits
 
-__all__ = ["Script", "Scripts", "Traits"]
+__all__ = ["Script", "Scripts", "Traits", "written_commands"]
 
 _HEADER = re.compile(r"-- (KEYS|ARGV):(.*)\n")
 _READS = re.compile(r"^-- READS$", re.MULTILINE)
 _CALLED = re.compile(r"\b(?:call|pcall|try)\(\s*'(\w+)'")
+_WORD = re.compile(r"'([A-Z]{3,})'")
 _READING = {
     *("COMMAND", "INFO", "TIME", "DBSIZE", "EXISTS", "PTTL", "RANDOMKEY", "SCAN", "TYPE", "GET"),
     *("HEXISTS", "HGET", "HKEYS", "HLEN", "HPEXPIRETIME", "HRANDFIELD", "SCARD", "SISMEMBER"),
@@ -34,6 +37,9 @@ _READING = {
 }
 # The last two only keep what scripts may do without flags: run on a full server or on stale data.
 _FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale\n"
+_DRY_RUN = "dry_run"
+# How names of indexes end in a script's header; "key..." are data keys, then their indexes.
+_INDEXES = ("index", "key...")
 _TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}
 
 
@@ -72,6 +78,16 @@ class Scripts(Mapping[str, Script]):
         self.doubts = 0
         self._suit(Traits())
 
+    def careful(self, name: str) -> Script:
+        """The script for a client that may lack a right: it changes all, or nothing."""
+        script = self[name]
+        return script if script.reads else self._made(name, careful=True)
+
+    def all(self) -> list[Script]:
+        """All that Redis should know: careful scripts only if somebody may need them."""
+        careful = map(self.careful, self) if self.traits.careful else ()
+        return list({script.sha: script for script in (*self.values(), *careful)}.values())
+
     def flushed(self) -> None:
         """Redis no longer knows them, or soon may not."""
         self.loaded = False
@@ -86,19 +102,27 @@ class Scripts(Mapping[str, Script]):
         """`ruled`: whether there is a rule of ONEXPIRE; `counting`: whether one has a MAX."""
         self.suit(self.traits._replace(ruled=ruled, counting=counting))
 
+    def wanted(self, careful: bool) -> None:
+        """`careful`: whether a user may lack a right that a script needs."""
+        self.suit(self.traits._replace(careful=careful))
+
     def _suit(self, traits: Traits) -> None:
         self.traits = traits
         self.loaded = False
         # A script is made when it is first asked for, so that changes of the traits cost little.
-        self._scripts: dict[str, Script] = {}
+        self._scripts: dict[tuple[str, bool], Script] = {}
 
     def __getitem__(self, name: str) -> Script:
+        return self._made(name, careful=False)
+
+    def _made(self, name: str, careful: bool) -> Script:
         made = self._scripts  # read before the traits: another thread may read while they change
-        script = made.get(name)
+        script = made.get((name, careful))
         if script is None:
             if name not in self._names:
                 raise KeyError(name)
-            script = made[name] = _script(name, self._prefix, self.traits)
+            make = _careful_script if careful else _script
+            script = made[name, careful] = make(name, self._prefix, self.traits)
         return script
 
     def __iter__(self) -> Iterator[str]:
@@ -110,13 +134,49 @@ class Scripts(Mapping[str, Script]):
 
 def _script(name: str, prefix: bytes, traits: Traits) -> Script:
     keys, argv = _header(name, _read(name))
-    given = _of_server(name, prefix, traits) | _of_call(keys, argv)
-    prologue = "".join(f"local {local} = {value} " for local, value in given.items())
+    prologue = _locals(_of_server(name, prefix, traits) | _of_call(keys, argv))
     source, reads = prologue + _body(name), _reads(name)
     if reads and traits.flags:  # replaces the file's first line, which is a comment
         source = _FLAGS + prologue + _body(name).removeprefix("\n")
-    text = source.encode()
-    return Script(name, text, hashlib.sha1(text).hexdigest().encode(), keys, argv, reads)
+    return Script(name, source.encode(), _sha(source), keys, argv, reads)
+
+
+def _careful_script(name: str, prefix: bytes, traits: Traits) -> Script:
+    """A script as a function that is called twice: see lib/dry_run.lua."""
+    keys, argv = _header(name, _read(name))
+    given = _of_server(name, prefix, traits) | _of_call(keys, argv)
+    del given[_DRY_RUN]
+    index = next((place for key, place in _places(keys) if key.endswith(_INDEXES)), "nil")
+    source = (
+        f"local function script(redis, {_DRY_RUN}) {_locals(given)}{_body(name)}end\n"
+        + _locals({"prefix": _quoted(prefix), "index": index})
+        + _end("dry_run" if traits.flags else "dry_run_6_2")
+    )
+    return Script(name, source.encode(), _sha(source), keys, argv, False)
+
+
+def _places(keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """(name, where it is); of several keys the last, which is the index of a data key."""
+    for number, name in enumerate(keys, 1):
+        yield name, "KEYS[#KEYS]" if name.endswith("...") else f"KEYS[{number}]"
+
+
+def _locals(given: Mapping[str, str]) -> str:
+    return "".join(f"local {local} = {value} " for local, value in given.items())
+
+
+def _sha(source: str) -> bytes:
+    return hashlib.sha1(source.encode()).hexdigest().encode()
+
+
+def written_commands(known: Collection[str]) -> set[str]:
+    """Those of the server's commands that a script may call for a client, and that may be refused
+    when it has changed something. A command that replaces keys comes first in its script."""
+    found = set(SCRIPTED)
+    for name in Scripts(b""):
+        if not _reads(name) and _header(name, _read(name))[0]:
+            found.update(_WORD.findall(_body(name)))
+    return found.intersection(known)
 
 
 @cache
@@ -134,6 +194,15 @@ def _body(name: str) -> str:
     """The part of a script that is the same for all prefixes and servers."""
     given = _of_server(name, b"", Traits()) | _of_call(*_header(name, _read(name)))
     return assembled(name, {*given}, _read)
+
+
+@cache
+def _end(piece: str) -> str:
+    """A piece that stands behind a script."""
+    given = {"script", "index", "prefix"}
+    return assembled(
+        piece, given, lambda name: f"-- include {piece}\n" if name == piece else _read(name)
+    )
 
 
 @cache
@@ -157,6 +226,7 @@ def _of_server(name: str, prefix: bytes, traits: Traits) -> dict[str, str]:
         "field_ttls": str(traits.field_ttls).lower(),
         "counting": str(traits.counting).lower(),
         "ruled": str(traits.ruled).lower(),
+        _DRY_RUN: "nil",
     }
 
 

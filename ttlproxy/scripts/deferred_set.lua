@@ -32,9 +32,10 @@ local function may_run()
     try(name, absent)
   else
     try('SET', absent, '')
-    local reply = failure or redis.pcall(unpack({ name, absent, unpack(command, 3) }))
+    local words = { name, absent, unpack(command, 3) }
+    local reply = failure or not dry_run and redis.pcall(unpack(words))
     try('DEL', absent)
-    failure = failure or not string.find(reply.err, 'WRONGTYPE', 1, true) and reply or nil
+    failure = failure or reply and not string.find(reply.err, 'WRONGTYPE', 1, true) and reply or nil
   end
 end
 

@@ -68,6 +68,6 @@ end
 if failure then
   return failure
 end
-clear_absent(items, 1)
+clear_removed(items)
 notify('s', 'expire', db, target, items)
 return answer(flag == '1' and items or items[1])

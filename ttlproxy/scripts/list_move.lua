@@ -36,6 +36,6 @@ if not failure and not there then
 end
 local moved = move()
 if type(moved) == 'string' then
-  clear_absent({ value }, 1)
+  clear_removed({ value })
 end
 return moved

@@ -9,6 +9,6 @@
 -- include list_clear
 local popped = try(command, data)
 if type(popped) == 'string' then
-  clear_absent({ popped }, 1)
+  clear_removed({ popped })
 end
 return popped

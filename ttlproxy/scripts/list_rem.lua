@@ -9,6 +9,6 @@
 -- include list_clear
 local removed = try('LREM', data, count, element)
 if type(removed) == 'number' and removed > 0 then
-  clear_absent({ element }, 1)
+  clear_removed({ element })
 end
 return removed

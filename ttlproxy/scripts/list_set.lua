@@ -18,5 +18,5 @@ if type(old) ~= 'string' or old == element then
 end
 keep({ element }, 1)
 local reply = set()
-clear_absent({ old }, 1)
+clear_removed({ old })
 return reply

@@ -33,10 +33,9 @@ end
 local values = candidates()
 local reply = try('LTRIM', data, start, stop)
 if reply.ok then
-  if redis.call('EXISTS', data) == 0 then
+  clear_removed(values)
+  if redis.call('EXISTS', data) == 0 or dry_run then
     index_drop(data, index, schedule)
-  else
-    clear_absent(values, 1)
   end
 end
 return reply

@@ -13,9 +13,10 @@ if failure then
   return failure
 end
 if redis.call('EXISTS', rule) == 1 or redis.call('HEXISTS', rules, ':' .. pattern) == 1 then
+  local left = redis.call('HLEN', rules) - redis.call('HEXISTS', rules, ':' .. pattern)
   try('DEL', rule)
   try('HDEL', rules, ':' .. pattern)
-  if redis.call('HLEN', rules) <= 1 then
+  if left <= 1 then
     try('DEL', rules)
   else
     try('HSET', rules, const.VERSION, next_version())

@@ -35,15 +35,22 @@ class ScriptCalls:
         self.unconfirmed = UnconfirmedChanges(scripts)
 
     def words(
-        self, call: Call, db: bytes, resp: bytes = b"2", by_text: bool = False
+        self,
+        call: Call,
+        db: bytes,
+        resp: bytes = b"2",
+        by_text: bool = False,
+        careful: bool = False,
     ) -> tuple[bytes, ...]:
         """The words of an EVALSHA, or of an EVAL with the text if Redis may not know the script.
 
         `resp` is b"3" if the client may be in RESP3. `by_text` sends the text in any case, as is
-        needed inside MULTI: a NOSCRIPT in EXEC could be neither retried nor undone.
+        needed inside MULTI: a NOSCRIPT in EXEC could be neither retried nor undone. `careful`: the
+        client may lack a right that the script needs.
         """
-        script = self._scripts[call.script]
-        as_text = by_text or not self._scripts.loaded
+        scripts = self._scripts
+        script = scripts.careful(call.script) if careful else scripts[call.script]
+        as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
         head = (b"EVAL", script.text) if as_text else (b"EVALSHA", script.sha)
         keys = [name for role in script.keys for name in _ROLES[role](self.keys, call.keys)]
         argv = call.argv

@@ -14,7 +14,8 @@ class Traits(NamedTuple):
     subkeys: `notify-keyspace-events` has letters for events with subkeys (Redis 8.8);
     events: the types and channels of the events that scripts publish, as letters of that setting,
     "" for none; counting: a rule counts how often an element is handed on;
-    ruled: some database has a rule; flags: a script may declare that it writes nothing (Redis 7.0).
+    ruled: some database has a rule; flags: a script may declare that it writes nothing, and ask
+    what its client may do (Redis 7.0); careful: a user may lack a right that a script needs.
     """
 
     field_ttls: bool = False
@@ -23,6 +24,7 @@ class Traits(NamedTuple):
     counting: bool = False
     ruled: bool = False
     flags: bool = False
+    careful: bool = True
 
     def notifying(self, flags: str) -> Traits:
         """The traits with the events that `flags`, a value of `notify-keyspace-events`, asks for.

@@ -171,7 +171,8 @@ class State(Effects):
     def encoded(self, call: Call) -> bytes:
         """A script call as a request, in the client's database and RESP version."""
         by_text = self.flushed or self.transaction is not None
-        return encode(self.script_calls.words(call, self.database, self.resp, by_text))
+        careful = not self.rights.have_all(self.users)
+        return encode(self.script_calls.words(call, self.database, self.resp, by_text, careful))
 
     def may_change(self, change: UnconfirmedChange) -> None:
         """A request may change what all sessions share, at once or at EXEC."""

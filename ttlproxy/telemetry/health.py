@@ -52,7 +52,7 @@ class Health:
     def script_names(self) -> Mapping[bytes, str]:
         """SHA -> name of the scripts that the link has loaded."""
         scripts = self._source.link.context.scripts
-        return {script.sha: script.name for script in scripts.values()}
+        return {script.sha: script.name for script in scripts.all()}
 
     def address(self) -> str:
         return self._source.link.address.shown

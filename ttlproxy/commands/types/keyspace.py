@@ -100,9 +100,13 @@ _COLLECTIONS = {
     "SORT": KNOWN["SORT"],
 }
 
-OVERRIDES = (
+# One script carries these out; it calls them by the name that the client has sent.
+REPLACING = (
     *(replacing(name, positions, needed_later=False) for name, positions in _STRINGS.items()),
     *(replacing(name, positions) for name, positions in _COLLECTIONS.items()),
+)
+OVERRIDES = (
+    *REPLACING,
     on_all_keys("DEL", "key_delete"),
     on_all_keys("UNLINK", "key_delete"),
     # With more words DELEX deletes strings only.

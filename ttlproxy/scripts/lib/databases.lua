@@ -6,15 +6,21 @@ if not here then
   return { err = const.UNKNOWN_DATABASE }
 end
 
+-- In a dry run too: it reads there.
+local function select_database(number)
+  local reply = redis.pcall('SELECT', number)
+  failure = failure or reply.err and reply or nil
+end
+
 local function within(database, act)
   if database == here then
     return act()
   end
-  try('SELECT', database)
+  select_database(database)
   if failure then
     return
   end
   local result = act()
-  try('SELECT', here)
+  select_database(here)
   return result
 end

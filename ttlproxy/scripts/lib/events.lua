@@ -32,7 +32,7 @@ end
 -- Publishes `event` (expire, expired, persist) for `elements` of `key`; `class` is the letter of its
 -- type.
 local function notify(class, event, db, key, elements)
-  if events == '' or #elements == 0 or not wants(class) then
+  if dry_run or events == '' or #elements == 0 or not wants(class) then
     return
   end
   local number = actual_db(db)

@@ -3,7 +3,7 @@
 -- cases, and if Redis refuses a step, the script goes on below and begins again.
 -- NEEDS: how index data
 -- include clock
-local ms_from_now = events == '' and #ARGV < const.LONG_PAGE and string.match(how, '^0%+(%d+)$')
+local ms_from_now = not dry_run and events == '' and #ARGV < const.LONG_PAGE and string.match(how, '^0%+(%d+)$')
 if ms_from_now then
   local at = now + ms_from_now
   local first = tonumber(redis.pcall('ZRANGE', index, 0, 0, 'WITHSCORES')[2])

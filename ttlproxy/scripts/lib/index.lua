@@ -209,7 +209,8 @@ end
 local function index_clear(index, ...)
   if counting then
     local counts = counts_name(index)
-    if tonumber(try('ZREM', counts, ...)) ~= 0 and redis.call('EXISTS', counts) == 0 then
+    local removed = tonumber(try('ZREM', counts, ...))
+    if removed ~= 0 and redis.call('EXISTS', counts) == 0 and not dry_run then
       redis.pcall('SREM', prefix .. const.OTHERS, counts)
     end
   end
@@ -303,9 +304,11 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
   announce(db, prefix, index, at)
 end
 
--- Call it after `cleared` elements lost their deadline: the schedule entry goes with the last one.
+-- Call it after `cleared` elements lost their deadline: the schedule entry goes with the last one. A dry
+-- run assumes that it was the last one.
 local function index_was_cleared(data, index, schedule, cleared)
-  if type(cleared) == 'number' and cleared > 0 and redis.call('EXISTS', index) == 0 then
+  local any = type(cleared) == 'number' and cleared > 0
+  if any and (redis.call('EXISTS', index) == 0 or dry_run) then
     try('ZREM', schedule, data)
   end
 end

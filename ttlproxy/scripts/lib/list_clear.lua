@@ -1,6 +1,6 @@
 -- Clears the deadlines of the values, from number `first` on, that are not in the list.
 -- NEEDS: index.lua list.lua index data schedule
--- GIVES: clear_absent
+-- GIVES: clear_absent clear_removed
 local function clear_absent(values, first)
   local dated, cleared = {}, 0
   for i = first, #values do
@@ -15,4 +15,16 @@ local function clear_absent(values, first)
     end
   end
   index_was_cleared(data, index, schedule, cleared)
+end
+
+-- The same after values were removed. A dry run does not know which are left, so it assumes that one of
+-- them, with a deadline, is not.
+local function clear_removed(values)
+  if not dry_run then
+    clear_absent(values, 1)
+    return
+  end
+  index_get(index, '')
+  has('')
+  index_was_cleared(data, index, schedule, index_clear(index, ''))
 end

@@ -2,11 +2,13 @@
 -- Clients may write there, so it may hold anything, and errors are ignored.
 -- GIVES: others_add others_gone
 local function others_add(name)
-  redis.pcall('SADD', prefix .. const.OTHERS, name)
+  if not dry_run then
+    redis.pcall('SADD', prefix .. const.OTHERS, name)
+  end
 end
 
 local function others_gone(name)
-  if redis.call('EXISTS', name) == 0 then
+  if redis.call('EXISTS', name) == 0 and not dry_run then
     redis.pcall('SREM', prefix .. const.OTHERS, name)
   end
 end

@@ -13,9 +13,9 @@ local function refused(command)
   local probe = prefix .. const.ANNOUNCEMENT .. 'probe'
   try('DEL', probe)
   try('HSET', probe, '', '')
-  local reply = failure or redis.pcall(command, probe, unpack(WORDS[command]))
+  local reply = failure or not dry_run and redis.pcall(command, probe, unpack(WORDS[command]))
   try('DEL', probe)
-  return not string.find(reply.err, 'WRONGTYPE', 1, true) and reply
+  return reply and not string.find(reply.err, 'WRONGTYPE', 1, true) and reply
 end
 
 -- Before 7.0, Redis cannot be asked whether a client may publish to a channel.

@@ -1,11 +1,15 @@
 -- Writes by pcall. The first error is kept in `failure`; after it nothing more is written. So a client
--- without the right, or of a full server, gets Redis's own error text.
+-- without the right, or of a full server, gets Redis's own error text. In a dry run nothing is written:
+-- Redis is asked whether the client may do it (lib/dry_run.lua).
 -- GIVES: failure try batches
 local failure
 
 local function try(...)
   if failure then
     return failure
+  end
+  if dry_run then
+    return dry_run(...)
   end
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then

@@ -1,0 +1,21 @@
+-- Redis's errors for missing rights. Inside scripts they begin with ERR before 7.2, in 6.2 even with a line
+-- number; here they are as outside of scripts, so that clients know them.
+-- GIVES: plain_text noperm
+local function plain_text(text)
+  return (string.gsub(text, '^@user_script: %d+: %-?', ''))
+end
+
+-- The error, if it says that a right is missing, else nil. `command` is the refused one, if it is known.
+local function noperm(text, command)
+  text = plain_text(text)
+  local is_about = string.match(text, "The user executing the script can't (%a+)")
+  if is_about == 'run' and command then
+    local names = redis.acl_check_cmd and "' command" or "' command or its subcommand"
+    return { err = "NOPERM this user has no permissions to run the '" .. string.lower(command) .. names }
+  elseif is_about == 'access' then
+    return { err = 'NOPERM this user has no permissions to access one of the keys used as arguments' }
+  elseif is_about then
+    return { err = 'NOPERM ' .. string.gsub(plain_text(text), '^ERR ', '') }
+  end
+  return string.find(text, '^NOPERM') and { err = text } or nil
+end
