@@ -25,6 +25,7 @@ LUA = {
         "cjson",
         "cmsgpack",
         "error",
+        "setmetatable",
         "ipairs",
         "math",
         "pairs",

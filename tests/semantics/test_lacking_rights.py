@@ -16,6 +16,7 @@ import pytest
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
+from tests.support.server_queries import calls
 from tests.support.servers import Proxy
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 from ttlproxy.commands.types.keyspace import REPLACING
@@ -230,11 +231,11 @@ class World:
             else:
                 is_ours = sender.split(b" ")[-1] == ours
 
-    def lacking(self, command: str) -> Connection:
-        """A connection of a user who lacks one command."""
+    def lacking(self, command: str, *more: str) -> Connection:
+        """A connection of a user who lacks one command; `more`: rules on top of that."""
         if command not in self._users:
             name = f"without-{command.lower()}"
-            rules = ["reset", "on", ">word", "~*", "&*", "+@all", f"-{command.lower()}"]
+            rules = ["reset", "on", ">word", "~*", "&*", "+@all", f"-{command.lower()}", *more]
             assert self.full.ask("ACL", "SETUSER", name, *rules) == b"+OK\r\n"
             assert self.full.ask("PING") == b"+PONG\r\n"  # the proxy has read the rules by now
             self._stack.callback(self.direct.ask, "ACL", "DELUSER", name)
@@ -273,3 +274,51 @@ def test_who_lacks_a_command_of_the_script_changes_nothing(world: World, name: s
                 or refused.startswith(b"-NOPERM ")
                 or (command in FIRST and b"The user executing the script can't run" in refused)
             ), (case.request, command, refused)
+
+
+def test_a_missing_right_to_one_key_alone_is_found_too(
+    world: World, version: str, direct: Client
+) -> None:
+    """From 7.0 on a user may have a command on some keys, by a selector."""
+    if version == "6.2":
+        pytest.skip("there are no selectors before 7.0")
+    case = Case(MANAGED, "HDEL h a")
+    world.prepare(case)
+    client = world.lacking("hdel", "(+hdel ~other)")
+    before = content(direct)
+    assert client.ask("HDEL", "h", "a").startswith(b"-NOPERM ")
+    assert content(direct) == before
+
+
+def test_a_script_runs_twice_only_for_a_user_who_lacks_a_right(
+    world: World, server: AnyServer
+) -> None:
+    def looked() -> int:
+        before = calls(server.port, "hexists")
+        assert client.ask("HEXPIREFIELD", "h", "a", "200") == b":1\r\n"
+        return calls(server.port, "hexists") - before
+
+    world.prepare(Case(MANAGED, ""))
+    client = world.full
+    once = looked()
+    client = world.lacking("hdel")
+    assert looked() == 2 * once
+
+
+def test_the_error_is_that_of_the_command_itself(world: World, server: AnyServer) -> None:
+    world.prepare(Case(MANAGED, ""))
+    with Connection(server.port) as native:
+        client = world.lacking("hdel")
+        native.ask("AUTH", "without-hdel", "word")
+        assert client.ask("HDEL", "h", "a") == native.ask("HDEL", "h", "a")
+
+
+@pytest.mark.parametrize("request_", ["HDEL h a", "HSETEX h EX 9 FIELDS 1 a 1"])
+def test_in_a_transaction_too(world: World, direct: Client, request_: str) -> None:
+    world.prepare(Case(MANAGED, request_))
+    client = world.lacking("hset" if "EX" in request_ else "hdel")
+    before = content(direct)
+    assert client.ask("MULTI") == b"+OK\r\n"
+    assert client.ask(*request_.split()) == b"+QUEUED\r\n"
+    assert b"-NOPERM " in client.ask("EXEC")
+    assert content(direct) == before

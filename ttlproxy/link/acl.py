@@ -17,7 +17,7 @@ class Acl:
     categories: the commands of each category, as ACL CAT lists them; it cannot be asked by a script
     """
 
-    def __init__(self, rights: Rights, on_users: Callable[[], None]) -> None:
+    def __init__(self, rights: Rights, on_users: Callable[[], None] = lambda: None) -> None:
         """`on_users` is called after the users were read."""
         self._on_users = on_users
         self.categories: dict[bytes, list[bytes]] = {}
