@@ -38,6 +38,12 @@ _READING = {
 # The last two only keep what scripts may do without flags: run on a full server or on stale data.
 _FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale\n"
 _DRY_RUN = "dry_run"
+# A block, or a part of a condition.
+_IN_DRY_RUNS = re.compile(
+    r"^( *)if dry_run then\n(?:.*\n)*?\1end\n| or dry_run\b| and not dry_run\b"
+    r"|\bnot dry_run and |\bdry_run or ",
+    re.MULTILINE,
+)
 # How names of indexes end in a script's header; "key..." are data keys, then their indexes.
 _INDEXES = ("index", "key...")
 _TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}
@@ -135,9 +141,10 @@ class Scripts(Mapping[str, Script]):
 def _script(name: str, prefix: bytes, traits: Traits) -> Script:
     keys, argv = _header(name, _read(name))
     prologue = _locals(_of_server(name, prefix, traits) | _of_call(keys, argv))
-    source, reads = prologue + _body(name), _reads(name)
+    body, reads = _for_real(name), _reads(name)
+    source = prologue + body
     if reads and traits.flags:  # replaces the file's first line, which is a comment
-        source = _FLAGS + prologue + _body(name).removeprefix("\n")
+        source = _FLAGS + prologue + body.removeprefix("\n")
     return Script(name, source.encode(), _sha(source), keys, argv, reads)
 
 
@@ -145,7 +152,6 @@ def _careful_script(name: str, prefix: bytes, traits: Traits) -> Script:
     """A script as a function that is called twice: see lib/dry_run.lua."""
     keys, argv = _header(name, _read(name))
     given = _of_server(name, prefix, traits) | _of_call(keys, argv)
-    del given[_DRY_RUN]
     index = next((place for key, place in _places(keys) if key.endswith(_INDEXES)), "nil")
     source = (
         f"local function script(redis, {_DRY_RUN}) {_locals(given)}{_body(name)}end\n"
@@ -190,10 +196,16 @@ def _reads(name: str) -> bool:
 
 
 @cache
+def _for_real(name: str) -> str:
+    """The body without what only a dry run needs: it makes a short script 15 % slower."""
+    return _IN_DRY_RUNS.sub("", _body(name))
+
+
+@cache
 def _body(name: str) -> str:
     """The part of a script that is the same for all prefixes and servers."""
     given = _of_server(name, b"", Traits()) | _of_call(*_header(name, _read(name)))
-    return assembled(name, {*given}, _read)
+    return assembled(name, {*given, _DRY_RUN}, _read)
 
 
 @cache
@@ -226,7 +238,6 @@ def _of_server(name: str, prefix: bytes, traits: Traits) -> dict[str, str]:
         "field_ttls": str(traits.field_ttls).lower(),
         "counting": str(traits.counting).lower(),
         "ruled": str(traits.ruled).lower(),
-        _DRY_RUN: "nil",
     }
 
 

@@ -20,11 +20,11 @@ end
 -- The same after values were removed. A dry run does not know which are left, so it assumes that one of
 -- them, with a deadline, is not.
 local function clear_removed(values)
-  if not dry_run then
-    clear_absent(values, 1)
+  if dry_run then
+    index_get(index, '')
+    has('')
+    index_was_cleared(data, index, schedule, index_clear(index, ''))
     return
   end
-  index_get(index, '')
-  has('')
-  index_was_cleared(data, index, schedule, index_clear(index, ''))
+  clear_absent(values, 1)
 end

@@ -2,9 +2,10 @@
 -- Clients may write there, so it may hold anything, and errors are ignored.
 -- GIVES: others_add others_gone
 local function others_add(name)
-  if not dry_run then
-    redis.pcall('SADD', prefix .. const.OTHERS, name)
+  if dry_run then
+    return
   end
+  redis.pcall('SADD', prefix .. const.OTHERS, name)
 end
 
 local function others_gone(name)
