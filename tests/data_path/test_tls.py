@@ -488,7 +488,7 @@ def connecting(
 ) -> Iterator[_Connecting]:
     server, url = _behind_tls(start_server, authority, "--tls-auth-clients", "no")
     gate = Gate(b"\x16\x03\x01")  # how a TLS handshake begins: RFC 8446, 5.1
-    with gate, Relay(int(url.rpartition(":")[2]), 1 << 16, on_request=gate) as relay:
+    with Relay(int(url.rpartition(":")[2]), 1 << 16, on_request=gate) as relay, gate:
         ca = ("--upstream-tls-ca", str(authority.file))
         flags = (*ca, "--log-level", "debug", "--connect-timeout", "30")
         proxy = start_proxy(f"rediss://127.0.0.1:{relay.port}", *flags)

@@ -12,6 +12,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
+from tests.support.relay import Gate, Relay
 from tests.support.servers import Proxy, Server
 from ttlproxy.commands.router import VIRTUALS
 
@@ -131,6 +132,32 @@ def test_what_stands_behind_the_login_means_what_it_means_to_who_is_let_in(
                 replies = received.splitlines(keepends=True)
                 assert replies.pop(1).startswith(b"-WRONGPASS")
                 assert b"".join(replies) == b"".join(answers)
+
+
+def test_a_login_goes_to_redis_behind_the_replies_before_it(
+    locked: Server, start_proxy: StartProxy
+) -> None:
+    """Redis 8.2 sends no reply to a login that fails while it has other replies to send."""
+    gate = Gate(NOAUTH)
+    with Relay(locked.port, 1 << 16, on_reply=gate) as relay, gate:
+        proxy = start_proxy(f"redis://:secret@127.0.0.1:{relay.port}")
+        with (
+            Connection(locked.port) as direct,
+            Connection(proxy.port) as client,
+            Connection(proxy.port) as other,
+        ):
+            assert direct.ask("AUTH", "secret") == OK
+            assert other.ask("PING") == NOAUTH
+            assert direct.ask("CONFIG", "RESETSTAT") == OK
+            gate.arm()
+            client.send(PING + command("AUTH", "client"))
+            assert gate.held.wait(30)
+            assert other.ask("PING") == NOAUTH
+            assert b"cmdstat_auth" not in direct.ask("INFO", "commandstats")
+            gate.release()
+            assert client.read_many(2)[0] == NOAUTH
+            assert b"cmdstat_auth:calls=1," in direct.ask("INFO", "commandstats")
+        proxy.stop()
 
 
 def test_what_an_unknown_client_asks_changes_nothing_for_others(
