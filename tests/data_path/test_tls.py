@@ -527,16 +527,3 @@ def test_who_leaves_before_it_has_a_connection_to_redis_leaves_none(
     with Connection(proxy.port) as other:
         assert other.ask("GET", "k") == b"$1\r\nv\r\n"
         wait_until(lambda: unnamed(server.port) == 2, "that of the other one, and this look")
-
-
-def test_who_was_connecting_to_a_master_that_is_one_no_more_is_closed(
-    connecting: _Connecting,
-) -> None:
-    server, proxy, gate, client = connecting
-    with Connection(server.port) as direct:
-        assert direct.ask("REPLICAOF", "127.0.0.1", 1) == b"+OK\r\n"
-    wait_until(lambda: "clients are closed" in proxy.stderr, "the proxy to notice")
-    with Connection(proxy.port) as other:
-        assert other.ask("PING") == b"+PONG\r\n"
-    gate.release()
-    assert client.read_to_end() == b""
