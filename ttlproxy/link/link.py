@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
@@ -32,6 +32,7 @@ from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.announcements import Announcements
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.compatibility import check_greeting
 from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
@@ -243,5 +244,9 @@ class Link:
         redis = self._connect(name)
         stack.push_async_callback(redis.aclose)
         pool = redis.connection_pool
-        await pool.release(await pool.get_connection())
+        try:
+            await pool.release(await pool.get_connection())
+        except ResponseError as refusal:
+            check_greeting(refusal)
+            raise
         return redis
