@@ -18,9 +18,11 @@ import pytest
 
 from tests.chaos.switch import Switch
 from tests.conftest import StartProxy, StartServer
+from tests.support.conversation import let_pass
 from tests.support.event_loops import both_loops
-from tests.support.processes import wait_until
+from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
 from tests.support.relay import Relay
 from tests.support.server_queries import calls, connections, info, unnamed, until_blocked
@@ -126,6 +128,22 @@ def test_clients_of_a_master_that_is_one_no_more_are_closed(pair: Pair) -> None:
         assert listener.read_to_end() == b""
     assert TOLD in pair.proxy.stderr
     _connected_to(pair, pair.replica).close()
+
+
+def test_no_client_reads_what_a_master_that_became_a_replica_cannot_remove(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """The refused reap tells so, up to a second before the next heartbeat would."""
+    server = start_server()
+    proxy = start_proxy(server.url)
+    clock = Client(server.port)
+    with Connection(proxy.port) as app:
+        app.ask("HSETEX", "h", "PX", 50, "FIELDS", 1, "f", "v")
+        assert clock.ask("REPLICAOF", "127.0.0.1", free_port()) == b"OK"
+        let_pass(clock, 50)
+        app.send(command("HGET", "h", "f"))
+        assert app.read_to_end() == b""
+    clock.close()
 
 
 def test_what_follows_from_deadlines_goes_on_at_the_new_master(pair: Pair) -> None:

@@ -16,6 +16,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import Context
+from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.reap_script import ReapScript
 from ttlproxy.link.schedules import Schedules
@@ -35,6 +36,7 @@ def requests(settings: Settings, context: Context, counters: Counters) -> ReapRe
         ReapScript(settings, context, counters),
         SweepScript(context, counters),
         Schedules(context),
+        KnownServer("", lambda: None),
     )
 
 

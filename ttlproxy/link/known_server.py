@@ -10,6 +10,8 @@ from ttlproxy.link.server_identity import Identity
 
 log = logging.getLogger(__name__)
 
+_DEMOTED = "it is no longer a master"
+
 
 class KnownServer:
     """
@@ -55,13 +57,18 @@ class KnownServer:
         if known.run_id != found.run_id:
             raise ServerChanged("it is another server, or was restarted")
         if known.is_master and not found.is_master:
-            raise ServerChanged("it is no longer a master")
+            raise ServerChanged(_DEMOTED)
         self.identity = found
         is_promoted = found.is_master and not known.is_master
         if is_promoted:
             log.info("Redis at %s is a master now", self._shown)
             self.is_demoted = False
         return is_promoted
+
+    def refuses_writes(self) -> None:
+        """It has refused a write as a replica does. Raises ServerChanged if it was a master."""
+        if self.identity is not None and self.identity.is_master:
+            raise ServerChanged(_DEMOTED)
 
     def change(self) -> None:
         """Sessions end."""

@@ -97,7 +97,12 @@ class Link:
         self._outage_log = OutageLog(upstream.shown)
         self._barriers = Barriers(context, self._connect)
         self._reap_requests = ReapRequests(
-            settings, context, self.reap_script, self.sweep_script, self.schedules
+            settings,
+            context,
+            self.reap_script,
+            self.sweep_script,
+            self.schedules,
+            self.server,
         )
         self.holds = Holds(settings, self.serving, self._reap_requests, self._barriers)
         self._acl = Acl(context.rights, context.suit_scripts_to_users)

@@ -18,6 +18,7 @@ from ttlproxy.core.registry import Place
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.context import Context
+from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.reap_script import ReapScript, Undelivered
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.sweep_script import SweepScript
@@ -72,12 +73,14 @@ class ReapRequests:
         reap_script: ReapScript,
         sweep_script: SweepScript,
         schedules: Schedules,
+        server: KnownServer,
     ) -> None:
         self._settings = settings
         self._context = context
         self._reap_script = reap_script
         self._sweep_script = sweep_script
         self._schedules = schedules
+        self._server = server
         self._new: list[ReapRequest] = []
         self._served: list[ReapRequest] = []
         self._refused: list[ReapRequest] = []
@@ -96,7 +99,8 @@ class ReapRequests:
     async def run(self, redis: Redis) -> None:
         """Serves until cancelled; then the caller must call `stop`.
 
-        A lost connection is opened again; a second loss in a row is raised.
+        A lost connection is opened again; a second loss in a row is raised, and ServerChanged where
+        a master has become a replica.
         """
         losses = 0
         while True:
@@ -150,6 +154,8 @@ class ReapRequests:
         refused |= await self._reap_places(redis, set().union(*(each.places for each in requests)))
         databases = set[int]().union(*(each.databases for each in requests))
         closed = await self._reap_databases(redis, databases, now_ms, refused)
+        if any(isinstance(why, ReadOnlyError) for why in refused.values()):
+            self._server.refuses_writes()  # what is due must not be read there any more
         # Requests pass these: a replica can reap nothing; what cannot be handed on stays.
         passing = (ReadOnlyError, Undelivered)
         refused = {at: why for at, why in refused.items() if not isinstance(why, passing)}
