@@ -191,8 +191,8 @@ def test_a_script_that_fails_is_named(
 ) -> None:
     """One script does not compile, the other makes a call that the server refuses."""
     bodies = {"hash_set": "retrun 1", "sweep": "return redis.call('GET')"}
-    original = scripts._body
-    monkeypatch.setattr(scripts, "_body", lambda name: bodies.get(name) or original(name))
+    original = scripts._for_real
+    monkeypatch.setattr(scripts, "_for_real", lambda name: bodies.get(name) or original(name))
     found = of("scripting", examine(start_server().url))
     assert str(found.severity) == "error"
     assert found.what.startswith("2 scripts do not run: hash_set: ")
