@@ -37,6 +37,7 @@ def _as_told(text: str) -> str:
     request."""
     text = re.sub(r"\b1\d{15}\b", "1767225600000000", text)
     text = re.sub(r"\b1\d{12}$", "1767225600000", text, flags=re.MULTILINE)
+    text = re.sub(r"\b9\d$", "100", text, flags=re.MULTILINE)
     return re.sub(r"\b\d*9\d{4}$", _hundreds, text, flags=re.MULTILINE)
 
 
