@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
+from tests.conftest import StartServer
 from tests.link.conftest import Become
 from tests.support.redis_client import Client
+from ttlproxy.addresses import Upstream
 from ttlproxy.core.permissions import Rights
+from ttlproxy.link import client
 from ttlproxy.link.acl import Acl
 
 NAMES = [b"read", b"write"]
@@ -45,6 +48,33 @@ async def test_who_refuses_once_is_asked_again_in_the_next_life(
     assert acl.categories == {}, "whoever may not see rights is told nothing"
     acl.begin_life()
     assert await acl.learn_users(redis)
+
+
+async def test_only_who_may_not_see_the_users_has_scripts_check_rights(
+    redis: Redis, become: Become
+) -> None:
+    """A server that is busy is asked again; one without ACL has no users to speak of."""
+    rights = Rights()
+    acl = Acl(rights)
+    await acl.learn_users(redis)
+    rights.learn_refused(hidden=False)
+    assert rights.have_all([b"default"])
+    assert not rights.trusts_schedules
+    await become("-acl")
+    await acl.learn_users(redis)
+    assert not rights.have_all([b"default"])
+
+
+async def test_a_server_without_acl_costs_scripts_no_more(start_server: StartServer) -> None:
+    server = start_server("--rename-command", "ACL", "")
+    redis = client(Upstream.parse(server.url), "test", 30.0)
+    rights = Rights()
+    try:
+        assert not await Acl(rights).learn_users(redis)
+    finally:
+        await redis.aclose()
+    assert rights.have_all([b"default"])
+    assert rights.all_have_all
 
 
 async def test_categories_are_read_again_for_another_server_only(redis: Redis) -> None:

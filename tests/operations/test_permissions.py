@@ -129,5 +129,5 @@ def test_scripts_need_no_dry_run_for_a_user_who_has_all_rights(rules: str, have:
     assert rights.all_have_all is have
     assert rights.have_all([b"default"])
     assert not rights.have_all([b"default", b"perhaps"])
-    rights.learn(None)
+    rights.learn_refused(hidden=True)
     assert not rights.have_all([b"default"])

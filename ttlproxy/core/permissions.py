@@ -101,18 +101,20 @@ class Rights:
         self._counting = tuple(counting)
         self._written = tuple(written)
 
-    def learn(self, lines: Sequence[bytes] | None) -> bool:
-        """Takes the lines of ACL LIST; None if Redis refuses them: then the old ones stay valid.
-
-        Returns whether the lines have changed.
+    def learn_refused(self, hidden: bool) -> None:
+        """Redis refuses ACL LIST: then the last lines stay valid, and schedules are not trusted.
 
         If Redis never shows them to us, we assume that every user has the rights that
-        docs/security.md asks for, and do not trust schedules. Scripts then check those rights.
+        docs/security.md asks for. `hidden`: users may have changed, and only we may not see them;
+        then scripts check those rights. Not where the server has no ACL or is busy.
         """
-        if lines is None:
-            self.trusts_schedules = self.all_have_all = False
+        self.trusts_schedules = False
+        if hidden:
+            self.all_have_all = False
             self._whole = frozenset()
-            return False
+
+    def learn(self, lines: Sequence[bytes]) -> bool:
+        """Takes the lines of ACL LIST; returns whether they have changed."""
         has_changed, self._lines = lines != self._lines, lines
         users = [line.split(b" ", 2) for line in lines]
         self._names = frozenset(name for _, name, _ in users)

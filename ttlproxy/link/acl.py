@@ -41,7 +41,11 @@ class Acl:
             return False
         (users,) = await run(redis, [(0, (b"ACL", b"LIST"))])
         self._shows_users = not isinstance(users, NoPermissionError)
-        has_changed = self._rights.learn(valid(users) if not error(users) else None)
+        if error(users):
+            self._rights.learn_refused(hidden=not self._shows_users)
+            has_changed = False
+        else:
+            has_changed = self._rights.learn(valid(users))
         self._on_users()
         return has_changed
 
