@@ -138,3 +138,14 @@ def test_what_stands_in_the_place_of_the_counts_holds_up_no_read(
             assert app.ask("SMEMBERS", "s") == [b"m"]
             direct.ask("DEL", KEYS.counts(b"s"))
             wait_until(lambda: direct.ask("LRANGE", "late", 0, -1) == [b"m"], "it tried again")
+
+
+def test_what_stands_in_the_place_of_the_rules_makes_room(client: Client, direct: Client) -> None:
+    direct.ask("SET", KEYS.rules, "junk")
+    assert client.ask("ONEXPIRE") == []
+    assert client.ask("ONEXPIRE", "k", "RPUSH", "late") == b"OK"
+    assert [words[0] for words in client.ask("ONEXPIRE")] == [b"k"]
+    direct.ask_many([("DEL", KEYS.rules), ("SET", KEYS.rules, "junk")])
+    assert client.ask("ONEXPIRE", "k", "DEL") == b"OK"
+    assert client.ask("ONEXPIRE", "k") is None
+    assert direct.ask("EXISTS", KEYS.rules, KEYS.rule(b"k")) == 0

@@ -123,6 +123,20 @@ def test_a_count_is_forgotten_a_month_after_the_last_time(client: Client, direct
     assert sorted(direct.ask("ZRANGE", counts, 0, -1)) == [b"new", b"young"]
 
 
+@pytest.mark.usefixtures("no_reaper")
+def test_counts_that_are_all_forgotten_are_no_longer_listed(client: Client, direct: Client) -> None:
+    """The element that is due has gone, so nothing is counted anew."""
+    counts = Keys().counts(b"busy")
+    client.ask("ONEXPIRE", "busy", "RPUSH", "tasks", "MAX", 2, "ELSE", "dead")
+    client.ask("SADDEX", "busy", "PX", 20, "MEMBERS", 1, "gone")
+    direct.ask_many([("SADD", "busy", "stays"), ("SREM", "busy", "gone")])
+    direct.ask_many([("ZADD", counts, 1, "old"), ("SADD", Keys().others, counts)])
+    let_pass(direct, 20)
+    assert client.ask("SMEMBERS", "busy") == [b"stays"]
+    assert direct.ask("EXISTS", counts) == 0
+    assert direct.ask("SISMEMBER", Keys().others, counts) == 0
+
+
 # --- who may set one
 
 

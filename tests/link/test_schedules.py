@@ -237,6 +237,16 @@ async def test_names_that_are_no_indexes_are_noted_for_dbsize(
     }
 
 
+async def test_the_search_forgets_counts_of_more_than_a_month_ago(
+    context: Context, redis: Redis, direct: Client
+) -> None:
+    counts = KEYS.counts(b"s")
+    young = direct.now_ms() // 1000 * 2**20 + 1
+    direct.ask("ZADD", counts, 1, "old", young, "young")
+    await Orphans(context).look(redis, [0])
+    assert direct.ask("ZRANGE", counts, 0, -1) == [b"young"]
+
+
 async def test_junk_in_the_place_of_the_others_stops_no_search(
     context: Context, redis: Redis, direct: Client, counters: Counters
 ) -> None:
