@@ -8,13 +8,14 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.conftest import StartServer
-from tests.link.conftest import KEYS, Become
+from tests.link.conftest import KEYS, Become, set_rule
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.signing import Signer
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import LAYOUT, Context, client
 from ttlproxy.link.shared_state import SharedState
@@ -68,6 +69,21 @@ async def test_what_is_gone_is_written_again_and_what_another_wrote_is_adopted(
     await state.keep(redis)
     assert context.script_calls.signer.secret == b"x" * 64
     assert _stored(direct) == (b"x" * 64, OURS)
+
+
+async def test_rules_are_read_again_with_a_secret_that_was_not_known(
+    state: SharedState, redis: Redis, context: Context, direct: Client, become: Become
+) -> None:
+    """As a replica meets them that has taken another master's data: it can write nothing."""
+    await state.claim(redis)
+    set_rule(direct, Signer(b"x" * 64), "s*", "KEEP")
+    await context.actions.learn(redis, 0)
+    assert context.actions.of(0).of(b"s") is None
+    direct.ask("HSET", STATE, "secret", "x" * 64)
+    await become("-eval -evalsha")
+    await state.keep(redis)
+    await context.actions.learn(redis, 0)
+    assert context.actions.of(0).of(b"s") is not None
 
 
 async def test_while_all_is_as_it_should_be_no_script_runs(

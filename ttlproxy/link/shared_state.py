@@ -26,6 +26,7 @@ class SharedState:
 
     def __init__(self, context: Context) -> None:
         self._is_ours = False  # the content is of our layout
+        self._actions = context.actions
         self._rights = context.rights
         self._script_calls = context.script_calls
         self._refusals = context.refusals
@@ -69,9 +70,11 @@ class SharedState:
         """
         words = (b"HMGET", self._script_calls.keys.state, b"secret", b"layout")
         (reply,) = await run(redis, [(0, words)])
-        secret = self._script_calls.signer.secret if self._shares_secret else None
-        if isinstance(reply, list) and reply[1] and secret in (None, reply[0]):
-            return
+        if isinstance(reply, list):
+            secret, layout = reply
+            self._adopt(secret)
+            if layout and (secret or not self._shares_secret):
+                return
         if self._is_ours:
             await self._written(redis, _LAYOUT)
         else:
@@ -92,6 +95,13 @@ class SharedState:
         except ResponseError as refusal:
             self._refusals.note("to store the secret of the proxies", refusal)
             return None
-        if self._shares_secret and found:
-            signer.adopt(found)
+        self._adopt(found)
         return bytes(known)
+
+    def _adopt(self, secret: bytes | None) -> None:
+        """Takes the secret in Redis, if there is one. Rules that were verified with another one are
+        read again: a replica may get rules, and the secret, with the data of another master."""
+        signer = self._script_calls.signer
+        if self._shares_secret and secret and secret != signer.secret:
+            signer.adopt(secret)
+            self._actions.forget_all()
