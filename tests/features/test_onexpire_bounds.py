@@ -83,7 +83,7 @@ def test_a_call_that_may_hand_on_no_more_carries_out_nothing_that_is_deferred(
     _reap(direct, [*keys, later], [b"late", b"q"], *action * len(keys), b"", b"", b"")
     assert direct.ask("LLEN", "late") <= 250
     assert direct.ask("EXISTS", "q") == 0
-    assert client.ask("UNDEFER", "q", "a") == 1
+    assert direct.ask("HEXISTS", later, "a") == 1  # a client's request would carry it out
 
 
 @pytest.mark.parametrize("remove", ["DEL", "UNLINK"])
