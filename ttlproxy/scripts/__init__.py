@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import TypeAlias
 
 from ttlproxy.commands import SCRIPTED
 from ttlproxy.scripts.pieces import assembled
@@ -65,6 +66,9 @@ class Script:
     reads: bool
 
 
+_Make: TypeAlias = Callable[[str, bytes, Traits], Script]
+
+
 class Scripts(Mapping[str, Script]):
     """All scripts, made for one prefix of internal keys and one server.
 
@@ -87,7 +91,10 @@ class Scripts(Mapping[str, Script]):
     def careful(self, name: str) -> Script:
         """The script for a client that may lack a right: it changes all, or nothing."""
         script = self[name]
-        return script if script.reads else self._made(name, careful=True)
+        if script.reads:
+            return script
+        made = self._careful
+        return made.get(name) or self._make(name, made, _careful_script)
 
     def all(self) -> list[Script]:
         """All that Redis should know: careful scripts only if somebody may need them."""
@@ -116,19 +123,18 @@ class Scripts(Mapping[str, Script]):
         self.traits = traits
         self.loaded = False
         # A script is made when it is first asked for, so that changes of the traits cost little.
-        self._scripts: dict[tuple[str, bool], Script] = {}
+        self._scripts: dict[str, Script] = {}
+        self._careful: dict[str, Script] = {}
 
     def __getitem__(self, name: str) -> Script:
-        return self._made(name, careful=False)
+        made = self._scripts
+        return made.get(name) or self._make(name, made, _script)
 
-    def _made(self, name: str, careful: bool) -> Script:
-        made = self._scripts  # read before the traits: another thread may read while they change
-        script = made.get((name, careful))
-        if script is None:
-            if name not in self._names:
-                raise KeyError(name)
-            make = _careful_script if careful else _script
-            script = made[name, careful] = make(name, self._prefix, self.traits)
+    def _make(self, name: str, made: dict[str, Script], make: _Make) -> Script:
+        """`made` was read before the traits: another thread may read while they change."""
+        if name not in self._names:
+            raise KeyError(name)
+        script = made[name] = make(name, self._prefix, self.traits)
         return script
 
     def __iter__(self) -> Iterator[str]:

@@ -15,7 +15,7 @@ local function noperm(text, command)
   elseif is_about == 'access' then
     return { err = 'NOPERM this user has no permissions to access one of the keys used as arguments' }
   elseif is_about then
-    return { err = 'NOPERM ' .. string.gsub(plain_text(text), '^ERR ', '') }
+    return { err = 'NOPERM ' .. string.gsub(text, '^ERR ', '') }
   end
   return string.find(text, '^NOPERM') and { err = text } or nil
 end
