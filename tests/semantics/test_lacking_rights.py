@@ -168,14 +168,21 @@ OPTIONAL = {"PUBLISH", "MOVE"}
 FIRST = {*(row.name for row in REPLACING), "SWAPDB"}
 
 
-def content(direct: Client) -> dict[tuple[int, bytes], tuple[bytes, bool]]:
-    """(database, key) -> (what DUMP says, whether it has an expiry), the reaper's lease apart."""
+def content(direct: Client) -> dict[tuple[int, bytes], tuple[object, bool]]:
+    """(database, key) -> (its value, whether it has an expiry), but for what a proxy writes itself.
+
+    That is the lease of the reaper, and the state's place among the other internal keys.
+    """
     found = {}
     for db in (0, 1):
         direct.ask("SELECT", db)
         for key in direct.ask("KEYS", "*"):
-            if key != KEYS.lease:
-                found[db, key] = direct.ask("DUMP", key), direct.ask("PTTL", key) >= 0
+            if key == KEYS.others:
+                value: object = {*direct.ask("SMEMBERS", key)} - {KEYS.state}
+            else:
+                value = direct.ask("DUMP", key)
+            if value and key != KEYS.lease:
+                found[db, key] = value, direct.ask("PTTL", key) >= 0
     direct.ask("SELECT", 0)
     return found
 
