@@ -17,7 +17,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
 from tests.support.processes import free_port, wait_until
-from tests.support.raw_client import Connection, command
+from tests.support.raw_client import Connection, command, listens
 from tests.support.requirements import absent
 from tests.support.servers import Proxy
 from ttlproxy.wire.proxy_protocol import LONGEST_LINE, Header, Malformed, parse
@@ -231,21 +231,13 @@ def haproxy(tmp_path: Path) -> Haproxy:
         )
         child = subprocess.Popen([binary, "-q", "-db", "-f", str(config)])
         try:
-            wait_until(lambda: _listens(listen), "haproxy listens")
+            wait_until(lambda: listens(listen), "haproxy listens")
             yield listen
         finally:
             child.terminate()
             child.wait()
 
     return run
-
-
-def _listens(port: int) -> bool:
-    try:
-        Connection(port).close()
-    except OSError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("words", ["send-proxy", "send-proxy-v2", "send-proxy-v2-ssl"])

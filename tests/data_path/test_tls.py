@@ -16,7 +16,7 @@ from tests.support.certificates import Authority, TlsSocket
 from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
 from tests.support.processes import free_port, wait_until
-from tests.support.raw_client import Connection, command
+from tests.support.raw_client import Connection, command, listens
 from tests.support.relay import Gate, Relay
 from tests.support.requirements import absent
 from tests.support.server_queries import calls, connections, unnamed
@@ -447,14 +447,6 @@ def test_what_redis_has_answered_before_it_closes_arrives_by_tls(
             assert client.read_to_end() == b"+PONG\r\n" * 50 + b":1\r\n"
 
 
-def _listens(port: int) -> bool:
-    try:
-        Connection(port).close()
-    except OSError:
-        return False
-    return True
-
-
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_who_speaks_no_tls_takes_nobody_s_place(
     start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect, workers: str
@@ -510,7 +502,7 @@ def test_who_has_no_connection_to_redis_yet_is_served_though_the_proxy_stops(
 ) -> None:
     _, proxy, gate, client = connecting
     proxy.terminate()
-    wait_until(lambda: not _listens(proxy.port), "nobody is accepted any more")
+    wait_until(lambda: not listens(proxy.port), "nobody is accepted any more")
     gate.release()
     assert client.read_to_end() == b"$1\r\nv\r\n"
     assert proxy.wait() == 0

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.faults.conftest import StartSentinel
 from tests.support.admin_pages import FLAGS, pages
 from tests.support.doctor import examine, of
 from tests.support.processes import free_port, wait_until
@@ -24,8 +25,6 @@ from tests.support.server_queries import connections, until_blocked
 from tests.support.servers import ROOT, Binary, Proxy, Server
 from tests.support.timed_clients import NAME, TimedClients
 from ttlproxy.operations.doctor import Severity
-
-StartSentinel = Callable[..., Sentinel]
 
 REFUSED = b"-ERR ttlproxy has no connection to Redis"
 SOON = ("--hold-max", "0.1")
@@ -110,19 +109,6 @@ def test_nothing_is_lost_or_late_through_failovers(
     proxy = start_proxy(servers.url, *(("--workers", "2") if trouble == "stopped" else ()))
     for _ in range(2):
         _fail_over(servers, proxy, trouble)
-
-
-@pytest.fixture
-def start_sentinel(binary: Binary) -> Iterator[StartSentinel]:
-    """start_sentinel(port, *config) is a Sentinel that watches the server there."""
-    with ExitStack() as owned:
-
-        def start(port: int, *config: str) -> Sentinel:
-            sentinel = Sentinel(binary, port, *config)
-            owned.callback(sentinel.remove)
-            return sentinel.start()
-
-        yield start
 
 
 def _url(*ports: int, name: str = "mymaster") -> str:

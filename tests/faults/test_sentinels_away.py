@@ -5,37 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.faults.conftest import StartSentinel
 from tests.support.admin_pages import FLAGS, pages
 from tests.support.doctor import examine, of
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection
-from tests.support.sentinels import NAME, Sentinel, follow
-from tests.support.servers import ROOT, Binary, Proxy, Server
+from tests.support.sentinels import NAME, follow
+from tests.support.servers import ROOT, Proxy, Server
 from ttlproxy.operations.doctor import Severity
 
 SOON = ("--hold-max", "0.1")
 NOWHERE = "nowhere.invalid"
-
-StartSentinel = Callable[..., Sentinel]
-
-
-@pytest.fixture
-def start_sentinel(binary: Binary) -> Iterator[StartSentinel]:
-    """start_sentinel(port, *config) is a Sentinel that watches the server there."""
-    with ExitStack() as owned:
-
-        def start(port: int, *config: str) -> Sentinel:
-            sentinel = Sentinel(binary, port, *config)
-            owned.callback(sentinel.remove)
-            return sentinel.start()
-
-        yield start
 
 
 def _url(*places: int | str) -> str:

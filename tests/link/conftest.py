@@ -15,10 +15,14 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.expiry_actions import Action, written
 from ttlproxy.core.keys import Keys
+from ttlproxy.core.registry import Registry
 from ttlproxy.core.signing import RULE, Signer
 from ttlproxy.link import Context, client
 
 KEYS = Keys()
+# A deadline that no test reaches, and a key.
+FAR_MS = 4_000_000_000_000
+S = (0, b"s")
 
 
 @pytest.fixture
@@ -41,6 +45,11 @@ def counters() -> Counters:
 def context(settings: Settings, counters: Counters) -> Context:
     """What a proxy knows that has met no server yet: it trusts no schedule, and sends texts."""
     return Context(settings, counters)
+
+
+@pytest.fixture
+def registry(context: Context) -> Registry:
+    return context.registry
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import KEYS, Become, manage
+from tests.link.conftest import FAR_MS, KEYS, Become, S, manage
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.config import Settings
@@ -23,8 +23,6 @@ from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.sweep_script import SweepScript
 from ttlproxy.net.tasks import cancel
 
-FAR_MS = 4_000_000_000_000
-S = (0, b"s")
 Begin = Callable[[], "asyncio.Task[None]"]
 
 

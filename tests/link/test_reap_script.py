@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import KEYS, Become, manage, set_rule
+from tests.link.conftest import FAR_MS, KEYS, Become, S, manage, set_rule
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.cli.main import load
@@ -17,14 +17,6 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import KEYS_PER_CALL, Context
 from ttlproxy.link.reap_script import ReapScript, Undelivered
-
-FAR_MS = 4_000_000_000_000
-S = (0, b"s")
-
-
-@pytest.fixture
-def registry(context: Context) -> Registry:
-    return context.registry
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import KEYS, Become, manage
+from tests.link.conftest import FAR_MS, KEYS, Become, manage
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
@@ -15,7 +15,6 @@ from ttlproxy.link import KEYS_PER_CALL, Context
 from ttlproxy.link.recheck import Recheck
 from ttlproxy.link.sweep_script import SweepScript
 
-FAR_MS = 4_000_000_000_000
 # Heartbeats before a walk begins.
 REST = 5
 

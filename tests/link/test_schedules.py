@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.link.conftest import KEYS, Become, manage, set_rule
+from tests.link.conftest import FAR_MS, KEYS, Become, manage, set_rule
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
@@ -18,7 +18,6 @@ from ttlproxy.link.orphans import Orphans
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.schedules import Schedules
 
-FAR_MS = 4_000_000_000_000
 MANY = 2500
 
 

@@ -9,21 +9,13 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.link.conftest import KEYS, Become, manage
+from tests.link.conftest import FAR_MS, KEYS, Become, S, manage
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import NOTHING_DUE, Registry
 from ttlproxy.link import Context
 from ttlproxy.link.sweep_script import SweepScript
-
-FAR_MS = 4_000_000_000_000
-S = (0, b"s")
-
-
-@pytest.fixture
-def registry(context: Context) -> Registry:
-    return context.registry
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import TOKEN, pages, with_token
 from tests.support.event_loops import both_loops
 from tests.support.processes import free_port, wait_until
-from tests.support.raw_client import Connection, command
+from tests.support.raw_client import Connection, command, listens
 from tests.support.server_queries import calls, until_blocked
 from tests.support.servers import Proxy
 
@@ -22,14 +22,6 @@ pytestmark = pytest.mark.any_server
 
 MEGABYTE = 1 << 20
 _CLOSE_WAIT = "08"  # include/net/tcp_states.h
-
-
-def _refused(port: int) -> bool:
-    try:
-        Connection(port).close()
-    except OSError:
-        return True
-    return False
 
 
 def _slow_reader(port: int, count: int) -> Connection:
@@ -51,7 +43,7 @@ def test_every_reply_owed_to_slow_readers_arrives_whole(
     readers = [_slow_reader(proxy.port, 16) for _ in range(8)]
     wait_until(lambda: calls(server.port, "getrange") == 8 * 16, "all requests at Redis")
     proxy.terminate()
-    wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
+    wait_until(lambda: not listens(proxy.port), "nobody accepted any more")
     expected = (b"$%d\r\n" % MEGABYTE + value + b"\r\n") * 16
     for reader in readers:
         assert reader.read_to_end() == expected
@@ -145,7 +137,7 @@ def test_a_transaction_that_has_begun_may_be_finished(
         assert client.ask("MULTI") == b"+OK\r\n"
         assert client.ask("INCR", "n") == b"+QUEUED\r\n"
         proxy.terminate()
-        wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
+        wait_until(lambda: not listens(proxy.port), "nobody accepted any more")
         assert client.ask("EXEC") == b"*1\r\n:1\r\n"
         assert client.read_to_end() == b""
     assert proxy.wait() == 0
@@ -160,7 +152,7 @@ def test_a_blocked_client_gets_its_answer_first(
         client.send(command("BLPOP", "l", "0"))
         until_blocked(server.port, 1)
         proxy.terminate()
-        wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
+        wait_until(lambda: not listens(proxy.port), "nobody accepted any more")
         direct.ask("RPUSH", "l", "x")
         assert client.read_to_end() == b"*2\r\n$1\r\nl\r\n$1\r\nx\r\n"
     assert proxy.wait() == 0
@@ -253,7 +245,7 @@ def test_a_second_signal_ends_it_at_once(
         client.send(command("BLPOP", "l", "0"))
         until_blocked(server.port, 1)
         proxy.terminate()
-        wait_until(lambda: _refused(proxy.port), "nobody accepted any more")
+        wait_until(lambda: not listens(proxy.port), "nobody accepted any more")
         proxy.child.send_signal(signal.SIGTERM)
         assert proxy.wait() == 0
     assert "1 client is cut off, because a second signal came: 1 blocked" in proxy.stderr

@@ -134,3 +134,12 @@ class Connection:
 
     def close(self) -> None:
         self.socket.close()
+
+
+def listens(port: int) -> bool:
+    """Whether connections are accepted there."""
+    try:
+        Connection(port).close()
+    except OSError:
+        return False
+    return True
