@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final, TypeAlias
 
 from ttlproxy.commands import Call
@@ -13,6 +14,8 @@ from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
 Section: TypeAlias = Callable[[], bytes]
 """INFO's section about the proxy, as of now."""
+_Role: TypeAlias = Callable[[Keys, Sequence[bytes]], bytes]
+_RoleOfMany: TypeAlias = Callable[[Keys, Sequence[bytes]], Sequence[bytes]]
 
 
 class ScriptCalls:
@@ -52,7 +55,10 @@ class ScriptCalls:
         script = scripts.careful(call.script) if careful else scripts[call.script]
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
         head = (b"EVAL", script.text) if as_text else (b"EVALSHA", script.sha)
-        keys = [name for role in script.keys for name in _ROLES[role](self.keys, call.keys)]
+        roles, of_many = _roles(script.keys)
+        keys = [role(self.keys, call.keys) for role in roles]
+        if of_many is not None:
+            keys += of_many(self.keys, call.keys)
         argv = call.argv
         with_ours = _FIRST.get(script.argv[0]) if script.argv else None
         if with_ours is not None:
@@ -72,26 +78,37 @@ class ScriptCalls:
 
 
 # The names that a script's header may have in KEYS -> what they mean for the call's data keys.
-_ROLES: Final[dict[str, Callable[[Keys, Sequence[bytes]], Iterable[bytes]]]] = {
-    "data": lambda keys, data: (data[0],),
-    "index": lambda keys, data: (keys.index(data[0]),),
-    "target": lambda keys, data: (data[1],),
-    "target_index": lambda keys, data: (keys.index(data[1]),),
-    "deferred": lambda keys, data: (keys.deferred(data[0]),),
-    "deferred_index": lambda keys, data: (keys.index(keys.deferred(data[0])),),
-    "others": lambda keys, data: (keys.others,),
-    "state": lambda keys, data: (keys.state,),
-    "old_counts": lambda keys, data: (keys.old_counts,),
-    "old_layout": lambda keys, data: (keys.old_layout,),
-    "schedule": lambda keys, data: (keys.schedule,),
+_ROLES: Final[dict[str, _Role]] = {
+    "data": lambda keys, data: data[0],
+    "index": lambda keys, data: keys.index(data[0]),
+    "target": lambda keys, data: data[1],
+    "target_index": lambda keys, data: keys.index(data[1]),
+    "deferred": lambda keys, data: keys.deferred(data[0]),
+    "deferred_index": lambda keys, data: keys.index(keys.deferred(data[0])),
+    "others": lambda keys, data: keys.others,
+    "state": lambda keys, data: keys.state,
+    "old_counts": lambda keys, data: keys.old_counts,
+    "old_layout": lambda keys, data: keys.old_layout,
+    "schedule": lambda keys, data: keys.schedule,
+    "rule": lambda keys, data: keys.rule(data[0]),
+    "rules": lambda keys, data: keys.rules,
+    "kept": lambda keys, data: keys.kept(data[0]),
+    "lease": lambda keys, data: keys.lease,
+}
+# The same for the last name, if it stands for any number of keys.
+_ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {
     "key...": lambda keys, data: (*data, *map(keys.index, data)),
-    "rule": lambda keys, data: (keys.rule(data[0]),),
     "sample...": lambda keys, data: data[1:],
-    "rules": lambda keys, data: (keys.rules,),
-    "kept": lambda keys, data: (keys.kept(data[0]),),
-    "lease": lambda keys, data: (keys.lease,),
     "fixed...": lambda keys, data: keys.fixed,
 }
+
+
+@cache
+def _roles(names: tuple[str, ...]) -> tuple[list[_Role], _RoleOfMany | None]:
+    """The roles of the names in KEYS; the last name may stand for many keys."""
+    of_many = _ROLES_OF_MANY.get(names[-1]) if names else None
+    return [_ROLES[name] for name in (names[:-1] if of_many else names)], of_many
+
 
 # Words put before those of a call, by the first name in the ARGV of the script's header.
 _FIRST: Final[dict[str, Callable[[Sequence[bytes], bytes, bytes, Section], Sequence[bytes]]]] = {

@@ -231,9 +231,9 @@ class Session(State):
                     if kind == ANY_KEY:
                         if not names.keys().isdisjoint(args):
                             return False
-                    elif (bound_ms := names.get(args[1])) is not None:
+                    elif args[1] in names:
                         now_ms = now_ms or self._now_ms()
-                        if kind != READ_KEY or bound_ms < now_ms:
+                        if kind != READ_KEY or names[args[1]] < now_ms:
                             return False
         except (KeyError, IndexError, TypeError):
             return False  # not in the table, no key, or no bulk string, which hiredis allows
@@ -334,8 +334,9 @@ class Session(State):
         for route, args, _, _ in found:
             if route.survey or (route.virtual and route.virtual.of_deferred):
                 return True
-            if any(names.get(word, now_ms) < now_ms for word in args):
-                return True
+            for word in args:
+                if names.get(word, now_ms) < now_ms:
+                    return True
             if not names.keys().isdisjoint(route.filled(args)):
                 return True
         return False
