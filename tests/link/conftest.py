@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from redis.asyncio import Redis
 
 from tests.support.containers import AnyServer
+from tests.support.processes import POLL_S, START_TIMEOUT_S
 from tests.support.redis_client import Client
 from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
@@ -73,6 +75,13 @@ async def become(redis: Redis, direct: Client) -> AsyncIterator[Become]:
 
     yield become_user
     direct.ask("ACL", "DELUSER", "narrow")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """For what no event tells."""
+    async with asyncio.timeout(START_TIMEOUT_S):
+        while not holds():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(POLL_S)
 
 
 def manage(direct: Client, key: str, **deadlines_ms: int) -> None:
