@@ -6,6 +6,7 @@ import signal
 import socket
 import struct
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -126,6 +127,26 @@ def test_who_waits_for_a_slow_reply_is_not_idle(
         finally:
             os.kill(server.pid, signal.SIGCONT)
         assert waiting.read() == b"$-1\r\n"
+
+
+def test_who_waits_for_redis_to_take_its_request_is_not_idle(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, "--timeout", "1")
+    with Connection(proxy.port) as sending:
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            with ThreadPoolExecutor() as sender:
+                sent = sender.submit(sending.send, command("SET", "k", b"v" * 64 * MIB))
+                for _ in range(2):
+                    with Connection(proxy.port) as silent:
+                        assert silent.read_to_end() == b""
+                os.kill(server.pid, signal.SIGCONT)
+                sent.result()
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        assert sending.read() == b"+OK\r\n"
 
 
 # Stalled.

@@ -1,0 +1,122 @@
+"""Ends that take time: what is still on its way to a client arrives before them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.proxy.conftest import Run, let_pass
+from tests.support.proxy_ends import Streams, connected, socket_pair
+from ttlproxy.proxy.ending import Departure, LingeringClose, cut_later
+
+# More than the buffers of the sockets take.
+MUCH = 16 << 20
+
+
+async def _read(client: Streams, count: int) -> None:
+    await client[0].readexactly(count)
+
+
+def test_who_departs_ends_once_its_server_sends_nothing_more(run: Run) -> None:
+    async def main() -> None:
+        async with connected() as (_, backend, redis), socket_pair() as (transport, _):
+            ended = asyncio.Event()
+            Departure(transport, backend, ended.set)
+            await ended.wait()
+            assert asyncio.get_running_loop().time() < 1
+            assert await redis[0].read() == b""  # it is told that nobody waits for it
+
+    run(main)
+
+
+def test_who_departs_stays_while_its_server_still_sends(run: Run) -> None:
+    """A server that is busy for a moment has not sent its last yet."""
+
+    async def main() -> None:
+        async with connected() as (client, backend, redis), socket_pair() as (transport, _):
+            ended = asyncio.Event()
+            Departure(transport, backend, ended.set)
+            for _ in range(20):
+                redis[1].write(b"+OK\r\n")
+                await client.gets(b"+OK\r\n")
+                await let_pass(0.25)  # two looks or three
+                assert not ended.is_set()
+            await ended.wait()
+
+    run(main)
+
+
+def test_who_departs_has_time_to_read(run: Run) -> None:
+    async def main() -> None:
+        async with connected() as (_, backend, _), socket_pair() as (transport, client):
+            ended = asyncio.Event()
+            transport.write(bytes(MUCH))
+            Departure(transport, backend, ended.set)
+            await let_pass(60)
+            assert not ended.is_set()
+            await _read(client, MUCH)
+            await ended.wait()
+
+    run(main)
+
+
+def test_who_departs_and_is_gone_ends_at_the_next_look(run: Run) -> None:
+    async def main() -> None:
+        async with connected() as (_, backend, _), socket_pair() as (transport, _):
+            ended = asyncio.Event()
+            transport.write(bytes(MUCH))
+            Departure(transport, backend, ended.set)
+            transport.close()
+            await ended.wait()
+            transport.abort()
+
+    run(main)
+
+
+def test_a_departure_that_is_cancelled_ends_nobody(run: Run) -> None:
+    async def main() -> None:
+        async with connected() as (_, backend, redis), socket_pair() as (transport, _):
+            ended = asyncio.Event()
+            Departure(transport, backend, ended.set).cancel()
+            await let_pass(60)
+            assert not ended.is_set()
+            backend.write(b"PING\r\n")
+            assert await redis[0].readline() == b"PING\r\n"
+
+    run(main)
+
+
+def test_what_a_client_has_not_taken_is_not_cut_off_by_its_close(run: Run) -> None:
+    async def main() -> None:
+        async with socket_pair() as (transport, client):
+            transport.write(bytes(MUCH))
+            LingeringClose(transport)
+            await let_pass(60)
+            assert not transport.is_closing()
+            await _read(client, MUCH)
+            assert await client[0].read() == b""
+
+    run(main)
+
+
+def test_a_close_that_is_cancelled_closes_nothing(run: Run) -> None:
+    async def main() -> None:
+        async with socket_pair() as (transport, _):
+            LingeringClose(transport).cancel()
+            await let_pass(60)
+            assert not transport.is_closing()
+
+    run(main)
+
+
+def test_a_large_request_that_ended_early_is_cut_off_after_a_while(run: Run) -> None:
+    async def main() -> None:
+        async with connected() as (_, backend, redis):
+            cut_later(backend).cancel()
+            await let_pass(60)
+            assert not backend.is_cut
+            cut_later(backend)
+            assert not backend.is_cut
+            assert await redis[0].read() == b""
+            assert backend.is_cut
+
+    run(main)
