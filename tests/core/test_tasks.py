@@ -26,6 +26,25 @@ async def test_a_task_that_lost_its_cancellation_is_cancelled_again() -> None:
     assert task.cancelled()
 
 
+async def test_a_task_that_closes_something_because_it_was_cancelled_is_not_disturbed() -> None:
+    waiting, closed = asyncio.Event(), asyncio.Event()
+
+    async def closes_at_its_end() -> None:
+        try:
+            waiting.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            closed.set()
+
+    task = asyncio.create_task(closes_at_its_end())
+    await waiting.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    await cancel(task)
+    assert closed.is_set()
+
+
 async def test_who_cancels_tasks_and_is_cancelled_meanwhile_leaves_none_behind() -> None:
     waiting, deaf = asyncio.Event(), list[asyncio.Task[None]]()
 

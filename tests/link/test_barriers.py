@@ -11,8 +11,10 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.link.conftest import until
 from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
 from tests.support.redis_client import Client
-from tests.support.server_queries import connections
+from tests.support.relay import Gate, Relay
+from tests.support.server_queries import calls, connections
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.registry import PIN_BARRIERS, Registry
 from ttlproxy.link import Context, client
@@ -30,14 +32,14 @@ def users() -> list[str]:
     return []
 
 
+def _connection(port: int, name: str, login: str = "") -> Redis:
+    upstream = Upstream.parse(f"redis://{login}127.0.0.1:{port}")
+    return client(upstream, name, 30.0, patient=True)
+
+
 @pytest.fixture
 def barriers(context: Context, server: AnyServer, users: list[str]) -> Barriers:
-    def connect(name: str) -> Redis:
-        login = "".join(users)
-        at = Upstream.parse(f"redis://{login}127.0.0.1:{server.port}")
-        return client(at, name, 30.0, patient=True)
-
-    return Barriers(context, connect)
+    return Barriers(context, lambda name: _connection(server.port, name, "".join(users)))
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def _only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each barrier is one for the registry."""
-    monkeypatch.setattr(module, "_EVERY_S", 0.001)
+    monkeypatch.setattr(module, "_EVERY_S", 0.0)
 
 
 @pytest.fixture
@@ -76,10 +78,14 @@ def pause(direct: Client) -> Iterator[Callable[[], None]]:
 Pause = Callable[[], None]
 
 
+def _ours(server: AnyServer) -> list[str]:
+    """The ids of its connections."""
+    return [each["id"] for each in connections(server.port) if each["name"] == "ttlproxy:barrier"]
+
+
 def _kill(direct: Client, server: AnyServer) -> None:
-    for each in connections(server.port):
-        if each["name"] == "ttlproxy:barrier":
-            direct.ask("CLIENT", "KILL", "ID", each["id"])
+    for number in _ours(server):
+        direct.ask("CLIENT", "KILL", "ID", number)
 
 
 async def test_a_server_that_answers_is_not_paused(
@@ -115,6 +121,25 @@ async def test_a_server_that_answers_nothing_is_not_taken_for_paused(
     await barriers.judged()
     direct.ask("CLIENT", "PAUSE", 4 * round(module.PATIENCE_S * 1000), "ALL")
     assert not await barriers.judged()
+
+
+async def test_a_pause_that_ends_before_it_is_proven_is_none(
+    context: Context, server: AnyServer, pause: Pause, direct: Client
+) -> None:
+    """A read on another connection is not answered in time to prove it."""
+    with Gate(b"TIME") as gate, Relay(server.port, 1000, gate) as relay:
+        ports = iter((server.port, relay.port))
+        barriers = Barriers(context, lambda name: _connection(next(ports), name))
+        sending = asyncio.create_task(barriers.run())
+        gate.arm()
+        pause()
+        asking = asyncio.create_task(barriers.judged())
+        await asyncio.to_thread(gate.held.wait)
+        direct.ask("CLIENT", "UNPAUSE")
+        assert not await asking
+        assert not await barriers.judged()
+        await cancel(sending)
+        gate.release()
 
 
 async def test_a_request_counts_as_carried_out_after_some_barriers(
@@ -164,8 +189,15 @@ async def test_a_script_that_was_flushed_goes_as_text(
 
 
 async def test_a_lost_connection_is_opened_again(
-    barriers: Barriers, begin: Begin, pause: Pause, direct: Client, server: AnyServer
+    barriers: Barriers,
+    begin: Begin,
+    often: None,
+    registry: Registry,
+    pause: Pause,
+    direct: Client,
+    server: AnyServer,
 ) -> None:
+    registry.expect()
     begin()
     for _ in range(3):
         pause()
@@ -200,3 +232,24 @@ async def test_when_it_ends_nobody_is_held_back_any_more(
     await cancel(sending)
     await ending
     assert not barriers.holds
+    await asyncio.to_thread(wait_until, lambda: not _ours(server), "its connections are closed")
+
+
+async def test_who_asks_when_it_ends_has_an_answer(barriers: Barriers, begin: Begin) -> None:
+    sending = begin()
+    await asyncio.sleep(0)
+    asking = asyncio.create_task(barriers.judged())
+    await asyncio.sleep(0)
+    await cancel(sending)
+    assert not await asking
+
+
+async def test_while_nobody_wants_a_barrier_none_is_sent(
+    barriers: Barriers, begin: Begin, often: None, direct: Client, server: AnyServer
+) -> None:
+    begin()
+    await barriers.judged()
+    sent = calls(server.port, "eval")
+    for _ in range(20):
+        await asyncio.to_thread(direct.ask, "PING")
+    assert calls(server.port, "eval") == sent

@@ -127,7 +127,7 @@ async def test_no_item_is_taken_for_who_has_left_while_another_had_a_turn(
 
 
 async def test_the_line_of_a_list_ends_with_its_last_waiter(
-    waiters: ListWaiters, server: AnyServer
+    waiters: ListWaiters, server: AnyServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def nothing_there() -> bool:
         return False
@@ -143,6 +143,21 @@ async def test_the_line_of_a_list_ends_with_its_last_waiter(
         limit.set_result(None)
         assert not await wait
         assert bool(line.cancelling()) == is_over
+    await asyncio.wait({line})
+    assert not caplog.records
+
+
+async def test_a_line_that_is_lost_by_an_error_of_ours_begins_anew(
+    server: AnyServer, direct: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    upstreams = iter([None, Upstream.parse(server.url)])
+    waiters = ListWaiters(lambda: next(upstreams), lambda: 5.0)  # type: ignore[return-value,arg-type]
+    taker = Taker(waiters, direct)
+    await asyncio.to_thread(until_blocked, server.port, 1)
+    assert [record.getMessage() for record in caplog.records] == ["the line for a list was lost"]
+    direct.ask("RPUSH", "l", "item")
+    assert await taker.waiting
+    await waiters.close()
 
 
 class Taker:

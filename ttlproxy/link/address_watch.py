@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+from redis.exceptions import NoPermissionError, RedisError
+
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link.discovery import discovery
 from ttlproxy.link.known_server import KnownServer
-from ttlproxy.link.reachability import met
+from ttlproxy.link.reachability import identity
 
 # Between two probes.
 _EVERY_S = 1.0
@@ -79,10 +81,13 @@ class AddressWatch:
         await self._discovery.pause(limit_s)
 
     async def _probe(self) -> None:
+        timeout_s, known = self._settings.connect_timeout, self._server.identity
         try:
-            upstream = await self._discovery.again(self.now)
-        except OSError:
+            found = await identity(await self._discovery.again(self.now), timeout_s)
+        except NoPermissionError:
+            return  # it will not tell later either
+        except (RedisError, OSError):
+            self.look()  # nobody has answered, which says nothing
             return
-        found, known = await met(upstream, self._settings.connect_timeout), self._server.identity
-        if found is not None and known is not None and known.is_other(found):
+        if known is not None and known.is_other(found):
             raise ServerChanged("another server is at its address now")
