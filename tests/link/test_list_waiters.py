@@ -259,6 +259,21 @@ async def test_what_is_no_list_is_asked_for_less_and_less_often(
         assert await taker.waiting
 
 
+async def test_a_server_that_refuses_to_wait_is_asked_less_and_less_often(
+    waiters: ListWaiters, server: AnyServer, direct: Client, pauses: list[int]
+) -> None:
+    direct.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+    try:
+        taker = Taker(waiters, direct)
+        await until(lambda: len(pauses) >= 3)
+    finally:
+        direct.ask("CONFIG", "SET", "min-replicas-to-write", 0)
+    await asyncio.to_thread(until_blocked, server.port, 1)
+    assert pauses[:3] == [1, 2, 3]
+    direct.ask("RPUSH", "l", "item")
+    assert await taker.waiting
+
+
 async def test_a_lost_connection_and_a_server_that_has_moved(
     server: AnyServer, shared_server: AnyServer, direct: Client, pauses: list[int]
 ) -> None:

@@ -8,14 +8,16 @@ from contextlib import closing
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.link.conftest import FAR_MS, KEYS, Become, S, manage
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
+from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import Context
+from ttlproxy.link import Context, client
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.reap_script import ReapScript
@@ -191,6 +193,37 @@ async def test_a_lost_connection_is_opened_again_and_the_request_repeated(
     manage(direct, "s", m=1)
     await requests.add([S], [], []).done
     assert direct.ask("EXISTS", "s") == 0
+
+
+async def test_a_second_loss_in_a_row_is_told(requests: ReapRequests) -> None:
+    came = list[None]()
+
+    def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(None)
+        writer.close()
+
+    async with await asyncio.start_server(close, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        closing_at_once = client(Upstream(host="127.0.0.1", port=port), "test", 30.0)
+        request = requests.add([S], [], [])
+        with pytest.raises(RedisConnectionError):
+            await requests.run(closing_at_once)
+        await closing_at_once.aclose()
+    assert len(came) == 2
+    requests.stop()
+    with pytest.raises(UpstreamError):
+        await request.done
+
+
+async def test_losses_between_which_something_was_done_are_not_in_a_row(
+    requests: ReapRequests, begin: Begin, direct: Client
+) -> None:
+    begin()
+    for _ in range(3):
+        manage(direct, "s", m=1)
+        await requests.add([S], [], []).done
+        assert direct.ask("EXISTS", "s") == 0
+        direct.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
 
 async def _served(requests: ReapRequests, begin: Begin) -> ReapRequest:

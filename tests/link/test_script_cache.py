@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError
 
 from tests.link.conftest import Become
 from tests.support.redis_client import Client
@@ -182,6 +183,44 @@ async def test_nothing_is_loaded_in_a_pause_that_would_hold_it_back(
         await _look(cache, redis, scripts, events=False)
     assert _loaded(direct, scripts)
     assert scripts.loaded
+
+
+async def test_a_count_of_scripts_that_looks_unchanged_after_a_flush_is_not_believed(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client
+) -> None:
+    await cache.meet(redis, {**await _said(redis), "redis_version": "6.2.14"}, ["GET"])
+    await cache.load(redis)
+    await _look(cache, redis, scripts, events=False)
+    scripts.flushed()
+    await _look(cache, redis, scripts, events=False)
+    direct.ask("SCRIPT", "FLUSH")  # it was on its way during that look
+    for number in range(2 * len(scripts)):
+        direct.ask("SCRIPT", "LOAD", f"return {number}")
+    await _look(cache, redis, scripts, events=False)
+    assert _loaded(direct, scripts)
+
+
+async def test_scripts_that_redis_does_not_load_are_not_believed_to_be_there(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, become: Become
+) -> None:
+    direct.ask("SCRIPT", "FLUSH")
+    await become("-script +script|exists")
+    with pytest.raises(NoPermissionError):
+        await _meet(cache, redis)
+    assert not scripts.loaded
+
+
+async def test_who_may_never_ask_for_events_is_served_without(
+    cache: ScriptCache, redis: Redis, scripts: Scripts, direct: Client, become: Become
+) -> None:
+    direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")
+    try:
+        await become("-config")
+        await _meet(cache, redis)
+        assert not scripts.traits.events
+        assert scripts.loaded
+    finally:
+        direct.ask("CONFIG", "SET", "notify-keyspace-events", "")
 
 
 async def test_a_server_that_does_not_hold_scripts_back_is_not_judged(

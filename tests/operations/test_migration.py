@@ -12,30 +12,11 @@ from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from tests.support.servers import Server
+from tests.support.version_01 import leave_count, leave_deferred, leave_kept, leave_rule
 from ttlproxy.core.keys import Keys
 
 KEYS = Keys()
-# Entries and names as that version wrote them.
 FAR_MS = 4_000_000_000_000
-
-
-def _netstrings(*words: bytes) -> bytes:
-    return b"".join(b"%d:%s" % (len(word), word) for word in words)
-
-
-def _rule(direct: Client, pattern: str, how: bytes, dest: bytes, rest: bytes = b"") -> None:
-    row = _netstrings(how, dest, rest, how.split()[0], dest)
-    direct.ask("HSET", "__ttl:rules", f":{pattern}", row, "version", 1_700_000_000_000_000)
-
-
-def _deferred(direct: Client, key: bytes, id_: str, at_ms: int, *words: str) -> None:
-    later = KEYS.deferred(key)
-    said = "{" + ",".join(f"'{word}'" for word in words) + "}"
-    script = f"return redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack({said}))"
-    direct.ask("EVAL", script, 1, later, id_)
-    direct.ask("ZADD", KEYS.index(later), at_ms, id_)
-    direct.ask("ZADD", "__ttl:schedule", at_ms, later)
-    direct.ask("SADD", "__ttl:deferring", later)
 
 
 def _leave(direct: Client, other: Client) -> None:
@@ -43,19 +24,15 @@ def _leave(direct: Client, other: Client) -> None:
     direct.ask("SET", "__ttl:layout", 1)
     direct.ask("SET", "__ttl:serial", 7)
     for db in (direct, other):
-        _rule(db, "s:*", b"RPUSH - 0", b"late")
-        _rule(db, "busy", b"RPUSH - 3", b"todo", b"dead")
-        _rule(db, "kept", b"KEEP - 0", b"")
+        leave_rule(db, "s:*", b"RPUSH - 0", b"late")
+        leave_rule(db, "busy", b"RPUSH - 3", b"todo", b"dead")
+        leave_rule(db, "kept", b"KEEP - 0", b"")
         for number in range(1200):
             words = ("LPUSH", "q", f"{number}")
-            _deferred(db, b"q", f"{number:016}", FAR_MS, *words)
-        _deferred(db, b"a{b}c", "x", FAR_MS, "DEL", "a{b}c")
-        db.ask("SADD", "__ttl:keeping", "kept")
-        db.ask("RPUSH", KEYS.kept(b"kept"), "element", "value", 1_700_000_000_000)
-        index = KEYS.index(b"busy")
-        name = b"%d:%sjob\x00:1" % (len(index), index)
-        second = direct.now_ms() // 1000
-        db.ask("ZADD", "__ttl:counts", f"{second * 2**20 + 2:.0f}", name)
+            leave_deferred(db, b"q", f"{number:016}", FAR_MS, *words)
+        leave_deferred(db, b"a{b}c", "x", FAR_MS, "DEL", "a{b}c")
+        leave_kept(db, b"kept", "element", "value", 1_700_000_000_000)
+        leave_count(db, b"busy", b"job\x00:1", 2)
         db.ask("SET", "k", "v")
 
 
@@ -113,7 +90,7 @@ def test_what_is_not_of_version_01_is_signed_by_nobody(
     server = start_server()
     with closing(Client(server.port)) as direct:
         direct.ask("ACL", "SETUSER", "alice", "on", "nopass", "+@all", "~alice:*", "~__ttl:*")
-        _rule(direct, "s:*", b"RPUSH - 0", b"late")
+        leave_rule(direct, "s:*", b"RPUSH - 0", b"late")
         with closing(Client(start_proxy(server.url).port)) as app:
             app.ask("SADDEX", "s:1", "PX", 1, "MEMBERS", 1, "m")
             wait_until(lambda: direct.ask("EXISTS", "s:1") == 0, "it deleted")

@@ -114,6 +114,4 @@ class ScriptCache:
 
 def _setting(reply: object) -> str:
     """The value in a CONFIG GET's reply; empty if we may not call CONFIG or it is missing."""
-    if isinstance(reply, dict):
-        reply = [word for pair in reply.items() for word in pair]
     return reply[1].decode() if isinstance(reply, list) and len(reply) > 1 else ""

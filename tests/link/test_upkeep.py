@@ -1,0 +1,102 @@
+"""What each regular heartbeat mends: schedules, rules that have changed, orphans, old entries."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.link.conftest import FAR_MS, KEYS, Become, S, manage, set_rule
+from tests.support.redis_client import Client
+from ttlproxy.core.counters import Counters
+from ttlproxy.core.registry import Registry
+from ttlproxy.link import Context
+from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.known_server import KnownServer
+from ttlproxy.link.native_deadlines import NativeDeadlines
+from ttlproxy.link.schedules import Schedules
+from ttlproxy.link.script_cache import ScriptCache
+from ttlproxy.link.server_identity import Identity
+from ttlproxy.link.sweep_script import SweepScript
+from ttlproxy.link.upkeep import Upkeep
+
+# A walk over the registry begins after so many heartbeats.
+REST = 5
+
+
+@pytest.fixture
+def known() -> KnownServer:
+    return KnownServer("", lambda: None)
+
+
+@pytest.fixture
+def upkeep(context: Context, counters: Counters, known: KnownServer) -> Upkeep:
+    return Upkeep(
+        context,
+        known,
+        ScriptCache(context.scripts, Barriers(context, lambda name: Redis())),
+        Schedules(context),
+        NativeDeadlines(context),
+        SweepScript(context, counters),
+    )
+
+
+async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(
+    upkeep: Upkeep, context: Context, registry: Registry, redis: Redis, direct: Client
+) -> None:
+    context.clock.learn(direct.now_ms(), context.clock.reading())
+    for key, at in (("late", 1), ("s", FAR_MS)):
+        manage(direct, key, m=at)
+        registry.announced(0, key.encode(), at)
+    await upkeep.run(redis)
+    assert context.overdue.keys == 1
+    direct.ask("SET", KEYS.schedule, "junk")
+    await upkeep.run(redis)
+    assert direct.ask("ZCARD", KEYS.schedule) == 2
+
+
+async def test_rules_that_have_changed_are_read_and_refusals_stop_nothing_else(
+    upkeep: Upkeep,
+    context: Context,
+    registry: Registry,
+    counters: Counters,
+    redis: Redis,
+    direct: Client,
+    become: Become,
+) -> None:
+    set_rule(direct, context.script_calls.signer, "s", "RPUSH - 0", "late")
+    context.actions.changed(0, False, b"s")
+    manage(direct, "s", m=FAR_MS)
+    registry.announced(*S, FAR_MS)
+    direct.ask("DEL", "s", KEYS.index(b"s"))
+    await become("-hgetall")
+    for _ in range(REST + 1):
+        await upkeep.run(redis)
+    assert context.actions.unread == [0]
+    assert counters.refusals
+    assert S[1] not in registry.names, "old entries are found all the same"
+    direct.ask("ACL", "SETUSER", "narrow", "+hgetall")
+    await upkeep.run(redis)
+    assert context.actions.unread == []
+    assert context.actions.of(0).of(b"s")
+
+
+@pytest.mark.parametrize("has_field_ttls", [True, False])
+async def test_deadlines_of_the_server_s_own_are_looked_for_where_there_are_some(
+    upkeep: Upkeep, context: Context, redis: Redis, has_field_ttls: bool
+) -> None:
+    context.scripts.suit(context.scripts.traits._replace(field_ttls=has_field_ttls))
+    context.actions.changed(0, False, b"s")
+    await upkeep.run(redis)
+    assert bool(context.actions.to_adopt) != has_field_ttls
+
+
+async def test_keys_that_the_schedule_lacks_are_found_where_the_server_holds_keys(
+    upkeep: Upkeep, known: KnownServer, redis: Redis, direct: Client
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("DEL", KEYS.schedule)
+    await upkeep.run(redis)
+    assert direct.ask("ZCARD", KEYS.schedule) == 0, "the server is not known yet"
+    known.met(Identity("x", True, 1, [0]))
+    await upkeep.run(redis)
+    assert direct.ask("ZCARD", KEYS.schedule) == 1
