@@ -57,7 +57,8 @@ async def test_all_of_all_databases_is_converted(
     caplog.set_level("INFO")
     with closing(Client(server.port, 3)) as other:
         for db in (direct, other):
-            leave_rule(db, "s:*", b"RPUSH - 0", b"late")
+            for pattern in ("s:*", "t"):
+                leave_rule(db, pattern, b"RPUSH - 0", b"late")
             for number in range(MANY):
                 leave_deferred(db, b"q%d" % number, "x", FAR_MS, "DEL", f"q{number}")
                 leave_kept(db, b"kept%d" % number, "element", "value", 1)
@@ -68,9 +69,10 @@ async def test_all_of_all_databases_is_converted(
         await migration.convert([0, 3])
         for db in (direct, other):
             assert db.ask("EXISTS", *OLD) == 0
-            signed = db.ask("GET", KEYS.rule(b"s:*"))
-            assert verified(signed, b"s:*", context.script_calls.signer)
-            assert db.ask("HGET", KEYS.rules, ":s:*") == b""
+            for pattern in (b"s:*", b"t"):
+                signed = db.ask("GET", KEYS.rule(pattern))
+                assert verified(signed, pattern, context.script_calls.signer)
+                assert db.ask("HGET", KEYS.rules, b":" + pattern) == b""
             assert db.ask("ZCARD", KEYS.counts(b"busy")) == MANY
             noted = set(db.ask("SMEMBERS", KEYS.others))
             assert {KEYS.kept(b"kept%d" % number) for number in range(MANY)} <= noted
@@ -78,7 +80,7 @@ async def test_all_of_all_databases_is_converted(
             assert set(later) <= noted
             for name in later:
                 assert all(_is_signed(db, name, field) for field in db.ask("HKEYS", name))
-    text = f"migrated 1 rule, and the deferred commands of {MANY + 1} keys, from version 0.1"
+    text = f"migrated 2 rules, and the deferred commands of {MANY + 1} keys, from version 0.1"
     said = [record.getMessage() for record in caplog.records]
     assert said == [f"database {db}: {text}" for db in (0, 3)]
 

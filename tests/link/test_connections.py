@@ -1,0 +1,253 @@
+"""The proxy's own connections: how they log in, how long they wait, and what they reach."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import AuthenticationError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from tests.conftest import StartServer
+from tests.support.certificates import Authority
+from tests.support.containers import AnyServer
+from tests.support.processes import free_port, wait_until
+from tests.support.redis_client import Client
+from tests.support.requirements import absent
+from tests.support.server_queries import clients, connections, info
+from tests.support.servers import Server
+from ttlproxy.addresses import SecretFile, Upstream
+from ttlproxy.link import client
+from ttlproxy.link.connections import plain_socket
+from ttlproxy.link.reachability import accepts, identity, met
+
+LIMIT_S = 30.0
+SHORT_S = 0.05
+Connect = Callable[..., Redis]
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Connect]:
+    """`connect(upstream, timeout_s, ...)` is a connection that is closed at the end."""
+    made = list[Redis]()
+
+    def make(upstream: Upstream, timeout_s: float = LIMIT_S, *more: Any, **options: Any) -> Redis:
+        made.append(client(upstream, "ttlproxy:test", timeout_s, *more, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        await each.aclose()
+
+
+@pytest.fixture
+def upstream(server: AnyServer) -> Upstream:
+    return Upstream.parse(server.url)
+
+
+@pytest.fixture
+def by_path(server: AnyServer) -> Upstream:
+    """The same server by its unix socket."""
+    if not isinstance(server, Server):
+        pytest.skip("the server of a container has no unix socket here")
+    return Upstream.parse(f"unix://{server.socket_path}")
+
+
+@pytest.fixture
+def silent() -> Iterator[Upstream]:
+    """Accepts connections, and never answers."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        yield Upstream(host="127.0.0.1", port=listener.getsockname()[1])
+
+
+@pytest.fixture
+def silent_path(tmp_path: Path) -> Iterator[Upstream]:
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(str(tmp_path / "silent"))
+        listener.listen()
+        yield Upstream(path=str(tmp_path / "silent"))
+
+
+@pytest.fixture
+def nowhere() -> Upstream:
+    return Upstream(host="127.0.0.1", port=free_port())
+
+
+@pytest.fixture
+def at_redis(direct: Client) -> Iterator[Client]:
+    """Redis has a user `narrow` with the password `word`."""
+    direct.ask("ACL", "SETUSER", "narrow", "on", ">word", "~*", "&*", "+@all")
+    yield direct
+    direct.ask("ACL", "DELUSER", "narrow")
+
+
+async def _user(redis: Redis) -> object:
+    return await redis.execute_command("ACL", "WHOAMI")
+
+
+async def test_redis_shows_what_each_connection_is_for(
+    connect: Connect, upstream: Upstream, by_path: Upstream, server: AnyServer
+) -> None:
+    for each in (upstream, by_path):
+        await connect(each).ping()
+    ours = [each for each in connections(server.port) if each["name"] == "ttlproxy:test"]
+    assert [each["db"] for each in ours] == ["0", "0"]
+
+
+async def test_it_logs_in_as_the_url_says(
+    connect: Connect, upstream: Upstream, at_redis: Client
+) -> None:
+    as_narrow = replace(upstream, user="narrow", password="word")
+    assert await _user(connect(as_narrow)) == b"narrow"
+    assert await _user(connect(upstream)) == b"default"
+    with pytest.raises(AuthenticationError, match="without any password configured"):
+        await _user(connect(replace(upstream, password="any")))
+    with pytest.raises(AuthenticationError, match="invalid"):
+        await _user(connect(replace(as_narrow, password="other")))
+
+
+async def test_each_connection_reads_the_password_anew(
+    connect: Connect, upstream: Upstream, at_redis: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "password"
+    path.write_text("word")
+    file = SecretFile(path, "word")
+    redis = connect(replace(upstream, user="narrow", password="word", password_file=file))
+    assert await _user(redis) == b"narrow"
+    at_redis.ask("ACL", "SETUSER", "narrow", "resetpass", ">new")
+    path.write_text("new")
+    at_redis.ask("CLIENT", "KILL", "USER", "narrow")
+    with pytest.raises(RedisConnectionError):
+        await _user(redis)
+    assert await _user(redis) == b"narrow"
+
+
+async def test_a_request_is_sent_once(connect: Connect) -> None:
+    came = list[bytes]()
+
+    async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            if line == b"INCR\r\n":
+                came.append(line)
+                break
+            if line == b"SETNAME\r\n" or line == b"SETINFO\r\n":
+                writer.write(b"+OK\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(close, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        with pytest.raises(RedisConnectionError):
+            await connect(Upstream(host="127.0.0.1", port=port)).execute_command("INCR", "k")
+    assert len(came) == 1
+
+
+async def test_one_connection_is_for_one_task(connect: Connect, upstream: Upstream) -> None:
+    redis = connect(upstream)
+    await redis.ping()
+    taken = await redis.connection_pool.get_connection()
+    with pytest.raises(RedisConnectionError, match="Too many connections"):
+        await redis.ping()
+    await redis.connection_pool.release(taken)
+
+
+async def test_only_a_patient_connection_waits_for_a_reply_as_long_as_it_takes(
+    connect: Connect, upstream: Upstream, by_path: Upstream, direct: Client
+) -> None:
+    for each in (upstream, by_path):
+        patient, other = connect(each, SHORT_S, patient=True), connect(each, SHORT_S)
+        await patient.ping()
+        await other.ping()
+        direct.ask("CLIENT", "PAUSE", 4 * round(SHORT_S * 1000), "ALL")
+        waiting = asyncio.ensure_future(patient.ping())
+        with pytest.raises(RedisTimeoutError):
+            await other.ping()
+        await waiting
+
+
+async def test_a_connection_that_the_other_side_does_not_finish_is_given_up(
+    silent: Upstream, silent_path: Upstream
+) -> None:
+    for each in (silent, silent_path):
+        with closing(plain_socket(each, SHORT_S)) as connected, pytest.raises(TimeoutError):
+            connected.recv(1)
+        assert await accepts(each, LIMIT_S)
+        with pytest.raises((TimeoutError, RedisTimeoutError)):
+            await identity(each, SHORT_S)
+        assert await met(each, SHORT_S) is None
+
+
+async def test_what_is_not_there_is_told(nowhere: Upstream, tmp_path: Path) -> None:
+    for each in (nowhere, Upstream(path=str(tmp_path / "none"))):
+        with pytest.raises(OSError, match=r"refused|No such file"):
+            plain_socket(each, LIMIT_S)
+        assert not await accepts(each, LIMIT_S)
+        assert await met(each, LIMIT_S) is None
+
+
+async def test_a_look_leaves_no_connection_behind(
+    upstream: Upstream, by_path: Upstream, server: AnyServer, direct: Client
+) -> None:
+    run_id = info(server.port, "server")["run_id"]
+    direct.ask("PING")
+    before = clients(server.port)
+    for each in (upstream, by_path):
+        assert await accepts(each, LIMIT_S)
+        found = await identity(each, LIMIT_S)
+        assert found.run_id == run_id
+        assert found.is_master
+        assert await met(each, LIMIT_S) == found
+    await asyncio.to_thread(wait_until, lambda: clients(server.port) == before, "all closed")
+
+
+@pytest.mark.parametrize("seconds", [0, 7])
+async def test_silent_peers_are_probed_if_that_is_set(
+    connect: Connect, upstream: Upstream, by_path: Upstream, seconds: int
+) -> None:
+    with closing(plain_socket(upstream, LIMIT_S, seconds)) as connected:
+        assert _probed_after_s(connected) == seconds
+    plain_socket(by_path, LIMIT_S, seconds).close()
+    pool = connect(upstream, LIMIT_S, seconds).connection_pool
+    connection = await pool.get_connection()
+    assert _probed_after_s(connection._writer.get_extra_info("socket")) == seconds
+    await pool.release(connection)
+
+
+def _probed_after_s(connected: Any) -> int:
+    if not connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE):
+        return 0
+    return int(connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE))
+
+
+@pytest.mark.any_server
+async def test_a_server_behind_tls_must_have_the_name_that_is_set(
+    connect: Connect, start_server: StartServer, tmp_path: Path
+) -> None:
+    authority, port = Authority(tmp_path), free_port()
+    cert, key = authority.issue("redis.example", into="redis")
+    files = [
+        *("--tls-cert-file", str(cert), "--tls-key-file", str(key)),
+        *("--tls-ca-cert-file", str(authority.file), "--tls-auth-clients", "no"),
+    ]
+    try:
+        start_server("--tls-port", str(port), *files)
+    except RuntimeError as trouble:
+        absent("tls", f"this server has no TLS: {str(trouble).splitlines()[-1]}")
+    right = Upstream("127.0.0.1", port, tls=True, tls_ca=authority.file)
+    right = replace(right, tls_server_name="redis.example")
+    wrong = replace(right, tls_server_name=None)
+    assert await connect(right).ping()
+    with closing(plain_socket(right, LIMIT_S)) as connected:
+        connected.sendall(b"PING\r\n")
+        assert connected.recv(100) == b"+PONG\r\n"
+    with pytest.raises(RedisConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
+        await connect(wrong).ping()
+    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+        plain_socket(wrong, LIMIT_S)
