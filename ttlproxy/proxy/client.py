@@ -397,9 +397,7 @@ class Client(asyncio.Protocol):
         """Handles bytes that cannot go on now, or cannot go on at all."""
         session = self._session
         if self._phase in KEEPING:
-            self._early += data
-            if len(self._early) > LOW:
-                self._server.slow_clients.keeps(self)
+            self._keep_early(data)
             self._read()
         elif self._phase is not OPEN or session is None:
             return  # nobody is left to answer it
@@ -408,8 +406,13 @@ class Client(asyncio.Protocol):
         elif session.needs_nothing(data):
             self.to_redis(data)
         else:
-            self._early += data
             self._hold(self._serves_again, "wait for the link")
+            self._keep_early(data)
+
+    def _keep_early(self, data: bytes) -> None:
+        self._early += data
+        if len(self._early) > LOW:
+            self._server.slow_clients.keeps(self)
 
     def sent(self, session: Session, step: Step) -> None:
         """Requests have gone to Redis: does what follows at once."""

@@ -1,0 +1,275 @@
+"""Clients of a proxy whose Redis is played by the test: what each side gets, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proxy.conftest import Run, let_pass
+from tests.support.proxy_ends import Streams
+from tests.support.raw_client import command
+from ttlproxy.addresses import Listen, Upstream
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.errors import REFUSED
+from ttlproxy.link import Context, Link
+from ttlproxy.proxy.client_limit import ClientProtocol
+from ttlproxy.proxy.server import Clients, Server
+
+GET, PONG = command("GET", "k"), b"+PONG\r\n"
+OURS = command("HEXPIREFIELD", "h", "f", 100)  # needs what the proxy knows of Redis
+MIB = 1 << 20
+
+
+class Source:
+    """Clients by socket pairs, whose bytes arrive at once. ended: how many clients have gone"""
+
+    def __init__(self) -> None:
+        self.ended_count = 0
+        self._change = asyncio.Event()
+
+    async def start(self, protocol: ClientProtocol, /) -> Listen:
+        self._protocol = protocol
+        return Listen("127.0.0.1", 0)
+
+    async def connect(self) -> Streams:
+        client, accepted = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(partial(self._protocol, ""), accepted)
+        return await asyncio.open_connection(sock=client)
+
+    def stop(self) -> None:
+        pass
+
+    def ended(self) -> None:
+        self.ended_count += 1
+        self._change.set()
+
+    async def until_ended(self, count: int = 1) -> None:
+        while self.ended_count < count:
+            self._change.clear()
+            await self._change.wait()
+
+
+class Proxy:
+    """A proxy without its link's tasks: the test says whether the link serves."""
+
+    def __init__(self, upstream: Upstream, limits: dict[str, Any]) -> None:
+        settings = Settings().model_copy(update=limits)  # type: ignore[call-arg]
+        self.counters = Counters()
+        context = Context(settings, self.counters)
+        self.clients = Clients()
+        self.link = Link(settings, upstream, self.counters, context, self.clients.leave)
+        self.source = Source()
+        self.server = Server(settings, self.link, self.counters, self.clients, self.source)
+        self._accepted = asyncio.Queue[Streams]()
+        self.ends = ExitStack()  # of all connections, which are closed with the proxy
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.ends.enter_context(closing(writer))
+        self._accepted.put_nowait((reader, writer))
+
+    async def connects(self) -> Streams:
+        """A client that has not asked yet."""
+        client = await self.source.connect()
+        self.ends.enter_context(closing(client[1]))
+        return client
+
+    async def client(self) -> tuple[Streams, Streams]:
+        """A client that has asked once, and Redis's end of its connection."""
+        client = await self.connects()
+        client[1].write(GET)
+        redis = await self._accepted.get()
+        await _passes(client, redis, GET, b"$-1\r\n")
+        return client, redis
+
+    @property
+    def gone(self) -> dict[str, int]:
+        """How many clients have ended, by the reason."""
+        return {why: count for why, count in self.counters.gone.items() if count}
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody has connected to Redis."""
+        return not self._accepted.empty()
+
+
+async def _passes(client: Streams, redis: Streams, request: bytes, reply: bytes) -> None:
+    """The request of a client arrives, and the reply to it."""
+    assert await redis[0].readexactly(len(request)) == request
+    redis[1].write(reply)
+    assert await client[0].readexactly(len(reply)) == reply
+
+
+@asynccontextmanager
+async def _proxy(folder: Path, **limits: Any) -> AsyncIterator[Proxy]:
+    path = str(folder / "redis")
+    proxy = Proxy(Upstream.parse(f"unix://{path}"), {"hold_max": 10.0, **limits})
+    proxy.link.serving.start()
+    async with await asyncio.start_unix_server(proxy.accept, path):
+        await proxy.server.start()
+        looks = asyncio.create_task(proxy.server.slow_clients.run())
+        try:
+            yield proxy
+        finally:
+            looks.cancel()
+            proxy.ends.close()
+            await proxy.server.close()
+            await let_pass(1)
+
+
+def test_a_client_that_redis_closes_may_close_in_its_turn(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            redis[1].close()
+            assert await client[0].read() == b""
+            begun_s = asyncio.get_running_loop().time()
+            client[1].close()
+            await proxy.source.until_ended()
+            assert asyncio.get_running_loop().time() == begun_s  # nothing was waited for
+            assert proxy.gone == {"redis": 1}
+
+    run(main)
+
+
+def test_who_goes_before_it_has_a_connection_leaves_no_trace(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            proxy.link.serving.stop()
+            _, writer = await proxy.connects()
+            writer.close()
+            await proxy.source.until_ended()
+            assert proxy.counters.clients == 0
+            proxy.link.serving.start()
+            await let_pass(5)
+            assert not proxy.is_asked
+
+    run(main)
+
+
+def test_who_resets_its_connection_takes_that_to_redis_along(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            redis[1].write(PONG)  # unread bytes at a close are a reset
+            client[1].transport.pause_reading()  # type: ignore[attr-defined]
+            await let_pass(1)
+            client[1].transport.abort()
+            assert await redis[0].read() in (b"", b"*1\r\n$4\r\nQUIT\r\n")
+            await proxy.source.until_ended()
+
+    run(main)
+
+
+def test_who_departs_sends_no_more_and_gets_what_was_sent(run: Run, tmp_path: Path) -> None:
+    """Its server is not served any more: no request must reach that."""
+
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            client[1].write(GET)
+            assert await redis[0].readexactly(len(GET)) == GET
+            proxy.clients.leave()
+            client[1].write(GET)
+            redis[1].write(PONG)
+            assert await client[0].read() == PONG
+            assert await redis[0].read() == b""
+            client[1].close()
+            await proxy.source.until_ended()
+            assert proxy.gone == {"moved": 1}
+
+    run(main)
+
+
+def test_who_connects_while_the_server_changes_departs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            link = proxy.link
+
+            def changes() -> None:
+                link.server.term += 1
+
+            monkeypatch.setattr(link.address, "look", changes)
+            client = await proxy.connects()
+            client[1].write(GET)
+            assert await client[0].read() == b""
+            client[1].close()
+            await proxy.source.until_ended()
+            assert proxy.gone == {"moved": 1}
+
+    run(main)
+
+
+def test_a_request_is_held_for_the_link_as_long_as_the_setting_says(
+    run: Run, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            proxy.link.serving.stop()
+            client[1].write(OURS)
+            await let_pass(5)
+            assert proxy.counters.holding == 1
+            await let_pass(10)
+            assert await client[0].read() == b""
+            assert await redis[0].read() == b""
+            assert proxy.gone == {"held": 1}
+            assert proxy.counters.holding == 0
+
+    run(main)
+
+
+def test_who_waits_for_the_link_too_long_is_told_before_it_is_closed(
+    run: Run, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            proxy.link.serving.stop()
+            client = await proxy.connects()
+            client[1].write(GET)
+            await let_pass(5)
+            assert proxy.counters.refused == 0
+            assert await client[0].read() == REFUSED
+            client[1].close()
+            await proxy.source.until_ended()
+            assert proxy.gone == {"refused": 1}
+
+    run(main)
+
+
+def test_what_is_kept_for_clients_that_wait_counts(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path, max_buffer_bytes=MIB) as proxy:
+            clients = [await proxy.client() for _ in range(8)]
+            proxy.link.serving.stop()
+            for client, _ in clients:
+                client[1].write(OURS + GET * 10_000)
+            await proxy.source.until_ended()
+            assert proxy.gone.keys() == {"buffers"}
+            assert proxy.counters.clients > 1
+
+    run(main)
+
+
+def test_what_redis_does_not_take_counts(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path, max_buffer_bytes=MIB) as proxy:
+            for _ in range(8):
+                client, redis = await proxy.client()
+                redis[1].transport.pause_reading()  # type: ignore[attr-defined]
+                client[1].write(command("GET", "k" * 1000) * 800)
+            await proxy.source.until_ended()
+            assert proxy.gone.keys() == {"buffers"}
+            assert proxy.counters.clients > 1
+
+    run(main)
