@@ -87,7 +87,8 @@ async def test_a_number_or_a_socket_is_the_server_and_stays_it(
 ) -> None:
     monkeypatch.setattr(module, "_LOOK_S", 0.0)
     found, upstream = _of(url), Upstream.parse(url)
-    assert await found.find() == await found.again(upstream) == upstream
+    assert await found.find() == upstream
+    assert await found.again(upstream) is upstream
     async with _watched(found, upstream) as looks:
         await found.pause(0.01)
         assert looks.empty()
@@ -103,7 +104,7 @@ async def test_a_name_that_moves_is_noticed(hosts: Hosts, monkeypatch: pytest.Mo
     hosts[HOST] = "127.0.0.1"
     old = await found.find()
     assert (old.host, old.port) == ("127.0.0.1", 7)
-    assert await found.again(old) == old
+    assert await found.again(old) is old
     async with _watched(found, old) as looks:
         await hosts.get_asked(2)
         assert looks.empty()
@@ -114,6 +115,15 @@ async def test_a_name_that_moves_is_noticed(hosts: Hosts, monkeypatch: pytest.Mo
         for _ in range(2):
             await looks.get()
     assert (await found.again(old)).host == "127.0.0.2"
+
+
+async def test_names_are_not_looked_up_all_the_time(hosts: Hosts) -> None:
+    hosts[HOST] = "127.0.0.1"
+    found = _of(f"redis://{HOST}:7")
+    async with _watched(found, await found.find()):
+        asked = hosts.asked
+        await found.pause(0.02)
+        assert hosts.asked == asked
 
 
 async def test_a_pause_lasts_as_long_as_is_said() -> None:
@@ -173,6 +183,7 @@ async def test_one_of_several_that_hangs_delays_the_master_for_a_moment_only(
     hanging.child.send_signal(signal.SIGSTOP)
     try:
         assert (await found.find()).address == f"127.0.0.1:{server.port}"
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "it is asked no more"
     finally:
         hanging.child.send_signal(signal.SIGCONT)
 
@@ -232,6 +243,9 @@ async def test_the_master_that_sentinels_name_is_the_server_until_they_name_anot
         _name(sentinel, master, epoch)
         await sentinel.gets_asked(2)
         assert not watching.done(), "the same one, or one from before"
+    sentinel.master = None
+    await sentinel.gets_asked(2)
+    assert not watching.done()
     _name(sentinel, B, 7)
     with pytest.raises(ServerChanged, match=f"the Sentinels name {B} as the master now"):
         await watching

@@ -1,0 +1,212 @@
+"""How long a session is held until what it must not see is reaped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.link.conftest import FAR_MS, KEYS, Become, S, manage
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from ttlproxy.addresses import Upstream
+from ttlproxy.cli.main import load
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.errors import ReapRefused
+from ttlproxy.link import Context, client
+from ttlproxy.link import holds as module
+from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.holds import Holds
+from ttlproxy.link.known_server import KnownServer
+from ttlproxy.link.reap_requests import ReapRequests
+from ttlproxy.link.reap_script import ReapScript
+from ttlproxy.link.schedules import Schedules
+from ttlproxy.link.serving import Serving
+from ttlproxy.link.sweep_script import SweepScript
+from ttlproxy.net.tasks import cancel
+
+
+class World:
+    """Holds, and the parts that they ask, each with a connection of its own."""
+
+    def __init__(self, url: str, settings: Settings, context: Context, counters: Counters) -> None:
+        self.serving = Serving()
+        self.serving.start()
+        self._upstream = Upstream.parse(url)
+        self.barriers = Barriers(context, self._connect)
+        self.requests = ReapRequests(
+            settings,
+            context,
+            ReapScript(settings, context, counters),
+            SweepScript(context, counters),
+            Schedules(context),
+            KnownServer("", lambda: None),
+        )
+        self.holds = Holds(settings, self.serving, self.requests, self.barriers)
+
+    def _connect(self, name: str) -> Redis:
+        return client(self._upstream, name, 30.0, patient=True)
+
+    def ask(self, *, only_reads: bool = False) -> asyncio.Task[None]:
+        held = self.holds.until_reaped([S], [], [], only_reads)
+        return asyncio.create_task(held)
+
+
+@pytest.fixture
+def hold_max() -> float:
+    return 30.0
+
+
+@pytest.fixture
+def settings(server: AnyServer, hold_max: float) -> Settings:
+    return load(["--upstream", server.url, "--hold-max", str(hold_max)])
+
+
+# A hold that ends soon; and one that ends in the test, but not because the machine is busy.
+soon = pytest.mark.parametrize("hold_max", [0.05])
+later = pytest.mark.parametrize("hold_max", [1.0])
+
+
+@pytest.fixture
+async def world(
+    server: AnyServer,
+    settings: Settings,
+    context: Context,
+    counters: Counters,
+    redis: Redis,
+    direct: Client,
+) -> AsyncIterator[World]:
+    """Something is due in S."""
+    world = World(server.url, settings, context, counters)
+    manage(direct, "s", m=1)
+    running = [
+        asyncio.create_task(world.requests.run(redis)),
+        asyncio.create_task(world.barriers.run()),
+    ]
+    yield world
+    direct.ask("CLIENT", "UNPAUSE")
+    assert not any(task.done() for task in running)
+    await cancel(*running)
+    world.requests.stop()
+
+
+def _pause(direct: Client, kind: str = "WRITE", pause_ms: int = 60_000) -> None:
+    direct.ask("CLIENT", "PAUSE", pause_ms, kind)
+
+
+async def _outlasts(held: asyncio.Task[None], hold_max: float) -> bool:
+    """Whether it still waits when hold_max is over."""
+    done, _ = await asyncio.wait({held}, timeout=1.1 * hold_max)
+    return not done
+
+
+async def test_it_ends_when_all_that_is_asked_for_is_reaped_and_swept(
+    world: World, direct: Client, context: Context
+) -> None:
+    context.clock.learn(direct.now_ms(), context.clock.reading())
+    manage(direct, "t", m=1)
+    manage(direct, "u", m=FAR_MS, gone=FAR_MS)
+    direct.ask("SREM", "u", "gone")
+    await world.holds.until_reaped([S], [0], [(0, b"u")], False)
+    assert direct.ask("EXISTS", "s", "t") == 0
+    assert direct.ask("ZRANGE", KEYS.index(b"u"), 0, -1) == [b"m"]
+
+
+async def test_it_waits_until_redis_is_there(world: World, direct: Client) -> None:
+    world.serving.stop()
+    held = [world.ask(), world.ask(only_reads=True)]
+    await asyncio.wait(held, timeout=0.01)
+    assert direct.ask("EXISTS", "s") == 1
+    assert not any(each.done() for each in held)
+    world.serving.start()
+    await asyncio.gather(*held)
+    assert direct.ask("EXISTS", "s") == 0
+
+
+@soon
+async def test_it_waits_for_redis_no_longer_than_hold_max(world: World) -> None:
+    world.serving.stop()
+    with pytest.raises(TimeoutError):
+        await world.ask()
+
+
+async def test_after_a_loss_it_asks_again(world: World, direct: Client) -> None:
+    world.serving.stop()
+    held = world.ask()
+    await asyncio.sleep(0)
+    world.serving.ready.set()
+    await asyncio.sleep(0)
+    world.requests.stop()  # the life is over: what was asked for is lost
+    await held
+    assert direct.ask("EXISTS", "s") == 0
+
+
+@later
+async def test_what_redis_refuses_is_the_reason_in_the_end(world: World, become: Become) -> None:
+    await become("-eval -evalsha")
+    with pytest.raises(ReapRefused, match="permission"):
+        await world.ask()
+
+
+@later
+async def test_a_pause_of_writes_lets_reads_pass_and_holds_the_others(
+    world: World, direct: Client, hold_max: float
+) -> None:
+    """The time of the pause does not count."""
+    _pause(direct)
+    tasks = asyncio.all_tasks()
+    await world.ask(only_reads=True)
+    assert world.barriers.holds
+    held = world.ask()
+    await world.ask(only_reads=True)
+    assert asyncio.all_tasks() - tasks <= {held, *_named("barrier")}, "no other is left"
+    assert await _outlasts(held, hold_max)
+    direct.ask("CLIENT", "UNPAUSE")
+    await held
+    assert direct.ask("EXISTS", "s") == 0
+
+
+def _named(name: str) -> set[asyncio.Task[object]]:
+    return {task for task in asyncio.all_tasks() if name in task.get_name()}
+
+
+@later
+async def test_while_redis_is_silent_no_time_counts(
+    world: World, direct: Client, hold_max: float
+) -> None:
+    _pause(direct, "ALL", round(1500 * hold_max))
+    held = [world.ask(), world.ask(only_reads=True)]
+    assert all([await _outlasts(each, hold_max) for each in held[:1]])
+    assert not held[1].done()
+    await asyncio.gather(*held)
+    assert direct.ask("EXISTS", "s") == 0
+
+
+@later
+async def test_after_a_pause_the_rest_of_the_time_counts(
+    world: World, direct: Client, become: Become, hold_max: float
+) -> None:
+    await become("-eval -evalsha")
+    _pause(direct)
+    held = world.ask()
+    assert await world.barriers.judged()
+    assert await _outlasts(held, hold_max)
+    direct.ask("CLIENT", "UNPAUSE")
+    with pytest.raises(ReapRefused):
+        await held
+
+
+async def test_a_reap_that_is_slow_without_a_pause_is_waited_for(
+    world: World, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 0.0)
+    for _ in range(5):
+        manage(direct, "s", m=1)
+        await world.ask()
+        assert direct.ask("EXISTS", "s") == 0
+        manage(direct, "s", m=1)
+        await world.ask(only_reads=True)
+        assert direct.ask("EXISTS", "s") == 0
