@@ -69,10 +69,10 @@ async def test_all_of_all_databases_is_converted(
         await migration.convert([0, 3])
         for db in (direct, other):
             assert db.ask("EXISTS", *OLD) == 0
-            for pattern in (b"s:*", b"t"):
-                signed = db.ask("GET", KEYS.rule(pattern))
-                assert verified(signed, pattern, context.script_calls.signer)
-                assert db.ask("HGET", KEYS.rules, b":" + pattern) == b""
+            for name in (b"s:*", b"t"):
+                signed = db.ask("GET", KEYS.rule(name))
+                assert verified(signed, name, context.script_calls.signer)
+                assert db.ask("HGET", KEYS.rules, b":" + name) == b""
             assert db.ask("ZCARD", KEYS.counts(b"busy")) == MANY
             noted = set(db.ask("SMEMBERS", KEYS.others))
             assert {KEYS.kept(b"kept%d" % number) for number in range(MANY)} <= noted
