@@ -31,3 +31,9 @@ async def let_pass(seconds: float) -> None:
     passed = asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, passed.set)
     await passed.wait()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Ends when something holds that only the kernel or the proxy changes; no time passes."""
+    while not holds():  # noqa: ASYNC110 - neither tells an event
+        await asyncio.sleep(0)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
-from tests.proxy.conftest import Run, let_pass
+from tests.proxy.conftest import Run, let_pass, until
 from tests.support.proxy_ends import Streams
 from tests.support.raw_client import command
 from ttlproxy.addresses import Listen, Upstream
@@ -23,7 +25,7 @@ from ttlproxy.link import Context, Link
 from ttlproxy.proxy.client_limit import ClientProtocol
 from ttlproxy.proxy.server import Clients, Server
 
-GET, PONG = command("GET", "k"), b"+PONG\r\n"
+GET, QUIT, PONG = command("GET", "k"), command("QUIT"), b"+PONG\r\n"
 OURS = command("HEXPIREFIELD", "h", "f", 100)  # needs what the proxy knows of Redis
 MIB = 1 << 20
 
@@ -82,11 +84,15 @@ class Proxy:
         self.ends.enter_context(closing(client[1]))
         return client
 
+    async def accepted(self) -> Streams:
+        """Redis's end of the next connection."""
+        return await self._accepted.get()
+
     async def client(self) -> tuple[Streams, Streams]:
         """A client that has asked once, and Redis's end of its connection."""
         client = await self.connects()
         client[1].write(GET)
-        redis = await self._accepted.get()
+        redis = await self.accepted()
         await _passes(client, redis, GET, b"$-1\r\n")
         return client, redis
 
@@ -99,6 +105,20 @@ class Proxy:
     def is_asked(self) -> bool:
         """Whether somebody has connected to Redis."""
         return not self._accepted.empty()
+
+
+@pytest.fixture
+def run(run: Run) -> Run:
+    """Runs a coroutine function in virtual time; what does not end fails after an hour of it."""
+
+    def run_bounded(main: Callable[[], Awaitable[None]]) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(3600):
+                await main()
+
+        run(bounded)
+
+    return run_bounded
 
 
 async def _passes(client: Streams, redis: Streams, request: bytes, reply: bytes) -> None:
@@ -122,7 +142,7 @@ async def _proxy(folder: Path, **limits: Any) -> AsyncIterator[Proxy]:
             looks.cancel()
             proxy.ends.close()
             await proxy.server.close()
-            await let_pass(1)
+            await asyncio.sleep(0)  # the last sockets are closed
 
 
 def test_a_client_that_redis_closes_may_close_in_its_turn(run: Run, tmp_path: Path) -> None:
@@ -179,9 +199,9 @@ def test_who_departs_sends_no_more_and_gets_what_was_sent(run: Run, tmp_path: Pa
             assert await redis[0].readexactly(len(GET)) == GET
             proxy.clients.leave()
             client[1].write(GET)
+            assert await redis[0].read() == b""
             redis[1].write(PONG)
             assert await client[0].read() == PONG
-            assert await redis[0].read() == b""
             client[1].close()
             await proxy.source.until_ended()
             assert proxy.gone == {"moved": 1}
@@ -273,3 +293,162 @@ def test_what_redis_does_not_take_counts(run: Run, tmp_path: Path) -> None:
             assert proxy.counters.clients > 1
 
     run(main)
+
+
+def _large(size: int) -> bytes:
+    """A request that goes to Redis whole, as a script."""
+    return command("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", bytes(size))
+
+
+def _stop_reading(redis: Streams) -> asyncio.ReadTransport:
+    transport: asyncio.ReadTransport = redis[1].transport  # type: ignore[assignment]
+    transport.pause_reading()
+    return transport
+
+
+def test_a_large_request_arrives_in_pieces_as_redis_takes_it(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            slow = _stop_reading(redis)
+            client[1].write(_large(4 * MIB) + GET)
+            await let_pass(100)
+            slow.resume_reading()
+            await redis[0].readuntil(bytes(4 * MIB))
+            redis[1].write(b":1\r\n")
+            assert await client[0].readexactly(4) == b":1\r\n"
+            await redis[0].readuntil(GET)
+            assert (proxy.counters.held, proxy.counters.holding) == (0, 0)
+
+    run(main)
+
+
+def test_the_pieces_that_redis_has_not_taken_count(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path, max_buffer_bytes=5 * MIB // 2) as proxy:
+            for _ in range(3):
+                client, redis = await proxy.client()
+                _stop_reading(redis)
+                client[1].write(_large(MIB))
+                await let_pass(1)
+            assert proxy.gone.keys() == {"buffers"}
+
+    run(main)
+
+
+def test_who_has_gone_counts_no_more(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path, max_buffer_bytes=MIB) as proxy:
+            for count in range(1, 9):
+                client, redis = await proxy.client()
+                client[1].write(_large(MIB)[: MIB // 2])
+                await let_pass(1)
+                client[1].close()
+                await redis[0].read(100)
+                redis[1].close()
+                await proxy.source.until_ended(count)
+            assert proxy.gone == {"client": 8}
+
+    run(main)
+
+
+def test_what_comes_before_a_login_goes_to_redis_though_the_link_is_away(
+    run: Run, tmp_path: Path
+) -> None:
+    """Redis alone decides about it."""
+
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            proxy.link.context.rights.asks_login = True
+            client, redis = await proxy.client()
+            proxy.link.serving.stop()
+            client[1].write(GET)
+            await _passes(client, redis, GET, b"-NOAUTH Authentication required.\r\n")
+
+    run(main)
+
+
+def test_who_does_not_close_is_closed_though_its_server_is_served_no_more(
+    run: Run, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            redis[1].close()
+            assert await client[0].read() == b""
+            proxy.clients.leave()
+            await proxy.source.until_ended()
+            assert proxy.gone == {"redis": 1}
+
+    run(main)
+
+
+def test_who_had_to_wait_for_redis_may_close_in_its_turn(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            _stop_reading(redis)
+            client[1].write(command("GET", "k" * 1000) * 2000)
+            await let_pass(1)
+            redis[1].transport.abort()
+            assert await client[0].read() == b""
+            begun_s = asyncio.get_running_loop().time()
+            client[1].close()
+            await proxy.source.until_ended()
+            assert asyncio.get_running_loop().time() == begun_s
+
+    run(main)
+
+
+def test_who_is_connecting_while_the_proxy_drains_is_let_go(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client = await proxy.connects()
+            draining = asyncio.create_task(proxy.server.drain(60))
+            redis = await proxy.accepted()
+            assert await redis[0].readexactly(len(QUIT)) == QUIT
+            redis[1].close()
+            assert await client[0].read() == b""
+            client[1].close()
+            await draining
+            assert proxy.gone == {"drained": 1}
+
+    run(main)
+
+
+def test_who_sends_no_more_is_told_at_once_that_there_is_no_item(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            proxy.link.serving.stop()
+            client = await proxy.connects()
+            client[1].write(command("LEASE", "src", "dst", "EX", 100, "BLOCK", 0))
+            client[1].write_eof()
+            await let_pass(1)
+            proxy.link.serving.start()
+            redis = await proxy.accepted()
+            assert await redis[0].read(1) == b"*"
+
+    run(main)
+
+
+def test_redis_may_go_on_reading_what_a_client_sent_that_has_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On uvloop a transport that is closed takes no call any more."""
+
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            slow = _stop_reading(redis)
+            client[1].write(command("GET", "k" * 1000) * 2000)
+            (served,) = proxy.clients
+            await until(lambda: served.redis_is_full)
+            client[1].transport.abort()
+            redis[1].write(PONG)  # the proxy finds out that nobody takes it
+            await proxy.source.until_ended()
+            slow.resume_reading()
+            await redis[0].read()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

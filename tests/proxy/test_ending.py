@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 
-from tests.proxy.conftest import Run, let_pass
+from tests.proxy.conftest import Run, let_pass, until
 from tests.support.proxy_ends import Streams, connected, socket_pair
 from ttlproxy.proxy.ending import Departure, LingeringClose, cut_later
+from ttlproxy.proxy.redis_connection import half_close
 
 # More than the buffers of the sockets take.
 MUCH = 16 << 20
+# A state of Linux's struct tcp_info.
+TCP_CLOSE = 7
 
 
 async def _read(client: Streams, count: int) -> None:
@@ -118,5 +123,25 @@ def test_a_large_request_that_ended_early_is_cut_off_after_a_while(run: Run) -> 
             assert not backend.is_cut
             assert await redis[0].read() == b""
             assert backend.is_cut
+
+    run(main)
+
+
+def test_a_connection_that_has_been_reset_is_no_half_open_one(run: Run) -> None:
+    async def main() -> None:
+        async with socket_pair() as (transport, client):
+            assert half_close(transport)
+            assert await client[0].read() == b""
+            assert not transport.is_closing()
+        async with socket_pair() as (transport, client):
+            transport.pause_reading()  # so that asyncio does not hear of it
+            reset = client[1].get_extra_info("socket")
+            reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client[1].transport.abort()
+            known = transport.get_extra_info("socket")
+            info = socket.IPPROTO_TCP, socket.TCP_INFO, 1
+            await until(lambda: known.getsockopt(*info)[0] == TCP_CLOSE)
+            assert not half_close(transport)
+            assert transport.is_closing()
 
     run(main)
