@@ -219,6 +219,19 @@ def test_each_of_those_who_wait_finds_what_is_due_gone(
         assert app.read() == one.read() == two.read() == b":1\r\n"
 
 
+def test_no_heartbeat_waits_for_what_it_may_correct(
+    server: Server, app: Connection, direct: Connection
+) -> None:
+    """What a heartbeat would write is written after the pause."""
+    app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+    _some_beats(server)
+    direct.send(command("DEL", Keys().state, Keys().schedule) + command(*WRITES))
+    assert direct.read_many(2)[1] == OK
+    _some_beats(server, 20)
+    _unpause(direct)
+    wait_until(lambda: direct.ask("EXISTS", Keys().state, Keys().schedule) == b":2\r\n", "both")
+
+
 def test_a_transaction_that_reads_is_answered(
     app: Connection, direct: Connection, version: str
 ) -> None:

@@ -77,6 +77,16 @@ async def become(redis: Redis, direct: Client) -> AsyncIterator[Become]:
     direct.ask("ACL", "DELUSER", "narrow")
 
 
+async def unpaused() -> bool:
+    """As Barriers.judged says it of a server that takes writes."""
+    return False
+
+
+async def paused() -> bool:
+    """As Barriers.judged says it of a server whose writes are paused."""
+    return True
+
+
 async def until(holds: Callable[[], bool]) -> None:
     """For what no event tells."""
     async with asyncio.timeout(START_TIMEOUT_S):

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import Become, set_rule
+from tests.link.conftest import Become, set_rule, unpaused
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
@@ -23,7 +23,7 @@ Looked = Callable[[], int]
 
 @pytest.fixture
 def native(context: Context) -> NativeDeadlines:
-    return NativeDeadlines(context)
+    return NativeDeadlines(context, unpaused)
 
 
 @pytest.fixture

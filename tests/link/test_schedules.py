@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.link.conftest import FAR_MS, KEYS, Become, manage, set_rule
+from tests.link.conftest import FAR_MS, KEYS, Become, manage, paused, set_rule, unpaused
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
@@ -174,7 +174,7 @@ async def test_keys_that_no_schedule_has_are_found_a_page_at_a_time(
     with closing(Client(server.port, 3)) as other:
         manage(other, "s", m=FAR_MS)
         other.ask("DEL", KEYS.schedule)
-        orphans = Orphans(context)
+        orphans = Orphans(context, unpaused)
         await orphans.look(redis, [0, 3])
         assert direct.ask("ZCARD", KEYS.schedule) + other.ask("ZCARD", KEYS.schedule) < MANY
         await _search(orphans, redis, [0, 3], 40)
@@ -186,7 +186,7 @@ async def test_a_small_keyspace_is_not_searched_at_each_heartbeat(
     context: Context, redis: Redis, direct: Client
 ) -> None:
     context.rights.trusts_schedules = True
-    orphans = Orphans(context)
+    orphans = Orphans(context, unpaused)
     manage(direct, "s", m=FAR_MS)
     looks = []
     for _ in range(3):
@@ -200,7 +200,7 @@ async def test_a_small_keyspace_is_not_searched_at_each_heartbeat(
 
 
 async def test_where_nothing_is_nothing_is_searched(context: Context, redis: Redis) -> None:
-    orphans = Orphans(context)
+    orphans = Orphans(context, unpaused)
     await _search(orphans, redis, [], 2)
 
 
@@ -211,7 +211,7 @@ async def test_a_key_that_its_schedule_has_too_late_is_corrected_where_that_is_n
     context.rights.trusts_schedules = trusts
     manage(direct, "s", m=1000)
     direct.ask("ZADD", KEYS.schedule, FAR_MS, "s")
-    await Orphans(context).look(redis, [0])
+    await Orphans(context, unpaused).look(redis, [0])
     assert direct.ask("ZSCORE", KEYS.schedule, "s") == b"%d" % (FAR_MS if trusts else 1000)
 
 
@@ -225,7 +225,7 @@ async def test_names_that_are_no_indexes_are_noted_for_dbsize(
     direct.ask("SET", KEYS.announcement_prefix + b"x", "")
     direct.ask("SADD", KEYS.others, "__ttl:gone")
     manage(direct, "s", m=FAR_MS)
-    orphans = Orphans(context)
+    orphans = Orphans(context, unpaused)
     await orphans.look(redis, [0])
     assert set(direct.ask("SMEMBERS", KEYS.others)) >= {later, kept}
     assert b"__ttl:gone" not in direct.ask("SMEMBERS", KEYS.others)
@@ -242,7 +242,7 @@ async def test_the_search_forgets_counts_of_more_than_a_month_ago(
     counts = KEYS.counts(b"s")
     young = direct.now_ms() // 1000 * 2**20 + 1
     direct.ask("ZADD", counts, 1, "old", young, "young")
-    await Orphans(context).look(redis, [0])
+    await Orphans(context, unpaused).look(redis, [0])
     assert direct.ask("ZRANGE", counts, 0, -1) == [b"young"]
 
 
@@ -252,7 +252,7 @@ async def test_junk_in_the_place_of_the_others_stops_no_search(
     direct.ask("SET", KEYS.others, "junk")
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
-    await Orphans(context).look(redis, [0])
+    await Orphans(context, unpaused).look(redis, [0])
     assert direct.ask("ZCARD", KEYS.schedule) == 1
 
 
@@ -262,14 +262,14 @@ async def test_a_key_that_cannot_be_added_to_its_schedule_is_told_of(
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
     await become("resetkeys ~__ttl:*")
-    await Orphans(context).look(redis, [0])
+    await Orphans(context, unpaused).look(redis, [0])
     assert counters.refusals == 1
 
 
 async def test_one_missing_right_ends_the_search(
     context: Context, redis: Redis, direct: Client, become: Become, counters: Counters
 ) -> None:
-    orphans = Orphans(context)
+    orphans = Orphans(context, unpaused)
     await become("-scan")
     await _search(orphans, redis, [0], 3)
     assert counters.refusals == 1
@@ -278,3 +278,15 @@ async def test_one_missing_right_ends_the_search(
     direct.ask("DEL", KEYS.schedule)
     await _search(orphans, redis, [0], 20)
     assert direct.ask("ZCARD", KEYS.schedule) == 0
+
+
+async def test_while_writes_are_paused_nothing_is_corrected(
+    context: Context, redis: Redis, direct: Client
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("DEL", KEYS.schedule)
+    direct.ask("SADD", KEYS.others, "__ttl:gone")
+    orphans = Orphans(context, paused)
+    await orphans.look(redis, [0])
+    assert direct.ask("EXISTS", KEYS.schedule) == 0
+    assert direct.ask("SMEMBERS", KEYS.others) == [b"__ttl:gone"]

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.conftest import StartServer
-from tests.link.conftest import KEYS, Become, set_rule
+from tests.link.conftest import KEYS, Become, paused, set_rule, unpaused
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
@@ -25,7 +25,7 @@ OURS = b"%d" % LAYOUT
 
 @pytest.fixture
 def state(context: Context) -> SharedState:
-    return SharedState(context)
+    return SharedState(context, unpaused)
 
 
 def _stored(direct: Client) -> tuple[bytes | None, bytes | None]:
@@ -110,7 +110,7 @@ async def test_a_secret_from_a_file_is_not_stored(
 ) -> None:
     context.has_own_secret = True
     secret = context.script_calls.signer.secret
-    state = SharedState(context)
+    state = SharedState(context, unpaused)
     await state.claim(redis)
     assert _stored(direct) == (None, OURS)
     direct.ask("HSET", STATE, "secret", "x" * 64)
@@ -204,3 +204,12 @@ async def test_before_a_replica_nothing_is_written(
         await state.keep(replica)
         assert _stored(direct)[1] == OURS
     await replica.aclose()
+
+
+async def test_while_writes_are_paused_nothing_is_written(
+    context: Context, redis: Redis, direct: Client
+) -> None:
+    await SharedState(context, paused).keep(redis)
+    assert direct.ask("EXISTS", STATE) == 0
+    await SharedState(context, unpaused).keep(redis)
+    assert direct.ask("EXISTS", STATE) == 1

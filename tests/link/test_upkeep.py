@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from tests.link.conftest import FAR_MS, KEYS, Become, S, manage, set_rule
+from tests.link.conftest import FAR_MS, KEYS, Become, S, manage, set_rule, unpaused
 from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
@@ -35,8 +35,9 @@ def upkeep(context: Context, counters: Counters, known: KnownServer) -> Upkeep:
         known,
         ScriptCache(context.scripts, Barriers(context, lambda name: Redis())),
         Schedules(context),
-        NativeDeadlines(context),
+        NativeDeadlines(context, unpaused),
         SweepScript(context, counters),
+        unpaused,
     )
 
 

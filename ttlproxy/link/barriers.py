@@ -9,8 +9,8 @@ answered it. A connection that is being opened, or delivers nothing for a while,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Final, TypeAlias
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -29,6 +29,9 @@ PATIENCE_S: Final = 0.1
 _READ: Final = (b"TIME",)
 # So many of these on another connection must be answered while the barrier is not.
 _READS: Final = 2
+
+IsPaused: TypeAlias = Callable[[], Awaitable[bool]]
+"""Whether writes are paused: a write would keep the heartbeat waiting as long as they are."""
 
 
 class Barriers:

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.link.barriers import IsPaused
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.single_calls import answered
@@ -22,7 +23,8 @@ _PAGES = 20
 class NativeDeadlines:
     """Goes through the hashes of databases whose rules have changed, some at each call."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, is_paused: IsPaused) -> None:
+        self._is_paused = is_paused
         self._script_calls = context.script_calls
         self._actions = context.actions
         self._refusals = context.refusals
@@ -33,6 +35,8 @@ class NativeDeadlines:
         for db in self._actions.to_adopt:
             self._cursors[db] = b"0"
         self._actions.to_adopt.clear()
+        if not self._cursors or await self._is_paused():
+            return
         for db in list(self._cursors):
             try:
                 await self._some(redis, db)

@@ -12,8 +12,11 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.core.keys import COUNTS
+from ttlproxy.link.barriers import IsPaused
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.refusals import is_wrong_type
 from ttlproxy.link.single_calls import answered
 
 _PAGE = 500
@@ -26,7 +29,8 @@ class Orphans:
     It puts other internal keys in order, too: see others_tidy.lua.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, is_paused: IsPaused) -> None:
+        self._is_paused = is_paused
         self._script_calls = context.script_calls
         self._refusals = context.refusals
         self._rights = context.rights
@@ -76,6 +80,8 @@ class Orphans:
             words = (b"ZMSCORE", self._script_calls.keys.schedule, *found)
             (scores,) = await run(redis, [(db, words)])
             found = [key for key, score in zip(found, valid(scores), strict=True) if score is None]
+        if not found or await self._is_paused():
+            return
         for key in found:
             call = Call("schedule_mend", (key,), ())
             reply = await answered(redis, self._script_calls, db, call, b"%d" % db)
@@ -93,6 +99,27 @@ class Orphans:
         shared = {*keys.fixed, b""}
         names = [name for name in dict.fromkeys((*found, *noted)) if name not in shared]
         names = [name for name in names if not name.startswith(keys.announcement_prefix)]
-        if names:
-            call = Call("others_tidy", (), (keys.state, *names))
+        untidy = await self._untidy(redis, db, names) if names else []
+        if untidy and not await self._is_paused():
+            call = Call("others_tidy", (), (keys.state, *untidy))
             valid(await answered(redis, self._script_calls, db, call))
+
+    async def _untidy(self, redis: Redis, db: int, names: list[bytes]) -> list[bytes]:
+        """Those of these names that others_tidy.lua may correct. A pause delays no such reads."""
+        keys = self._script_calls.keys
+        rules = [name.removeprefix(keys.rule(b"")) for name in names]
+        listed = (b"HMGET", keys.rules, *(b":" + pattern for pattern in rules))
+        noted = (b"SMISMEMBER", keys.others, *names)
+        each = [(b"EXISTS", name) for name in names]
+        replies = await run(redis, [(db, words) for words in (noted, listed, *each)])
+        if any(is_wrong_type(refusal) for reply in replies if (refusal := error(reply))):
+            return names  # others_tidy.lua deletes what stands in the place of one of them
+        are_noted, are_listed, *are_there = map(valid, replies)
+        rows = zip(names, rules, are_noted, are_listed, are_there, strict=True)
+        return [
+            name
+            for name, pattern, is_noted, is_listed, is_there in rows
+            if is_noted != is_there
+            or (is_there and pattern != name and is_listed is None)
+            or name.startswith(keys.prefix + COUNTS)
+        ]

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ReadOnlyError, ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.link.barriers import IsPaused
 from ttlproxy.link.compatibility import LAYOUT, check_layout
 from ttlproxy.link.context import Context
 from ttlproxy.link.migration import Migration
@@ -24,7 +25,8 @@ class SharedState:
     """Keeps the layout's version in Redis, and the secret of `script_calls.signer` if no file has
     it."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, is_paused: IsPaused) -> None:
+        self._is_paused = is_paused
         self._is_ours = False  # the content is of our layout
         self._actions = context.actions
         self._rights = context.rights
@@ -75,6 +77,8 @@ class SharedState:
             self._adopt(secret)
             if layout and (secret or not self._shares_secret):
                 return
+        if await self._is_paused():
+            return
         if self._is_ours:
             await self._written(redis, _LAYOUT)
         else:

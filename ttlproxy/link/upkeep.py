@@ -5,6 +5,7 @@ from __future__ import annotations
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from ttlproxy.link.barriers import IsPaused
 from ttlproxy.link.context import Context
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.native_deadlines import NativeDeadlines
@@ -26,12 +27,14 @@ class Upkeep:
         schedules: Schedules,
         native_deadlines: NativeDeadlines,
         sweep_script: SweepScript,
+        is_paused: IsPaused,
     ) -> None:
+        self._is_paused = is_paused
         self._context = context
         self._server = server
         self._schedules = schedules
         self._native_deadlines = native_deadlines
-        self._orphans = Orphans(context)
+        self._orphans = Orphans(context, is_paused)
         self._recheck = Recheck(context, sweep_script, scripts.would_wait)
 
     async def run(self, redis: Redis) -> None:
@@ -47,6 +50,8 @@ class Upkeep:
         registry, overdue, clock = context.registry, context.overdue, context.clock
         await overdue.look(redis, registry.databases(), clock.now_ms())
         for db in overdue.broken:
+            if await self._is_paused():
+                break
             await self._schedules.try_to_rebuild(redis, db)
         registry.beat(clock.now_ms())
 
