@@ -71,15 +71,3 @@ def test_replies_before_a_login_are_waited_for_and_tell_who_is_let_in(run: Run) 
             await client.gets(b"-WRONGPASS\r\n%1\r\n+proto\r\n:3\r\n")
 
     run(main)
-
-
-def test_whoever_reads_slowly_may_do_so_when_redis_has_closed(run: Run) -> None:
-    async def main() -> None:
-        async with connected() as (client, backend, (_, redis)):
-            redis.close()
-            await client.ended.wait()
-            await asyncio.sleep(0)  # now the socket is closed too
-            for is_full in (True, False):
-                backend.pause(is_full)
-
-    run(main)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -12,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
-from tests.proxy.conftest import Run, let_pass, until
+from tests.proxy.conftest import Run, let_pass
 from tests.support.proxy_ends import Streams
 from tests.support.raw_client import command
 from ttlproxy.addresses import Listen, Upstream
@@ -27,6 +25,7 @@ from ttlproxy.proxy.server import Clients, Server
 
 GET, QUIT, PONG = command("GET", "k"), command("QUIT"), b"+PONG\r\n"
 OURS = command("HEXPIREFIELD", "h", "f", 100)  # needs what the proxy knows of Redis
+LEASE = command("LEASE", "src", "dst", "EX", 100, "BLOCK", 0)
 MIB = 1 << 20
 
 
@@ -133,7 +132,7 @@ async def _proxy(folder: Path, **limits: Any) -> AsyncIterator[Proxy]:
     path = str(folder / "redis")
     proxy = Proxy(Upstream.parse(f"unix://{path}"), {"hold_max": 10.0, **limits})
     proxy.link.serving.start()
-    async with await asyncio.start_unix_server(proxy.accept, path):
+    async with await asyncio.start_unix_server(proxy.accept, path, limit=8 * MIB):
         await proxy.server.start()
         looks = asyncio.create_task(proxy.server.slow_clients.run())
         try:
@@ -421,34 +420,84 @@ def test_who_sends_no_more_is_told_at_once_that_there_is_no_item(run: Run, tmp_p
         async with _proxy(tmp_path) as proxy:
             proxy.link.serving.stop()
             client = await proxy.connects()
-            client[1].write(command("LEASE", "src", "dst", "EX", 100, "BLOCK", 0))
+            client[1].write(LEASE)
             client[1].write_eof()
             await let_pass(1)
             proxy.link.serving.start()
             redis = await proxy.accepted()
-            assert await redis[0].read(1) == b"*"
+            assert b"EVAL" in await redis[0].read(100)
 
     run(main)
 
 
-def test_redis_may_go_on_reading_what_a_client_sent_that_has_gone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """On uvloop a transport that is closed takes no call any more."""
+def test_after_quit_nothing_goes_to_redis(run: Run, tmp_path: Path) -> None:
+    """It would reset the connection, and the replies before the last one might be lost."""
 
     async def main() -> None:
         async with _proxy(tmp_path) as proxy:
-            client, redis = await proxy.client()
-            slow = _stop_reading(redis)
-            client[1].write(command("GET", "k" * 1000) * 2000)
-            (served,) = proxy.clients
-            await until(lambda: served.redis_is_full)
-            client[1].transport.abort()
-            redis[1].write(PONG)  # the proxy finds out that nobody takes it
-            await proxy.source.until_ended()
-            slow.resume_reading()
-            await redis[0].read()
+            for before in (b"", GET, _large(MIB)):
+                client, redis = await proxy.client()
+                client[1].write(before + QUIT)
+                await redis[0].readuntil(QUIT)
+                client[1].write(GET + OURS)
+                await let_pass(1)
+                client[1].write(GET)
+                await let_pass(1)
+                redis[1].write(b"+OK\r\n")
+                redis[1].write_eof()
+                assert await client[0].read() == b"+OK\r\n"
+                assert await redis[0].read() == b""
+                client[1].close()
+            await proxy.source.until_ended(3)
+            assert proxy.gone == {"client": 3}
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main())
-    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+    run(main)
+
+
+def test_what_waits_for_a_reap_counts(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path, max_buffer_bytes=MIB) as proxy:
+            proxy.link.context.registry.announced(0, b"h", 1)
+            for _ in range(8):
+                client, _ = await proxy.client()
+                client[1].write(command("HSET", "h", "f", bytes(MIB // 4)))
+                await let_pass(0.1)
+            assert proxy.counters.held == 8
+            assert proxy.gone.keys() == {"buffers"}
+
+    run(main)
+
+
+def test_redis_may_keep_up_again_while_a_request_waits_for_something_else(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            (served,) = proxy.clients
+            client[1].write(LEASE)
+            await let_pass(1)
+            for is_full in (True, False, True, False):
+                served.full(is_full)
+            draining = asyncio.create_task(proxy.server.drain(60))
+            assert b"EVAL" in await redis[0].read(100)  # it is answered though there is no item
+            draining.cancel()
+        assert not caplog.messages
+
+    run(main)
+
+
+def test_redis_may_keep_up_and_fall_behind_in_one_turn(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            (served,) = proxy.clients
+            slow = _stop_reading(redis)
+            client[1].write(_large(4 * MIB))
+            await let_pass(1)
+            for is_full in (False, True, False, True):
+                served.full(is_full)
+            slow.resume_reading()
+            await redis[0].readuntil(bytes(4 * MIB))
+
+    run(main)
