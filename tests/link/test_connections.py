@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -251,3 +252,24 @@ async def test_a_server_behind_tls_must_have_the_name_that_is_set(
         await connect(wrong).ping()
     with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
         plain_socket(wrong, LIMIT_S)
+
+
+@pytest.mark.parametrize("loop_factory", [uvloop.new_event_loop, asyncio.new_event_loop])
+def test_a_request_on_a_connection_that_was_just_reset_is_lost_and_the_next_is_not(
+    upstream: Upstream, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """Event loops tell it in ways of their own: see CPython's and uvloop's transports."""
+
+    async def main() -> None:
+        redis = client(upstream, "ttlproxy:test", LIMIT_S)
+        connection = await redis.connection_pool.get_connection()
+        connection._writer.transport.abort()
+        with pytest.raises(RedisConnectionError):
+            await connection.send_packed_command(b"PING\r\n")
+        assert not connection.is_connected
+        await redis.connection_pool.release(connection)
+        assert await redis.ping()
+        await redis.aclose()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())

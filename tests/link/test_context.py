@@ -63,6 +63,14 @@ def test_internal_keys_are_shown_if_that_is_set(shows: str) -> None:
     assert _context("--show-internal-keys", shows).rights.shows_internal == (shows == "yes")
 
 
+def test_scripts_check_rights_while_a_user_may_lack_some() -> None:
+    context = _context()
+    for all_have_all in (False, True):
+        context.rights.all_have_all = all_have_all
+        context.suit_scripts_to_users()
+        assert context.scripts.traits.careful != all_have_all
+
+
 async def test_whether_clients_are_served_is_told_to_those_who_ask_and_those_who_wait() -> None:
     serving = Serving()
     serving.begin_life()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from redis.asyncio import Redis
@@ -17,7 +18,7 @@ from redis.asyncio.connection import (
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
-from redis.exceptions import ConnectionError
+from redis.exceptions import ConnectionError, ResponseError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.net.keepalive import keep_own_alive, own_options
@@ -84,14 +85,29 @@ class _TlsConnection(_TcpConnection, SSLConnection):
         }
 
 
+async def _unevictable(connection: AbstractConnection) -> None:
+    """Logs in, and keeps Redis from evicting the connection; older servers refuse the words."""
+    await connection.on_connect()
+    for words in (("CLIENT", "NO-EVICT", "ON"), ("CLIENT", "NO-TOUCH", "ON")):
+        await connection.send_command(*words)
+        with suppress(ResponseError):
+            await connection.read_response()
+
+
 def client(
-    upstream: Upstream, name: str, timeout_s: float, keepalive_s: int = 0, *, patient: bool = False
+    upstream: Upstream,
+    name: str,
+    timeout_s: float,
+    keepalive_s: int = 0,
+    *,
+    patient: bool = False,
+    evictable: bool = True,
 ) -> Redis:
     """One connection of the proxy's own, for one task; it retries nothing. RESP2, bytes.
 
     `timeout_s` limits connecting and, unless the connection is `patient`, each reply. A patient one
     waits as long as its TCP connection lives: its user must notice when the server has vanished, as
-    the link does.
+    the link does. If it is not `evictable`, Redis closes it for no want of memory.
     """
     pool = ConnectionPool(
         **_way(upstream, timeout_s, keepalive_s),
@@ -100,9 +116,16 @@ def client(
         protocol=2,
         max_connections=1,
         retry=Retry(NoBackoff(), 0),
+        redis_connect_func=None if evictable else _unevictable,
         socket_timeout=None if patient else timeout_s,
     )
     return Redis.from_pool(pool)
+
+
+async def open_now(redis: Redis) -> None:
+    """Opens the connection: later its address may be another server's. Raises RedisError."""
+    pool = redis.connection_pool
+    await pool.release(await pool.get_connection())
 
 
 def _way(upstream: Upstream, timeout_s: float, keepalive_s: int) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.barriers import Barriers
 from ttlproxy.link.compatibility import check_greeting
 from ttlproxy.link.confirmations import Confirmations
-from ttlproxy.link.connections import client
+from ttlproxy.link.connections import client, open_now
 from ttlproxy.link.context import Context
 from ttlproxy.link.heartbeat import Heartbeat
 from ttlproxy.link.holds import Holds
@@ -246,12 +246,10 @@ class Link:
         return client(self.upstream, name, timeout_s, keepalive_s, patient=True)
 
     async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
-        """Connects now: later the same address may be another server's."""
         redis = self._connect(name)
         stack.push_async_callback(redis.aclose)
-        pool = redis.connection_pool
         try:
-            await pool.release(await pool.get_connection())
+            await open_now(redis)
         except ResponseError as refusal:
             check_greeting(refusal)
             raise

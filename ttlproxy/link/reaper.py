@@ -31,11 +31,11 @@ from ttlproxy.link import (
     everywhere,
     passes,
     reason,
-    run,
     valid,
     whole_ms,
 )
 from ttlproxy.link.agenda import NEVER
+from ttlproxy.link.connections import open_now
 from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.net.tasks import run_all
 
@@ -86,7 +86,7 @@ class Reaper:
 
     async def _rounds_on(self, redis: Redis) -> None:
         """Reaps over this connection, until it is lost or Redis refuses something."""
-        await self._make_unevictable(redis)
+        await open_now(redis)
         now_ms = self._context.clock.now_ms()
         self._agenda.look_at(now_ms)  # no announcement tells what is due already
         while True:
@@ -109,7 +109,14 @@ class Reaper:
     def _client(self, *, patient: bool) -> Redis:
         timeout_s, keepalive_s = self._settings.connect_timeout, self._settings.tcp_keepalive
         upstream = self._link.upstream
-        return client(upstream, "ttlproxy:reaper", timeout_s, keepalive_s, patient=patient)
+        return client(
+            upstream,
+            "ttlproxy:reaper",
+            timeout_s,
+            keepalive_s,
+            patient=patient,
+            evictable=False,
+        )
 
     async def _round(self, redis: Redis) -> None:
         """Sleeps until something is due, then works through all that is."""
@@ -225,9 +232,3 @@ class Reaper:
 
     async def _call(self, redis: Redis, script: str, *argv: bytes) -> object:
         return await answered(redis, self._context.script_calls, 0, Call(script, (), argv))
-
-    async def _make_unevictable(self, redis: Redis) -> None:
-        """Keeps Redis from evicting this connection as a client; older servers refuse the words."""
-        await run(
-            redis, [(0, (b"CLIENT", b"NO-EVICT", b"ON")), (0, (b"CLIENT", b"NO-TOUCH", b"ON"))]
-        )

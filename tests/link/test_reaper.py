@@ -1,0 +1,297 @@
+"""The reaper and the link in this process: what is reaped when, by whom, and what is tried again.
+
+There is no heartbeat that repairs anything, and the reaper does not wake by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
+
+import pytest
+
+from tests.link.conftest import FAR_MS, KEYS, S, manage, until
+from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
+from tests.support.redis_content import LEASE
+from tests.support.server_queries import calls, connections, info
+from tests.support.servers import release
+from ttlproxy.addresses import Upstream
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.link import Context, Link, announcing, beats
+from ttlproxy.link import reaper as module
+from ttlproxy.link.reaper import Reaper
+from ttlproxy.net.tasks import cancel
+
+NEVER_MS = 10**9
+
+
+class Reaping:
+    """A reaper with its link. `await over()` ends the reaper, and not the link."""
+
+    def __init__(self, url: str, **settings: object) -> None:
+        chosen = Settings(upstream=url, **settings)  # type: ignore[arg-type]
+        self.counters = Counters()
+        self.context = Context(chosen, self.counters)
+        self.link = Link(chosen, Upstream.parse(url), self.counters, self.context)
+        self.reaper = Reaper(chosen, self.link, self.counters)
+        self.tasks = [
+            asyncio.create_task(self.link.run()),
+            asyncio.create_task(self.reaper.run()),
+        ]
+
+    async def over(self) -> None:
+        await cancel(self.tasks[1])
+
+
+@asynccontextmanager
+async def _reaping(url: str, **settings: object) -> AsyncIterator[Reaping]:
+    made = Reaping(url, **settings)
+    try:
+        await made.link.serving.ready.wait()
+        yield made
+    finally:
+        await cancel(*made.tasks)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beats, "EVERY_S", NEVER_MS / 1000)
+    monkeypatch.setattr(module, "_LONGEST_SLEEP_MS", NEVER_MS)
+
+
+@pytest.fixture
+def narrow(server: AnyServer, direct: Client) -> Iterator[str]:
+    """The URL of a user whose rights a test may change."""
+    direct.ask("ACL", "SETUSER", "narrow", "on", "nopass", "~*", "&*", "+@all")
+    yield f"redis://narrow:x@127.0.0.1:{server.port}"
+    direct.ask("ACL", "DELUSER", "narrow")
+
+
+def _make_due(direct: Client, key: str, db: int = 0, **deadlines_ms: int) -> None:
+    """Announces the first deadline of a set, as the one who has set it does."""
+    deadlines_ms = deadlines_ms or {"m": 1}
+    manage(direct, key, **deadlines_ms)
+    name = KEYS.announcement(db, min(deadlines_ms.values()), key.encode())
+    direct.ask_many(announcing(name))
+
+
+def _gone(direct: Client, *keys: str) -> Callable[[], bool]:
+    return lambda: bool(direct.ask("EXISTS", *keys) == 0)
+
+
+def _has(direct: Client, key: str, *members: bytes) -> Callable[[], bool]:
+    return lambda: bool(direct.ask("SMEMBERS", key) == list(members))
+
+
+def _dates(direct: Client, key: bytes, *members: bytes) -> Callable[[], bool]:
+    """Whether its index has these members alone."""
+    return lambda: bool(direct.ask("ZRANGE", KEYS.index(key), 0, -1) == list(members))
+
+
+async def test_what_is_due_at_the_start_and_what_falls_due_goes_from_all_databases(
+    server: AnyServer, direct: Client
+) -> None:
+    with closing(Client(server.port, 3)) as other:
+        for db in (direct, other):
+            manage(db, "s", m=1)
+        async with _reaping(server.url) as reaping:
+            for number, db in ((0, direct), (3, other)):
+                await until(_gone(db, "s"))
+                _make_due(db, "t", number)
+                await until(_gone(db, "t"))
+                now_ms = db.now_ms()
+                _make_due(db, "u", number, first=now_ms + 20, second=now_ms + 60, last=FAR_MS)
+                await until(_has(db, "u", b"last"))
+            await until(lambda: reaping.context.agenda.next_ms == FAR_MS)
+
+
+async def test_an_earlier_deadline_of_another_key_wakes_it(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url) as reaping:
+        _make_due(direct, "late", m=FAR_MS)
+        await until(lambda: reaping.context.agenda.next_ms == FAR_MS)
+        _make_due(direct, "s")
+        await until(_gone(direct, "s"))
+        assert direct.ask("EXISTS", "late") == 1
+
+
+async def test_large_keys_and_many_keys_are_emptied_in_parts(
+    server: AnyServer, direct: Client
+) -> None:
+    manage(direct, "large", **{f"m{number}": 1 for number in range(300)})
+    for number in range(300):
+        manage(direct, f"k{number}", m=1)
+    async with _reaping(server.url, reap_batch=10, reap_budget_ms=1):
+        await until(_gone(direct, "large", *(f"k{number}" for number in range(300))))
+
+
+async def test_entries_without_an_element_are_swept_when_it_is_time(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url) as reaping:
+        for key in ("s", "t"):
+            _make_due(direct, key, m=FAR_MS, gone=FAR_MS)
+            direct.ask("SREM", key, "gone")
+        reaping.context.sweep_later([S, (0, b"t"), (0, b"none")])
+        for name in (b"s", b"t"):
+            await until(_dates(direct, name, b"m"))
+
+
+async def test_what_a_reap_finds_without_an_element_is_swept(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url):
+        manage(direct, "s", m=1, gone=1, left=FAR_MS, away=FAR_MS)
+        direct.ask("SREM", "s", "gone", "away")
+        direct.ask_many(announcing(KEYS.announcement(0, 1, b"s")))
+        await until(_dates(direct, b"s", b"left"))
+
+
+async def test_one_proxy_reaps_and_others_look_again_before_its_lease_ends(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url, lease_ms=300):
+        direct.ask("SET", LEASE, "somebody", "PX", 600_000)
+        before = calls(server.port, "pttl")
+        _make_due(direct, "s")
+        await until(lambda: calls(server.port, "pttl") >= before + 2)
+        assert direct.ask("EXISTS", "s") == 1
+        direct.ask("DEL", LEASE)
+        await until(_gone(direct, "s"))
+        assert 200 < direct.ask("PTTL", LEASE) <= 300
+        assert direct.ask("GET", LEASE).endswith(b":300")
+
+
+async def test_the_lease_is_kept_for_what_follows_and_given_back_at_the_end(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url, lease_ms=600_000) as reaping:
+        for key in ("s", "t", "u"):
+            _make_due(direct, key)
+            await until(_gone(direct, key))
+            direct.ask("PEXPIRE", LEASE, 500_000)
+        assert direct.ask("PTTL", LEASE) <= 500_000, "it was not renewed"
+        held = direct.ask("GET", LEASE)
+        await reaping.over()
+        direct.ask("SET", LEASE, "somebody")
+        await reaping.reaper.drop_lease()
+        assert direct.ask("GET", LEASE) == b"somebody"
+        direct.ask("SET", LEASE, held)
+        await reaping.reaper.drop_lease()
+        assert direct.ask("EXISTS", LEASE) == 0
+        await asyncio.to_thread(wait_until, lambda: not _ours(server), "its connection is closed")
+
+
+async def test_who_has_no_lease_or_no_redis_gives_none_back(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url, lease_ms=600_000) as reaping:
+        await asyncio.to_thread(wait_until, lambda: _ours(server) != [], "the connection")
+        await reaping.over()
+        before = info(server.port, "stats")["total_connections_received"]
+        await reaping.reaper.drop_lease()
+        after = info(server.port, "stats")["total_connections_received"]
+        assert int(after) == int(before) + 1, "the one that has asked for this"
+
+
+async def test_a_server_that_does_not_answer_keeps_nobody_from_ending(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url, lease_ms=600_000, connect_timeout=0.1) as reaping:
+        _make_due(direct, "s")
+        await until(_gone(direct, "s"))
+        await reaping.over()
+        direct.ask("CLIENT", "PAUSE", 400, "ALL")
+        await reaping.reaper.drop_lease()
+        direct.ask("PING")  # until the pause is over
+
+
+def _ours(server: AnyServer) -> list[dict[str, str]]:
+    return [each for each in connections(server.port) if each["name"] == "ttlproxy:reaper"]
+
+
+async def test_its_connection_is_not_evicted_and_is_opened_again(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url):
+        for key in ("s", "t"):
+            _make_due(direct, key)
+            await until(_gone(direct, key))
+            (ours,) = _ours(server)
+            assert ("e" in ours["flags"]) == (release(server.name) >= (7, 0))
+            direct.ask("CLIENT", "KILL", "ID", ours["id"])
+
+
+async def test_what_redis_refuses_for_one_key_is_parked_and_others_are_reaped(
+    narrow: str, direct: Client
+) -> None:
+    async with _reaping(narrow) as reaping:
+        direct.ask("ACL", "SETUSER", "narrow", "resetkeys", "~good", "~__ttl:*")
+        _make_due(direct, "bad")
+        _make_due(direct, "good")
+        await until(_gone(direct, "good"))
+        await until(lambda: reaping.counters.parked.total() == 1)
+        direct.ask("ACL", "SETUSER", "narrow", "~*")
+        reaping.context.agenda.look_now()
+        await until(_gone(direct, "bad"))
+        await until(lambda: not reaping.counters.parked)
+
+
+async def test_what_redis_refuses_as_a_whole_is_noted_and_tried_again(
+    narrow: str, direct: Client
+) -> None:
+    async with _reaping(narrow) as reaping:
+        direct.ask("ACL", "SETUSER", "narrow", "-@scripting")
+        _make_due(direct, "s")
+        reaping.context.sweep_later([S])
+        await until(lambda: reaping.counters.refusals >= 2)
+        assert direct.ask("EXISTS", "s") == 1
+        direct.ask("ACL", "SETUSER", "narrow", "+@scripting")
+        await until(_gone(direct, "s"))
+
+
+async def test_a_sweep_that_redis_refuses_is_done_later(narrow: str, direct: Client) -> None:
+    async with _reaping(narrow) as reaping:
+        _make_due(direct, "s", m=FAR_MS, gone=FAR_MS)
+        direct.ask("SREM", "s", "gone")
+        direct.ask("ACL", "SETUSER", "narrow", "-exists", "-@scripting")
+        reaping.context.sweep_later([S])
+        await until(lambda: reaping.counters.refusals >= 1)
+        direct.ask("ACL", "SETUSER", "narrow", "+@all")
+        await until(_dates(direct, b"s", b"m"))
+
+
+async def test_a_schedule_that_could_not_be_read_is_read_again(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_UNREAD_MS", 10)
+    async with _reaping(server.url) as reaping:
+        _make_due(direct, "late", m=FAR_MS)
+        await until(lambda: reaping.context.agenda.next_ms == FAR_MS)
+        direct.ask("RENAME", KEYS.schedule, "elsewhere")
+        direct.ask("SET", KEYS.schedule, "junk")
+        manage_later = direct.now_ms()
+        reaping.context.agenda.look_at(manage_later)
+        await until(lambda: reaping.counters.refusals >= 2)
+        direct.ask("RENAME", "elsewhere", KEYS.schedule)
+        manage(direct, "s", m=1)
+        await until(_gone(direct, "s"))
+
+
+async def test_after_a_life_of_the_link_the_lease_is_taken_anew(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url, lease_ms=600_000) as reaping:
+        _make_due(direct, "s")
+        await until(_gone(direct, "s"))
+        direct.ask("DEL", LEASE)
+        reaping.link.address.look()
+        direct.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        direct.ask("CLIENT", "KILL", "TYPE", "pubsub")
+        _make_due(direct, "t")
+        await until(_gone(direct, "t"))
