@@ -88,7 +88,7 @@ class _TlsConnection(_TcpConnection, SSLConnection):
 async def _unevictable(connection: AbstractConnection) -> None:
     """Logs in, and keeps Redis from evicting the connection; older servers refuse the words."""
     await connection.on_connect()
-    for words in (("CLIENT", "NO-EVICT", "ON"), ("CLIENT", "NO-TOUCH", "ON")):
+    for words in ((b"CLIENT", b"NO-EVICT", b"ON"), (b"CLIENT", b"NO-TOUCH", b"ON")):
         await connection.send_command(*words)
         with suppress(ResponseError):
             await connection.read_response()
