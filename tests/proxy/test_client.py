@@ -188,7 +188,9 @@ def test_who_resets_its_connection_takes_that_to_redis_along(run: Run, tmp_path:
     run(main)
 
 
-def test_who_departs_sends_no_more_and_gets_what_was_sent(run: Run, tmp_path: Path) -> None:
+def test_who_departs_sends_no_more_and_gets_what_was_sent(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its server is not served any more: no request must reach that."""
 
     async def main() -> None:
@@ -204,6 +206,7 @@ def test_who_departs_sends_no_more_and_gets_what_was_sent(run: Run, tmp_path: Pa
             client[1].close()
             await proxy.source.until_ended()
             assert proxy.gone == {"moved": 1}
+        assert not caplog.messages
 
     run(main)
 
@@ -266,13 +269,17 @@ def test_who_waits_for_the_link_too_long_is_told_before_it_is_closed(
     run(main)
 
 
-def test_what_is_kept_for_clients_that_wait_counts(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("request_", [OURS, LEASE], ids=["for the link", "for an item"])
+def test_what_is_kept_for_clients_that_wait_counts(
+    run: Run, tmp_path: Path, request_: bytes
+) -> None:
     async def main() -> None:
         async with _proxy(tmp_path, max_buffer_bytes=MIB) as proxy:
             clients = [await proxy.client() for _ in range(8)]
-            proxy.link.serving.stop()
+            if request_ == OURS:
+                proxy.link.serving.stop()
             for client, _ in clients:
-                client[1].write(OURS + GET * 10_000)
+                client[1].write(request_ + GET * 10_000)
             await proxy.source.until_ended()
             assert proxy.gone.keys() == {"buffers"}
             assert proxy.counters.clients > 1
@@ -425,7 +432,9 @@ def test_who_sends_no_more_is_told_at_once_that_there_is_no_item(run: Run, tmp_p
             await let_pass(1)
             proxy.link.serving.start()
             redis = await proxy.accepted()
-            assert b"EVAL" in await redis[0].read(100)
+            assert b"EVAL" in await redis[0].read(1000)
+            redis[1].write(b"$-1\r\n")
+            assert await client[0].readexactly(5) == b"$-1\r\n"
 
     run(main)
 
@@ -458,11 +467,11 @@ def test_what_waits_for_a_reap_counts(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         async with _proxy(tmp_path, max_buffer_bytes=MIB) as proxy:
             proxy.link.context.registry.announced(0, b"h", 1)
-            for _ in range(8):
+            for _ in range(12):
                 client, _ = await proxy.client()
-                client[1].write(command("HSET", "h", "f", bytes(MIB // 4)))
+                client[1].write(command("HSET", "h", "f", bytes(150_000)))
                 await let_pass(0.1)
-            assert proxy.counters.held == 8
+            assert proxy.counters.held == 12
             assert proxy.gone.keys() == {"buffers"}
 
     run(main)
@@ -480,7 +489,9 @@ def test_redis_may_keep_up_again_while_a_request_waits_for_something_else(
             for is_full in (True, False, True, False):
                 served.full(is_full)
             draining = asyncio.create_task(proxy.server.drain(60))
-            assert b"EVAL" in await redis[0].read(100)  # it is answered though there is no item
+            assert b"EVAL" in await redis[0].read(1000)
+            redis[1].write(b"$-1\r\n")
+            assert await client[0].readexactly(5) == b"$-1\r\n"
             draining.cancel()
         assert not caplog.messages
 
