@@ -18,7 +18,8 @@ from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
 
 FUTURE_MS = 4102444800000
-INDEX = Keys().index(b"k")
+KEYS = Keys()
+INDEX = KEYS.index(b"k")
 TYPES = {
     "hash": ("HSETEX k MAXLEN 9 EX 1000 FIELDS 2 a 1 b 2", "HDEL k a"),
     "set": ("SADDEX k 1000 a b", "SREM k a"),
@@ -124,7 +125,7 @@ def test_all_is_mended_beyond_any_sample(world: World) -> None:
     world.direct.ask("SREM", "large", *range(1999))
     examine(world.server.url, sample=1, mend=True)
     assert of("content", examine(world.server.url)).severity == 0
-    assert world.direct.ask("ZCARD", Keys().index(b"large")) == 1
+    assert world.direct.ask("ZCARD", KEYS.index(b"large")) == 1
 
 
 def test_deadlines_of_the_servers_own_are_told(world: World) -> None:
@@ -149,3 +150,22 @@ def test_a_rule_whose_destination_is_of_another_type_is_named(world: World) -> N
     assert world.direct.ask(*found.mend.split()) == b"OK"
     world.direct.ask("SADD", "queue", "a")
     assert of("rules", examine(world.server.url)).keys == (b"tasks",)
+
+
+def test_deferred_commands_that_no_proxy_has_signed_are_counted(world: World) -> None:
+    for key in ("q", "r"):
+        for number in range(3):
+            world.app.ask("DEFER", "EX", 1000, "ID", number, "LPUSH", key, "x")
+    with world.asleep():
+        said = of("deferred", examine(world.server.url)).what
+        assert said == "the deferred commands of 2 keys are signed"
+        signed = world.direct.ask("HGET", KEYS.deferred(b"q"), "0")
+        forged = "return redis.call('HSET', KEYS[1], 'forged', cmsgpack.pack('', {'DEL', 'r'}))"
+        assert world.direct.ask("EVAL", forged, 1, KEYS.deferred(b"r")) == 1
+        assert world.direct.ask("HSET", KEYS.deferred(b"r"), "of q", signed, "junk", "x") == 2
+        world.direct.ask("SET", KEYS.deferred(b"s"), "no hash")
+        world.direct.ask("SADD", KEYS.others, KEYS.deferred(b"s"))
+        found = of("deferred", examine(world.server.url))
+    assert str(found.severity) == "error"
+    assert found.what == "deferred commands in database 0 that no proxy has signed: 3"
+    assert found.keys == (b"r",)
