@@ -519,3 +519,18 @@ def test_who_leaves_before_it_has_a_connection_to_redis_leaves_none(
     with Connection(proxy.port) as other:
         assert other.ask("GET", "k") == b"$1\r\nv\r\n"
         wait_until(lambda: unnamed(server.port) == 2, "that of the other one, and this look")
+
+
+def test_a_client_whose_server_is_replaced_while_it_connects_is_closed(
+    connecting: _Connecting,
+) -> None:
+    """The connection that it waits for is one to the old server."""
+    server, proxy, gate, client = connecting
+    with Connection(server.port) as direct:
+        assert direct.ask("REPLICAOF", "127.0.0.1", free_port()) == b"+OK\r\n"
+        wait_until(lambda: "no longer a master" in proxy.stderr, "the proxy has noticed")
+        with Connection(proxy.port) as other:
+            assert other.ask("GET", "k") == b"$1\r\nv\r\n"
+        gate.release()
+        assert client.read_to_end() == b""
+        assert direct.ask("REPLICAOF", "NO", "ONE") == b"+OK\r\n"

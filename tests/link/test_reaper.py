@@ -6,11 +6,14 @@ There is no heartbeat that repairs anything, and the reaper does not wake by its
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing
 
 import pytest
 
+from tests.conftest import StartServer
 from tests.link.conftest import FAR_MS, KEYS, S, manage, until
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
@@ -199,20 +202,14 @@ async def test_who_has_no_lease_or_no_redis_gives_none_back(
         assert int(after) == int(before) + 1, "the one that has asked for this"
 
 
-async def test_a_server_that_does_not_answer_keeps_nobody_from_ending(
-    server: AnyServer, direct: Client
-) -> None:
-    async with _reaping(server.url, lease_ms=600_000, connect_timeout=0.1) as reaping:
-        _make_due(direct, "s")
-        await until(_gone(direct, "s"))
-        await reaping.over()
-        direct.ask("CLIENT", "PAUSE", 400, "ALL")
-        await reaping.reaper.drop_lease()
-        direct.ask("PING")  # until the pause is over
-
-
 def _ours(server: AnyServer) -> list[dict[str, str]]:
     return [each for each in connections(server.port) if each["name"] == "ttlproxy:reaper"]
+
+
+def _ours_of(direct: Client) -> list[bytes]:
+    """The ids of its connections."""
+    lines = [line for line in direct.ask("CLIENT", "LIST").splitlines() if b":reaper " in line]
+    return [line.split()[0].removeprefix(b"id=") for line in lines]
 
 
 async def test_its_connection_is_not_evicted_and_is_opened_again(
@@ -283,15 +280,114 @@ async def test_a_schedule_that_could_not_be_read_is_read_again(
         await until(_gone(direct, "s"))
 
 
-async def test_after_a_life_of_the_link_the_lease_is_taken_anew(
-    server: AnyServer, direct: Client
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """After how many failures in a row each pause was made."""
+    asked = list[int]()
+
+    class Pace:
+        def compute(self, failures: int) -> float:
+            asked.append(failures)
+            return 0.001
+
+    monkeypatch.setattr(module, "_BACKOFF", Pace())
+    return asked
+
+
+def _waits(server: AnyServer) -> bool:
+    """Whether a call of a script is under way on its connection."""
+    return any(each["cmd"] in ("eval", "evalsha") for each in _ours(server))
+
+
+async def test_a_lost_connection_is_opened_again_without_a_pause(
+    server: AnyServer, direct: Client, pauses: list[int]
 ) -> None:
-    async with _reaping(server.url, lease_ms=600_000) as reaping:
+    async with _reaping(server.url, connect_timeout=0.1) as reaping:
+        manage(direct, "s", m=1)
+        direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
+        try:
+            reaping.context.registry.announced(*S, 1)
+            await asyncio.to_thread(wait_until, lambda: _waits(server), "a call")
+            await asyncio.wait({reaping.tasks[1]}, timeout=0.3)
+            assert not pauses, "it waits longer for a reply than for a connection"
+            direct.ask("CLIENT", "KILL", "ID", _ours(server)[0]["id"])
+        finally:
+            direct.ask("CLIENT", "UNPAUSE")
+        await until(_gone(direct, "s"))
+        assert not pauses
+        assert not reaping.counters.refusals
+
+
+async def test_connections_that_are_refused_are_tried_less_and_less_often(
+    server: AnyServer, direct: Client, pauses: list[int]
+) -> None:
+    async with _reaping(server.url):
         _make_due(direct, "s")
         await until(_gone(direct, "s"))
-        direct.ask("DEL", LEASE)
-        reaping.link.address.look()
-        direct.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        direct.ask("CLIENT", "KILL", "TYPE", "pubsub")
-        _make_due(direct, "t")
+        (most,) = direct.ask("CONFIG", "GET", "maxclients")[1:]
+        direct.ask("CONFIG", "SET", "maxclients", 1)
+        try:
+            direct.ask("CLIENT", "KILL", "ID", _ours_of(direct)[0])
+            _make_due(direct, "t")
+            await until(lambda: len(pauses) >= 2)
+            assert pauses[:2] == [2, 3]
+        finally:
+            direct.ask("CONFIG", "SET", "maxclients", most)
         await until(_gone(direct, "t"))
+
+
+async def test_what_redis_refuses_is_tried_less_and_less_often(
+    narrow: str, direct: Client, pauses: list[int]
+) -> None:
+    direct.ask("SET", LEASE, "somebody", "PX", 600_000)
+    manage(direct, "s", m=1)
+    manage(direct, "late", m=FAR_MS)
+    direct.ask("ACL", "SETUSER", "narrow", "-pttl")
+    async with _reaping(narrow, lease_ms=1) as reaping:
+        for key in ("s", "t"):
+            await until(lambda: len(pauses) >= 3)
+            assert pauses[:3] == [1, 2, 3]
+            assert reaping.counters.refusals >= 3
+            direct.ask("DEL", LEASE)
+            await until(_gone(direct, key))
+            await until(lambda: reaping.context.agenda.next_ms == FAR_MS)
+            direct.ask("SET", LEASE, "somebody", "PX", 600_000)
+            pauses.clear()
+            _make_due(direct, "t")
+
+
+async def test_after_a_life_of_the_link_all_is_begun_anew(start_server: StartServer) -> None:
+    """Also what was under way: nobody announces it a second time."""
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        async with _reaping(server.url, lease_ms=600_000) as reaping:
+            _make_due(direct, "s")
+            await until(_gone(direct, "s"))
+            manage(direct, "t", m=1)
+            assert direct.ask("DEL", LEASE) == 1
+            direct.ask("SAVE")
+            direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
+            reaping.context.registry.announced(0, b"t", 1)
+            await asyncio.to_thread(wait_until, lambda: _waits(server), "a call")
+            server.kill()
+            await until(lambda: not reaping.link.serving.now)
+            server.restart()
+            with closing(Client(server.port)) as anew:
+                await until(_gone(anew, "t"))
+                assert anew.ask("EXISTS", LEASE) == 1
+
+
+async def test_a_server_that_does_not_answer_keeps_nobody_from_ending(
+    start_server: StartServer,
+) -> None:
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        async with _reaping(server.url, lease_ms=600_000, connect_timeout=0.1) as reaping:
+            _make_due(direct, "s")
+            await until(_gone(direct, "s"))
+            await reaping.over()
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                await reaping.reaper.drop_lease()
+            finally:
+                os.kill(server.pid, signal.SIGCONT)

@@ -78,6 +78,8 @@ class Reaper:
                 failures = 1 if self._rounds > rounds else failures + 1
                 if isinstance(trouble, ResponseError):
                     self._context.refusals.note("the reaper's requests", trouble)
+                else:
+                    self._lease_until_ms = 0  # as above
                 log.debug("the reaper is waiting: %s", trouble)
                 if failures > 1 or not isinstance(trouble, RedisConnectionError):
                     await asyncio.sleep(_BACKOFF.compute(failures))
