@@ -18,6 +18,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from tests.conftest import StartServer
+from tests.link.conftest import until
 from tests.support.certificates import Authority
 from tests.support.containers import AnyServer
 from tests.support.processes import free_port, wait_until
@@ -27,7 +28,7 @@ from tests.support.server_queries import clients, connections, info
 from tests.support.servers import Server
 from ttlproxy.addresses import SecretFile, Upstream
 from ttlproxy.link import client
-from ttlproxy.link.connections import plain_socket
+from ttlproxy.link.connections import close, plain_socket
 from ttlproxy.link.reachability import accepts, identity, met
 
 LIMIT_S = 30.0
@@ -273,3 +274,21 @@ def test_a_request_on_a_connection_that_was_just_reset_is_lost_and_the_next_is_n
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
+
+
+async def test_connections_are_closed_even_if_their_user_is_cancelled_meanwhile(
+    server: AnyServer, upstream: Upstream
+) -> None:
+    both = [client(upstream, "ttlproxy:closing", LIMIT_S) for _ in range(2)]
+    for each in both:
+        await each.ping()
+    closing_both = asyncio.create_task(close(*both))
+    await asyncio.sleep(0)  # it has begun
+    closing_both.cancel()
+    await asyncio.wait({closing_both})
+    assert closing_both.cancelled()
+
+    def is_closed() -> bool:
+        return not any(each["name"] == "ttlproxy:closing" for each in connections(server.port))
+
+    await until(is_closed)

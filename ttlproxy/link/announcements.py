@@ -14,6 +14,7 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.confirmations import Confirmations
+from ttlproxy.link.connections import close
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import run
 from ttlproxy.link.pushes import Pushes, announcing
@@ -129,7 +130,7 @@ class Announcements:
         except (RedisError, OSError) as trouble:
             log.debug("cannot announce this proxy to the others: %s", trouble)
         finally:
-            await redis.aclose()
+            await close(redis)
 
     def _greeted(self) -> None:
         """Another proxy is about to serve."""

@@ -17,6 +17,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
 from ttlproxy.commands import Call
+from ttlproxy.link.connections import close
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import error, run
 from ttlproxy.net.tasks import cancel
@@ -87,8 +88,7 @@ class Barriers:
                         self._registry.barrier()
         finally:
             self._tell(False)
-            await writes.aclose()
-            await reads.aclose()
+            await close(writes, reads)
 
     async def _until_wanted(self, next_s: float) -> None:
         """Waits until somebody wants a barrier, or the registry does when it is time."""

@@ -34,7 +34,7 @@ from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.barriers import Barriers
 from ttlproxy.link.compatibility import check_greeting
 from ttlproxy.link.confirmations import Confirmations
-from ttlproxy.link.connections import client, open_now
+from ttlproxy.link.connections import client, close, open_now
 from ttlproxy.link.context import Context
 from ttlproxy.link.heartbeat import Heartbeat
 from ttlproxy.link.holds import Holds
@@ -247,7 +247,7 @@ class Link:
 
     async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
         redis = self._connect(name)
-        stack.push_async_callback(redis.aclose)
+        stack.push_async_callback(close, redis)
         try:
             await open_now(redis)
         except ResponseError as refusal:

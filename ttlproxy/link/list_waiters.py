@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.registry import Place
 from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.connections import client
+from ttlproxy.link.connections import client, close
 from ttlproxy.link.pipeline import error, run
 from ttlproxy.net.tasks import cancel
 
@@ -146,7 +146,7 @@ class ListWaiters:
                 if failures:
                     await asyncio.sleep(_PACE.compute(failures))
         finally:
-            await redis.aclose()
+            await close(redis)
 
     async def _goes_on(self, redis: Redis, place: Place) -> bool:
         """One round; False if the next one must wait for a while."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Upstream
-from ttlproxy.link.connections import client
+from ttlproxy.link.connections import client, close
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.server_identity import INFO, Identity, fields
 from ttlproxy.net.time_limit import time_limit
@@ -41,7 +41,7 @@ async def identity(upstream: Upstream, timeout_s: float) -> Identity:
             (reply,) = await run(redis, [(0, INFO)])
             return Identity.of(fields(valid(reply)))
     finally:
-        await redis.aclose()
+        await close(redis)
 
 
 async def met(upstream: Upstream, timeout_s: float) -> Identity | None:

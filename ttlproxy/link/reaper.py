@@ -35,7 +35,7 @@ from ttlproxy.link import (
     whole_ms,
 )
 from ttlproxy.link.agenda import NEVER
-from ttlproxy.link.connections import open_now
+from ttlproxy.link.connections import close, open_now
 from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.net.tasks import run_all
 
@@ -84,7 +84,7 @@ class Reaper:
                 if failures > 1 or not isinstance(trouble, RedisConnectionError):
                     await asyncio.sleep(_BACKOFF.compute(failures))
             finally:
-                await redis.aclose()
+                await close(redis)
 
     async def _rounds_on(self, redis: Redis) -> None:
         """Reaps over this connection, until it is lost or Redis refuses something."""
@@ -106,7 +106,7 @@ class Reaper:
                     "the lease could not be released, and stays until it expires: %s", trouble
                 )
             finally:
-                await redis.aclose()
+                await close(redis)
 
     def _client(self, *, patient: bool) -> Redis:
         timeout_s, keepalive_s = self._settings.connect_timeout, self._settings.tcp_keepalive

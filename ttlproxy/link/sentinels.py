@@ -25,7 +25,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connections import client
+from ttlproxy.link.connections import client, close
 from ttlproxy.link.outage_log import explained
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.reachability import met
@@ -115,7 +115,7 @@ class Sentinel:
                     async with asyncio.timeout(_PROMOTION_S if self._candidate else _EVERY_S):
                         await self._news.wait()
         finally:
-            await redis.aclose()
+            await close(redis)
 
     async def _ask(self, redis: Redis) -> tuple[Answer | None, str]:
         """The answer, or why there is none."""
@@ -154,7 +154,7 @@ class Sentinel:
                         self._promotes(message["data"])
                     self._news.set()
         finally:
-            await redis.aclose()
+            await close(redis)
 
     def _promotes(self, event: bytes) -> None:
         """`event`: slave NAME HOST PORT @ SERVICE HOST PORT, of the replica and of its master."""

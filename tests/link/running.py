@@ -1,0 +1,72 @@
+"""A whole link that runs in the test's own event loop, without clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.link.conftest import until
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from tests.support.server_queries import connections
+from ttlproxy.addresses import Upstream
+from ttlproxy.cli.main import load
+from ttlproxy.core.counters import Counters
+from ttlproxy.link import Context, Link
+from ttlproxy.net.tasks import cancel
+
+
+class Running:
+    """A link; changes: how often sessions had to end."""
+
+    def __init__(self, url: str, *words: str) -> None:
+        """`words`: further settings, as on the command line."""
+        self.changes = 0
+        self.counters = Counters()
+        settings, upstream = load(["--upstream", url, *words]), Upstream.parse(url)
+        self.context = Context(settings, self.counters)
+        self.link = Link(settings, upstream, self.counters, self.context, self._end)
+        self.task: asyncio.Task[None] | None = None
+
+    def _end(self) -> None:
+        self.changes += 1
+
+    async def beats(self, count: int = 1) -> None:
+        """Ends after so many heartbeats that come at once; they are no regular ones."""
+        for _ in range(count):
+            answers = self.link.heartbeat.answers
+            self.link.confirmations.beat()
+            await until(lambda: self.link.heartbeat.answers > answers)  # noqa: B023
+
+
+@asynccontextmanager
+async def running(link: Running) -> AsyncIterator[Running]:
+    """Begins when clients are served; raises what ends the link."""
+    link.task = asyncio.create_task(link.link.run())
+    ready = asyncio.create_task(link.link.serving.ready.wait())
+    try:
+        await asyncio.wait({link.task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if link.task.done():
+            link.task.result()
+        yield link
+        assert not link.task.done()
+    finally:
+        await cancel(link.task, ready)
+
+
+def ids(server: AnyServer, name: str) -> list[str]:
+    """Of the server's connections with this name."""
+    return [each["id"] for each in connections(server.port) if each["name"] == name]
+
+
+def kill(server: AnyServer, direct: Client, name: str) -> None:
+    for number in ids(server, name):
+        direct.ask("CLIENT", "KILL", "ID", number)
+
+
+async def turns(direct: Client) -> None:
+    """Time enough for what repeats without a pause."""
+    for _ in range(20):
+        direct.ask("PING")
+        await asyncio.sleep(0)

@@ -1,0 +1,231 @@
+"""The push connection of a link: what comes over it, and what its loss does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.link.conftest import FAR_MS, KEYS, S, manage, until
+from tests.link.running import Running, ids, kill, running
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from tests.support.redis_content import STATE
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link import announcements as module
+from ttlproxy.link import announcing, beats
+from ttlproxy.link.pushes import Pushes
+from ttlproxy.net.tasks import cancel
+
+PUSHES = "ttlproxy:pushes"
+
+
+@pytest.fixture(autouse=True)
+def _rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No heartbeat comes by itself, but the first."""
+    monkeypatch.setattr(beats, "EVERY_S", 1e6)
+
+
+@pytest.fixture
+async def life(server: AnyServer) -> AsyncIterator[Running]:
+    async with running(Running(server.url)) as link:
+        await link.beats(2)
+        yield link
+
+
+def _announce(direct: Client, name: bytes) -> None:
+    for words in announcing(name):
+        direct.ask(*words)
+
+
+async def test_a_deadline_that_another_proxy_sets_is_known(life: Running, direct: Client) -> None:
+    _announce(direct, KEYS.announcement(0, FAR_MS, b"s"))
+    await until(lambda: life.context.registry.listed(0, 9) == [S])
+
+
+async def test_what_has_come_is_taken_without_waiting(life: Running, direct: Client) -> None:
+    _announce(direct, KEYS.announcement(0, FAR_MS, b"s"))
+    while not life.context.registry.listed(0, 9):
+        life.link.announcements.receive()  # the event loop gets no turn
+    life.link.announcements.connection = None
+    life.link.announcements.receive()
+
+
+async def test_greetings_are_counted(life: Running, direct: Client) -> None:
+    before = life.link.announcements.greetings
+    _announce(direct, KEYS.hello)
+    await until(lambda: life.link.announcements.greetings > before)
+    assert life.link.announcements.greetings <= before + 2, "it is set and deleted"
+    assert life.context.registry.expecting
+
+
+async def test_a_proxy_greets_the_others(life: Running, server: AnyServer) -> None:
+    greetings = life.link.announcements.greetings
+    async with running(Running(server.url)):
+        await until(lambda: life.link.announcements.greetings > greetings)
+
+
+async def test_after_a_swap_each_database_has_the_keys_of_both(
+    life: Running, direct: Client
+) -> None:
+    registry, swaps = life.context.registry, life.link.announcements.swaps
+    _announce(direct, KEYS.announcement(0, FAR_MS, b"s"))
+    await until(lambda: registry.listed(0, 9) == [S])
+    direct.ask("DEL", STATE)
+    direct.ask("SET", KEYS.prefix + b"!swap:0:3", "")
+    direct.ask("DEL", KEYS.prefix + b"!swap:0:3")
+    await until(lambda: life.link.announcements.swaps > swaps)
+    assert set(registry.listed(0, 9)) == {S, (3, b"s")}
+    assert registry.due(b"s", 1) == [S, (3, b"s")]
+    await until(lambda: direct.ask("EXISTS", STATE) == 1)
+
+
+async def test_after_a_flush_the_shared_state_is_written_at_once(
+    life: Running, direct: Client
+) -> None:
+    flushes, answers = life.link.announcements.flushes, life.link.heartbeat.answers
+    secret = direct.ask("HGET", STATE, "secret")
+    direct.ask("FLUSHALL")
+    await until(lambda: life.link.announcements.flushes > flushes)
+    await until(lambda: direct.ask("HGET", STATE, "secret") == secret)
+    assert life.link.announcements.flushes == flushes + 1
+    assert life.link.heartbeat.answers == answers, "before the next heartbeat"
+
+
+@pytest.mark.parametrize("words", [("SET", KEYS.prefix + b"!swap:0:3", ""), ("FLUSHALL",)])
+async def test_rules_are_forgotten_after_a_swap_and_a_flush(
+    life: Running, redis: Redis, direct: Client, words: tuple[str | bytes, ...]
+) -> None:
+    for db in (0, 3):
+        await life.context.actions.learn(redis, db)
+    assert life.context.actions.unread == []
+    direct.ask(*words)
+    await until(lambda: life.context.actions.unread == [0, 3])
+
+
+async def test_a_lost_connection_is_opened_again_and_what_was_missed_is_read(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    for number in range(2 * module._MOST_LOSSES):
+        before = life.link.announcements.connection
+        assert before is not None
+        kill(server, direct, PUSHES)
+        manage(direct, f"k{number}", m=FAR_MS)
+        await until(lambda: life.link.announcements.connection is not before)  # noqa: B023
+        await life.link.serving.ready.wait()
+        assert len(life.context.registry) == number + 1
+    assert life.changes == 0
+
+
+async def test_nobody_is_served_without_announcements(
+    life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_open, really_open = asyncio.Event(), Pushes.open
+
+    async def open_later(self: Pushes, *words: Any) -> None:
+        await may_open.wait()
+        await really_open(self, *words)
+
+    monkeypatch.setattr(Pushes, "open", open_later)
+    kill(server, direct, PUSHES)
+    await until(lambda: not life.link.serving.now)
+    assert not life.link.serving.ready.is_set()
+    assert life.link.announcements.connection is None
+    await life.beats()
+    assert not life.link.serving.now
+    may_open.set()
+    await life.link.serving.ready.wait()
+    assert life.changes == 0
+
+
+async def test_a_pause_of_writes_delays_serving_for_a_moment_only(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    before = life.link.announcements.connection
+    direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
+    try:
+        kill(server, direct, PUSHES)
+        await until(lambda: life.link.announcements.connection not in (None, before))
+        await life.link.serving.ready.wait()
+    finally:
+        direct.ask("CLIENT", "UNPAUSE")
+
+
+async def test_a_proxy_that_may_not_greet_serves(server: AnyServer, direct: Client) -> None:
+    direct.ask("ACL", "SETUSER", "narrow", "on", ">word", "~*", "&*", "+@all", "-set", "-del")
+    try:
+        async with running(Running(f"redis://narrow:word@127.0.0.1:{server.port}")):
+            await until(lambda: not ids(server, "ttlproxy:hello"))
+    finally:
+        direct.ask("ACL", "DELUSER", "narrow")
+
+
+async def test_at_the_end_nothing_is_left(server: AnyServer, direct: Client) -> None:
+    tasks = asyncio.all_tasks()
+    async with running(Running(server.url)) as link:
+        await until(lambda: not ids(server, "ttlproxy:hello"))
+    assert link.link.announcements.connection is None
+    assert not link.link.serving.now
+    assert asyncio.all_tasks() == tasks
+    await until(lambda: not ids(server, PUSHES))
+
+
+# Servers that let nobody in.
+
+
+class Port:
+    """A port that closes each connection at once, or says nothing; met: how many came."""
+
+    def __init__(self, *, is_silent: bool) -> None:
+        self.met = 0
+        self._is_silent = is_silent
+        self._kept = list[asyncio.StreamWriter]()
+
+    def serve(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.met += 1
+        if self._is_silent:
+            self._kept.append(writer)
+        else:
+            writer.close()
+
+    def close(self) -> None:
+        for writer in self._kept:
+            writer.close()
+
+
+async def _hear(port: Port, *settings: str) -> tuple[Running, asyncio.Task[None], asyncio.Server]:
+    listening = await asyncio.start_server(port.serve, "127.0.0.1", 0)
+    url = f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    link = Running(url, *settings)
+    return link, asyncio.create_task(link.link.announcements.run()), listening
+
+
+async def test_several_failures_in_a_row_are_raised() -> None:
+    port = Port(is_silent=False)
+    _, hearing, listening = await _hear(port)
+    with pytest.raises((UpstreamError, OSError)):
+        await hearing
+    listening.close()
+    assert port.met == module._MOST_LOSSES + 1
+
+
+async def test_a_connection_that_lasts_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_HEALTHY_MS", -1)
+    port = Port(is_silent=False)
+    _, hearing, listening = await _hear(port)
+    await until(lambda: port.met > 2 * module._MOST_LOSSES)
+    await cancel(hearing)
+    listening.close()
+
+
+async def test_a_server_that_is_silent_is_tried_for_ever() -> None:
+    port = Port(is_silent=True)
+    link, hearing, listening = await _hear(port, "--connect-timeout", "0.01")
+    await until(lambda: port.met > 2 * module._MOST_LOSSES)
+    assert not link.link.serving.now
+    await cancel(hearing)
+    listening.close()
+    port.close()

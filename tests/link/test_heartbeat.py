@@ -1,0 +1,356 @@
+"""The heartbeat of a link: what it looks at, and what ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from tests.conftest import StartServer
+from tests.link.conftest import FAR_MS, S, manage, until
+from tests.link.running import Running, kill, running, turns
+from tests.support.containers import AnyServer
+from tests.support.processes import free_port
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.server_queries import calls
+from ttlproxy.link import announcing, beats, heartbeat
+
+LONG_S = 1e6
+# Some 50 ms of Redis's time.
+BUSY = "local n = 0 while n < 3000000 do n = n + 1 end"
+
+
+@pytest.fixture
+def rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first heartbeat is a regular one."""
+    monkeypatch.setattr(beats, "EVERY_S", LONG_S)
+
+
+@pytest.fixture
+async def life(server: AnyServer, rare: None) -> AsyncIterator[Running]:
+    """A link that serves; nothing comes by itself any more, and nothing is thorough."""
+    async with running(Running(server.url)) as link:
+        await link.beats(3)
+        yield link
+
+
+@pytest.fixture
+async def narrow(server: AnyServer, direct: Client, rare: None) -> AsyncIterator[Running]:
+    """The same; its user is `narrow`, with all rights at first."""
+    direct.ask("ACL", "SETUSER", "narrow", "on", ">word", "~*", "&*", "+@all")
+    async with running(Running(f"redis://narrow:word@127.0.0.1:{server.port}")) as link:
+        await link.beats(3)
+        yield link
+    direct.ask("ACL", "DELUSER", "narrow")
+
+
+def _looks_at_users(server: AnyServer) -> int:
+    return calls(server.port, "acl|list") + calls(server.port, "acl")
+
+
+async def test_it_comes_when_it_is_asked_for(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    answers, times = life.link.heartbeat.answers, calls(server.port, "time")
+    assert life.link.heartbeat.round_trip_ms > 0
+    await turns(direct)
+    assert life.link.heartbeat.answers == answers
+    await life.beats(2)
+    assert life.link.heartbeat.answers == answers + 2
+    assert calls(server.port, "time") == times + 2
+    assert abs(life.context.clock.now_ms() - direct.now_ms()) < 10_000
+
+
+async def test_a_regular_one_does_the_upkeep_and_others_do_not(
+    life: Running, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life.context.registry.announced(0, b"s", 1)
+    manage(direct, "s", m=1)
+    await life.beats(2)
+    assert life.context.overdue.keys == 0
+    monkeypatch.setattr(beats, "EVERY_S", 0.01)
+    life.link.heartbeat._beats._next_s = 0.0
+    life.link.confirmations.beat()
+    await until(lambda: life.context.overdue.keys == 1)
+    answers = life.link.heartbeat.answers
+    await until(lambda: life.link.heartbeat.answers > answers + 2)
+
+
+async def test_nothing_is_asked_between_regular_ones(server: AnyServer, direct: Client) -> None:
+    async with running(Running(server.url)) as link:
+        await link.beats()
+        await turns(direct)
+        answers = link.link.heartbeat.answers
+        await turns(direct)
+        assert link.link.heartbeat.answers <= answers + 1
+
+
+async def test_what_seldom_changes_is_looked_at_twice_if_there_is_a_reason(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    looks, answers = _looks_at_users(server), life.link.heartbeat.answers
+    await life.beats(2)
+    assert _looks_at_users(server) == looks
+    life.link.heartbeat.look_again()
+    await until(lambda: life.link.heartbeat.answers > answers + 2)
+    await life.beats(3)
+    assert _looks_at_users(server) == looks + 2
+    assert life.context.router.categories
+
+
+async def test_a_connection_that_is_lost_again_and_again_ends_no_life(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    for _ in range(2 * heartbeat._MOST_LOSSES):
+        kill(server, direct, "ttlproxy:link")
+        await life.beats()
+    assert life.link.serving.now
+    assert (life.changes, life.link.trouble) == (0, "")
+
+
+async def test_several_losses_in_a_row_are_raised(server: AnyServer, rare: None) -> None:
+    lost = 0
+
+    def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal lost
+        lost += 1
+        writer.close()
+
+    async with await asyncio.start_server(close, "127.0.0.1", 0) as listening:
+        link = Running(f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}").link
+        redis = link._connect("ttlproxy:link")
+        with pytest.raises(RedisConnectionError):
+            await link.heartbeat.run(redis, link._upkeep())
+        await redis.aclose()
+    assert lost == heartbeat._MOST_LOSSES + 1
+
+
+@pytest.mark.any_server  # 6.2 is asked for scripts by INFO
+@pytest.mark.parametrize(
+    ("right", "told"), [("info", 2), ("time", 2), ("script", 2), ("acl", 0), ("config", 0)]
+)
+async def test_a_right_that_is_lost_stops_nothing_and_is_told(
+    narrow: Running, direct: Client, right: str, told: int
+) -> None:
+    direct.ask("ACL", "SETUSER", "narrow", f"-{right}")
+    refusals = narrow.counters.refusals
+    await narrow.beats(2)
+    assert narrow.link.serving.now
+    assert narrow.context.scripts.loaded is (right != "script")
+    assert narrow.counters.refusals == refusals + told
+    direct.ask("ACL", "SETUSER", "narrow", "+@all")
+    await narrow.beats(2)
+    assert narrow.counters.refusals == refusals + told
+    assert narrow.context.scripts.loaded
+    assert narrow.changes == 0
+
+
+async def test_a_refusal_that_may_pass_waits_for_the_next_one_and_all_is_read_anew(
+    narrow: Running, direct: Client
+) -> None:
+    direct.ask("ACL", "SETUSER", "narrow", "-script", "+script|exists")
+    direct.ask("SCRIPT", "FLUSH")
+    refusals, answers = narrow.counters.refusals, narrow.link.heartbeat.answers
+    narrow.link.confirmations.beat()
+    await until(lambda: narrow.counters.refusals > refusals)
+    await turns(direct)
+    assert narrow.counters.refusals == refusals + 1
+    assert narrow.link.heartbeat.answers == answers
+    assert narrow.link.serving.now
+
+
+async def test_after_a_refusal_that_has_passed_all_is_read_anew(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beats, "EVERY_S", 0.02)
+    direct.ask("ACL", "SETUSER", "narrow", "on", ">word", "~*", "&*", "+@all")
+    link = Running(f"redis://narrow:word@127.0.0.1:{server.port}")
+    try:
+        async with running(link):
+            answers = link.link.heartbeat.answers
+            await until(lambda: link.link.heartbeat.answers > answers + 2)
+            manage(direct, "s", m=FAR_MS)
+            direct.ask("ACL", "SETUSER", "narrow", "-script", "+script|exists")
+            direct.ask("SCRIPT", "FLUSH")
+            await until(lambda: link.counters.refusals > 1)
+            direct.ask("ACL", "SETUSER", "narrow", "+@all")
+            await until(lambda: link.context.registry.listed(0, 9) == [S])
+            await until(lambda: link.context.scripts.loaded)
+            assert link.changes == 0
+    finally:
+        direct.ask("ACL", "DELUSER", "narrow")
+
+
+async def test_a_refusal_before_anybody_is_served_ends_the_life(
+    server: AnyServer, direct: Client, rare: None
+) -> None:
+    """Nothing is known yet, so nothing can be promised."""
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("ACL", "SETUSER", "narrow", "on", ">word", "~*", "&*", "+@all", "-zscan")
+    link = Running(f"redis://narrow:word@127.0.0.1:{server.port}")
+    task = asyncio.create_task(link.link.run())
+    try:
+        await link.link.serving.tried.wait()
+        await until(lambda: bool(link.link.trouble))
+        assert "permission" in link.link.trouble
+        assert not link.link.serving.now
+        direct.ask("ACL", "SETUSER", "narrow", "+zscan")
+        await link.link.serving.ready.wait()
+        assert link.context.registry.listed(0, 9) == [S]
+        assert link.link.trouble == ""
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        direct.ask("ACL", "DELUSER", "narrow")
+
+
+async def test_while_redis_is_busy_it_waits_and_nothing_is_believed(
+    start_server: StartServer, rare: None
+) -> None:
+    server = start_server("--lua-time-limit", "5")
+    async with running(Running(server.url)) as link:
+        await link.beats(3)
+        refusals, loads = link.counters.refusals, calls(server.port, "script|load")
+        with Connection(server.port) as busy, Connection(server.port) as other:
+            busy.send(command("EVAL", "while true do end", 0))
+            await until(lambda: other.ask("PING").startswith(b"-BUSY"))
+            await link.beats()
+            assert link.link.serving.now
+            other.ask("SCRIPT", "KILL")
+            await until(lambda: other.ask("PING") == b"+PONG\r\n")
+        assert link.counters.refusals == refusals + 1, "of the state that proxies share alone"
+        await link.beats()
+        assert link.context.scripts.loaded
+        assert calls(server.port, "script|load") == loads
+
+
+@pytest.fixture
+def replica(server: AnyServer, direct: Client) -> Iterator[AnyServer]:
+    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    yield server
+    direct.ask("REPLICAOF", "NO", "ONE")
+
+
+async def test_a_replica_hears_of_others_without_their_being_connected(
+    replica: AnyServer, rare: None
+) -> None:
+    async with running(Running(replica.url)) as link:
+        await link.beats(3)
+        assert link.context.registry.expecting
+
+
+async def test_a_replica_that_is_promoted_is_looked_at_thoroughly(
+    replica: AnyServer, direct: Client, rare: None
+) -> None:
+    async with running(Running(replica.url)) as link:
+        await link.beats(3)
+        looks = _looks_at_users(replica)
+        direct.ask("REPLICAOF", "NO", "ONE")
+        await link.beats()
+        await until(lambda: _looks_at_users(replica) > looks)  # at once
+        await link.beats(2)
+        assert _looks_at_users(replica) == looks + 2
+        assert link.link.serving.now
+        assert link.changes == 0
+        assert not link.context.registry.expecting
+
+
+async def test_a_replica_that_is_promoted_is_read_anew(
+    replica: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beats, "EVERY_S", 0.02)
+    async with running(Running(replica.url)) as link:
+        direct.ask("REPLICAOF", "NO", "ONE")
+        manage(direct, "s", m=FAR_MS)
+        await until(lambda: link.context.registry.listed(0, 9) == [S])
+
+
+async def test_a_master_that_becomes_a_replica_ends_the_life_and_the_address_is_looked_at(
+    life: Running, direct: Client
+) -> None:
+    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    try:
+        life.link.confirmations.beat()
+        await until(lambda: life.changes > 0)
+        await life.link.serving.ready.wait()
+        assert life.link.server.is_demoted
+        await life.beats()
+    finally:
+        direct.ask("REPLICAOF", "NO", "ONE")
+    await life.beats()
+    assert not life.link.server.is_demoted
+
+
+async def test_a_proxy_that_is_alone_expects_no_announcements(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    registry = life.context.registry
+    assert not registry.expecting
+    for words in announcing(life.context.keys.hello):
+        direct.ask(*words)
+    await until(lambda: registry.expecting)
+    await life.beats()
+    assert not registry.expecting, "it has gone again"
+    with closing(Client(server.port, protocol=3)) as other:
+        other.ask("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "other")
+        await life.beats()
+        assert registry.expecting
+        await life.beats()
+        assert registry.expecting
+    await until(lambda: len(direct.ask("CLIENT", "LIST")) > 0)
+    await life.beats(2)
+    assert not registry.expecting
+
+
+async def test_a_greeting_during_a_heartbeat_counts(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    """The other proxy tracks no keys yet when Redis answers."""
+    with Connection(server.port) as other:
+        hello = [command(*words) for words in announcing(life.context.keys.hello)]
+        other.send(b"".join([command("EVAL", BUSY, 0), *hello]))
+        await life.beats()
+    assert life.context.registry.expecting
+
+
+@pytest.mark.any_server  # the number of scripts, which 6.2 is asked for, may change by itself
+async def test_between_heartbeats_it_looks_at_what_a_request_may_have_changed(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    looks = _looks_at_users(server)
+    await life.link.confirmations.confirm()
+    assert _looks_at_users(server) == looks + 5, "nothing has changed"
+    direct.ask("ACL", "SETUSER", "client", "on", "nopass", "~app:*", "~__ttl:*", "+@all")
+    try:
+        await life.link.confirmations.confirm()
+        assert _looks_at_users(server) == looks + 7
+        assert not life.context.rights.trusts_schedules
+    finally:
+        direct.ask("ACL", "DELUSER", "client")
+    direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")
+    looks, traits = _looks_at_users(server), life.context.scripts.traits
+    try:
+        await life.link.confirmations.confirm()
+        assert _looks_at_users(server) == looks + 2, "the users, and the events"
+        assert life.context.scripts.traits != traits
+    finally:
+        direct.ask("CONFIG", "SET", "notify-keyspace-events", "")
+    await life.link.confirmations.confirm()
+    direct.ask("SCRIPT", "FLUSH")
+    looks = _looks_at_users(server)
+    await life.link.confirmations.confirm()
+    assert _looks_at_users(server) == looks + 2
+    assert life.context.scripts.loaded
+
+
+async def test_a_question_that_is_refused_between_heartbeats_changes_nothing(
+    narrow: Running, direct: Client
+) -> None:
+    direct.ask("ACL", "SETUSER", "narrow", "-script")
+    await narrow.link.confirmations.confirm()
+    assert narrow.link.serving.now
+    assert narrow.changes == 0

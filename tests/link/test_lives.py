@@ -1,0 +1,298 @@
+"""The lives of a link: how one begins, what ends it, and what waits within it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.link.conftest import FAR_MS, S, manage, until
+from tests.link.running import Running, ids, kill, running
+from tests.support.containers import AnyServer
+from tests.support.processes import free_port
+from tests.support.redis_client import Client
+from tests.support.redis_content import STATE
+from tests.support.server_queries import calls
+from tests.support.servers import Server
+from ttlproxy.errors import UnfitUpstream, UpstreamError
+from ttlproxy.link import LAYOUT, beats
+from ttlproxy.link import link as module
+from ttlproxy.link.backoff import Backoff
+from ttlproxy.net.tasks import cancel
+
+OURS = ("ttlproxy:link", "ttlproxy:reaps", "ttlproxy:pushes")
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beats, "EVERY_S", 0.02)
+
+
+@pytest.fixture
+def own(start_server: StartServer) -> Server:
+    """A server that the test may end."""
+    return start_server()
+
+
+@pytest.fixture
+async def life(server: AnyServer) -> AsyncIterator[Running]:
+    async with running(Running(server.url)) as link:
+        yield link
+
+
+async def _begun(link: Running) -> None:
+    """Begins to run; ends when the first attempt to serve is over."""
+    link.task = asyncio.create_task(link.link.run())
+    await link.link.serving.tried.wait()
+
+
+async def test_a_life_begins_with_all_connections_and_the_registry(
+    server: AnyServer, direct: Client
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    link = Running(server.url)
+    assert not link.link.serving.tried.is_set()
+    assert link.link.server.identity is None
+    async with running(link):
+        assert link.link.serving.now
+        assert link.link.serving.tried.is_set()
+        assert link.link.upstream.address == f"127.0.0.1:{server.port}"
+        assert all(len(ids(server, name)) == 1 for name in OURS)
+        assert link.context.registry.listed(0, 9) == [S]
+        assert link.context.scripts.loaded
+        assert link.link.trouble == ""
+        assert link.changes == 0
+    assert link.link.serving.now is False
+    await until(lambda: not any(ids(server, name) for name in OURS))
+
+
+async def test_a_server_that_comes_back_is_another_one(own: Server) -> None:
+    link = Running(own.url)
+    async with running(link):
+        term = link.link.server.term
+        own.kill()
+        await until(lambda: not link.link.serving.now)
+        await until(lambda: bool(link.link.trouble))
+        assert link.changes == 0, "it may come back as it was"
+        own.restart()
+        await link.link.serving.ready.wait()
+        assert (link.changes, link.link.server.changes) == (1, 1)
+        assert link.link.server.term == term + 1
+        await until(lambda: link.link.trouble == "")
+
+
+async def test_a_former_master_ends_all_sessions(
+    life: Running, direct: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    try:
+        await until(lambda: life.link.server.changes > 0)
+        await life.link.serving.ready.wait()
+    finally:
+        direct.ask("REPLICAOF", "NO", "ONE")
+    assert life.changes == 2, "at the end of the life, and at the beginning of the next"
+    assert "all clients are closed" in caplog.text
+
+
+async def test_what_is_known_of_a_server_is_not_asked_again(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    """The life ends with its connections, and the next is with the same server."""
+    commands = calls(server.port, "command")
+    gone = life.link.server.identity
+    stays = asyncio.create_task(life.link.while_it_lives(asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    for _ in range(100):
+        for name in ("ttlproxy:barrier", "ttlproxy:reaps"):
+            kill(server, direct, name)
+        life.link._reap_requests.add([S], [], [])
+        life.link.context.registry.expect()
+        life.link._barriers._wanted.set()
+        done, _ = await asyncio.wait({stays}, timeout=0.005)
+        if done:
+            break
+    with pytest.raises(UpstreamError, match="the link was lost"):
+        await stays
+    await life.link.serving.ready.wait()
+    assert life.link.server.identity is not None
+    assert gone is not None
+    assert life.link.server.identity.run_id == gone.run_id
+    assert (life.changes, life.link.server.changes) == (0, 0)
+    assert calls(server.port, "command") == commands
+
+
+async def test_work_within_a_life_gives_its_result_and_ends_with_the_life(own: Server) -> None:
+    async def answer() -> int:
+        return 42
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    link = Running(own.url)
+    with pytest.raises(UpstreamError, match="the link was lost"):
+        await link.link.while_it_lives(asyncio.Event().wait())
+    async with running(link):
+        assert await link.link.while_it_lives(answer()) == 42
+        with pytest.raises(ZeroDivisionError):
+            await link.link.while_it_lives(fail())
+        waiting = asyncio.create_task(link.link.while_it_lives(asyncio.Event().wait()))
+        await asyncio.sleep(0)
+        own.kill()
+        with pytest.raises(UpstreamError, match="the link was lost"):
+            await waiting
+        own.restart()
+        await link.link.serving.ready.wait()
+        assert await link.link.while_it_lives(answer()) == 42
+
+
+async def test_a_silent_server_is_waited_for_as_long_as_it_accepts_connections(
+    own: Server,
+) -> None:
+    link = Running(own.url, "--connect-timeout", "0.1")
+    async with running(link):
+        link.link.serving.tried.clear()
+        own.child.send_signal(signal.SIGSTOP)
+        try:
+            for _ in range(2):
+                await link.link.serving.tried.wait()
+                link.link.serving.tried.clear()
+            assert link.link.serving.now
+        finally:
+            own.child.send_signal(signal.SIGCONT)
+        answers = link.link.heartbeat.answers
+        await until(lambda: link.link.heartbeat.answers > answers)
+        assert (link.changes, link.link.trouble) == (0, "")
+
+
+async def test_a_server_that_accepts_no_connection_any_more_is_away(
+    own: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a host that has vanished: the connections look alive."""
+
+    async def accepts(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(module, "accepts", accepts)
+    link = Running(own.url, "--connect-timeout", "0.1")
+    async with running(link):
+        own.child.send_signal(signal.SIGSTOP)
+        try:
+            await until(lambda: "accepts no new connection" in link.link.trouble)
+            assert not link.link.serving.now
+        finally:
+            own.child.send_signal(signal.SIGCONT)
+        monkeypatch.undo()
+        await link.link.serving.ready.wait()
+
+
+async def test_a_server_that_answers_is_not_asked_whether_it_is_there(
+    server: AnyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def accepts(*_: object) -> bool:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(module, "accepts", accepts)
+    link = Running(server.url, "--connect-timeout", "0.5")
+    async with running(link):
+        answers = link.link.heartbeat.answers
+        await until(lambda: link.link.heartbeat.answers > answers + 30)
+        assert link.link.serving.now
+
+
+async def test_an_unfit_server_ends_the_link(server: AnyServer, direct: Client) -> None:
+    direct.ask("HSET", STATE, "layout", LAYOUT + 1)
+    with pytest.raises(UnfitUpstream, match="upgrade it"):
+        async with running(Running(server.url)):
+            pass
+
+
+async def test_a_wrong_password_is_told_and_tried_again(server: AnyServer, direct: Client) -> None:
+    link = Running(f"redis://narrow:wrong@127.0.0.1:{server.port}")
+    await _begun(link)
+    try:
+        assert "refuses the user or the password" in link.link.trouble
+        assert not link.link.serving.now
+        direct.ask("ACL", "SETUSER", "narrow", "on", ">wrong", "~*", "&*", "+@all")
+        await link.link.serving.ready.wait()
+    finally:
+        assert link.task is not None
+        await cancel(link.task)
+        direct.ask("ACL", "DELUSER", "narrow")
+
+
+async def test_attempts_become_rare_until_a_life_was_healthy(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = list[int]()
+
+    class Counting(Backoff):
+        def compute(self, failures: int) -> float:
+            computed.append(failures)
+            return 0.001
+
+    monkeypatch.setattr(module, "_BACKOFF", Counting(cap=1, base=1))
+    monkeypatch.setattr(module, "_HEALTHY_MS", -1)
+    link = Running(f"redis://narrow:wrong@127.0.0.1:{server.port}")
+    await _begun(link)
+    try:
+        await until(lambda: len(computed) > 2)
+        assert computed[:3] == [1, 2, 3]
+        direct.ask("ACL", "SETUSER", "narrow", "on", ">wrong", "~*", "&*", "+@all")
+        await link.link.serving.ready.wait()
+        before = len(computed)
+        direct.ask("REPLICAOF", "127.0.0.1", free_port())
+        await until(lambda: link.link.server.changes > 0)
+        assert len(computed) == before, "the first attempt after a healthy life comes at once"
+        await link.link.serving.ready.wait()
+    finally:
+        assert link.task is not None
+        await cancel(link.task)
+        direct.ask("REPLICAOF", "NO", "ONE")
+        direct.ask("ACL", "DELUSER", "narrow")
+
+
+async def test_a_short_life_counts_as_a_failure(
+    life: Running, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_HEALTHY_MS", 1e9)
+    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    try:
+        await until(lambda: life.link.server.changes > 0)
+    finally:
+        direct.ask("REPLICAOF", "NO", "ONE")
+    assert life.link._failures == 1
+
+
+async def test_of_several_servers_the_log_says_which_is_served(
+    own: Server, server: AnyServer, direct: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    one, other = f"127.0.0.1:{server.port}", f"127.0.0.1:{own.port}"
+    link = Running(f"redis://{one},{other}")
+    async with running(link):
+        assert f"redis://{one},{other} ({one}): 0 keys managed" in caplog.text
+        direct.ask("REPLICAOF", "127.0.0.1", own.port)
+        try:
+            await until(lambda: link.link.upstream.address == other)
+            await link.link.serving.ready.wait()
+            assert link.changes > 0
+            assert f"redis://{one},{other} ({other}): 0 keys managed" in caplog.text
+        finally:
+            direct.ask("REPLICAOF", "NO", "ONE")
+
+
+async def test_rules_are_read_anew_in_each_life(own: Server) -> None:
+    link = Running(own.url)
+    async with running(link):
+        redis = link.link._connect("test")
+        await link.context.actions.learn(redis, 5)
+        await redis.aclose()
+        own.kill()
+        await until(lambda: not link.link.serving.now)
+        own.restart()
+        await link.link.serving.ready.wait()
+        assert 5 in link.context.actions.unread
