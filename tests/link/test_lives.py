@@ -98,6 +98,7 @@ async def test_a_former_master_ends_all_sessions(
     assert "all clients are closed" in caplog.text
 
 
+@pytest.mark.any_server  # 6.2 counts COMMAND COUNT as COMMAND
 async def test_what_is_known_of_a_server_is_not_asked_again(
     life: Running, server: AnyServer, direct: Client
 ) -> None:
@@ -274,13 +275,13 @@ async def test_of_several_servers_the_log_says_which_is_served(
     one, other = f"127.0.0.1:{server.port}", f"127.0.0.1:{own.port}"
     link = Running(f"redis://{one},{other}")
     async with running(link):
-        assert f"redis://{one},{other} ({one}): 0 keys managed" in caplog.text
+        assert f"Redis at redis://{one},{other}: 0 keys managed" in caplog.text
         direct.ask("REPLICAOF", "127.0.0.1", own.port)
         try:
             await until(lambda: link.link.upstream.address == other)
             await link.link.serving.ready.wait()
             assert link.changes > 0
-            assert f"redis://{one},{other} ({other}): 0 keys managed" in caplog.text
+            await until(lambda: f"redis://{one},{other} ({other}): 0" in caplog.text)
         finally:
             direct.ask("REPLICAOF", "NO", "ONE")
 
