@@ -301,6 +301,17 @@ def test_what_redis_does_not_take_counts(run: Run, tmp_path: Path) -> None:
     run(main)
 
 
+async def _answered_without_item(client: Streams, redis: Streams) -> None:
+    """Redis is asked for an item, has none, and is asked for a reply that the client gets."""
+    mark = (await redis[0].read(10_000)).rpartition(b"#")[2][:-2]
+    assert len(mark) == 32
+    redis[1].write(b"*2\r\n$32\r\n%b\r\n$-1\r\n" % mark)
+    assert (await redis[0].read(10_000)).endswith(b"+100000/1\r\n" + QUIT)
+    redis[1].write(b"$-1\r\n+OK\r\n")
+    redis[1].write_eof()
+    assert await client[0].read() == b"$-1\r\n"
+
+
 def _large(size: int) -> bytes:
     """A request that goes to Redis whole, as a script."""
     return command("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", bytes(size))
@@ -432,9 +443,7 @@ def test_who_sends_no_more_is_told_at_once_that_there_is_no_item(run: Run, tmp_p
             await let_pass(1)
             proxy.link.serving.start()
             redis = await proxy.accepted()
-            assert b"EVAL" in await redis[0].read(1000)
-            redis[1].write(b"$-1\r\n")
-            assert await client[0].readexactly(5) == b"$-1\r\n"
+            await _answered_without_item(client, redis)
 
     run(main)
 
@@ -459,6 +468,27 @@ def test_after_quit_nothing_goes_to_redis(run: Run, tmp_path: Path) -> None:
                 client[1].close()
             await proxy.source.until_ended(3)
             assert proxy.gone == {"client": 3}
+
+    run(main)
+
+
+def test_a_drain_lets_a_transaction_finish_and_ends_it_then(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _proxy(tmp_path) as proxy:
+            client, redis = await proxy.client()
+            multi, execute = command("MULTI"), command("EXEC")
+            client[1].write(multi)
+            await _passes(client, redis, multi, b"+OK\r\n")
+            draining = asyncio.create_task(proxy.server.drain(60))
+            await let_pass(1)
+            client[1].write(execute)
+            assert await redis[0].readexactly(len(execute + QUIT)) == execute + QUIT
+            redis[1].write(b"*0\r\n+OK\r\n")
+            redis[1].write_eof()
+            assert await client[0].read() == b"*0\r\n"
+            client[1].close()
+            await draining
+            assert proxy.gone == {"drained": 1}
 
     run(main)
 
@@ -489,9 +519,7 @@ def test_redis_may_keep_up_again_while_a_request_waits_for_something_else(
             for is_full in (True, False, True, False):
                 served.full(is_full)
             draining = asyncio.create_task(proxy.server.drain(60))
-            assert b"EVAL" in await redis[0].read(1000)
-            redis[1].write(b"$-1\r\n")
-            assert await client[0].readexactly(5) == b"$-1\r\n"
+            await _answered_without_item(client, redis)
             draining.cancel()
         assert not caplog.messages
 
@@ -508,7 +536,11 @@ def test_redis_may_keep_up_and_fall_behind_in_one_turn(run: Run, tmp_path: Path)
             await let_pass(1)
             for is_full in (False, True, False, True):
                 served.full(is_full)
+            draining = asyncio.create_task(proxy.server.drain(60))
+            await let_pass(1)
+            assert not draining.done()  # this request may be finished
             slow.resume_reading()
             await redis[0].readuntil(bytes(4 * MIB))
+            draining.cancel()
 
     run(main)
