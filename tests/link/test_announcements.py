@@ -154,6 +154,36 @@ async def test_a_pause_of_writes_delays_serving_for_a_moment_only(
         direct.ask("CLIENT", "UNPAUSE")
 
 
+async def test_others_are_greeted_before_anybody_is_served(
+    life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_GREETING_S", 1e6)
+    direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
+    try:
+        kill(server, direct, PUSHES)
+        await until(lambda: bool(ids(server, "ttlproxy:hello")))
+        await life.beats()
+        assert not life.link.serving.now
+    finally:
+        direct.ask("CLIENT", "UNPAUSE")
+    await life.link.serving.ready.wait()
+
+
+async def test_a_greeting_ends_with_its_life(server: AnyServer, direct: Client) -> None:
+    link = Running(server.url)
+    task = asyncio.create_task(link.link.run())
+    await link.link.serving.ready.wait()
+    before = link.link.announcements.connection
+    direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
+    try:
+        kill(server, direct, PUSHES)
+        await until(lambda: link.link.announcements.connection not in (None, before))
+        await cancel(task)
+        assert "greeting" not in [task.get_name() for task in asyncio.all_tasks()]
+    finally:
+        direct.ask("CLIENT", "UNPAUSE")
+
+
 async def test_a_proxy_that_may_not_greet_serves(server: AnyServer, direct: Client) -> None:
     direct.ask("ACL", "SETUSER", "narrow", "on", ">word", "~*", "&*", "+@all", "-set", "-del")
     try:

@@ -108,9 +108,9 @@ class Announcements:
         greeting: list[asyncio.Task[None]] = []
         try:
             await pushes.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
-            self.connection = pushes
             greeting.append(asyncio.create_task(self._greet(), name="greeting"))
             await asyncio.wait(greeting, timeout=_GREETING_S)
+            self.connection = pushes
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
         finally:
