@@ -17,7 +17,10 @@ from tests.support.processes import free_port
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
-from ttlproxy.link import announcing, beats, heartbeat
+from ttlproxy.addresses import Upstream
+from ttlproxy.link import address_watch, announcing, beats, heartbeat, reachability
+from ttlproxy.link.server_identity import Identity
+from ttlproxy.scripts.unconfirmed import Swap
 
 LONG_S = 1e6
 # Some 50 ms of Redis's time.
@@ -48,6 +51,19 @@ async def narrow(server: AnyServer, direct: Client, rare: None) -> AsyncIterator
     direct.ask("ACL", "DELUSER", "narrow")
 
 
+@pytest.fixture
+def probes(monkeypatch: pytest.MonkeyPatch) -> list[Upstream]:
+    """Looks at what new connections reach."""
+    made, identity = list[Upstream](), reachability.identity
+
+    async def counted(upstream: Upstream, timeout_s: float) -> Identity:
+        made.append(upstream)
+        return await identity(upstream, timeout_s)
+
+    monkeypatch.setattr(address_watch, "identity", counted)
+    return made
+
+
 def _looks_at_users(server: AnyServer) -> int:
     return calls(server.port, "acl|list") + calls(server.port, "acl")
 
@@ -56,12 +72,14 @@ async def test_it_comes_when_it_is_asked_for(
     life: Running, server: AnyServer, direct: Client
 ) -> None:
     answers, times = life.link.heartbeat.answers, calls(server.port, "time")
-    assert life.link.heartbeat.round_trip_ms > 0
+    assert 0 < life.link.heartbeat.round_trip_ms < life.context.clock.reading()
     await turns(direct)
     assert life.link.heartbeat.answers == answers
     await life.beats(2)
     assert life.link.heartbeat.answers == answers + 2
     assert calls(server.port, "time") == times + 2
+    life.context.clock.learn(direct.now_ms() + 3_600_000, life.context.clock.reading())
+    await life.beats()
     assert abs(life.context.clock.now_ms() - direct.now_ms()) < 10_000
 
 
@@ -78,6 +96,14 @@ async def test_a_regular_one_does_the_upkeep_and_others_do_not(
     await until(lambda: life.context.overdue.keys == 1)
     answers = life.link.heartbeat.answers
     await until(lambda: life.link.heartbeat.answers > answers + 2)
+
+
+async def test_the_address_is_not_looked_at_without_a_reason(
+    life: Running, probes: list[Upstream], direct: Client
+) -> None:
+    await life.beats(2)
+    await turns(direct)
+    assert not probes
 
 
 async def test_nothing_is_asked_between_regular_ones(server: AnyServer, direct: Client) -> None:
@@ -99,7 +125,50 @@ async def test_what_seldom_changes_is_looked_at_twice_if_there_is_a_reason(
     await until(lambda: life.link.heartbeat.answers > answers + 2)
     await life.beats(3)
     assert _looks_at_users(server) == looks + 2
-    assert life.context.router.categories
+    assert life.link._acl.categories
+
+
+@pytest.mark.any_server
+async def test_what_a_server_publishes_is_looked_at_thoroughly(
+    life: Running, direct: Client
+) -> None:
+    traits = life.context.scripts.traits
+    direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")
+    try:
+        await life.beats(2)
+        assert life.context.scripts.traits == traits
+        life.link.heartbeat.look_again()
+        await until(lambda: life.context.scripts.traits != traits)
+    finally:
+        direct.ask("CONFIG", "SET", "notify-keyspace-events", "")
+
+
+async def test_after_a_swap_that_may_have_come_all_is_read_anew(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beats, "EVERY_S", 0.02)
+    async with running(Running(server.url)) as link:
+        manage(direct, "s", m=FAR_MS)
+        link.context.script_calls.unconfirmed.note(Swap(3, 4), link.context.registry)
+        await until(lambda: link.context.registry.listed(0, 9) == [S])
+
+
+async def test_what_is_read_without_announcements_is_not_served(
+    life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are lost while the registry is read."""
+    announcements = life.link.announcements
+    opened = list[object]()
+
+    def lose() -> None:
+        opened.append(announcements.connection)
+        announcements.connection = None
+
+    monkeypatch.setattr(announcements, "receive", lose)
+    kill(server, direct, "ttlproxy:pushes")
+    await until(lambda: bool(opened))
+    await life.beats()
+    assert not life.link.serving.now
 
 
 async def test_a_connection_that_is_lost_again_and_again_ends_no_life(
@@ -218,6 +287,7 @@ async def test_while_redis_is_busy_it_waits_and_nothing_is_believed(
         with Connection(server.port) as busy, Connection(server.port) as other:
             busy.send(command("EVAL", "while true do end", 0))
             await until(lambda: other.ask("PING").startswith(b"-BUSY"))
+            link.link.heartbeat._beats._next_s = 0.0  # a regular one
             await link.beats()
             assert link.link.serving.now
             other.ask("SCRIPT", "KILL")
@@ -270,8 +340,9 @@ async def test_a_replica_that_is_promoted_is_read_anew(
 
 
 async def test_a_master_that_becomes_a_replica_ends_the_life_and_the_address_is_looked_at(
-    life: Running, direct: Client
+    life: Running, direct: Client, probes: list[Upstream]
 ) -> None:
+    assert not probes
     direct.ask("REPLICAOF", "127.0.0.1", free_port())
     try:
         life.link.confirmations.beat()
@@ -279,6 +350,7 @@ async def test_a_master_that_becomes_a_replica_ends_the_life_and_the_address_is_
         await life.link.serving.ready.wait()
         assert life.link.server.is_demoted
         await life.beats()
+        await until(lambda: bool(probes))
     finally:
         direct.ask("REPLICAOF", "NO", "ONE")
     await life.beats()
@@ -351,6 +423,8 @@ async def test_a_question_that_is_refused_between_heartbeats_changes_nothing(
     narrow: Running, direct: Client
 ) -> None:
     direct.ask("ACL", "SETUSER", "narrow", "-script")
+    refusals = narrow.counters.refusals
     await narrow.link.confirmations.confirm()
+    assert narrow.counters.refusals == refusals
     assert narrow.link.serving.now
     assert narrow.changes == 0

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncIterator
+from contextlib import closing
 
 import pytest
 
 from tests.conftest import StartServer
-from tests.link.conftest import FAR_MS, S, manage, until
+from tests.link.conftest import FAR_MS, S, manage, set_rule, until
 from tests.link.running import Running, ids, kill, running
 from tests.support.containers import AnyServer
 from tests.support.processes import free_port
@@ -19,9 +20,10 @@ from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
 from tests.support.servers import Server
 from ttlproxy.errors import UnfitUpstream, UpstreamError
-from ttlproxy.link import LAYOUT, beats
+from ttlproxy.link import LAYOUT, beats, discovery
 from ttlproxy.link import link as module
 from ttlproxy.link.backoff import Backoff
+from ttlproxy.link.server_identity import Identity
 from ttlproxy.net.tasks import cancel
 
 OURS = ("ttlproxy:link", "ttlproxy:reaps", "ttlproxy:pushes")
@@ -141,10 +143,13 @@ async def test_work_within_a_life_gives_its_result_and_ends_with_the_life(own: S
         with pytest.raises(ZeroDivisionError):
             await link.link.while_it_lives(fail())
         waiting = asyncio.create_task(link.link.while_it_lives(asyncio.Event().wait()))
-        await asyncio.sleep(0)
+        done, _ = await asyncio.wait({waiting}, timeout=0.01)
+        assert not done
         own.kill()
         with pytest.raises(UpstreamError, match="the link was lost"):
             await waiting
+        left = {task.get_name() for task in asyncio.all_tasks()}
+        assert not left & {"link: a life", "link: end of a life"}
         own.restart()
         await link.link.serving.ready.wait()
         assert await link.link.while_it_lives(answer()) == 42
@@ -225,18 +230,75 @@ async def test_a_wrong_password_is_told_and_tried_again(server: AnyServer, direc
         direct.ask("ACL", "DELUSER", "narrow")
 
 
-async def test_attempts_become_rare_until_a_life_was_healthy(
-    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    computed = list[int]()
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """After how many failures there was a pause. Each life that serves is a healthy one."""
+    failed = list[int]()
 
     class Counting(Backoff):
         def compute(self, failures: int) -> float:
-            computed.append(failures)
+            failed.append(failures)
             return 0.001
 
     monkeypatch.setattr(module, "_BACKOFF", Counting(cap=1, base=1))
     monkeypatch.setattr(module, "_HEALTHY_MS", -1)
+    return failed
+
+
+async def test_a_life_that_serves_nobody_is_a_failure(own: Server, computed: list[int]) -> None:
+    async with running(Running(own.url)) as link:
+        assert computed == []
+        own.kill()
+        await until(lambda: len(computed) > 2)
+        assert computed[:3] == [1, 2, 3]
+        assert not link.link.serving.now
+
+
+async def test_a_session_that_waits_for_a_reap_asks_again_in_the_next_life(own: Server) -> None:
+    link = Running(own.url, "--hold-max", "100")
+    async with running(link):
+        own.child.send_signal(signal.SIGSTOP)
+        held = asyncio.create_task(link.link.holds.until_reaped([S], [], [], False))
+        done, _ = await asyncio.wait({held}, timeout=0.01)
+        assert not done
+        own.kill()
+        own.restart()
+        await held
+
+
+async def test_a_server_that_lacks_what_opens_connections_is_unfit(
+    start_server: StartServer,
+) -> None:
+    link = Running(start_server("--rename-command", "CLIENT", "").url)
+    with pytest.raises(UnfitUpstream, match="lacks CLIENT"):
+        await link.link.run()
+
+
+async def test_one_of_several_that_is_met_as_a_replica_is_not_served(
+    own: Server, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a master when it was looked for."""
+
+    async def identity(*_: object) -> Identity:
+        return Identity("x" * 40, True, 1, [])
+
+    monkeypatch.setattr(discovery, "identity", identity)
+    one = f"127.0.0.1:{server.port}"
+    direct.ask("REPLICAOF", "127.0.0.1", own.port)
+    link = Running(f"redis://{one},127.0.0.1:{own.port}")
+    try:
+        await _begun(link)
+        await until(lambda: f"{one} is a replica, and no master" in link.link.trouble)
+        assert not link.link.serving.now
+    finally:
+        assert link.task is not None
+        await cancel(link.task)
+        direct.ask("REPLICAOF", "NO", "ONE")
+
+
+async def test_attempts_become_rare_until_a_life_was_healthy(
+    server: AnyServer, direct: Client, computed: list[int]
+) -> None:
     link = Running(f"redis://narrow:wrong@127.0.0.1:{server.port}")
     await _begun(link)
     try:
@@ -259,7 +321,7 @@ async def test_attempts_become_rare_until_a_life_was_healthy(
 async def test_a_short_life_counts_as_a_failure(
     life: Running, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_HEALTHY_MS", 1e9)
+    monkeypatch.setattr(module, "_HEALTHY_MS", life.context.clock.reading())
     direct.ask("REPLICAOF", "127.0.0.1", free_port())
     try:
         await until(lambda: life.link.server.changes > 0)
@@ -289,11 +351,14 @@ async def test_of_several_servers_the_log_says_which_is_served(
 async def test_rules_are_read_anew_in_each_life(own: Server) -> None:
     link = Running(own.url)
     async with running(link):
+        actions = link.context.actions
+        with closing(Client(own.port, 5)) as direct:
+            set_rule(direct, link.context.script_calls.signer, "s", "RPUSH", "list")
         redis = link.link._connect("test")
-        await link.context.actions.learn(redis, 5)
+        await actions.learn(redis, 5)
         await redis.aclose()
+        assert actions.has_action(b"s")
         own.kill()
         await until(lambda: not link.link.serving.now)
         own.restart()
-        await link.link.serving.ready.wait()
-        assert 5 in link.context.actions.unread
+        await until(lambda: not actions.has_action(b"s"))
