@@ -189,19 +189,24 @@ def test_without_a_limit_who_takes_nothing_is_left_alone(
 def test_who_is_slow_but_reads_on_is_left_alone(
     start_proxy: StartProxy, server: AnyServer, stack: ExitStack
 ) -> None:
-    proxy = start_proxy(server.url, "--stall-timeout", "1")
+    proxy = start_proxy(server.url, "--stall-timeout", "2")
     slow, lazy = (_lazy(proxy, server, stack, 64) for _ in range(2))
     received = 0
 
-    def closed() -> bool:
+    def receive(most: int) -> None:
         nonlocal received
-        received += len(slow.socket.recv(128 * 1024))
+        data = slow.socket.recv(most)
+        assert data, "it was closed"
+        received += len(data)
+
+    def closed() -> bool:
+        receive(128 * 1024)
         return _gone(proxy, "stalled")
 
     wait_until(closed, "the other is closed")
     lazy.close()
     while received < 64 * (MIB + len(b"$1048576\r\n\r\n")):
-        received += len(slow.socket.recv(MIB))
+        receive(MIB)
     assert slow.ask("PING") == b"+PONG\r\n"
 
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.deadlines import has_ttl
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -112,7 +113,7 @@ def test_every_command_of_ours_is_refused_as_redis_s_own_are(before_it: Proxy) -
         assert client.ask("TTLPROXY", "HELP") == NOAUTH
         assert client.ask("STTLMEMBER", "s", "m") == NOAUTH
         assert client.ask("AUTH", "secret") == OK
-        assert client.ask("STTLMEMBER", "s", "m") == b":100\r\n"
+        assert has_ttl(client.ask("STTLMEMBER", "s", "m"), 100)
 
 
 def test_what_stands_behind_the_login_means_what_it_means_to_who_is_let_in(
@@ -134,6 +135,12 @@ def test_what_stands_behind_the_login_means_what_it_means_to_who_is_let_in(
                 assert b"".join(replies) == b"".join(answers)
 
 
+def _refused_logins(direct: Connection) -> list[bytes]:
+    """How many AUTH Redis has refused, if any: the proxy's own are not among them."""
+    stats = direct.ask("INFO", "commandstats")
+    return re.findall(rb"cmdstat_auth:.*?failed_calls=([1-9]\d*)", stats)
+
+
 def test_a_login_goes_to_redis_behind_the_replies_before_it(
     locked: Server, start_proxy: StartProxy
 ) -> None:
@@ -153,10 +160,10 @@ def test_a_login_goes_to_redis_behind_the_replies_before_it(
             client.send(PING + command("AUTH", "client"))
             assert gate.held.wait(30)
             assert other.ask("PING") == NOAUTH
-            assert b"cmdstat_auth" not in direct.ask("INFO", "commandstats")
+            assert _refused_logins(direct) == []
             gate.release()
             assert client.read_many(2)[0] == NOAUTH
-            assert b"cmdstat_auth:calls=1," in direct.ask("INFO", "commandstats")
+            assert _refused_logins(direct) == [b"1"]
         proxy.stop()
 
 
@@ -168,7 +175,7 @@ def test_what_an_unknown_client_asks_changes_nothing_for_others(
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == b":1\r\n"
         for words in (("MULTI",), ("HSET", "h", "f", "w"), ("DEL", "h"), ("GET", "__ttl:layout")):
             assert stranger.ask(*words) == NOAUTH
-        assert client.ask("HTTLFIELD", "h", "f") == b":100\r\n"
+        assert has_ttl(client.ask("HTTLFIELD", "h", "f"), 100)
 
 
 def test_a_server_that_asks_for_a_password_from_now_on_knows_its_clients_still(

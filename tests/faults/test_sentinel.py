@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.faults.conftest import StartSentinel
-from tests.support.admin_pages import FLAGS, pages
+from tests.support.admin_pages import FLAGS, Pages, pages
 from tests.support.doctor import examine, of
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection, command
@@ -331,6 +332,11 @@ def test_no_client_stays_with_another_server_than_the_proxy_itself(
         client.close()
 
 
+def _upstreams(admin: Pages) -> list[str]:
+    """The servers of all workers, as the metrics show them."""
+    return re.findall(r'ttlproxy_upstream_info{address="(.*?)"} 1', admin.get("/metrics").text)
+
+
 @pytest.mark.any_server
 @pytest.mark.parametrize("workers", [1, 2])
 def test_operators_are_told_which_server_is_the_master(
@@ -346,8 +352,8 @@ def test_operators_are_told_which_server_is_the_master(
     admin = pages(proxy)
     for server in (old, new):
         _name_another(sentinel, server)
-        line = f'ttlproxy_upstream_info{{address="127.0.0.1:{server.port}"}} 1'
-        wait_until(lambda line=line: line in admin.get("/metrics").text, "the address")  # type: ignore[misc]
+        named = [f"127.0.0.1:{server.port}"]
+        wait_until(lambda named=named: _upstreams(admin) == named, "the address")  # type: ignore[misc]
         shown = json.loads(admin.get("/status.json").text)["upstream"]
         assert shown.endswith(f"#mymaster (127.0.0.1:{server.port})")
         assert admin.until("/readyz", 200)

@@ -230,11 +230,13 @@ def _left(exchange: Exchange, late_s: int) -> str:
 
 
 def _start_over(app: Connection) -> None:
+    """Deletes all keys; one that is deleted may hand on to another what is due there."""
     app.ask("UNWATCH")
     for db in (1, 0):
         app.ask("SELECT", db)
-        for key in app.ask("KEYS", "*").split(b"\r\n")[2::2]:
-            app.ask("DEL", key)
+        while keys := app.ask("KEYS", "*").split(b"\r\n")[2::2]:
+            for key in keys:
+                app.ask("DEL", key)
 
 
 Talk: TypeAlias = Callable[[str], None]

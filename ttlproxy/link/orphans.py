@@ -107,19 +107,20 @@ class Orphans:
     async def _untidy(self, redis: Redis, db: int, names: list[bytes]) -> list[bytes]:
         """Those of these names that others_tidy.lua may correct. A pause delays no such reads."""
         keys = self._script_calls.keys
-        rules = [name.removeprefix(keys.rule(b"")) for name in names]
-        listed = (b"HMGET", keys.rules, *(b":" + pattern for pattern in rules))
-        noted = (b"SMISMEMBER", keys.others, *names)
-        each = [(b"EXISTS", name) for name in names]
-        replies = await run(redis, [(db, words) for words in (noted, listed, *each)])
+        rule = keys.rule(b"")
+        requests = [(b"SMISMEMBER", keys.others, *names)]
+        for name in names:
+            field = b":" + name.removeprefix(rule)
+            requests += [(b"EXISTS", name), (b"HEXISTS", keys.rules, field)]
+        replies = await run(redis, [(db, words) for words in requests])
         if any(is_wrong_type(refusal) for reply in replies if (refusal := error(reply))):
             return names  # others_tidy.lua deletes what stands in the place of one of them
-        are_noted, are_listed, *are_there = map(valid, replies)
-        rows = zip(names, rules, are_noted, are_listed, are_there, strict=True)
+        are_noted, *looks = map(valid, replies)
+        rows = zip(names, are_noted, looks[::2], looks[1::2], strict=True)
         return [
             name
-            for name, pattern, is_noted, is_listed, is_there in rows
+            for name, is_noted, is_there, is_listed in rows
             if is_noted != is_there
-            or (is_there and pattern != name and is_listed is None)
+            or (is_there and name.startswith(rule) and not is_listed)
             or name.startswith(keys.prefix + COUNTS)
         ]
