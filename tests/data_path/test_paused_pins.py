@@ -114,7 +114,7 @@ def test_on_a_connection_that_gets_on_and_does_not_come_to_it(
     def publish() -> None:
         with Connection(server.port) as publisher:
             while not goes_on.wait(0.005):
-                publisher.ask("PUBLISH", "news", "x")
+                publisher.socket.sendall(command("PUBLISH", "news", "x"))
 
     with Relay(server.port, 1 << 16, hold) as relay:
         port = start_proxy(f"redis://127.0.0.1:{relay.port}").port

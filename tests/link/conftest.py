@@ -78,12 +78,12 @@ async def become(redis: Redis, direct: Client) -> AsyncIterator[Become]:
 
 
 async def unpaused() -> bool:
-    """As Barriers.judged says it of a server that takes writes."""
+    """As Barriers.may_hold says it of a server that takes writes."""
     return False
 
 
 async def paused() -> bool:
-    """As Barriers.judged says it of a server whose writes are paused."""
+    """As Barriers.may_hold says it of a server whose writes are paused."""
     return True
 
 

@@ -142,6 +142,21 @@ async def test_a_pause_that_ends_before_it_is_proven_is_none(
         gate.release()
 
 
+async def test_what_is_not_clear_soon_may_be_a_pause(
+    context: Context, server: AnyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Gate(b"TIME") as gate, Relay(server.port, 1000, gate) as relay:
+        barriers = Barriers(context, lambda name: _connection(relay.port, name))
+        sending = asyncio.create_task(barriers.run())
+        gate.arm()
+        monkeypatch.setattr(module, "_SOON_S", 0.01)
+        assert await barriers.may_hold()
+        monkeypatch.setattr(module, "_SOON_S", 30.0)
+        gate.release()
+        assert not await barriers.may_hold()
+        await cancel(sending)
+
+
 async def test_a_request_counts_as_carried_out_after_some_barriers(
     begin: Begin, registry: Registry, often: None
 ) -> None:

@@ -26,7 +26,7 @@ class Pause(Barriers):
         super().__init__(context, lambda name: Redis())
         self.is_on = False
 
-    async def judged(self) -> bool:
+    async def may_hold(self) -> bool:
         return self.is_on
 
 

@@ -19,6 +19,7 @@ _EVERY_S = 0.2
 
 beats.EVERY_S = _EVERY_S  # type: ignore[misc]
 barriers._EVERY_S = _EVERY_S  # type: ignore[misc]
+barriers._SOON_S = _EVERY_S  # type: ignore[misc]
 address_watch._EVERY_S = _EVERY_S
 slow_clients._LOOK_S = _EVERY_S  # type: ignore[misc]
 Keys()

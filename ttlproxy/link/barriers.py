@@ -26,13 +26,15 @@ from ttlproxy.net.tasks import cancel
 _EVERY_S: Final = 1.0
 # A server that is neither paused nor unusually busy has answered by then.
 PATIENCE_S: Final = 0.1
+# How long who cannot wait waits until it is clear whether writes are paused.
+_SOON_S: Final = 1.0
 # A request that is answered while writes are paused.
 _READ: Final = (b"TIME",)
 # So many of these on another connection must be answered while the barrier is not.
 _READS: Final = 2
 
 IsPaused: TypeAlias = Callable[[], Awaitable[bool]]
-"""Whether writes are paused: a write would keep the heartbeat waiting as long as they are."""
+"""Whether writes may be paused: then one would keep the heartbeat waiting as long as they are."""
 
 
 class Barriers:
@@ -59,6 +61,14 @@ class Barriers:
             if not self.holds:
                 return False
         return True
+
+    async def may_hold(self) -> bool:
+        """Whether writes may be paused: also true if that is not clear soon."""
+        try:
+            async with asyncio.timeout(_SOON_S):
+                return await self.judged()
+        except TimeoutError:
+            return True
 
     async def released(self) -> None:
         """Ends when writes are not paused."""

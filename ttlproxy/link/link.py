@@ -107,9 +107,9 @@ class Link:
         self.holds = Holds(settings, self.serving, self._reap_requests, self._barriers)
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self._scripts = ScriptCache(context.scripts, self._barriers)
-        shared_state = SharedState(context, self._barriers.judged)
+        shared_state = SharedState(context, self._barriers.may_hold)
         self._setup = ServerSetup(context, self.server, self._acl, self._scripts, shared_state)
-        self._native_deadlines = NativeDeadlines(context, self._barriers.judged)
+        self._native_deadlines = NativeDeadlines(context, self._barriers.may_hold)
         self.announcements = Announcements(
             settings,
             self.address,
@@ -237,7 +237,7 @@ class Link:
             self.schedules,
             self._native_deadlines,
             self.sweep_script,
-            self._barriers.judged,
+            self._barriers.may_hold,
         )
 
     def _connect(self, name: str) -> Redis:

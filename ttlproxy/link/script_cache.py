@@ -102,7 +102,7 @@ class ScriptCache:
 
     async def would_wait(self) -> bool:
         """Whether a pause of writes, where there is one, holds back SCRIPT and all scripts, too."""
-        return self._pauses_script and await self._barriers.judged()
+        return self._pauses_script and await self._barriers.may_hold()
 
     def _found(self, reply: object) -> bool:
         """Whether Redis has the script, or as many as before, by the reply to `question`."""

@@ -159,7 +159,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"SRANDMEMBER", keys.others, b"1"), INFO, _UNEXAMINED),
         Right((b"SSCAN", keys.others, b"0"), INFO, _MISCOUNTED),
         Right((b"SMISMEMBER", keys.others, b""), INFO, _MISCOUNTED),
-        Right((b"EXISTS", keys.others), INFO, _MISCOUNTED),
+        Right((b"HEXISTS", keys.rules, b""), INFO, _MISCOUNTED),
         Right((b"SADD", keys.others, b""), INFO, _UNPURGED),
         Right((b"PUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),
         Right((b"SPUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),
