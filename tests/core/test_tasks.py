@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import time
 from contextlib import suppress
 
 import pytest
@@ -41,6 +42,25 @@ async def test_a_task_that_closes_something_because_it_was_cancelled_is_not_dist
     await waiting.wait()
     task.cancel()
     await asyncio.sleep(0)
+    await cancel(task)
+    assert closed.is_set()
+
+
+async def test_a_task_that_closes_something_is_not_disturbed_because_the_loop_stood_still() -> None:
+    waiting, closed = asyncio.Event(), asyncio.Event()
+
+    async def closes_in_some_turns() -> None:
+        try:
+            waiting.set()
+            await asyncio.Event().wait()
+        finally:
+            time.sleep(0.05)  # noqa: ASYNC251 - the stall
+            for _ in range(5):
+                await asyncio.sleep(0)
+            closed.set()
+
+    task = asyncio.create_task(closes_in_some_turns())
+    await waiting.wait()
     await cancel(task)
     assert closed.is_set()
 

@@ -24,7 +24,7 @@ from tests.support.servers import release
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.link import Context, Link, announcing, beats
+from ttlproxy.link import Context, Link, agenda, announcing, beats
 from ttlproxy.link import reaper as module
 from ttlproxy.link.reaper import Reaper
 from ttlproxy.net.tasks import cancel
@@ -112,6 +112,22 @@ async def test_what_is_due_at_the_start_and_what_falls_due_goes_from_all_databas
             await until(lambda: reaping.context.agenda.next_ms == FAR_MS)
 
 
+async def _pass_time(direct: Client) -> None:
+    """As long as some requests of another connection take."""
+    for _ in range(20):
+        await asyncio.to_thread(direct.ask, "PING")
+
+
+async def test_what_nobody_has_announced_is_found_after_a_while(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LONGEST_SLEEP_MS", 10)
+    async with _reaping(server.url):
+        _make_due(direct, "late", m=FAR_MS)
+        manage(direct, "s", m=1)
+        await until(_gone(direct, "s"))
+
+
 async def test_an_earlier_deadline_of_another_key_wakes_it(
     server: AnyServer, direct: Client
 ) -> None:
@@ -170,14 +186,30 @@ async def test_one_proxy_reaps_and_others_look_again_before_its_lease_ends(
         assert direct.ask("GET", LEASE).endswith(b":300")
 
 
+async def test_who_does_not_get_the_lease_asks_again_only_when_something_is_due(
+    server: AnyServer, direct: Client
+) -> None:
+    async with _reaping(server.url, lease_ms=600_000):
+        direct.ask("SET", LEASE, "somebody", "PX", 600_000)
+        asked = calls(server.port, "pttl")
+        for key in ("s", "t"):
+            _make_due(direct, key)
+            asked += 1
+            await until(lambda asked=asked: calls(server.port, "pttl") >= asked)  # type: ignore[misc]
+            await _pass_time(direct)
+            assert calls(server.port, "pttl") == asked
+        assert direct.ask("EXISTS", "s", "t") == 2
+
+
 async def test_the_lease_is_kept_for_what_follows_and_given_back_at_the_end(
     server: AnyServer, direct: Client
 ) -> None:
     async with _reaping(server.url, lease_ms=600_000) as reaping:
-        for key in ("s", "t", "u"):
-            _make_due(direct, key)
-            await until(_gone(direct, key))
-            direct.ask("PEXPIRE", LEASE, 500_000)
+        _make_due(direct, "s")
+        await until(_gone(direct, "s"))
+        direct.ask("PEXPIRE", LEASE, 500_000)
+        _make_due(direct, "t")
+        await until(_gone(direct, "t"))
         assert direct.ask("PTTL", LEASE) <= 500_000, "it was not renewed"
         held = direct.ask("GET", LEASE)
         await reaping.over()
@@ -239,6 +271,51 @@ async def test_what_redis_refuses_for_one_key_is_parked_and_others_are_reaped(
         await until(lambda: not reaping.counters.parked)
 
 
+class Pause:
+    """In place of a backoff: how long the pause after a failure is."""
+
+    def __init__(self, pause_s: float) -> None:
+        self._pause_s = pause_s
+
+    def compute(self, failures: int) -> float:
+        return self._pause_s
+
+
+def _refused(direct: Client, key: bytes) -> int:
+    """How often Redis has refused access to a key, by ACL LOG."""
+    entries = [dict(zip(line[::2], line[1::2], strict=True)) for line in direct.ask("ACL", "LOG")]
+    return sum(entry[b"count"] for entry in entries if entry[b"object"] == key)
+
+
+async def test_parked_keys_are_left_alone_for_a_while_and_hide_no_others(
+    narrow: str, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agenda, "_PARKED", Pause(1e6))
+    monkeypatch.setattr(module, "DUE", 1)
+    async with _reaping(narrow) as reaping:
+        direct.ask("ACL", "SETUSER", "narrow", "resetkeys", "~good", "~__ttl:*")
+        direct.ask("ACL", "LOG", "RESET")
+        _make_due(direct, "bad")
+        await until(lambda: reaping.counters.parked.total() == 1)
+        refused = _refused(direct, b"bad")
+        _make_due(direct, "good", m=2)
+        await until(_gone(direct, "good"))
+        await _pass_time(direct)
+        assert _refused(direct, b"bad") == refused
+
+
+async def test_a_parked_key_is_tried_again_when_its_pause_is_over(
+    narrow: str, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agenda, "_PARKED", Pause(0.02))
+    async with _reaping(narrow) as reaping:
+        direct.ask("ACL", "SETUSER", "narrow", "resetkeys", "~__ttl:*")
+        _make_due(direct, "bad")
+        await until(lambda: reaping.counters.parked.total() == 1)
+        direct.ask("ACL", "SETUSER", "narrow", "~*")
+        await until(_gone(direct, "bad"))
+
+
 async def test_what_redis_refuses_as_a_whole_is_noted_and_tried_again(
     narrow: str, direct: Client
 ) -> None:
@@ -250,17 +327,6 @@ async def test_what_redis_refuses_as_a_whole_is_noted_and_tried_again(
         assert direct.ask("EXISTS", "s") == 1
         direct.ask("ACL", "SETUSER", "narrow", "+@scripting")
         await until(_gone(direct, "s"))
-
-
-async def test_a_sweep_that_redis_refuses_is_done_later(narrow: str, direct: Client) -> None:
-    async with _reaping(narrow) as reaping:
-        _make_due(direct, "s", m=FAR_MS, gone=FAR_MS)
-        direct.ask("SREM", "s", "gone")
-        direct.ask("ACL", "SETUSER", "narrow", "-exists", "-@scripting")
-        reaping.context.sweep_later([S])
-        await until(lambda: reaping.counters.refusals >= 1)
-        direct.ask("ACL", "SETUSER", "narrow", "+@all")
-        await until(_dates(direct, b"s", b"m"))
 
 
 async def test_a_schedule_that_could_not_be_read_is_read_again(
@@ -295,8 +361,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def _waits(server: AnyServer) -> bool:
-    """Whether a call of a script is under way on its connection."""
-    return any(each["cmd"] in ("eval", "evalsha") for each in _ours(server))
+    """Whether the pause holds back its request."""
+    return any("b" in each["flags"] for each in _ours(server))
 
 
 async def test_a_lost_connection_is_opened_again_without_a_pause(
@@ -354,6 +420,35 @@ async def test_what_redis_refuses_is_tried_less_and_less_often(
             direct.ask("SET", LEASE, "somebody", "PX", 600_000)
             pauses.clear()
             _make_due(direct, "t")
+
+
+async def test_a_sweep_that_was_lost_is_done_later(server: AnyServer, direct: Client) -> None:
+    async with _reaping(server.url) as reaping:
+        _make_due(direct, "s", m=FAR_MS, gone=FAR_MS)
+        direct.ask("SREM", "s", "gone")
+        direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
+        try:
+            reaping.context.sweep_later([S])
+            await asyncio.to_thread(wait_until, lambda: _waits(server), "the sweep")
+            direct.ask("CLIENT", "KILL", "ID", _ours(server)[0]["id"])
+        finally:
+            direct.ask("CLIENT", "UNPAUSE")
+        await until(_dates(direct, b"s", b"m"))
+
+
+async def test_a_schedule_that_cannot_be_read_is_left_alone_for_a_while(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_UNREAD_MS", NEVER_MS)
+    async with _reaping(server.url) as reaping:
+        _make_due(direct, "late", m=FAR_MS)
+        await until(lambda: reaping.context.agenda.next_ms == FAR_MS)
+        direct.ask("SET", KEYS.schedule, "junk")
+        reaping.context.agenda.look_now()
+        await until(lambda: reaping.counters.refusals >= 1)
+        refusals = reaping.counters.refusals
+        await _pass_time(direct)
+        assert reaping.counters.refusals == refusals
 
 
 async def test_after_a_life_of_the_link_all_is_begun_anew(start_server: StartServer) -> None:

@@ -14,6 +14,9 @@ Task = asyncio.Task[Any]
 # Between two attempts to cancel a task: the first pause, and the longest.
 _AGAIN_S = 0.01
 _LONGEST_S = 1.0
+# A pause is cut into so many pieces, so that tasks have as many turns of the event loop at least:
+# if that has stood still, a pause is over before they could do anything.
+_PIECES = 10
 
 
 async def until_first(*tasks: Task) -> None:
@@ -75,7 +78,10 @@ async def cancel(*tasks: Task) -> None:
             task.cancel()
         ending = set()
         try:
-            await asyncio.wait(left, timeout=pause_s)
+            for _ in range(_PIECES):
+                _, waiting = await asyncio.wait(left, timeout=pause_s / _PIECES)
+                if not waiting:
+                    break
         except asyncio.CancelledError:
             interrupted = True
         left = {task for task in left if not task.done()}
