@@ -16,6 +16,9 @@ from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED
 from tests.support.servers import Proxy
+from ttlproxy.core.keys import Keys
+
+KEYS = Keys()
 
 talk = said_in(WAYS)
 
@@ -269,6 +272,17 @@ def test_a_pushed_value_has_no_deadline_unless_it_is_there_with_one(
     _until(client, "LLEN", "q", gives=4)
     first, *others = client.ask("LTTLELEMENT", "q", "ELEMENTS", 3, "a", "b", "c")
     assert (has_ttl(first, 100), others) == (True, [-1, -1])
+
+
+def test_a_pushed_value_ends_a_deadline_that_was_left_behind(
+    client: Client, direct: Client
+) -> None:
+    client.ask("RPUSHEX", "q", 100, "b")
+    direct.ask("LREM", "q", 0, "b")
+    client.ask("DEFER", "PX", 1, "RPUSH", "q", "b")
+    _until(client, "LLEN", "q", gives=1)
+    assert direct.ask("EXISTS", KEYS.index(b"q")) == 0
+    assert direct.ask("ZSCORE", KEYS.schedule, "q") is None
 
 
 # --- together with other commands

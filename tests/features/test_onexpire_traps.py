@@ -13,10 +13,10 @@ from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
 from tests.support.conversation import WAYS, Talk, let_pass, said_in
 from tests.support.processes import wait_until
-from tests.support.raw_client import Connection
+from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
-from ttlproxy.core.keys import Keys
+from ttlproxy.core.keys import RULES_CHANGED, Keys
 
 talk = said_in(WAYS)
 
@@ -133,6 +133,27 @@ def test_what_may_not_be_removed_is_not_handed_on(
         assert direct.ask("EXISTS", "late") == 0
         direct.ask("ACL", "SETUSER", "proxy", "+hdel")
         wait_until(lambda: direct.ask("LRANGE", "late", 0, -1) == [b"1"], "it delivered", 40)
+
+
+def test_a_channel_may_have_the_name_of_any_key(app: Connection, other: Connection) -> None:
+    for channel in ("room", "__ttl:schedule", "k"):
+        app.ask("ONEXPIRE", "k", "PUBLISH", channel)
+        app.ask("SET", "room", "a string")
+        other.ask("SUBSCRIBE", channel)
+        app.ask("SADDEX", "k", "PX", 20, "MEMBERS", 1, "gone")
+        assert other.read().endswith(b"$4\r\ngone\r\n")
+
+
+def test_each_change_of_a_rule_is_announced(app: Connection, server: AnyServer) -> None:
+    prefix = KEYS.prefix + RULES_CHANGED
+    with Connection(server.port) as listening:
+        listening.ask("HELLO", 3)
+        listening.ask("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", prefix)
+        for action in (["RPUSH", "late"], ["RPUSH", "later"], ["DEL"]):
+            assert app.ask("ONEXPIRE", "some:*", *action) == b"+OK\r\n"
+            listening.send(command("PING"))
+            assert b"some:*" in listening.read()
+            assert listening.read() == b"+PONG\r\n"
 
 
 # --- what is reported

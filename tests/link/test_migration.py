@@ -77,7 +77,7 @@ async def test_all_of_all_databases_is_converted(
             noted = set(db.ask("SMEMBERS", KEYS.others))
             assert {KEYS.kept(b"kept%d" % number) for number in range(MANY)} <= noted
             later = [KEYS.deferred(key) for key in (b"q", b"q0", b"q%d" % (MANY - 1))]
-            assert set(later) <= noted
+            assert {*later, KEYS.counts(b"busy")} <= noted
             for name in later:
                 assert all(_is_signed(db, name, field) for field in db.ask("HKEYS", name))
     text = f"migrated 2 rules, and the deferred commands of {MANY + 1} keys, from version 0.1"
@@ -109,6 +109,17 @@ async def test_what_is_no_list_of_rules_has_none(migration: Migration, direct: C
     direct.ask("SET", "__ttl:serial", 7)
     await migration.convert([0])
     assert direct.ask("EXISTS", *OLD) == 0
+
+
+async def test_what_are_no_counts_is_dropped(migration: Migration, direct: Client) -> None:
+    direct.ask("SET", "__ttl:counts", "junk")
+    await migration.convert([0])
+    assert direct.ask("EXISTS", *OLD) == 0
+    leave_count(direct, b"busy", b"job", 2)
+    direct.ask("ZADD", "__ttl:counts", 1, "no key", 1, "")
+    await migration.convert([0])
+    assert direct.ask("EXISTS", *OLD) == 0
+    assert direct.ask("ZRANGE", KEYS.counts(b"busy"), 0, -1) == [b"job"]
 
 
 async def test_what_redis_refuses_is_told(
