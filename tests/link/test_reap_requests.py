@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -12,16 +12,18 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.link.conftest import FAR_MS, KEYS, Become, S, manage
 from tests.support.containers import AnyServer
+from tests.support.processes import free_port
 from tests.support.redis_client import Client
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.errors import UpstreamError
+from ttlproxy.errors import ServerChanged, UpstreamError
 from ttlproxy.link import Context, client
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.reap_script import ReapScript
 from ttlproxy.link.schedules import Schedules
+from ttlproxy.link.server_identity import Identity
 from ttlproxy.link.sweep_script import SweepScript
 from ttlproxy.net.tasks import cancel
 
@@ -29,14 +31,21 @@ Begin = Callable[[], "asyncio.Task[None]"]
 
 
 @pytest.fixture
-def requests(settings: Settings, context: Context, counters: Counters) -> ReapRequests:
+def known() -> KnownServer:
+    return KnownServer("", lambda: None)
+
+
+@pytest.fixture
+def requests(
+    settings: Settings, context: Context, counters: Counters, known: KnownServer
+) -> ReapRequests:
     return ReapRequests(
         settings,
         context,
         ReapScript(settings, context, counters),
         SweepScript(context, counters),
         Schedules(context),
-        KnownServer("", lambda: None),
+        known,
     )
 
 
@@ -84,8 +93,14 @@ async def test_a_key_with_more_than_one_batch_is_emptied(
 
 
 async def test_all_that_is_due_in_a_database_goes_and_no_other(
-    requests: ReapRequests, begin: Begin, direct: Client, server: AnyServer, context: Context
+    requests: ReapRequests,
+    begin: Begin,
+    direct: Client,
+    server: AnyServer,
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(Schedules.due, "__defaults__", (100,))  # keys that are read at a time
     context.clock.learn(direct.now_ms(), context.clock.reading())
     with closing(Client(server.port, 3)) as other:
         for number in range(300):
@@ -113,14 +128,14 @@ async def test_what_redis_refuses_holds_up_those_who_need_it_until_it_is_mended(
     requests: ReapRequests, begin: Begin, direct: Client, become: Become, context: Context
 ) -> None:
     context.clock.learn(direct.now_ms(), context.clock.reading())
-    for key in ("bad", "good"):
+    for key in ("bad", "good", "worse"):
         manage(direct, key, m=1)
     await become("resetkeys ~good ~__ttl:*")
     begin()
     held = [
         requests.add([(0, b"bad"), (0, b"good")], [], []),
         requests.add([], [0], []),
-        requests.add([], [], [(0, b"bad")]),
+        requests.add([], [], [(0, b"worse")]),
     ]
     await requests.add([(0, b"good")], [], []).done
     await requests.add([], [3], []).done
@@ -142,6 +157,47 @@ async def test_a_schedule_that_redis_refuses_holds_up_those_who_need_its_databas
     await _until_refused(held)
     direct.ask("DEL", KEYS.schedule)
     await held.done
+
+
+@pytest.fixture
+def replica(server: AnyServer, direct: Client) -> Iterator[None]:
+    """Redis is a replica now, of nobody who answers."""
+    manage(direct, "s", m=1)
+    assert direct.ask("REPLICAOF", "127.0.0.1", free_port()) == b"OK"
+    yield
+    direct.ask("REPLICAOF", "NO", "ONE")
+
+
+@pytest.mark.usefixtures("replica")
+async def test_a_replica_can_reap_nothing_and_holds_up_nobody(
+    requests: ReapRequests, begin: Begin, direct: Client
+) -> None:
+    begin()
+    await requests.add([S], [], []).done
+    assert direct.ask("EXISTS", "s") == 1
+
+
+@pytest.mark.usefixtures("replica")
+async def test_a_master_that_has_become_a_replica_is_noticed(
+    requests: ReapRequests, redis: Redis, known: KnownServer
+) -> None:
+    known.met(Identity("x", True, 1, []))
+    request = requests.add([S], [], [])
+    with pytest.raises(ServerChanged):
+        await requests.run(redis)
+    requests.stop()
+    with pytest.raises(UpstreamError):
+        await request.done
+
+
+async def test_entries_without_an_element_that_a_reap_finds_are_swept_later(
+    requests: ReapRequests, begin: Begin, direct: Client, context: Context
+) -> None:
+    manage(direct, "s", m=1, gone=1, left=FAR_MS, away=FAR_MS)
+    direct.ask("SREM", "s", "gone", "away")
+    begin()
+    await requests.add([S], [], []).done
+    assert set(context.agenda.take_sweeps(FAR_MS)) == {S}
 
 
 async def test_what_redis_refuses_for_a_while_is_tried_again(
