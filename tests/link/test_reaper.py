@@ -122,8 +122,9 @@ async def test_what_nobody_has_announced_is_found_after_a_while(
     server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_LONGEST_SLEEP_MS", 10)
-    async with _reaping(server.url):
+    async with _reaping(server.url) as reaping:
         _make_due(direct, "late", m=FAR_MS)
+        await until(lambda: reaping.context.agenda.next_ms == FAR_MS)
         manage(direct, "s", m=1)
         await until(_gone(direct, "s"))
 
@@ -307,7 +308,7 @@ async def test_parked_keys_are_left_alone_for_a_while_and_hide_no_others(
 async def test_a_parked_key_is_tried_again_when_its_pause_is_over(
     narrow: str, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agenda, "_PARKED", Pause(0.02))
+    monkeypatch.setattr(agenda, "_PARKED", Pause(0.2))
     async with _reaping(narrow) as reaping:
         direct.ask("ACL", "SETUSER", "narrow", "resetkeys", "~__ttl:*")
         _make_due(direct, "bad")
