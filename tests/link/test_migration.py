@@ -77,7 +77,7 @@ async def test_all_of_all_databases_is_converted(
             noted = set(db.ask("SMEMBERS", KEYS.others))
             assert {KEYS.kept(b"kept%d" % number) for number in range(MANY)} <= noted
             later = [KEYS.deferred(key) for key in (b"q", b"q0", b"q%d" % (MANY - 1))]
-            assert {*later, KEYS.counts(b"busy")} <= noted
+            assert {*later, KEYS.counts(b"busy"), *map(KEYS.rule, (b"s:*", b"t"))} <= noted
             for name in later:
                 assert all(_is_signed(db, name, field) for field in db.ask("HKEYS", name))
     text = f"migrated 2 rules, and the deferred commands of {MANY + 1} keys, from version 0.1"
