@@ -141,6 +141,15 @@ async def test_nobody_is_served_without_announcements(
     assert life.changes == 0
 
 
+async def test_a_loss_counts_as_soon_as_it_is_met(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    kill(server, direct, PUSHES)
+    while life.link.serving.now:
+        life.link.announcements.receive()  # as for a client's request; the event loop gets no turn
+    await life.link.serving.ready.wait()
+
+
 async def test_a_pause_of_writes_delays_serving_for_a_moment_only(
     life: Running, server: AnyServer, direct: Client
 ) -> None:

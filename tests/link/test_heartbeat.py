@@ -99,7 +99,7 @@ async def test_a_regular_one_does_the_upkeep_and_others_do_not(
 
 
 async def test_the_address_is_not_looked_at_without_a_reason(
-    life: Running, probes: list[Upstream], direct: Client
+    probes: list[Upstream], life: Running, direct: Client
 ) -> None:
     await life.beats(2)
     await turns(direct)
