@@ -70,8 +70,9 @@ async def _until_refused(request: ReapRequest) -> None:
 
 
 async def test_requests_of_one_moment_share_their_calls(
-    requests: ReapRequests, begin: Begin, direct: Client, counters: Counters
+    requests: ReapRequests, begin: Begin, direct: Client, known: KnownServer
 ) -> None:
+    known.met(Identity("x", True, 1, []))
     manage(direct, "a", m=1)
     manage(direct, "b", m=1)
     both = [requests.add([(0, key)], [], []) for key in (b"a", b"b")]
@@ -128,8 +129,9 @@ async def test_what_redis_refuses_holds_up_those_who_need_it_until_it_is_mended(
     requests: ReapRequests, begin: Begin, direct: Client, become: Become, context: Context
 ) -> None:
     context.clock.learn(direct.now_ms(), context.clock.reading())
-    for key in ("bad", "good", "worse"):
+    for key in ("bad", "good"):
         manage(direct, key, m=1)
+    manage(direct, "worse", m=FAR_MS)
     await become("resetkeys ~good ~__ttl:*")
     begin()
     held = [
