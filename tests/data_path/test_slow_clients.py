@@ -133,7 +133,7 @@ def test_who_waits_for_redis_to_take_its_request_is_not_idle(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     server = start_server()
-    proxy = start_proxy(server.url, "--timeout", "1")
+    proxy = start_proxy(server.url, "--timeout", "2")
     with Connection(proxy.port) as sending:
         os.kill(server.pid, signal.SIGSTOP)
         try:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from redis.asyncio import Redis
+
 from tests.link.conftest import until
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
@@ -14,6 +16,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Context, Link
+from ttlproxy.link.confirmations import Look
 from ttlproxy.net.tasks import cancel
 
 
@@ -28,6 +31,9 @@ class Running:
         self.context = Context(settings, self.counters)
         self.link = Link(settings, upstream, self.counters, self.context, self._end)
         self.task: asyncio.Task[None] | None = None
+        self._until_beat = self.link.confirmations.until_beat
+        self._is_between = False  # two heartbeats
+        self.link.confirmations.until_beat = self._wait_for_beat  # type: ignore[method-assign]
 
     def _end(self) -> None:
         self.changes += 1
@@ -35,9 +41,21 @@ class Running:
     async def beats(self, count: int = 1) -> None:
         """Ends after so many heartbeats that come at once; they are no regular ones."""
         for _ in range(count):
+            await until(self._rests)
             answers = self.link.heartbeat.answers
             self.link.confirmations.beat()
-            await until(lambda: self.link.heartbeat.answers > answers)  # noqa: B023
+            await until(lambda: self.link.heartbeat.answers > answers and self._rests())  # noqa: B023
+
+    def _rests(self) -> bool:
+        """Whether no heartbeat is under way, nor wanted."""
+        return self._is_between and not self.link.confirmations._beats
+
+    async def _wait_for_beat(self, pause_s: float, redis: Redis, look: Look) -> None:
+        self._is_between = True
+        try:
+            await self._until_beat(pause_s, redis, look)
+        finally:
+            self._is_between = False
 
 
 @asynccontextmanager

@@ -283,18 +283,21 @@ async def test_while_redis_is_busy_it_waits_and_nothing_is_believed(
     server = start_server("--lua-time-limit", "5")
     async with running(Running(server.url)) as link:
         await link.beats(3)
-        refusals, loads = link.counters.refusals, calls(server.port, "script|load")
+        refusals, answers = link.counters.refusals, link.link.heartbeat.answers
+        loads = calls(server.port, "script|load")
         with Connection(server.port) as busy, Connection(server.port) as other:
             busy.send(command("EVAL", "while true do end", 0))
             await until(lambda: other.ask("PING").startswith(b"-BUSY"))
             link.link.heartbeat._beats._next_s = 0.0  # a regular one
             await link.beats()
+            await until(lambda: link.counters.refusals > refusals)
             assert link.link.serving.now
             other.ask("SCRIPT", "KILL")
             await until(lambda: other.ask("PING") == b"+PONG\r\n")
-        assert link.counters.refusals == refusals + 1, "of the state that proxies share alone"
+        beats = link.link.heartbeat.answers - answers
+        assert link.counters.refusals <= refusals + beats, "of the state that proxies share alone"
         await link.beats()
-        assert link.context.scripts.loaded
+        await until(lambda: link.context.scripts.loaded)
         assert calls(server.port, "script|load") == loads
 
 
@@ -354,7 +357,7 @@ async def test_a_master_that_becomes_a_replica_ends_the_life_and_the_address_is_
     finally:
         direct.ask("REPLICAOF", "NO", "ONE")
     await life.beats()
-    assert not life.link.server.is_demoted
+    await until(lambda: not life.link.server.is_demoted)  # one may have been under way
 
 
 async def test_a_proxy_that_is_alone_expects_no_announcements(
