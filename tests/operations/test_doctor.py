@@ -308,3 +308,14 @@ def test_overdue_elements_with_a_proxy_are_an_error(
         found = examine(server.url)
     assert of("overdue", found).severity == 3
     assert of("lease", found).severity == 3
+
+
+def test_scripts_of_a_proxy_are_not_those_of_users(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    """Not those either that check the rights of a user who lacks one."""
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        direct.ask("ACL", "SETUSER", "narrow", "on", "nopass", "~*", "+@all", "-hdel")
+        start_proxy(server.url)
+        assert of("scripts", examine(server.url)).severity == 0

@@ -102,7 +102,7 @@ async def _scripts(target: Target) -> int:
     ours = Scripts(target.keys.prefix)
     ours.suit(target.traits)
     probes = [sha1(text).hexdigest().encode() for text in (PROBE, COMPILE, TRIAL)]
-    shas = [*probes, *(script.sha for script in ours.values())]
+    shas = [*probes, *(script.sha for script in ours.all())]
     known = await target.ask(b"SCRIPT", b"EXISTS", *shas)
     kept = (await target.redis.info("memory")).get("number_of_cached_scripts", 0)
     return max(0, int(kept) - sum(map(int, known)))
