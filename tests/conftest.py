@@ -9,6 +9,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
+def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Each worker gets a contiguous part of the items: here all parts begin with long tests."""
+    long = [item for item in items if item.get_closest_marker("long")]
+    others = [item for item in items if not item.get_closest_marker("long")]
+    ends = [len(others) * part // workers for part in range(workers + 1)]
+    return [
+        item
+        for part, (begin, end) in enumerate(pairwise(ends))
+        for item in (*long[part::workers], *others[begin:end])
+    ]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks tests that need a server. Leaves out slow tests in a quick run, and tests that need a
     server if there is none."""
@@ -134,7 +147,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (left_out if is_left_out else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+    items[:] = _long_first(kept, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -22,7 +22,7 @@ from tests.bench.usage import NONE
 from tests.docs import quoted_figures
 from tests.support.requirements import absent
 
-pytestmark = pytest.mark.redis
+pytestmark = [pytest.mark.redis, pytest.mark.long]
 
 SHARE = 0.0005
 # redis-benchmark needs half a second to open so many connections.

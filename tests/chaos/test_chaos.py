@@ -15,6 +15,8 @@ from tests.chaos.trial import trial
 from tests.conftest import StartProxy, StartServer
 from tests.support.servers import Binary
 
+pytestmark = pytest.mark.long
+
 SECONDS = 6.0
 ALL_SECONDS = 20.0
 

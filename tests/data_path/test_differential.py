@@ -16,6 +16,8 @@ from tests.support.raw_client import Connection, Framer, command
 from tests.support.request_streams import QUIT, SEEDS, pieces, pipeline
 from tests.support.servers import Proxy
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
 CUTS = st.lists(st.floats(0, 1), max_size=12)
 CLIENT_ID = re.compile(rb"(\$2\r\nid\r\n):\d+\r\n")

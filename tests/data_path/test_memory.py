@@ -18,7 +18,7 @@ from tests.support.raw_client import RECEIVE_BYTES, Connection, command
 from tests.support.server_queries import calls, info, until_blocked
 from tests.support.servers import Proxy
 
-pytestmark = [pytest.mark.any_server, pytest.mark.slow]
+pytestmark = [pytest.mark.any_server, pytest.mark.slow, pytest.mark.long]
 
 MIB = 1 << 20
 KIB = 1 << 10

@@ -33,7 +33,7 @@ from ttlproxy.proxy.redis_connection import Backend, Receiver
 from ttlproxy.proxy.server import Clients, Server
 from ttlproxy.session import Session
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
 MIB = 1 << 20
 LARGE = command("HSET", "h", "f", "v" * (8 * MIB))

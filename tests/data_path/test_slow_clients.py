@@ -22,7 +22,7 @@ from ttlproxy.config import Settings
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.slow_clients import Activity, SlowClients, Watched
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
 MIB = 1 << 20
 

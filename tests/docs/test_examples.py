@@ -19,6 +19,8 @@ from tests.support.redis_client import Client
 from tests.support.requirements import absent
 from tests.support.servers import Proxy
 
+pytestmark = pytest.mark.long
+
 _SECTION: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # redis-cli prints how long a command took if it was half a second or more.

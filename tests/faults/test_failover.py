@@ -28,6 +28,8 @@ from tests.support.relay import Relay
 from tests.support.server_queries import calls, connections, info, unnamed, until_blocked
 from tests.support.servers import Proxy, Server
 
+pytestmark = pytest.mark.long
+
 TOLD = "clients are closed"
 
 

@@ -16,6 +16,8 @@ from tests.support.redis_content import SHARED, STATE
 from tests.support.server_queries import unnamed
 from tests.support.servers import Proxy, Server
 
+pytestmark = pytest.mark.long
+
 AWAY = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 
 

@@ -22,6 +22,8 @@ from tests.support.relay import Gate, Relay
 from tests.support.server_queries import connections, info, unnamed
 from tests.support.servers import Server
 
+pytestmark = pytest.mark.long
+
 AWAY = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
 NAMES = ("link", "pushes", "reaps", "reaper")
 PATIENT = ("--hold-max", "60")

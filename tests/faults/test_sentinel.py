@@ -27,6 +27,8 @@ from tests.support.servers import ROOT, Binary, Proxy, Server
 from tests.support.timed_clients import NAME, TimedClients
 from ttlproxy.operations.doctor import Severity
 
+pytestmark = pytest.mark.long
+
 REFUSED = b"-ERR ttlproxy has no connection to Redis"
 SOON = ("--hold-max", "0.1")
 

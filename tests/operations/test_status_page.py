@@ -18,7 +18,7 @@ from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
 NASTY = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 # (foreground, background). WCAG 2.2 requires a contrast of 4.5 for text, 3 for controls and lines.

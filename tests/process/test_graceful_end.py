@@ -14,7 +14,7 @@ from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
 CLIENTS = 16
 ENOUGH = 50

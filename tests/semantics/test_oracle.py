@@ -43,6 +43,8 @@ from tests.oracle.strategies import (
 from tests.support.containers import IMAGES, Container, why_no_engine
 from tests.support.servers import Proxy, Server, find_binaries
 
+pytestmark = pytest.mark.long
+
 DEEP = os.environ.get("TTLPROXY_HYPOTHESIS") == "deep"
 EXAMPLES = int(os.environ.get("TTLPROXY_EXAMPLES", "100"))
 DEEP_MINUTES = float(os.environ.get("TTLPROXY_DEEP_MINUTES", "10"))

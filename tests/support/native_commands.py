@@ -520,8 +520,8 @@ KEYS = frozenset({"string", "hash", "set", "zset", "list", "stream", "hll", "geo
 # With another number of words these would block for long, hold a subscription, pick at random, or
 # become commands of KeyDB's dialect.
 NEVER_FLAWED = frozenset(
-    {"BLPOP", "BRPOP", "BLMPOP", "BZPOPMIN", "BZMPOP", "BRPOPLPUSH", "BLMOVE", "XREAD", "WAIT",
-     "UNSUBSCRIBE", "PUNSUBSCRIBE", "SPOP", "ZRANDMEMBER", "TTL", "PTTL", "PERSIST"}
+    {"BLPOP", "BRPOP", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP", "BRPOPLPUSH", "BLMOVE", "XREAD",
+     "WAIT", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SPOP", "ZRANDMEMBER", "TTL", "PTTL", "PERSIST"}
 )  # fmt: skip
 
 # Redis 8 does not answer a refused AUTH that it reads together with the requests before it.

@@ -12,7 +12,7 @@ from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
-from tests.support.server_queries import clients, info
+from tests.support.server_queries import info, unnamed
 
 _VALUE = b"v" * 32
 # The elements of one request, which share a deadline.
@@ -97,9 +97,9 @@ class Filled:
         port = target.redis.port
         with Connection(port) as direct:
             direct.ask("FLUSHALL")
-            there, before = clients(port), _used(port)
+            there, before = unnamed(port), _used(port)
             fill(target, self._requests(write))
-            wait_until(lambda: clients(port) <= there, "the client that filled it is gone")
+            wait_until(lambda: unnamed(port) <= there, "the client that filled it is gone")
             taken = _used(port) - before
             direct.ask("FLUSHALL")
         return taken / self.elements
