@@ -488,6 +488,9 @@ def connecting(
             assert direct.ask("SET", "k", "v") == b"+OK\r\n"
         own = {f"ttlproxy:{name}" for name in ("link", "reaps", "pushes", "reaper")}
         wait_until(lambda: own <= {each["name"] for each in connections(server.port)}, "its own")
+        with Connection(proxy.port) as first:  # served when the others know of this proxy
+            assert first.ask("GET", "k") == b"$1\r\nv\r\n"
+        wait_until(lambda: unnamed(server.port) == 1, "nothing but this look")
         gate.arm()
         with Connection(proxy.port) as client:
             client.send(command("GET", "k"))
@@ -514,7 +517,7 @@ def test_who_leaves_before_it_has_a_connection_to_redis_leaves_none(
     server, proxy, gate, client = connecting
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
-    wait_until(lambda: "client 1: closed" in proxy.stderr, "the proxy knows that it has left")
+    wait_until(lambda: "client 2: closed" in proxy.stderr, "the proxy knows that it has left")
     gate.release()
     with Connection(proxy.port) as other:
         assert other.ask("GET", "k") == b"$1\r\nv\r\n"

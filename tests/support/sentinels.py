@@ -73,6 +73,12 @@ class Sentinel(Process):
         with redis.Redis(port=self.port, decode_responses=True) as client:
             return dict(client.sentinel_master(NAME))
 
+    def knows(self, replica_port: int) -> bool:
+        """Whether the replica has told it about itself: only then can it be promoted."""
+        with redis.Redis(port=self.port, decode_responses=True) as client:
+            replicas = client.sentinel_slaves(NAME)
+        return any(each["port"] == replica_port and each["runid"] for each in replicas)
+
     @property
     def tilts(self) -> int:
         """How often it got no processor for two seconds; then it does nothing for half a minute."""
