@@ -15,8 +15,8 @@ be missing. A piece that stands in a function or a branch gives its names only t
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TypeAlias
 
 from ttlproxy.scripts.constants import literal
@@ -27,7 +27,7 @@ Read: TypeAlias = Callable[[str], str]
 _INCLUDE = re.compile(r"^( *)-- include (\w+)\n", re.MULTILINE)
 _SAYS = re.compile(r"^-- (NEEDS|GIVES): (.*)$", re.MULTILINE)
 _DECLARED = re.compile(r"^local (?:function )?(\w+(?:, \w+)*)", re.MULTILINE)
-_COMMENT = re.compile(r"^ *--.*$", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--(?! include \w+$).*$", re.MULTILINE)
 _CONSTANT = re.compile(r"\bconst\.(\w+)")
 _EMPTY = re.compile(r"^ *\n", re.MULTILINE)
 _NAME = re.compile(r"\w+")
@@ -49,6 +49,7 @@ def assembled(script: str, given: set[str], read: Read) -> str:
     return _CONSTANT.sub(lambda found: literal(found[1]), text)
 
 
+@cache
 def said(source: str, what: str) -> tuple[str, ...]:
     """The words behind NEEDS or GIVES in the header of a piece."""
     lines = (match[2] for match in _SAYS.finditer(source) if match[1] == what)
@@ -99,12 +100,13 @@ class _Assembly:
             elif needed == piece and needed not in self._names:
                 self.missing.append((name, needed, {needed}))
         self._included.add(name)
-        yield from map(_stripped, self._parts(source))
+        yield from self._parts(_stripped(source))
         self._names.update(said(source, "GIVES"))
 
 
+@cache
 def _stripped(text: str) -> str:
-    """The text of a piece without comments and empty lines.
+    """The text of a piece without empty lines, and without comments but those that include others.
 
     Those of a script itself stay, so that Redis's errors tell the line in its file.
     """
@@ -112,15 +114,22 @@ def _stripped(text: str) -> str:
 
 
 def _pruned(source: str) -> str:
-    """The source without comments and without functions that nothing in it mentions.
+    """The source without comments and without functions that nothing in it calls.
 
     Redis makes each function of a script again for each call, in 0.1 us: the unused functions of a
     piece would cost as much as a write.
     """
     source = _COMMENT.sub("", source)
-    mentions = Counter(_NAME.findall(source))
     functions = {found[1]: found[0] for found in _FUNCTION.finditer(source)}
-    while unused := [name for name in functions if mentions[name] == 1]:
-        for name in unused:
-            mentions.subtract(_NAME.findall(functions.pop(name)))
-    return _FUNCTION.sub(lambda found: found[0] if found[1] in functions else "", source)
+    mentioned = frozenset(_NAME.findall(_FUNCTION.sub("", source)))
+    used: set[str] = set()
+    while new := (mentioned & functions.keys()) - used:
+        used |= new
+        mentioned = mentioned.union(*(_names(functions[name]) for name in new))
+    return _FUNCTION.sub(lambda found: found[0] if found[1] in used else "", source)
+
+
+@cache
+def _names(function: str) -> frozenset[str]:
+    """The names in a function: many scripts have the same functions."""
+    return frozenset(_NAME.findall(function))
