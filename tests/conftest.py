@@ -2,7 +2,8 @@
 
 A test that uses a server runs once for each server version found here. If TTLPROXY_REQUIRE names
 versions, it runs for those only. A test marked with `any_server` does not depend on the version and
-runs on the newest only. A test marked with `both_loops` runs on uvloop and on asyncio.
+runs on the newest only. A test marked with `both_loops` runs on uvloop and,
+except in a quick run, on asyncio.
 """
 
 import importlib.util

@@ -117,7 +117,7 @@ Haproxy = Callable[[int, str], AbstractContextManager[int]]
 AT_DEBUG = ("--proxy-protocol", "yes", "--log-level", "debug")
 
 
-@pytest.fixture(params=[1, 2], ids=["alone", "two workers"])
+@pytest.fixture(params=[1, pytest.param(2, marks=pytest.mark.slow)], ids=["alone", "two workers"])
 def behind(request: pytest.FixtureRequest, start_proxy: StartProxy, server: AnyServer) -> Proxy:
     """A proxy that requires the header."""
     return start_proxy(server.url, *AT_DEBUG, "--workers", str(request.param))

@@ -304,6 +304,7 @@ def test_all_sessions_end_when_the_sentinels_name_another_server(
     wait_until(lambda: not _ours(old), "nothing of ours at the old server")
 
 
+@pytest.mark.slow
 def test_no_client_stays_with_another_server_than_the_proxy_itself(
     start_server: StartServer, start_sentinel: StartSentinel, start_proxy: StartProxy
 ) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from tests.conftest import StartServer
 from tests.link.conftest import FAR_MS, S, manage, set_rule, until
-from tests.link.running import Running, ids, kill, running
+from tests.link.running import Running, ids, running
 from tests.support.containers import AnyServer
-from tests.support.processes import POLL_S, free_port
+from tests.support.processes import free_port
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
@@ -109,15 +109,14 @@ async def test_what_is_known_of_a_server_is_not_asked_again(
     gone = life.link.server.identity
     stays = asyncio.create_task(life.link.while_it_lives(asyncio.Event().wait()))
     await asyncio.sleep(0)
-    while not stays.done():  # two losses in a row end it
-        for name in ("ttlproxy:barrier", "ttlproxy:reaps"):
-            kill(server, direct, name)
-        life.link._reap_requests.add([S], [], [])
-        life.link.context.registry.expect()
-        life.link._barriers._wanted.set()
-        await asyncio.wait({stays}, timeout=POLL_S)
-    with pytest.raises(UpstreamError, match="the link was lost"):
-        await stays
+    (most,) = direct.ask("CONFIG", "GET", "maxclients")[1:]
+    direct.ask("CONFIG", "SET", "maxclients", 1)
+    try:
+        direct.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        with pytest.raises(UpstreamError, match="the link was lost"):
+            await stays
+    finally:
+        direct.ask("CONFIG", "SET", "maxclients", most)
     await life.link.serving.ready.wait()
     assert life.link.server.identity is not None
     assert gone is not None

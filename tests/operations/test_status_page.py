@@ -70,6 +70,7 @@ def load(proxy: Proxy) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_the_figures_move_under_load(seen: Visit, watched: Proxy) -> None:
     seen.until("document.querySelector('#state-text').textContent === 'serving'")
     with load(watched):

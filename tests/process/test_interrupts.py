@@ -91,7 +91,7 @@ def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]
 @pytest.mark.parametrize(
     ("words", "done"),
     [
-        (["doctor", "--mend"], (0, 3, 4)),
+        pytest.param(["doctor", "--mend"], (0, 3, 4), marks=pytest.mark.slow),
         pytest.param(["doctor", "--json"], (0, 3, 4), marks=pytest.mark.slow),
         pytest.param(["purge"], (0,), marks=pytest.mark.slow),
         ([], ()),

@@ -4,4 +4,9 @@ import pytest
 
 LOOPS = ("uvloop", "asyncio")
 
-both_loops = pytest.mark.parametrize("loop_name", LOOPS, indirect=True, scope="session")
+both_loops = pytest.mark.parametrize(
+    "loop_name",
+    ["uvloop", pytest.param("asyncio", marks=pytest.mark.slow)],
+    indirect=True,
+    scope="session",
+)
