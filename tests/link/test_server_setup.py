@@ -1,0 +1,153 @@
+"""The beginning of a life of the link: what is known and done before anybody is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.conftest import StartServer
+from tests.link.conftest import Become, unpaused
+from tests.support.redis_client import Client
+from tests.support.redis_content import STATE
+from ttlproxy.addresses import Upstream
+from ttlproxy.errors import UnfitUpstream
+from ttlproxy.link import LAYOUT, Context, client
+from ttlproxy.link.acl import Acl
+from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.known_server import KnownServer
+from ttlproxy.link.script_cache import ScriptCache
+from ttlproxy.link.server_setup import ServerSetup
+from ttlproxy.link.shared_state import SharedState
+
+
+@pytest.fixture
+def acl(context: Context) -> Acl:
+    return Acl(context.rights, context.suit_scripts_to_users)
+
+
+@pytest.fixture
+def setup(context: Context, acl: Acl) -> ServerSetup:
+    scripts = ScriptCache(context.scripts, Barriers(context, lambda name: Redis()))
+    known = KnownServer("redis", lambda: None)
+    return ServerSetup(context, known, acl, scripts, SharedState(context, unpaused))
+
+
+@pytest.fixture
+def ann(direct: Client) -> Iterator[bytes]:
+    """A user who may do all but write hashes, count keys and see rights."""
+    direct.ask("ACL", "SETUSER", "ann", "on", "~*", "+@all", "-hset", "-dbsize", "-acl")
+    yield b"ann"
+    direct.ask("ACL", "DELUSER", "ann")
+
+
+def _refused(direct: Client) -> int:
+    """How often Redis has refused something for a missing right, by ACL LOG."""
+    entries = [dict(zip(line[::2], line[1::2], strict=True)) for line in direct.ask("ACL", "LOG")]
+    return sum(entry[b"count"] for entry in entries)
+
+
+def _lacks_scripts(direct: Client, context: Context) -> bool:
+    digests = [script.sha for script in context.scripts.values()]
+    return not all(direct.ask("SCRIPT", "EXISTS", *digests))
+
+
+async def test_the_commands_of_the_server_are_known(
+    setup: ServerSetup, redis: Redis, context: Context
+) -> None:
+    assert b"GETRANGE" not in context.router.passthrough
+    await setup.prepare(redis)
+    assert b"GETRANGE" in context.router.passthrough
+
+
+async def test_what_users_lack_is_known(
+    setup: ServerSetup, redis: Redis, context: Context, ann: bytes
+) -> None:
+    await setup.prepare(redis)
+    rights = context.rights
+    for may in (rights.may_count, rights.may_ask_acl, rights.have_all):
+        assert may([b"default"])
+        assert not may([ann])
+    assert rights.may_script([ann])
+    assert context.scripts.traits.careful, "somebody's rights are checked"
+
+
+async def test_whose_users_could_not_be_read_may_show_them_in_the_next_life(
+    setup: ServerSetup, redis: Redis, context: Context, acl: Acl, become: Become
+) -> None:
+    await become("-acl")
+    await setup.prepare(redis)
+    assert not context.rights.have_all([b"default"])
+    await become("+acl")
+    await setup.prepare(redis)
+    await acl.learn_users(redis)
+    assert context.rights.have_all([b"default"])
+
+
+async def test_a_server_that_refuses_command_is_not_asked_for_the_commands_of_categories(
+    setup: ServerSetup, redis: Redis, acl: Acl, become: Become, direct: Client
+) -> None:
+    """Redis would log a refusal each time."""
+    await become("-command")
+    await setup.prepare(redis)
+    refused = _refused(direct)
+    assert refused
+    await acl.learn_categories(redis, [b"read"])
+    assert _refused(direct) == refused
+
+
+async def test_each_life_begins_with_all_scripts_in_the_server(
+    setup: ServerSetup, redis: Redis, context: Context, direct: Client
+) -> None:
+    for _ in range(2):
+        direct.ask("SCRIPT", "FLUSH")
+        await setup.prepare(redis)
+        assert not _lacks_scripts(direct, context)
+        assert context.scripts.loaded
+
+
+async def test_where_the_server_publishes_keyspace_events_our_scripts_do(
+    setup: ServerSetup, redis: Redis, context: Context, direct: Client
+) -> None:
+    direct.ask("CONFIG", "SET", "notify-keyspace-events", "KEA")
+    try:
+        await setup.prepare(redis)
+    finally:
+        direct.ask("CONFIG", "SET", "notify-keyspace-events", "")
+    assert context.scripts.traits.events
+
+
+async def test_the_proxys_secret_is_in_redis(
+    setup: ServerSetup, redis: Redis, context: Context, direct: Client
+) -> None:
+    await setup.prepare(redis)
+    assert direct.ask("HGET", STATE, "secret") == context.script_calls.signer.secret
+
+
+async def test_a_server_with_a_newer_layout_is_unfit(
+    setup: ServerSetup, redis: Redis, direct: Client
+) -> None:
+    direct.ask("HSET", STATE, "layout", LAYOUT + 1)
+    with pytest.raises(UnfitUpstream, match="upgrade it"):
+        await setup.prepare(redis)
+
+
+@pytest.mark.parametrize(
+    ("removed", "named"),
+    [
+        (["INFO", "EVAL", "ZADD"], "INFO, EVAL, ZADD"),  # all at once
+        (["INFO", "COMMAND"], "INFO"),
+    ],
+)
+async def test_a_server_without_info_is_unfit_and_what_it_lacks_is_named(
+    setup: ServerSetup, start_server: StartServer, removed: list[str], named: str
+) -> None:
+    words = [word for name in removed for word in ("--rename-command", name, "")]
+    server = start_server(*words)
+    redis = client(Upstream.parse(server.url), "test", 30.0)
+    try:
+        with pytest.raises(UnfitUpstream, match=f"Redis lacks {named}, which ttlproxy needs"):
+            await setup.prepare(redis)
+    finally:
+        await redis.aclose()
