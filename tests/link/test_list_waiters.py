@@ -9,10 +9,11 @@ from contextlib import closing
 import pytest
 
 from tests.link.conftest import until
+from tests.link.running import ids
 from tests.support.containers import AnyServer
-from tests.support.processes import free_port
+from tests.support.processes import free_port, wait_until
 from tests.support.redis_client import Client
-from tests.support.server_queries import connections, until_blocked
+from tests.support.server_queries import until_blocked
 from ttlproxy.addresses import Upstream
 from ttlproxy.link import list_waiters as module
 from ttlproxy.link.list_waiters import ListWaiters, Waiter
@@ -25,6 +26,10 @@ async def waiters(server: AnyServer) -> AsyncIterator[ListWaiters]:
     yield ListWaiters(lambda: Upstream.parse(server.url), lambda: 5.0)
     if serving := _lines():
         await asyncio.wait(serving)  # nobody waits any more, so they end
+
+
+def _ours(server: AnyServer) -> list[str]:
+    return ids(server, "ttlproxy:waiter")
 
 
 def _lines() -> set[asyncio.Task[None]]:
@@ -145,6 +150,7 @@ async def test_the_line_of_a_list_ends_with_its_last_waiter(
         assert bool(line.cancelling()) == is_over
     await asyncio.wait({line})
     assert not caplog.records
+    await asyncio.to_thread(wait_until, lambda: not _ours(server), "its connection is closed")
 
 
 async def test_a_line_that_is_lost_by_an_error_of_ours_begins_anew(
@@ -290,8 +296,8 @@ async def test_a_lost_connection_and_a_server_that_has_moved(
     at.append(Upstream.parse(server.url))
     waiters.start_anew()
     await asyncio.to_thread(until_blocked, server.port, 1)
-    (ours,) = [each for each in connections(server.port) if each["name"] == "ttlproxy:waiter"]
-    direct.ask("CLIENT", "KILL", "ID", ours["id"])
+    (ours,) = _ours(server)
+    direct.ask("CLIENT", "KILL", "ID", ours)
     direct.ask("RPUSH", "l", "item")
     assert await taker.waiting
     await waiters.close()

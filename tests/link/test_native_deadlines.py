@@ -124,3 +124,22 @@ async def test_what_redis_refuses_in_one_database_stops_no_other_and_is_tried_ag
     assert looked() == 1
     await native(redis)
     assert looked() == 0
+
+
+async def test_while_writes_are_paused_no_hash_is_looked_at(
+    context: Context, redis: Redis, direct: Client, looked: Looked
+) -> None:
+    """The script would keep the heartbeat waiting. They are looked at once the pause is over."""
+    answers = [True, True, False]
+
+    async def is_paused() -> bool:
+        return answers.pop(0)
+
+    native = NativeDeadlines(context, is_paused)
+    direct.ask("HSET", "h", "f", "v")
+    await native(redis)
+    assert len(answers) == 3, "without a new rule nobody asks: that may be a request of its own"
+    await _rule(context, redis, direct, 0, "h")
+    for pages in (0, 0, 1):
+        await native(redis)
+        assert looked() == pages
