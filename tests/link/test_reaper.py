@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import StartServer
 from tests.link.conftest import FAR_MS, KEYS, S, manage, until
+from tests.link.running import ids
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
@@ -25,6 +26,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Context, Link, agenda, announcing, beats
+from ttlproxy.link import link as lives
 from ttlproxy.link import reaper as module
 from ttlproxy.link.reaper import Reaper
 from ttlproxy.net.tasks import cancel
@@ -471,6 +473,37 @@ async def test_after_a_life_of_the_link_all_is_begun_anew(start_server: StartSer
             with closing(Client(server.port)) as anew:
                 await until(_gone(anew, "t"))
                 assert anew.ask("EXISTS", LEASE) == 1
+
+
+async def test_work_that_the_end_of_a_life_of_the_link_cut_off_is_done_in_the_next(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at a host that has vanished: the reaper's own connection looks alive."""
+    is_there = asyncio.Event()
+    is_there.set()
+
+    async def accepts(*_: object) -> bool:
+        return is_there.is_set()
+
+    monkeypatch.setattr(lives, "accepts", accepts)
+    server = start_server()
+    with closing(Client(server.port)) as direct:
+        async with _reaping(server.url, connect_timeout=0.1) as reaping:
+            manage(direct, "s", m=1)
+            direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
+            reaping.context.registry.announced(*S, 1)
+            await asyncio.to_thread(wait_until, lambda: _waits(server), "a call")
+            cut_off = {*ids(server, "ttlproxy:reaper")}
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                is_there.clear()
+                await until(lambda: not reaping.link.serving.now)
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+            is_there.set()
+            await until(lambda: cut_off.isdisjoint(ids(server, "ttlproxy:reaper")))
+            direct.ask("CLIENT", "UNPAUSE")
+            await until(_gone(direct, "s"))
 
 
 async def test_a_server_that_does_not_answer_keeps_nobody_from_ending(
