@@ -35,6 +35,13 @@ def test_a_sweep_is_due_once_requests_of_its_time_are_carried_out() -> None:
     assert agenda.take_sweeps(due_ms + 2) == {S: due_ms + 1}
 
 
+def test_a_request_that_leaves_nothing_to_sweep_plans_no_look() -> None:
+    agenda = Agenda()
+    agenda.sweep([], 1000)
+    assert agenda.next_ms == NEVER
+    assert not agenda.woken.is_set()
+
+
 def test_a_sweep_that_was_put_back_is_due_as_before_unless_a_request_came_since() -> None:
     agenda = Agenda()
     agenda.sweep([H, S], 1000)

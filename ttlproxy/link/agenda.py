@@ -97,7 +97,7 @@ class Agenda:
         due_ms = now_ms + self.sweep_after_ms
         for place in places:
             self._sweeps.setdefault(place, due_ms)
-        self.look_at(due_ms)
+            self.look_at(due_ms)
 
     def take_sweeps(self, now_ms: int) -> dict[Place, int]:
         """Takes the sweeps that are due: each place, and since when."""
