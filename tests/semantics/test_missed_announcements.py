@@ -173,25 +173,33 @@ def test_a_proxy_whose_push_connection_is_lost_while_it_reads_schedules_waits_fo
     server = start_server()
     hello = Gate(b"HELLO")
     kept, kept_again = (Gate(b"HMGET", b"ttlproxy-state") for _ in range(2))
-    read = Gate(b"in-the-schedule")
+    read, announced = (Gate(b"in-the-schedule") for _ in range(2))
 
     def on_request(data: bytes) -> None:
         for gate in (hello, kept_again, kept):
             gate(data)
 
+    def on_reply(data: bytes) -> None:
+        for gate in (read, announced):
+            gate(data)
+
     with (
-        Relay(server.port, 1 << 16, on_request, read) as relay,
+        Relay(server.port, 1 << 16, on_request, on_reply) as relay,
         Connection(server.port) as direct,
         Connection(start_proxy(f"redis://127.0.0.1:{relay.port}").port) as app,
         hello,
         kept,
         kept_again,
         read,
+        announced,
     ):
         (pushes,) = _push_connections(server.port)
         with Connection(start_proxy(server.url).port) as other:
             assert app.ask("HSET", "h", "a", 1) == b":1\r\n"
+            announced.arm()
             assert other.ask("SADDEX", "in-the-schedule", 1000, "a") == b":1\r\n"
+            assert announced.held.wait(60)
+            announced.release()
             read.arm()
             assert direct.ask("CLIENT", "KILL", "ID", pushes) == b":1\r\n"
             assert read.held.wait(60)
