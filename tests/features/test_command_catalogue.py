@@ -11,6 +11,7 @@ import struct
 import subprocess
 import termios
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TypeAlias
 
 import pytest
@@ -146,6 +147,19 @@ def test_documentation_says_what_the_tables_say(client: Client, direct: Client) 
         assert len(entries[b"arguments"]) == len(arguments(virtual.forms))
     (name, _) = client.ask("COMMAND", "DOCS", "HTTLField", "nosuch")
     assert name == b"httlfield"
+
+
+def test_documentation_is_a_map_under_resp3(proxy: Proxy, direct: Client) -> None:
+    with closing(Client(proxy.port, protocol=3)) as third:
+        docs = third.ask("COMMAND", "DOCS")
+        if isinstance(docs, Exception):
+            assert str(docs) == str(direct.ask("COMMAND", "DOCS"))
+            return
+        assert {name.encode() for name in _lacked(direct)} <= docs.keys()
+        assert docs[b"get"][b"group"] == b"string"
+        only = third.ask("COMMAND", "DOCS", "HTTLField", "nosuch")
+    assert only == {b"httlfield": docs[b"httlfield"]}
+    assert docs[b"httlfield"][b"summary"].decode() == VIRTUALS["HTTLFIELD"].summary
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,16 @@ def test_info_in_a_transaction_and_under_resp3(proxy: Proxy, server: AnyServer) 
             assert ours.split(b"\r\n")[1].startswith(b"txt:# Server")
 
 
+def test_who_may_not_ask_for_info_is_told_so(client: Client, direct: Client) -> None:
+    direct.ask("ACL", "SETUSER", "u", "on", "nopass", "~*", "+@all", "-info")
+    try:
+        assert client.ask("AUTH", "u", "any") == b"OK"
+        for section in ("all", "ttlproxy"):
+            assert "can't run this command" in str(client.ask("INFO", section))
+    finally:
+        direct.ask("ACL", "DELUSER", "u")
+
+
 def test_who_may_run_no_script_gets_redis_own_info(scriptless: Client) -> None:
     assert b"# Ttlproxy" in scriptless.ask("INFO", "all")
     assert scriptless.ask("AUTH", "scriptless", "word") == b"OK"

@@ -193,6 +193,28 @@ def test_another_rate_on_the_same_bucket_finds_it_as_full_as_it_was(direct: Clie
     assert after == [0, 100, 28, -1, 1]
 
 
+def test_a_bucket_of_another_rate_is_full_in_the_first_whole_microsecond(direct: Client) -> None:
+    """5/7 s are 714,285.71 us; the other rate counts in whole ones."""
+    clocked, now_us = _Clocked(direct), YEAR_2100_US
+    direct.ask(*clocked.words(now_us, b"CL.THROTTLE b 9 7 1 5".split()))
+    one = b"CL.THROTTLE b 0 1 1 1".split()
+    replies = [
+        direct.ask(*clocked.words(now_us + after_us, one)) for after_us in (714_285, 714_286)
+    ]
+    assert [limited for limited, *_ in replies] == [1, 0]
+
+
+def test_a_token_is_not_there_a_moment_early_where_doubles_round_up(direct: Client) -> None:
+    """After this time a quotient of doubles is whole, but a part of a token is missing."""
+    count, period_s = 2**31 - 1, 86_400
+    wait_us = -pow(count, -1, period_s * 1_000_000) % (period_s * 1_000_000)
+    bucket, clocked = _Bucket(count - 1, count, period_s), _Clocked(direct)
+    for now_us, quantity in ((YEAR_2100_US, count), (YEAR_2100_US + wait_us, 0)):
+        words = b"CL.THROTTLE b %d %d %d %d" % (count - 1, count, period_s, quantity)
+        reply = direct.ask(*clocked.words(now_us, words.split()))
+        assert reply == bucket.take(Fraction(now_us, 1_000_000), quantity)
+
+
 def test_a_bucket_that_version_0_1_wrote_is_as_full_as_it_was(client: Client) -> None:
     client.ask("CL.THROTTLE", "b", 4, 5, 1000, 4)
     client.ask("SET", "b", client.ask("GET", "b").rpartition(b" ")[0], "KEEPTTL")
@@ -246,6 +268,16 @@ def test_fractions_meet_their_bounds_as_decimals(client: Client) -> None:
     client.ask("SET", "f", "0.3")
     assert client.ask("INCREX", "f", "BYFLOAT", "0.6", "UBOUND", "0.9") == [b"0.9", b"0.6"]
     assert client.ask("INCREX", "f", "BYFLOAT", "0.1", "UBOUND", "0.9") == [b"0.9", b"0"]
+
+
+def test_a_bound_is_met_that_redis_cannot_reach_by_adding(talk: Talk) -> None:
+    """Redis adds long doubles: at 10^20 they have no room for a half."""
+    talk("""
+        SET f 100000000000000000000 EX 100  -> OK
+        INCREX f BYFLOAT -2e20 LBOUND 0.5 SATURATE -> ["0.5", "-*
+        GET f                               -> "0.5"
+        TTL f                               -> 100
+    """)
 
 
 def test_a_counter_counts_within_its_bounds(talk: Talk) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
-from tests.link.conftest import FAR_MS, KEYS, Become
+from tests.link.conftest import FAR_MS, KEYS, Become, set_rule
 from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.version_01 import leave_count, leave_deferred, leave_kept, leave_rule
@@ -102,6 +103,44 @@ async def test_what_is_converted_already_stays_as_it_is(
     await migration.convert([0])
     assert direct.ask("GET", KEYS.rule(b"s:*")) == before
     assert not caplog.records
+
+
+async def test_a_rule_that_is_set_anew_meanwhile_stays(
+    migration: Migration,
+    context: Context,
+    direct: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A client sets it after the migration has read the old rules, and before it writes any."""
+    caplog.set_level("INFO")
+    leave_rule(direct, "s:*", b"RPUSH - 0", b"late")
+    asked = migration._ask
+
+    async def ask_then_set(db: int, *words: bytes | int) -> Any:
+        reply = await asked(db, *words)
+        if words[0] == b"HGETALL":
+            set_rule(direct, context.script_calls.signer, "s:*", "DEL - 0")
+        return reply
+
+    monkeypatch.setattr(migration, "_ask", ask_then_set)
+    await migration.convert([0])
+    assert b"DEL - 0" in direct.ask("GET", KEYS.rule(b"s:*"))
+    assert not caplog.records, "none was migrated"
+
+
+async def test_a_deferred_command_that_version_01_cannot_have_written_is_not_signed(
+    migration: Migration, direct: Client
+) -> None:
+    later = KEYS.deferred(b"q")
+    leave_deferred(direct, b"q", "old", FAR_MS, "DEL", "q")
+    forged = "return redis.call('HSET', KEYS[1], 'forged', cmsgpack.pack('forged', {'DEL', 'q'}))"
+    direct.ask("EVAL", forged, 1, later)
+    direct.ask("HSET", later, "junk", "junk", "none", "")
+    before = direct.ask("HMGET", later, "forged", "junk", "none")
+    await migration.convert([0])
+    assert direct.ask("HMGET", later, "forged", "junk", "none") == before
+    assert _is_signed(direct, later, b"old")
 
 
 async def test_what_is_no_list_of_rules_has_none(migration: Migration, direct: Client) -> None:

@@ -189,6 +189,21 @@ async def test_one_proxy_reaps_and_others_look_again_before_its_lease_ends(
         assert direct.ask("GET", LEASE).endswith(b":300")
 
 
+@pytest.mark.parametrize(
+    "lease", [("somebody:600000",), ("somebody:600000", "PX", 6_000_000)], ids=["none", "too late"]
+)
+async def test_a_lease_without_an_end_or_with_one_after_its_time_is_taken_over(
+    server: AnyServer, direct: Client, lease: tuple[str | int, ...]
+) -> None:
+    """A client wrote there, or the server's clock was set back."""
+    async with _reaping(server.url, lease_ms=500_000):
+        direct.ask("SET", LEASE, *lease)
+        _make_due(direct, "s")
+        await until(_gone(direct, "s"))
+        assert direct.ask("GET", LEASE).endswith(b":500000")
+        assert 0 < direct.ask("PTTL", LEASE) <= 500_000
+
+
 async def test_who_does_not_get_the_lease_asks_again_only_when_something_is_due(
     server: AnyServer, direct: Client
 ) -> None:

@@ -48,6 +48,18 @@ async def test_a_key_without_an_index_is_managed_no_more(
     assert registry.places(b"s") == []
 
 
+async def test_what_is_no_index_goes_and_the_key_is_managed_no_more(
+    sweep: SweepScript, redis: Redis, registry: Registry, direct: Client
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    registry.announced(0, b"s", FAR_MS)
+    direct.ask("SET", KEYS.index(b"s"), "junk")
+    assert await sweep(redis, S) is None
+    assert direct.ask("EXISTS", KEYS.index(b"s"), KEYS.schedule) == 0
+    assert registry.places(b"s") == []
+    assert direct.ask("SMEMBERS", "s") == [b"m"]
+
+
 async def test_what_redis_refuses_is_told_and_noted(
     sweep: SweepScript, redis: Redis, counters: Counters, direct: Client, become: Become
 ) -> None:

@@ -298,7 +298,13 @@ def test_a_forged_deferred_command_is_never_carried_out_and_holds_up_nothing(
     assert hers.ask("UNDEFER", "alice:q", "forged") == b":1\r\n"
 
 
-@pytest.mark.parametrize("junk", [b"", b"\xc1", b"\xdc\xff\xff", b"x", b"\x91" * 9000, b"\x00"])
+# A signature and a command: words, of which one is a number or a list.
+NO_WORDS = [b"\xa3sig\x93\xa3DEL\xa7alice:q" + word for word in (b"\x05", b"\x91\xa1x")]
+
+
+@pytest.mark.parametrize(
+    "junk", [b"", b"\xc1", b"\xdc\xff\xff", b"x", b"\x91" * 9000, b"\x00", *NO_WORDS]
+)
 def test_junk_among_deferred_commands_holds_up_nothing(
     alice: LogIn, proxy: Proxy, server: Server, direct: Client, junk: bytes
 ) -> None:

@@ -74,10 +74,12 @@ class Migration:
         _, patterns = listed(words)
         rows = dict(zip(words[::2], words[1::2], strict=True))
         old = {pattern: row for pattern in patterns if (row := rows[b":" + pattern])}
+        migrated = 0
         for pattern, row in old.items():
             signature = self._script_calls.signer.sign(RULE, (pattern, row))
-            await self._call(db, Call("old_rule", (pattern,), (pattern, row, signature)))
-        return len(old)
+            call = Call("old_rule", (pattern,), (pattern, row, signature))
+            migrated += await self._call(db, call)
+        return migrated
 
     async def _deferred(self, db: int) -> int:
         names = await self._members(db, self._keys.old_deferring)
