@@ -94,6 +94,7 @@ def _fail_over(servers: Replicated, proxy: Proxy, trouble: str) -> None:
     clients.until_gone(new.port)
 
 
+@pytest.mark.slow
 def test_a_failover_ends_all_sessions_and_the_new_master_is_served(
     servers: Replicated, start_proxy: StartProxy
 ) -> None:

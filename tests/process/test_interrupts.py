@@ -88,14 +88,15 @@ def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "done"),
     [
-        pytest.param(["doctor", "--mend"], (0, 3, 4), marks=pytest.mark.slow),
-        pytest.param(["doctor", "--json"], (0, 3, 4), marks=pytest.mark.slow),
-        pytest.param(["purge"], (0,), marks=pytest.mark.slow),
+        (["doctor", "--mend"], (0, 3, 4)),
+        (["doctor", "--json"], (0, 3, 4)),
+        (["purge"], (0,)),
         ([], ()),
-        pytest.param(["--workers", "2"], (), marks=pytest.mark.slow),
+        (["--workers", "2"], ()),
     ],
     ids=["mends", "examines", "purges", "serves", "serves with workers"],
 )
