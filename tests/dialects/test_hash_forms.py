@@ -11,6 +11,10 @@ from tests.support.error_texts import NOT_AN_INTEGER, WRONGTYPE
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED
+from ttlproxy.commands.dialects import valkey
+from ttlproxy.core.keys import Keys
+from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 in_redis_8s_words = pytest.mark.usefixtures("redis_8s_words")
 talk = said_in(WAYS)
@@ -311,6 +315,26 @@ def test_a_managed_key_is_treated_as_the_server_treats_its_own(
     if replies[0][0].startswith(b"-"):
         pytest.skip("this server refuses it")
     assert replies[1] == replies[0]
+
+
+def test_where_valkey_rounds_a_time_it_is_the_nearest(direct: Client) -> None:
+    """Any server runs the script, but only a Valkey is asked with it."""
+    keys = Keys()
+    script_calls = ScriptCalls(Scripts(keys.prefix), keys, lambda: b"")
+    second_ms = 4_000_000_000_000
+    direct.ask("HSET", "h", "past", 1, "down", 2, "up", 3, "none", 4)
+    deadlines = (1, "past", second_ms + 499, "down", second_ms + 500, "up")
+    direct.ask("ZADD", keys.index(b"h"), *deadlines)
+    fields = [b"past", b"down", b"up", b"none", b"zz"]
+
+    def ask(name: str) -> list[int]:
+        words = [name.encode(), b"h", b"FIELDS", b"%d" % len(fields), *fields]
+        reply: list[int] = direct.ask(*script_calls.words(valkey.FORMS[name](words), b"0"))
+        return reply
+
+    assert ask("HEXPIRETIME") == [0, second_ms // 1000, second_ms // 1000 + 1, -1, -2]
+    assert ask("HPEXPIRETIME") == [1, second_ms + 499, second_ms + 500, -1, -2]
+    assert [ask(name)[i] for name in ("HTTL", "HPTTL") for i in (0, 3, 4)] == [0, -1, -2] * 2
 
 
 # --- redis-py's own methods
