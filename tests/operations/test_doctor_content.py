@@ -131,6 +131,8 @@ def test_all_is_mended_beyond_any_sample(world: World) -> None:
 def test_deadlines_of_the_servers_own_are_told(world: World) -> None:
     world.app.ask("HSET", "k", "a", 1, "b", 2)
     world.app.ask("HEXPIREFIELD", "k", "a", 1000)
+    world.app.ask("HSETEX", "ours", "EX", 1000, "FIELDS", 1, "a", 1)
+    world.app.ask("SADDEX", "set", 1000, "a")
     reply = world.direct.ask("HEXPIRE", "k", 500, "FIELDS", 1, "b")
     if reply != [1]:
         pytest.skip("this server keeps no deadlines of fields")
