@@ -43,7 +43,8 @@ class WriteBatch:
         write_now, writes = transport.write, self._writes
 
         def write(data: bytes) -> None:
-            tally.bytes += len(data)
+            size = len(data)
+            tally.bytes += size
             if self._at_once:
                 self._at_once -= 1
                 write_now(data)
@@ -51,7 +52,7 @@ class WriteBatch:
             if not writes:
                 asyncio.get_running_loop().call_soon(self.flush)
             writes.append((write_now, data))
-            if len(data) > _LARGE:
+            if size > _LARGE:
                 self.flush()
 
         return write
