@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
@@ -292,3 +293,26 @@ async def test_connections_are_closed_even_if_their_user_is_cancelled_meanwhile(
         return not any(each["name"] == "ttlproxy:closing" for each in connections(server.port))
 
     await until(is_closed)
+
+
+async def test_what_goes_wrong_in_a_close_that_nobody_waits_for_any_more_is_not_reported() -> None:
+    """As at the end of the process, which cancels what still closes connections."""
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    is_cut = asyncio.Event()
+
+    class Cut(Redis):
+        async def aclose(self, close_connection_pool: bool | None = None) -> None:
+            await is_cut.wait()
+            raise OSError("cut off")
+
+    unwaited = asyncio.create_task(close(Cut()))
+    await asyncio.sleep(0)  # it has begun
+    unwaited.cancel()
+    await asyncio.wait({unwaited})
+    del unwaited
+    is_cut.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    gc.collect()
+    assert reported == []

@@ -23,6 +23,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.net.keepalive import keep_own_alive, own_options
+from ttlproxy.net.tasks import drop
 from ttlproxy.net.time_limit import time_limit
 from ttlproxy.net.tls import of_redis
 
@@ -135,7 +136,9 @@ async def close(*clients: Redis) -> None:
     redis-py closes each in a task of its own. Cancelled in the same turn of the event loop, such a
     task would never begin, and the connection stay open until it is garbage-collected.
     """
-    await asyncio.shield(asyncio.gather(*(each.aclose() for each in clients)))
+    closing = asyncio.gather(*(each.aclose() for each in clients))
+    closing.add_done_callback(drop)  # `shield` does not, if the caller is cancelled
+    await asyncio.shield(closing)
 
 
 def _way(upstream: Upstream, timeout_s: float, keepalive_s: int) -> dict[str, Any]:

@@ -72,7 +72,7 @@ async def cancel(*tasks: Task) -> None:
     ending = {task for task in left if task.cancelling()}
     interrupted = False  # no exception is kept: its traceback would keep this frame, in a circle
     for task in tasks:
-        task.add_done_callback(_drop)
+        task.add_done_callback(drop)
     while left:
         for task in left - ending:
             task.cancel()
@@ -99,7 +99,7 @@ def report(task: Task) -> None:
         log.error("%s has ended: internal error", task.get_name(), exc_info=trouble)
 
 
-def _drop(task: Task) -> None:
-    """Retrieves what a task raised, because asyncio logs exceptions that nobody retrieves."""
+def drop(task: asyncio.Future[Any]) -> None:
+    """For `add_done_callback`: retrieves what a task raised, or asyncio logs that nobody did."""
     if not task.cancelled():
         task.exception()
