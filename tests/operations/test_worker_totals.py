@@ -15,7 +15,7 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.servers import Proxy, Server
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.slow]
 
 ACCEPTED = "ttlproxy_connections_accepted_total"
 GONE = "ttlproxy_connections_closed_total"

@@ -23,7 +23,7 @@ from ttlproxy import __main__
 from ttlproxy.process import signals
 from ttlproxy.process.app import until_interrupted
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.slow]
 
 # If ttlproxy's code has not begun yet, the signal itself ends the interpreter: 130 for a shell.
 ENDED = (signals.INTERRUPTED, -signal.SIGINT)
@@ -88,7 +88,6 @@ def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "done"),
     [

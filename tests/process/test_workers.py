@@ -24,7 +24,7 @@ from tests.support.servers import Proxy
 from ttlproxy.cli.main import load
 from ttlproxy.process.workers import Workers
 
-pytestmark = [pytest.mark.any_server, pytest.mark.long]
+pytestmark = [pytest.mark.any_server, pytest.mark.slow, pytest.mark.long]
 
 WORKERS = 3
 
