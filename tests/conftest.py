@@ -8,6 +8,7 @@ except in a quick run, on asyncio.
 
 import importlib.util
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from itertools import pairwise
@@ -83,7 +84,7 @@ def _flush(server: AnyServer) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ttlproxy")
-    quick = "the newest server that is here alone, and no test that is marked with `slow`"
+    quick = "the newest server that is here alone, and without what `slow` and `one_of` leave out"
     group.addoption("--quick", action="store_true", help=quick)
     group.addoption("--progress", action="store_true", help="one line that says how much is left")
 
@@ -135,17 +136,33 @@ def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     ]
 
 
+class _QuickRun:
+    """Takes no test that is marked with `slow`, and one of n cases of a test with `one_of(n)`."""
+
+    def __init__(self) -> None:
+        self._cases = Counter[str]()
+
+    def takes(self, item: pytest.Item) -> bool:
+        if item.get_closest_marker("slow"):
+            return False
+        one_of = item.get_closest_marker("one_of")
+        if one_of is None:
+            return True
+        name = item.nodeid.partition("[")[0]
+        self._cases[name] += 1
+        return bool(self._cases[name] % one_of.args[0] == 1)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks tests that need a server. Leaves out slow tests in a quick run, and tests that need a
-    server if there is none."""
-    is_quick = config.getoption("quick")
+    """Marks tests that need a server. Leaves out what a quick run does not take, and tests that
+    need a server if there is none."""
+    takes = _QuickRun().takes if config.getoption("quick") else lambda _: True
     kept, left_out = list[pytest.Item](), list[pytest.Item]()
     for item in items:
         if "version" in getattr(item, "fixturenames", ()):
             item.add_marker("redis")
         needs_what_is_not_here = item.get_closest_marker("redis") and not servers_here()
-        is_left_out = needs_what_is_not_here or (is_quick and item.get_closest_marker("slow"))
-        (left_out if is_left_out else kept).append(item)
+        (left_out if needs_what_is_not_here or not takes(item) else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
     items[:] = _long_first(kept, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))

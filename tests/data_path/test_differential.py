@@ -80,6 +80,7 @@ def _manage_elsewhere(plain: AnyServer, proxy: Proxy) -> None:
         assert client.ask("SPEXPIREATMEMBER", "elsewhere", 1, FAR_MS) == b":1\r\n"
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("managed", [False, True], ids=["nothing managed", "another key managed"])
 @both_protocols
 @generated
@@ -101,6 +102,7 @@ def test_any_native_command_answers_as_without_the_proxy(
     )
 
 
+@pytest.mark.one_of(2)
 @both_protocols
 @generated
 @given(before=SEEDS, seeds=SEEDS, cuts=CUTS)

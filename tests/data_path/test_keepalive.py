@@ -12,6 +12,7 @@ from tests.conftest import StartProxy
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
+from tests.support.worker_counts import alone_or_with
 from ttlproxy.addresses import Upstream
 from ttlproxy.link.connections import client as to_redis
 from ttlproxy.link.connections import plain_socket
@@ -39,7 +40,7 @@ def _probed(port: int, seconds: int) -> int:
     )
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@alone_or_with(2)
 def test_both_sides_are_probed_as_the_setting_says(
     start_proxy: StartProxy, server: AnyServer, workers: int
 ) -> None:

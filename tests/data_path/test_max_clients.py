@@ -14,6 +14,7 @@ from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
+from tests.support.worker_counts import alone_or_with
 from ttlproxy.process.open_files import RESERVED, make_room, room
 
 pytestmark = pytest.mark.any_server
@@ -33,11 +34,11 @@ def _served(port: int) -> bool:
 
 
 @both_loops
-@pytest.mark.parametrize("workers", ["1", "3"])
+@alone_or_with(3)
 def test_one_client_too_many_is_told_so_in_redis_s_words(
-    start_proxy: StartProxy, server: AnyServer, stack: ExitStack, workers: str
+    start_proxy: StartProxy, server: AnyServer, stack: ExitStack, workers: int
 ) -> None:
-    proxy = start_proxy(server.url, "--max-clients", "4", "--workers", workers)
+    proxy = start_proxy(server.url, "--max-clients", "4", "--workers", str(workers))
     clients = [stack.enter_context(Connection(proxy.port)) for _ in range(4)]
     assert [client.ask("PING") for client in clients] == [b"+PONG\r\n"] * 4
     for _ in range(3):

@@ -145,6 +145,7 @@ def _run(
         runner.run(_ends_freed(settings, ends, connect, longest))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("timeout", [0, 100])
 def test_nothing_of_a_client_outlives_it(server: AnyServer, loop: str, timeout: int) -> None:
@@ -185,6 +186,7 @@ def test_memory_is_back_after_a_storm_of_clients(
         wait_until(lambda: proxy.rss_bytes() < before * 1.1, "the memory is free")
 
 
+@pytest.mark.slow
 @both_loops
 def test_what_many_clients_have_sent_is_back_when_they_close(
     server: AnyServer, start_proxy: StartProxy

@@ -21,6 +21,7 @@ from tests.support.relay import Gate, Relay
 from tests.support.requirements import absent
 from tests.support.server_queries import calls, connections, unnamed
 from tests.support.servers import Proxy, Server
+from tests.support.worker_counts import alone_or_with
 from ttlproxy.cli.main import load
 from ttlproxy.errors import CertificateError, SettingsError
 from ttlproxy.net.tls import for_clients, for_redis
@@ -80,11 +81,11 @@ def _behind_tls(
 
 
 @both_loops
-@pytest.mark.parametrize("workers", ["1", "2"])
+@alone_or_with(2)
 def test_commands_and_large_values_pass_by_tls(
-    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect, workers: str
+    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect, workers: int
 ) -> None:
-    client = connect(start_proxy(server.url, *flags, "--workers", workers))
+    client = connect(start_proxy(server.url, *flags, "--workers", str(workers)))
     value = bytes(range(256)) * (4 * MIB // 256)
     assert client.ask("SET", "k", value) == b"+OK\r\n"
     assert client.ask("GET", "k") == b"$%d\r\n%b\r\n" % (len(value), value)
@@ -283,6 +284,7 @@ def test_each_server_name_has_its_certificate(
             connect(proxy, name)
 
 
+@pytest.mark.slow
 @both_loops
 def test_a_renewed_certificate_serves_new_connections_and_old_ones_live_on(
     start_proxy: StartProxy,
@@ -313,6 +315,7 @@ def test_a_renewed_certificate_serves_new_connections_and_old_ones_live_on(
     assert old.ask("PING") == b"+PONG\r\n"
 
 
+@pytest.mark.slow
 def test_a_proxy_header_comes_before_tls(
     start_proxy: StartProxy, server: AnyServer, flags: list[str], authority: Authority
 ) -> None:
@@ -447,11 +450,11 @@ def test_what_redis_has_answered_before_it_closes_arrives_by_tls(
             assert client.read_to_end() == b"+PONG\r\n" * 50 + b":1\r\n"
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@alone_or_with(2)
 def test_who_speaks_no_tls_takes_nobody_s_place(
-    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect, workers: str
+    start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect, workers: int
 ) -> None:
-    proxy = start_proxy(server.url, *flags, "--max-clients", "2", "--workers", workers)
+    proxy = start_proxy(server.url, *flags, "--max-clients", "2", "--workers", str(workers))
     for _ in range(5):
         with Connection(proxy.port) as plain, suppress(ConnectionError):
             plain.send(command("PING"))

@@ -43,6 +43,7 @@ def test_clients_on_a_unix_socket(
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_several_workers_serve_clients_on_a_unix_socket(
     start_server: StartServer, tmp_path: Path, start_proxy: StartProxy
 ) -> None:

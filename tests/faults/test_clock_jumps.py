@@ -30,6 +30,7 @@ def test_the_clock_of_a_running_server_jumps(
         assert left_ms - HOUR_MS // 2 < direct.ask("PTTL", "k") <= left_ms
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("by_ms", [0, -HOUR_MS])
 def test_the_reapers_lease_of_a_killed_proxy_ends_though_the_clock_was_set_back(
     start_server: StartServer, start_proxy: StartProxy, clock: Clock, by_ms: int

@@ -192,6 +192,7 @@ def test_a_master_that_becomes_a_replica_where_it_is_ends_sessions_once(
     assert proxy.stderr.count(TOLD) == 1
 
 
+@pytest.mark.slow
 def test_each_worker_sees_a_failover_itself(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

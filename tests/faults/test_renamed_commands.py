@@ -28,6 +28,7 @@ def _works(client: Client, direct: Client) -> None:
     wait_until(lambda: direct.ask("EXISTS", "l") == 1, "it carried out")
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("names", [["EVALSHA"], COMMON], ids=lambda names: names[0])
 def test_a_server_without_what_can_be_done_without_is_served(
     start_server: StartServer, start_proxy: StartProxy, names: list[str]

@@ -25,6 +25,7 @@ from tests.support.sentinels import Replicated, Sentinel, follow
 from tests.support.server_queries import connections, until_blocked
 from tests.support.servers import ROOT, Binary, Proxy, Server
 from tests.support.timed_clients import NAME, TimedClients
+from tests.support.worker_counts import alone_or_with
 from ttlproxy.operations.doctor import Severity
 
 pytestmark = pytest.mark.long
@@ -172,6 +173,7 @@ def test_one_sentinel_of_three_is_enough(
         hanging.child.send_signal(signal.SIGCONT)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("user", ["", "asker"])
 def test_the_sentinels_have_a_password_of_their_own(
     start_server: StartServer,
@@ -342,7 +344,7 @@ def _upstreams(admin: Pages) -> list[str]:
 
 
 @pytest.mark.any_server
-@pytest.mark.parametrize("workers", [1, 2])
+@alone_or_with(2)
 def test_operators_are_told_which_server_is_the_master(
     start_server: StartServer,
     start_sentinel: StartSentinel,

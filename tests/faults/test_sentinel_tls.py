@@ -114,6 +114,7 @@ def _is_refused(proxy: Proxy, *reasons: str) -> None:
         wait_until(lambda reason=reason: reason in proxy.stderr, f"{reason} in the log")  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_three_sentinels_and_two_servers_through_a_failover(
     start_behind_tls: StartBehindTls,
     start_sentinel: StartSentinel,
@@ -151,6 +152,7 @@ def _knows(sentinel: Sentinel, replicas: int, sentinels: int) -> bool:
     return tuple(int(facts[name]) for name in names) == (replicas, sentinels)
 
 
+@pytest.mark.slow
 def test_sentinels_have_an_authority_of_their_own_and_ask_for_a_certificate(
     start_behind_tls: StartBehindTls,
     start_sentinel: StartSentinel,

@@ -17,6 +17,7 @@ from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection
 from tests.support.sentinels import NAME, follow
 from tests.support.servers import ROOT, Proxy, Server
+from tests.support.worker_counts import alone_or_with
 from ttlproxy.operations.doctor import Severity
 
 SOON = ("--hold-max", "0.1")
@@ -127,17 +128,17 @@ def _healthcheck(port: int | str) -> tuple[int, str]:
 
 
 @pytest.mark.any_server
-@pytest.mark.parametrize("workers", ["1", "2"])
+@alone_or_with(2)
 def test_probes_and_pages_say_which_sentinels_give_no_answer(
     start_server: StartServer,
     start_sentinel: StartSentinel,
     start_proxy: StartProxy,
-    workers: str,
+    workers: int,
 ) -> None:
     server, away = start_server(), free_port()
     sentinel = start_sentinel(server.port)
     sentinel.stop()
-    proxy = start_proxy(_url(sentinel.port, away), *FLAGS, "--workers", workers)
+    proxy = start_proxy(_url(sentinel.port, away), *FLAGS, "--workers", str(workers))
     admin = pages(proxy)
 
     def says_why() -> bool:

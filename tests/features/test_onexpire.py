@@ -108,6 +108,7 @@ def test_what_is_malformed_is_refused_in_redis_own_words(talk: Talk) -> None:
 # --- where elements go
 
 
+@pytest.mark.one_of(5)
 @pytest.mark.usefixtures("no_reaper")
 @pytest.mark.parametrize("type_", FILL)
 @pytest.mark.parametrize("verb", ["LPUSH", "RPUSH"])

@@ -17,6 +17,7 @@ from tests.support.server_queries import received
 talk = said_in(WAYS)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.usefixtures("no_reaper", "redis_8s_words")
 @pytest.mark.parametrize(
     "dated",

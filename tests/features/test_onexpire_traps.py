@@ -97,6 +97,7 @@ def test_what_was_handed_on_before_the_destination_refused_is_handed_on_once(
         assert direct.ask("EXISTS", "h", "dead") == 0
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("payload", ["VALUE", "EVENT"])
 @pytest.mark.parametrize(
     "action", ["RPUSH list", "LPUSH list", "XADD stream", "KEEP"], ids=lambda each: each.split()[0]
@@ -243,6 +244,7 @@ CORNERS = (
 )
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.usefixtures("no_reaper")
 @pytest.mark.parametrize("character", CORNERS, ids=ascii)
 def test_what_is_utf_8_is_not_escaped(client: Client, direct: Client, character: str) -> None:

@@ -82,6 +82,7 @@ def _asked(server: Server, line: str) -> None:
         assert not isinstance(reply, Exception), reply
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("ill", ILLS, ids=lambda ill: f"{ill.check}, {ill.severity}")
 def test_what_ails_a_server_is_named_and_the_command_it_gives_mends_it(
     ill: Ill, start_server: StartServer

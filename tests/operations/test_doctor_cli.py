@@ -76,6 +76,7 @@ def test_a_redis_that_is_away_is_4_in_json_too() -> None:
     assert json.loads(done.stdout)["findings"][0]["check"] == "connection"
 
 
+@pytest.mark.slow
 def test_what_is_mended_is_told(start_server: StartServer) -> None:
     server = start_server()
     with closing(Client(server.port)) as direct:

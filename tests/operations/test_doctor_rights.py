@@ -94,6 +94,7 @@ ACTIONS = {
 }
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.usefixtures("unrefused")
 @pytest.mark.parametrize("action", ACTIONS)
 def test_the_listed_rights_are_enough_to_reap_and_to_hand_on(
@@ -204,6 +205,7 @@ def test_the_listed_rights_are_enough_for_the_doctor_and_the_purge(
     assert _refused(direct) == []
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("part", range(4))
 def test_each_right_of_the_line_is_named_where_it_is_missing(server: Server, part: int) -> None:
     """Without some rights the doctor cannot examine at all; then it names what was refused."""
@@ -218,6 +220,7 @@ def test_each_right_of_the_line_is_named_where_it_is_missing(server: Server, par
         assert named or any(word in each.what for each in refused), (rule, found)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize(
     ("taken", "severity", "rule"),
     [

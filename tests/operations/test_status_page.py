@@ -144,6 +144,7 @@ def test_redis_away_is_said_and_passes(
         assert seen.wrongs == []
 
 
+@pytest.mark.slow
 def test_a_proxy_that_has_gone_is_said_and_comes_back(
     browser: Browser, server: AnyServer, start_proxy: StartProxy
 ) -> None:
@@ -174,6 +175,7 @@ def test_nothing_is_asked_while_nobody_looks(seen: Visit) -> None:
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 def test_it_fits_and_can_be_read(
@@ -224,6 +226,7 @@ def test_rules_are_shown_in_the_order_in_which_they_count(seen: Visit, watched: 
     assert "RPUSH list:%1 EVENT" in seen.text("#rules")
 
 
+@pytest.mark.slow
 def test_an_inspector_that_is_switched_off_is_not_shown(
     browser: Browser, server: AnyServer, start_proxy: StartProxy
 ) -> None:
@@ -233,6 +236,7 @@ def test_an_inspector_that_is_switched_off_is_not_shown(
         assert seen.page.locator("#inspector").is_hidden()
 
 
+@pytest.mark.slow
 def test_workers_are_summed_and_listed(
     browser: Browser, server: AnyServer, start_proxy: StartProxy
 ) -> None:

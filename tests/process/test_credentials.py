@@ -15,6 +15,7 @@ from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.servers import Proxy, Server
+from tests.support.worker_counts import alone_or_with
 
 pytestmark = pytest.mark.any_server
 
@@ -45,16 +46,16 @@ def _serves(proxy: Proxy) -> bool:
 
 
 @both_loops
-@pytest.mark.parametrize("workers", ["1", "2"])
+@alone_or_with(2)
 def test_a_password_that_is_rotated_counts_from_the_next_connection(
-    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path, workers: str
+    start_server: StartServer, start_proxy: StartProxy, tmp_path: Path, workers: int
 ) -> None:
     server = start_server()
     secret = tmp_path / "secret"
     secret.write_text("before\n")
     _set_user(server, "proxy", "before")
     flags = ("--upstream-user", "proxy", "--upstream-password-file", str(secret))
-    proxy = start_proxy(server.url, *flags, "--workers", workers)
+    proxy = start_proxy(server.url, *flags, "--workers", str(workers))
     assert _serves(proxy)
     _set_user(server, "proxy", "after")
     secret.write_text("after\n")

@@ -15,6 +15,7 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.server_queries import until_blocked
 from tests.support.servers import Proxy, Server
+from tests.support.worker_counts import alone_or_with
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_settings_that_are_wrong_change_nothing(
     _read_again(proxy, "reloaded: no changes applied")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@alone_or_with(2)
 def test_a_limit_of_the_drain_changes_also_in_workers(
     start_server: StartServer, start_proxy: StartProxy, file: Path, workers: int
 ) -> None:

@@ -17,6 +17,7 @@ from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection, command, listens
 from tests.support.server_queries import calls, until_blocked
 from tests.support.servers import Proxy
+from tests.support.worker_counts import alone_or_with
 
 pytestmark = pytest.mark.any_server
 
@@ -257,7 +258,7 @@ def _stopping(proxy: Proxy) -> None:
     wait_until(lambda: "stopping" in proxy.stderr, "the signal has been seen")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@alone_or_with(2)
 def test_new_clients_are_served_for_drain_min(
     start_server: StartServer, start_proxy: StartProxy, workers: int
 ) -> None:
@@ -275,7 +276,7 @@ def test_new_clients_are_served_for_drain_min(
         assert old.read_to_end() == b""
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@alone_or_with(2)
 def test_after_drain_min_it_ends_by_itself(
     start_server: StartServer, start_proxy: StartProxy, workers: int
 ) -> None:

@@ -45,6 +45,7 @@ def _rows() -> Iterator[Row]:
 ROWS = list(_rows())
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}: {row[2].split('->')[0].strip()}")
 def test_a_command_leaves_the_deadlines_that_it_should(
     talk: Talk, server: AnyServer, row: Row

@@ -145,6 +145,7 @@ def _as_of_redis(events: list[str]) -> list[str]:
     return [event.replace("hexpired", "hdel") for event in events]
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("wrapped", ["{}", "MULTI; {}; EXEC"], ids=["alone", "in MULTI"])
 @pytest.mark.parametrize(("before", "said", "expected"), HEARD, ids=[row[1] for row in HEARD])
 def test_an_event_is_named_after_what_has_befallen_which_elements(

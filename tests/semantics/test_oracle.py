@@ -203,6 +203,7 @@ def test_any_conversation_is_answered_as_the_model_answers_it(
     _converse(Site(proxies, server.port, server.name), share)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT_S)
 def test_nobody_sees_what_is_due_while_another_proxy_that_sleeps_holds_the_lease(
     proxies: list[int], server: Server | Container, share: int

@@ -133,6 +133,7 @@ def test_the_same_key_in_two_databases_has_two_deadlines(three: list[Connection]
     assert other.ask("HLEN", "h") == b":1\r\n"
 
 
+@pytest.mark.slow
 def test_a_flush_of_scripts_is_not_noticed(three: list[Connection]) -> None:
     one, _, _ = three
     one.ask("HSET", "h", "a", 1)

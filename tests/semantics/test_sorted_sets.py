@@ -21,6 +21,7 @@ NOT_A_FLOAT = "ERR value is not a valid float"
 # --- R1: past its deadline a member is absent for every command, though nobody reaped it
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.usefixtures("no_reaper")
 @pytest.mark.parametrize(
     "look",

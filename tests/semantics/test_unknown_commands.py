@@ -195,6 +195,7 @@ def _is_known(words: list[bytes]) -> bool:
     )
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("kind", FILLS)
 @pytest.mark.parametrize("in_multi", [False, True], ids=["outside MULTI", "inside MULTI"])
 def test_a_command_that_our_tables_do_not_know_meets_a_managed_key(

@@ -61,11 +61,18 @@ _FAMILY = re.compile(r"\b(H)(P?(?:EXPIRE(?:AT|TIME)?|TTL|PERSIST))FIELD\b", re.I
 
 
 def said_to_all(ways: list[Way]) -> Callable[..., Iterator[Talk]]:
-    """A fixture: the test's text is sent for each type, once in each of the ways."""
+    """A fixture: the test's text is sent for each type, once in each of the ways. A quick run sends
+    it in the first way, and for hashes in all."""
+    cases = [
+        pytest.param(
+            (type_, way),
+            marks=() if type_ == "hash" or way is ways[0] else pytest.mark.slow,
+            id=f"{type_}-{way.__name__}",
+        )
+        for type_, way in product(_TYPES, ways)
+    ]
 
-    @pytest.fixture(
-        params=product(_TYPES, ways), ids=lambda param: f"{param[0]}-{param[1].__name__}"
-    )
+    @pytest.fixture(params=cases)
     def every(
         request: pytest.FixtureRequest, proxy: Proxy, server: Server | Container
     ) -> Iterator[Talk]:

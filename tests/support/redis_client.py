@@ -24,6 +24,7 @@ class Client:
             max_connections=1,
             retry=Retry(NoBackoff(), 0),
             socket_timeout=30,
+            driver_info=None,  # else each client reads redis-py's version from its package
         )
         self._redis.response_callbacks.clear()
 
