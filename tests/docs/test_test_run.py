@@ -34,11 +34,17 @@ def _pytest(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def _chosen(*words: str, **env: str) -> list[str]:
+    """The names of the tests that would run."""
+    ended = _pytest("--collect-only", *words, **env)
+    assert ended.returncode == 0, ended.stdout
+    return [line for line in ended.stdout.splitlines() if "::" in line]
+
+
 def _servers(*words: str, **env: str) -> set[str]:
     """The servers that tests would run on."""
-    chosen = _pytest("--collect-only", *ON_A_SERVER, *words, **env)
-    assert chosen.returncode == 0, chosen.stdout
-    return set(re.findall(r"\[redis-((?:valkey-)?[\d.]+)", chosen.stdout))
+    chosen = "\n".join(_chosen(*ON_A_SERVER, *words, **env))
+    return set(re.findall(r"\[redis-((?:valkey-)?[\d.]+)", chosen))
 
 
 def test_tests_are_chosen_for_the_servers_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +70,16 @@ def test_a_test_that_kills_its_server_has_one_where_a_container_is_required(
 
 def test_a_quick_run_is_on_the_newest_server_alone() -> None:
     assert _servers("--quick") == set(servers_here()[-1:])
+
+
+@pytest.mark.redis
+def test_a_quick_run_takes_one_of_several_cases() -> None:
+    """The rows of this test are marked with `one_of(2)`."""
+    rows = "tests/semantics/test_command_cases.py", "-k", "leaves_the_deadlines_that_it_should"
+    whole = _chosen(*rows, "-m", "not slow", TTLPROXY_REQUIRE=servers_here()[-1])
+    quick = _chosen(*rows, "--quick")
+    assert set(quick) < set(whole)
+    assert len(quick) == (len(whole) + 1) // 2
 
 
 @pytest.mark.slow
