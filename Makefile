@@ -6,23 +6,28 @@ PYTHON ?= python3
 # Tests often wait, so five of them run at a time on two cores. More would be slower.
 PYTEST ?= --numprocesses 5 --dist worksteal
 BIN := .venv/bin
+# The two need one core each.
+BEFORE = $(MAKE) --no-print-directory --jobs=2 lint collected
+QUICK := $(if $(TTLPROXY_REQUIRE),,--quick)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Keeps the compiled Python files: the tests start a thousand processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check lint bench docs clean python
+.PHONY: run test check lint collected bench docs clean python
 
 run: .venv/run.stamp
 	$(BIN)/ttlproxy
 
 # Runs the tests on the newest server of this machine. With TTLPROXY_REQUIRE=6.2,7.0,chromium they
 # run on each of these servers, slow tests too, and none of the list may be missing.
-test: lint
-	$(BIN)/pytest --progress $(if $(TTLPROXY_REQUIRE),,--quick) $(PYTEST)
+test: .venv/dev.stamp
+	@$(BEFORE)
+	$(BIN)/pytest --progress $(QUICK) $(PYTEST)
 
 # Runs the checks and the tests that need no Redis: they are fast.
-check: lint
+check: .venv/dev.stamp
+	@$(BEFORE)
 	$(BIN)/pytest --progress --quick -m 'not redis' $(PYTEST) --numprocesses auto --maxprocesses 4
 
 lint: .venv/dev.stamp
@@ -30,6 +35,10 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Makes the rewritten asserts once: else each process of the tests would do so.
+collected: .venv/dev.stamp
+	@$(BIN)/pytest --collect-only --quiet $(QUICK) $(PYTEST) > .venv/collected || { cat .venv/collected; exit 1; }
 
 bench: .venv/dev.stamp
 	$(BIN)/python -m tests.bench $(BENCH)
