@@ -51,7 +51,7 @@ def test_a_command_leaves_the_deadlines_that_it_should(
     talk: Talk, server: AnyServer, row: Row
 ) -> None:
     type_, since, said, left = row
-    if not (_has(server, said) if since is None else release(server.name) >= since):
+    if not (has_command(server, said) if since is None else release(server.name) >= since):
         pytest.skip("the server lacks the command")
     talk(
         said_of(
@@ -65,18 +65,18 @@ def test_a_command_leaves_the_deadlines_that_it_should(
             wait 0
             """,
         )
-        + "".join(_look(type_, each) for each in left)
+        + "".join(look(type_, each) for each in left)
     )
 
 
-def _has(server: AnyServer, said: str) -> bool:
+def has_command(server: AnyServer, said: str) -> bool:
     client = Client(server.port)
     (row,) = client.ask("COMMAND", "INFO", said.split()[0])
     client.close()
     return row is not None
 
 
-def _look(type_: str, expected: str) -> str:
+def look(type_: str, expected: str) -> str:
     key, *seconds = expected.split()
     return "\n" + said_of(type_, f"HTTLFIELD {key} FIELDS 4 a b c d -> [{', '.join(seconds)}]")
 

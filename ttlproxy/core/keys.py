@@ -74,11 +74,15 @@ class Keys:
     An index is always in the Cluster slot of its data key: a key with a hash tag of its own keeps
     it (`<prefix>t:a{b}c`), any other gets a word that hashes to its slot (`<prefix>{x1F}:k`). The
     two forms differ in the character after the prefix, so no two data keys share an index.
+
+    clustered: the server is a node of a Cluster. A script may only touch keys of one slot there, so
+      what another server has once, such as the schedule, each slot has for itself: see `shared_by`
     """
 
     __slots__ = (
         "_tags",
         "announcement_prefix",
+        "clustered",
         "fixed",
         "hello",
         "lease",
@@ -96,6 +100,7 @@ class Keys:
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX) -> None:
         self.prefix = prefix
+        self.clustered = False
         self.schedule = prefix + SCHEDULE
         self.lease = prefix + LEASE
         self.rules = prefix + RULES
@@ -131,6 +136,19 @@ class Keys:
     def counts(self, key: bytes) -> bytes:
         """The sorted set that counts the deliveries of each element of `key`."""
         return self._beside(COUNTS, key)
+
+    def shared_by(self, key: bytes, name: bytes) -> bytes:
+        """The key that has the name `name`, such as `schedule`, and serves data key `key`."""
+        return b"%s:{%s}" % (name, self._tags[slot(key)]) if self.clustered else name
+
+    def guard(self, key: bytes) -> bytes:
+        """A key that never exists, in the slot of `key`; before a Cluster each script names it.
+
+        While a slot moves to another node, key by key, Redis refuses a script at its first access
+        to an absent key, when it may have changed others. If the script has named an absent key,
+        it is refused before its first line.
+        """
+        return b"%s{%s}" % (self.prefix + NONE, self._tags[slot(key)])
 
     def rule(self, pattern: bytes) -> bytes:
         """The key of the rule of ONEXPIRE for this pattern."""

@@ -7,7 +7,8 @@ sent. A line `READS` says that a script writes nothing; from Redis 7.0 on, the s
 while it takes no writes. `name...` stands for all words from there on; the local `first_name` is
 the number of the first. Other locals are `class`, the letter of the type that the script's name
 begins with, what `traits` says of the server, and `dry_run`, which checks a write instead of doing
-it. Knows no Redis connection.
+it. In front of a Cluster, KEYS begins with the guard (core/keys.py), and the names of shared keys
+end in `slot_tag`. Knows no Redis connection.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from importlib.resources import files
 from typing import TypeAlias
 
 from ttlproxy.commands import SCRIPTED
+from ttlproxy.core.keys import NONE
 from ttlproxy.scripts.pieces import assembled
 from ttlproxy.scripts.traits import Traits
 
@@ -146,7 +148,8 @@ class Scripts(Mapping[str, Script]):
 
 def _script(name: str, prefix: bytes, traits: Traits) -> Script:
     keys, argv = _header(name, _read(name))
-    prologue = _locals(_of_server(name, prefix, traits) | _of_call(keys, argv))
+    keys, argv, given = _given(name, prefix, traits)
+    prologue = _locals(given)
     body, reads = _for_real(name), _reads(name)
     source = prologue + body
     if reads and traits.flags:  # replaces the file's first line, which is a comment
@@ -156,20 +159,43 @@ def _script(name: str, prefix: bytes, traits: Traits) -> Script:
 
 def _careful_script(name: str, prefix: bytes, traits: Traits) -> Script:
     """A script as a function that is called twice: see lib/dry_run.lua."""
-    keys, argv = _header(name, _read(name))
-    given = _of_server(name, prefix, traits) | _of_call(keys, argv)
-    index = next((place for key, place in _places(keys) if key.endswith(_INDEXES)), "nil")
+    keys, argv, given = _given(name, prefix, traits)
+    first = _first_key(keys, traits)
+    index = next((place for key, place in _places(keys, first) if key.endswith(_INDEXES)), "nil")
+    of_end = {
+        "prefix": given["prefix"],
+        "slot_tag": given["slot_tag"],
+        "index": index,
+        "only_key": f"KEYS[{first}]" if len(keys) == 1 else "nil",
+    }
     source = (
         f"local function script(redis, {_DRY_RUN}) {_locals(given)}{_body(name)}end\n"
-        + _locals({"prefix": _quoted(prefix), "index": index})
+        + _locals(of_end)
         + _end("dry_run" if traits.flags else "dry_run_6_2")
     )
     return Script(name, source.encode(), _sha(source), keys, argv, False)
 
 
-def _places(keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _given(
+    name: str, prefix: bytes, traits: Traits
+) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
+    """The names in KEYS and in ARGV, and the locals that a script gets."""
+    keys, argv = _header(name, _read(name))
+    first = _first_key(keys, traits)
+    given = _of_server(name, prefix, traits) | _of_call(keys, argv, first)
+    if first > 1:
+        given["slot_tag"] = f"string.sub(KEYS[1], {len(prefix + NONE)})"
+    return keys, argv, given
+
+
+def _first_key(keys: tuple[str, ...], traits: Traits) -> int:
+    """Where the keys of the header begin in KEYS: behind the guard, in front of a Cluster."""
+    return 2 if traits.clustered and keys else 1
+
+
+def _places(keys: tuple[str, ...], first: int) -> Iterator[tuple[str, str]]:
     """(name, where it is); of several keys the last, which is the index of a data key."""
-    for number, name in enumerate(keys, 1):
+    for number, name in enumerate(keys, first):
         yield name, "KEYS[#KEYS]" if name.endswith("...") else f"KEYS[{number}]"
 
 
@@ -210,14 +236,14 @@ def _for_real(name: str) -> str:
 @cache
 def _body(name: str) -> str:
     """The part of a script that is the same for all prefixes and servers."""
-    given = _of_server(name, b"", Traits()) | _of_call(*_header(name, _read(name)))
+    given = _of_server(name, b"", Traits()) | _of_call(*_header(name, _read(name)), 1)
     return assembled(name, {*given, _DRY_RUN}, _read)
 
 
 @cache
 def _end(piece: str) -> str:
     """A piece that stands behind a script."""
-    given = {"script", "index", "prefix"}
+    given = {"script", "index", "only_key", "prefix", "slot_tag"}
     return assembled(
         piece, given, lambda name: f"-- include {piece}\n" if name == piece else _read(name)
     )
@@ -244,14 +270,15 @@ def _of_server(name: str, prefix: bytes, traits: Traits) -> dict[str, str]:
         "field_ttls": str(traits.field_ttls).lower(),
         "counting": str(traits.counting).lower(),
         "ruled": str(traits.ruled).lower(),
+        "slot_tag": "''",
     }
 
 
-def _of_call(keys: tuple[str, ...], argv: tuple[str, ...]) -> dict[str, str]:
+def _of_call(keys: tuple[str, ...], argv: tuple[str, ...], first_key: int) -> dict[str, str]:
     """The locals for the words of a call, as the header names them, and their values."""
     found: dict[str, str] = {}
-    for table, names in (("KEYS", keys), ("ARGV", argv)):
-        for number, name in enumerate(names, 1):
+    for table, names, begin in (("KEYS", keys, first_key), ("ARGV", argv, 1)):
+        for number, name in enumerate(names, begin):
             if name.endswith("..."):
                 found[f"first_{name[:-3]}"] = str(number)
             else:

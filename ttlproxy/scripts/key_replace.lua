@@ -6,7 +6,7 @@
 -- include try
 -- include index
 redis.setresp(3)
-local all = (#KEYS - 1) / 2
+local all = (#KEYS - first_key + 1) / 2
 local last = first_key + count - 1
 local function kind(key)
   return redis.call('TYPE', key).ok

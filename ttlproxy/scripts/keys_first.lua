@@ -7,7 +7,7 @@
 -- The keys are all data keys, then all their indexes.
 -- include index
 local firsts = {}
-for at = first_key + #KEYS / 2, #KEYS do
+for at = (first_key + #KEYS + 1) / 2, #KEYS do
   local page = index_page(KEYS[at], 0, 1)
   firsts[#firsts + 1] = not page.err and (tonumber(page[2]) or const.NO_DEADLINE)
 end

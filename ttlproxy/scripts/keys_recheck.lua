@@ -7,14 +7,14 @@
 -- The keys are all data keys, then all their indexes.
 -- include index
 local WITH_ELEMENTS = { hash = true, set = true, zset = true, list = true }
-local all = #KEYS / 2
+local all = (#KEYS - first_key + 1) / 2
 local firsts = {}
-for at = first_key, all do
+for at = first_key, first_key + all - 1 do
   local page = index_page(KEYS[all + at], 0, 1)
   local first = not page.err and (tonumber(page[2]) or const.NO_DEADLINE)
   if first and first ~= const.NO_DEADLINE and not WITH_ELEMENTS[redis.call('TYPE', KEYS[at]).ok] then
     first = false
   end
-  firsts[at] = first
+  firsts[#firsts + 1] = first
 end
 return firsts

@@ -22,6 +22,6 @@ if is_held_by_another() then
   return 0
 end
 -- Removes nothing; after this first write, a full server refuses the script nothing.
-redis.call('DEL', prefix .. const.NONE)
+redis.call('DEL', prefix .. const.NONE .. slot_tag)
 redis.call('SET', lease, holder .. ':' .. milliseconds, 'PX', milliseconds)
 return 1

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
-from ttlproxy.scripts import Scripts
+from ttlproxy.scripts import Script, Scripts
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
 Section: TypeAlias = Callable[[], bytes]
@@ -55,10 +55,13 @@ class ScriptCalls:
         script = scripts.careful(call.script) if careful else scripts[call.script]
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
         head = (b"EVAL", script.text) if as_text else (b"EVALSHA", script.sha)
-        roles, of_many = _roles(script.keys)
-        keys = [role(self.keys, call.keys) for role in roles]
-        if of_many is not None:
-            keys += of_many(self.keys, call.keys)
+        if self.keys.clustered:
+            keys, db = self._in_one_slot(script, call), b"0"
+        else:
+            roles, of_many = _roles(script.keys)
+            keys = [role(self.keys, call.keys) for role in roles]
+            if of_many is not None:
+                keys += of_many(self.keys, call.keys)
         argv = call.argv
         with_ours = _FIRST.get(script.argv[0]) if script.argv else None
         if with_ours is not None:
@@ -67,6 +70,15 @@ class ScriptCalls:
             at, kind, words = signed
             argv = (*argv[:at], self.signer.sign(kind, argv[words]), *argv[at:])
         return (*head, b"%d" % len(keys), *keys, *argv)
+
+    def _in_one_slot(self, script: Script, call: Call) -> list[bytes]:
+        """The keys of a call before a Cluster; a call without data keys is for the home slot."""
+        if not script.keys:
+            return []
+        data = call.keys or (self.keys.prefix,)
+        roles, of_many = _roles(script.keys, by_slot=True)
+        more = of_many(self.keys, data) if of_many is not None else ()
+        return [self.keys.guard(data[0]), *(role(self.keys, data) for role in roles), *more]
 
     def reads(self, call: Call) -> bool:
         """Whether the call writes nothing."""
@@ -101,13 +113,27 @@ _ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {
     "sample...": lambda keys, data: data[1:],
     "fixed...": lambda keys, data: keys.fixed,
 }
+# The same before a Cluster.
+_SLOT_ROLES: Final[dict[str, _Role]] = _ROLES | {
+    "others": lambda keys, data: keys.shared_by(data[0], keys.others),
+    "state": lambda keys, data: keys.shared_by(data[0], keys.state),
+    "old_layout": lambda keys, data: keys.shared_by(data[0], keys.old_layout),
+    "schedule": lambda keys, data: keys.shared_by(data[0], keys.schedule),
+    "rules": lambda keys, data: keys.shared_by(data[0], keys.rules),
+    "lease": lambda keys, data: keys.shared_by(data[0], keys.lease),
+}
+_SLOT_ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = _ROLES_OF_MANY | {
+    "fixed...": lambda keys, data: [keys.shared_by(data[0], name) for name in keys.fixed],
+}
 
 
 @cache
-def _roles(names: tuple[str, ...]) -> tuple[list[_Role], _RoleOfMany | None]:
+def _roles(names: tuple[str, ...], by_slot: bool = False) -> tuple[list[_Role], _RoleOfMany | None]:
     """The roles of the names in KEYS; the last name may stand for many keys."""
-    of_many = _ROLES_OF_MANY.get(names[-1]) if names else None
-    return [_ROLES[name] for name in (names[:-1] if of_many else names)], of_many
+    table = _SLOT_ROLES if by_slot else _ROLES
+    table_of_many = _SLOT_ROLES_OF_MANY if by_slot else _ROLES_OF_MANY
+    of_many = table_of_many.get(names[-1]) if names else None
+    return [table[name] for name in (names[:-1] if of_many else names)], of_many
 
 
 # Words put before those of a call, by the first name in the ARGV of the script's header.

@@ -14,7 +14,7 @@ local wants_secret = not found[1] and secret ~= ''
 local wants_layout = not found[2] and layout ~= ''
 if wants_secret or wants_layout then
   -- Removes nothing; after this first write, a full server refuses the script nothing.
-  try('DEL', prefix .. const.NONE)
+  try('DEL', prefix .. const.NONE .. slot_tag)
 end
 if wants_secret then
   try('HSET', state, 'secret', secret)

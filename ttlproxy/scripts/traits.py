@@ -15,7 +15,8 @@ class Traits(NamedTuple):
     events: the types and channels of the events that scripts publish, as letters of that setting,
     "" for none; counting: a rule counts how often an element is handed on;
     ruled: some database has a rule; flags: a script may declare that it writes nothing, and ask
-    what its client may do (Redis 7.0); careful: a user may lack a right that a script needs.
+    what its client may do (Redis 7.0); careful: a user may lack a right that a script needs;
+    clustered: it is a Cluster's node, so each slot has a schedule of its own (core/keys.py).
     """
 
     field_ttls: bool = False
@@ -25,6 +26,7 @@ class Traits(NamedTuple):
     ruled: bool = False
     flags: bool = False
     careful: bool = True
+    clustered: bool = False
 
     def notifying(self, flags: str) -> Traits:
         """The traits with the events that `flags`, a value of `notify-keyspace-events`, asks for.

@@ -1,14 +1,14 @@
 -- As lib/dry_run.lua, before Redis 7.0, which cannot be asked: each command is tried in a form that Redis
 -- rejects only after it has checked the client's rights, or that changes nothing.
--- NEEDS: script index
+-- NEEDS: script index only_key
 -- include dry_run_replies
 -- include noperm
 
 -- A key that does not exist, and that the client may touch. A leaderboard has no member '-', and of a
 -- string only the last write, PERSIST, is tried on the key itself.
 local nowhere = index and prefix .. const.NONE .. string.sub(index, #prefix + 1)
-  or #KEYS == 1 and KEYS[1]
-  or prefix .. const.ANNOUNCEMENT .. 'nowhere'
+  or only_key
+  or prefix .. const.ANNOUNCEMENT .. 'nowhere' .. slot_tag
 
 -- Command -> its words: K is the key of the call, N the key that does not exist. A command that is not
 -- here is the first write of its script, so it needs no trial.
@@ -82,7 +82,7 @@ local function tried_elsewhere(command)
   elseif there == 1 then
     return redis.pcall(command, index, unpack(creators[command]))
   end
-  local probe = prefix .. const.ANNOUNCEMENT .. 'probe'
+  local probe = prefix .. const.ANNOUNCEMENT .. 'probe' .. slot_tag
   local reply = redis.pcall('DEL', probe)
   if type(reply) == 'number' and redis.pcall('SET', probe, '').ok then
     reply = redis.pcall(command, probe, unpack(creators[command]))

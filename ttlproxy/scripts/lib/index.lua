@@ -140,8 +140,8 @@ local guarded = false
 local function announce_guard()
   if not guarded then
     guarded = true
-    try('SET', prefix .. const.ANNOUNCEMENT, '', 'XX')
-    try('DEL', prefix .. const.ANNOUNCEMENT)
+    try('SET', prefix .. const.ANNOUNCEMENT .. slot_tag, '', 'XX')
+    try('DEL', prefix .. const.ANNOUNCEMENT .. slot_tag)
     if not (failure or actual_db(db)) then
       failure = { err = const.UNKNOWN_DATABASE }
     end
@@ -211,7 +211,7 @@ local function index_clear(index, ...)
     local counts = counts_name(index)
     local removed = tonumber(try('ZREM', counts, ...))
     if removed ~= 0 and redis.call('EXISTS', counts) == 0 and not dry_run then
-      redis.pcall('SREM', prefix .. const.OTHERS, counts)
+      redis.pcall('SREM', prefix .. const.OTHERS .. slot_tag, counts)
     end
   end
   return index_remove(index, ...)
@@ -254,8 +254,8 @@ end
 -- Changes nothing, but is refused if the client may not announce a swap. A full server allows it, as
 -- it allows SWAPDB: Redis asks for memory only before the first write of a script, and DEL needs none.
 local function announce_swap_guard(prefix)
-  try('DEL', prefix .. const.ANNOUNCEMENT)
-  try('SET', prefix .. const.ANNOUNCEMENT, '', 'XX')
+  try('DEL', prefix .. const.ANNOUNCEMENT .. slot_tag)
+  try('SET', prefix .. const.ANNOUNCEMENT .. slot_tag, '', 'XX')
 end
 
 -- Tells every proxy that two databases have changed places.

@@ -5,11 +5,11 @@ local function others_add(name)
   if dry_run then
     return
   end
-  redis.pcall('SADD', prefix .. const.OTHERS, name)
+  redis.pcall('SADD', prefix .. const.OTHERS .. slot_tag, name)
 end
 
 local function others_gone(name)
   if redis.call('EXISTS', name) == 0 and not dry_run then
-    redis.pcall('SREM', prefix .. const.OTHERS, name)
+    redis.pcall('SREM', prefix .. const.OTHERS .. slot_tag, name)
   end
 end

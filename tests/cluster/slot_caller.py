@@ -1,0 +1,59 @@
+"""A client's requests as a proxy before a Cluster would send them, without that proxy.
+
+Before a Cluster, whatever belongs to a key is in its slot. `Caller` says what a session makes of a
+request if it takes every key for a managed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tests.support.cluster import Node
+from ttlproxy.commands import Router, natives
+from ttlproxy.core.counters import Handled
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.permissions import Rights
+from ttlproxy.core.registry import Registry
+from ttlproxy.scripts import Scripts, Traits
+from ttlproxy.scripts.script_calls import ScriptCalls
+from ttlproxy.session import Session
+from ttlproxy.wire import Requests, encode
+
+PREFIX = b"__ttl:"
+LATE_MS = 1 << 45
+# The keys of the rows, in one slot.
+IN_SLOT = {name: b"{slot}" + name for name in (b"k", b"to", b"new", b"nokey", b"held")}
+# What a Cluster does not have, or what names keys of all slots.
+ELSEWHERE = ("MOVE", "SWAPDB", "ONEXPIRE", "FLUSHDB")
+
+
+class Caller:
+    """Turns requests into what goes to a node."""
+
+    def __init__(self, node: Node, managed: Iterable[bytes]) -> None:
+        scripts = Scripts(PREFIX)
+        scripts.suit(Traits(clustered=True))
+        self.keys = Keys(PREFIX)
+        self.keys.clustered = True
+        self._router = Router(natives(node.ask("COMMAND")))
+        self._script_calls = ScriptCalls(scripts, self.keys, bytes)
+        self._registry = Registry()
+        for key in managed:
+            self._registry.announced(0, key, LATE_MS)
+        self._now_ms = node.client.now_ms
+
+    def sent(self, words: Sequence[bytes]) -> list[list[bytes]]:
+        """The requests that go to Redis for one request of a client."""
+        session = Session(
+            self._router,
+            self._script_calls,
+            self._registry,
+            Rights(),
+            self._now_ms,
+            1 << 30,
+            Handled(),
+            lambda: True,
+        )
+        chunk = encode(tuple(words))
+        out = chunk if session.passes(chunk) else session.from_client(chunk).to_redis
+        return Requests().feed(out)

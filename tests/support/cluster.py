@@ -1,0 +1,108 @@
+"""Nodes of a Redis Cluster on this machine, and slots that are on their way from one to another."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from tests.support.processes import free_port, wait_until
+from tests.support.redis_client import Client, Word
+from tests.support.servers import Binary, Server
+from ttlproxy.core.keys import SLOTS
+
+_BUS = 10_000  # how much higher the port of a node's bus is than its own
+_HIGHEST_PORT = 65_535
+
+
+class Node(Server):
+    """One redis-server as a node of a Cluster."""
+
+    def __init__(self, binary: Binary) -> None:
+        config = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+        super().__init__(binary, *config)
+
+    def start(self) -> Node:
+        """Returns when the node serves."""
+        while True:
+            self.port = free_port()
+            if self.port + _BUS <= _HIGHEST_PORT and self._launch():
+                self.client = Client(self.port)
+                return self
+
+    def ask(self, *words: Word) -> Any:
+        return self.client.ask(*words)
+
+    @property
+    def id(self) -> bytes:
+        name: bytes = self.ask("CLUSTER", "MYID")
+        return name
+
+    def remove(self) -> None:
+        self.client.close()
+        super().remove()
+
+
+class Cluster:
+    """Two nodes: the first owns all slots, the second none.
+
+    A context manager; the nodes end with it.
+    """
+
+    def __init__(self, binary: Binary) -> None:
+        self._owned = ExitStack()
+        self.nodes = [self._node(binary), self._node(binary)]
+        owner, other = self.nodes
+        assert owner.ask("CLUSTER", "ADDSLOTS", *range(SLOTS)) == b"OK"
+        assert other.ask("CLUSTER", "MEET", "127.0.0.1", owner.port) == b"OK"
+        wait_until(self._is_well, "both nodes know of all slots")
+
+    def _node(self, binary: Binary) -> Node:
+        node = Node(binary).start()
+        self._owned.callback(node.remove)
+        return node
+
+    def _is_well(self) -> bool:
+        infos = [node.ask("CLUSTER", "INFO") for node in self.nodes]
+        return all(b"cluster_state:ok" in info and b"known_nodes:2" in info for info in infos)
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *trouble: object) -> None:
+        self._owned.close()
+
+    def flush(self) -> None:
+        """Removes all keys, and holds no slot open any more."""
+        for node in self.nodes:
+            assert node.ask("FLUSHALL") == b"OK"
+
+    def open_slot(self, slot: int) -> None:
+        """The slot is from now on its way from the first node to the second."""
+        owner, other = self.nodes
+        assert other.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", owner.id) == b"OK"
+        assert owner.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", other.id) == b"OK"
+
+    def take_back(self, slot: int) -> None:
+        """The slot is not on its way any more; the first node has it."""
+        for node in self.nodes:
+            assert node.ask("CLUSTER", "SETSLOT", slot, "STABLE") == b"OK"
+
+    def carry_over(self, *names: bytes) -> None:
+        """Moves these keys of an open slot to the second node."""
+        owner, other = self.nodes
+        to: list[Word] = ["127.0.0.1", other.port, "", 0, 5000, "KEYS"]
+        assert owner.ask("MIGRATE", *to, *names) == b"OK"
+
+    def content(self) -> dict[tuple[int, bytes], tuple[bytes, int]]:
+        """What each node holds: DUMP of each key, and which twenty seconds it ends in.
+
+        By the number of the node and the name of the key.
+        """
+        found = {}
+        for number, node in enumerate(self.nodes):
+            for name in node.ask("KEYS", "*"):
+                _, dump, _, left_ms = node.client.ask_many(
+                    [("ASKING",), ("DUMP", name), ("ASKING",), ("PTTL", name)]
+                )
+                found[number, name] = (dump, left_ms // 20_000)
+        return found
