@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tests.support.cluster import Node
-from ttlproxy.commands import Router, natives
+from ttlproxy.commands import Call, Router, natives
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
@@ -41,6 +41,10 @@ class Caller:
         for key in managed:
             self._registry.announced(0, key, LATE_MS)
         self._now_ms = node.client.now_ms
+
+    def called(self, call: Call) -> tuple[bytes, ...]:
+        """The request of one of the link's own scripts."""
+        return self._script_calls.words(call, b"0")
 
     def sent(self, words: Sequence[bytes]) -> list[list[bytes]]:
         """The requests that go to Redis for one request of a client."""

@@ -6,7 +6,8 @@ there, in the middle of its work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 from redis.exceptions import AskError, ResponseError, TryAgainError
@@ -14,20 +15,25 @@ from redis.exceptions import AskError, ResponseError, TryAgainError
 from tests.cluster.slot_caller import ELSEWHERE, IN_SLOT, Caller
 from tests.semantics.test_command_cases import ROWS, Row
 from tests.support.cluster import Cluster
-from tests.support.conversation import WORD, unquoted
+from tests.support.conversation import WORD, let_pass, unquoted
 from tests.support.per_type import said_of
 from tests.support.servers import find_binaries
+from ttlproxy.commands import Call
 from ttlproxy.core.keys import slot
 
 BINARIES = find_binaries()
 SLOT = slot(b"{slot}")
 # Which keys have moved already: of the data key and its index.
 MOVED = {
-    "nothing has moved": [],
     "the key has moved": ["data"],
+    "nothing has moved": [],
     "the index has moved": ["index"],
     "both have moved": ["data", "index"],
 }
+_QUICK, *_MORE = MOVED
+each_state = pytest.mark.parametrize(
+    "moved", [_QUICK, *(pytest.param(moved, marks=pytest.mark.slow) for moved in _MORE)]
+)
 
 
 @pytest.fixture(params=BINARIES, scope="module")
@@ -41,12 +47,38 @@ def _words(line: str) -> list[bytes]:
     return [IN_SLOT.get(word, word) for word in said]
 
 
-def _prepared(type_: str) -> list[list[bytes]]:
+def _prepare(cluster: Cluster, caller: Caller, type_: str) -> None:
     text = "ADD k a b c\nADD to z\nHEXPIREFIELD k 100 FIELDS 2 a b"
-    return [_words(line) for line in said_of(type_, text).splitlines()]
+    cluster.flush()
+    for line in said_of(type_, text).splitlines():
+        for sent in caller.sent(_words(line)):
+            assert not isinstance(cluster.nodes[0].ask(*sent), ResponseError)
 
 
-@pytest.mark.parametrize("moved", MOVED)
+@contextmanager
+def _on_its_way(cluster: Cluster, caller: Caller, moved: str) -> Iterator[None]:
+    """The slot is on its way, and these keys of it have arrived. Fails if content changes."""
+    data = IN_SLOT[b"k"]
+    names = {"data": data, "index": caller.keys.index(data)}
+    cluster.open_slot(SLOT)
+    try:
+        if MOVED[moved]:
+            cluster.carry_over(*(names[each] for each in MOVED[moved]))
+        before = cluster.content()
+        yield
+        assert cluster.content() == before
+    finally:
+        cluster.take_back(SLOT)
+
+
+def _is_refused(cluster: Cluster, request: Sequence[bytes]) -> bool:
+    """Whether both nodes refuse the request, and say that it may be tried elsewhere or again."""
+    owner, other = cluster.nodes
+    replies = [owner.ask(*request), other.client.ask_many([("ASKING",), request])[1]]
+    return all(isinstance(reply, AskError | TryAgainError) for reply in replies)
+
+
+@each_state
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}: {row[2].split('->')[0].strip()}")
 def test_a_script_is_refused_before_it_changes_anything(
     cluster: Cluster, row: Row, moved: str
@@ -55,25 +87,62 @@ def test_a_script_is_refused_before_it_changes_anything(
     words = _words(said)
     if words[0].decode() in ELSEWHERE:
         pytest.skip("not in a Cluster")
-    owner, other = cluster.nodes
+    caller = Caller(cluster.nodes[0], IN_SLOT.values())
+    _prepare(cluster, caller, type_)
+    scripts = [each for each in caller.sent(words) if each != words and _names_keys(each)]
+    with _on_its_way(cluster, caller, moved):
+        assert all(_is_refused(cluster, each) for each in scripts)
+
+
+def _names_keys(request: Sequence[bytes]) -> bool:
+    return request[0] == b"EVAL" and int(request[2]) > 0
+
+
+# What the link calls by itself, as it does for a key with nothing due.
+OF_LINK = {
+    call.script: call
+    for call in (
+        Call("reap", (IN_SLOT[b"k"],), (b"10", b"1000", b"*", b"", b"", b"1")),
+        Call("sweep", (IN_SLOT[b"k"],), (b"0", b"10")),
+        Call("keys_first", (IN_SLOT[b"k"], IN_SLOT[b"to"]), ()),
+        Call("keys_recheck", (IN_SLOT[b"k"], IN_SLOT[b"to"]), ()),
+        Call("keys_survey", (IN_SLOT[b"k"], IN_SLOT[b"to"]), (b"1",)),
+        Call("key_examine", (IN_SLOT[b"k"],), (b"1",)),
+        Call("key_inspect", (IN_SLOT[b"k"],), (b"0", b"1", b"10")),
+        Call("schedule_mend", (IN_SLOT[b"k"],), ()),
+        Call("schedule_page", (IN_SLOT[b"k"],), (b"0", b"1", b"10")),
+        Call("schedule_survey", (IN_SLOT[b"k"],), (b"1", b"1")),
+        Call("schedule_clear", (IN_SLOT[b"k"],), ()),
+        Call("lease_take", (IN_SLOT[b"k"],), (b"me", b"1000")),
+        Call("lease_drop", (IN_SLOT[b"k"],), (b"me",)),
+        Call("state_keep", (IN_SLOT[b"k"],), (b"secret", b"2")),
+        Call("others_tidy", (IN_SLOT[b"k"],), ()),
+        Call("deferred_examine", (IN_SLOT[b"k"],), (b"", b"", b"10")),
+    )
+}
+
+
+@each_state
+@pytest.mark.parametrize("script", OF_LINK)
+def test_what_the_link_calls_is_refused_as_well(cluster: Cluster, script: str, moved: str) -> None:
+    caller = Caller(cluster.nodes[0], IN_SLOT.values())
+    _prepare(cluster, caller, "hash")
+    request = caller.called(OF_LINK[script])
+    assert not isinstance(cluster.nodes[0].ask(*request), ResponseError)
+    with _on_its_way(cluster, caller, moved):
+        assert _is_refused(cluster, request)
+
+
+def test_what_is_due_is_reaped_once_the_slot_has_arrived(cluster: Cluster) -> None:
+    owner, _ = cluster.nodes
     caller = Caller(owner, IN_SLOT.values())
-    cluster.flush()
-    for request in _prepared(type_):
-        for sent in caller.sent(request):
-            assert not isinstance(owner.ask(*sent), ResponseError)
-    data = IN_SLOT[b"k"]
-    names = {"data": data, "index": caller.keys.index(data)}
-    cluster.open_slot(SLOT)
-    try:
-        if MOVED[moved]:
-            cluster.carry_over(*(names[each] for each in MOVED[moved]))
-        before = cluster.content()
-        for sent in caller.sent(words):
-            if not sent[0].startswith(b"EVAL") or words[0] == sent[0] or int(sent[2]) == 0:
-                continue
-            replies = [owner.ask(*sent), other.client.ask_many([("ASKING",), sent])[1]]
-            for reply in replies:
-                assert isinstance(reply, AskError | TryAgainError), reply
-        assert cluster.content() == before
-    finally:
-        cluster.take_back(SLOT)
+    _prepare(cluster, caller, "hash")
+    data, request = IN_SLOT[b"k"], caller.called(OF_LINK["reap"])
+    (sent,) = caller.sent([b"HPEXPIREFIELD", data, b"c", b"1"])
+    assert owner.ask(*sent) == 1
+    let_pass(owner.client, 1)
+    with _on_its_way(cluster, caller, "nothing has moved"):
+        assert _is_refused(cluster, request)
+    _, _, (removed, *_) = owner.ask(*request)
+    assert removed == 1
+    assert sorted(owner.ask("HKEYS", data)) == [b"a", b"b"]
