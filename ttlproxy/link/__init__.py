@@ -18,11 +18,11 @@ from ttlproxy.link.context import Context
 from ttlproxy.link.discovery import located
 from ttlproxy.link.link import Link
 from ttlproxy.link.list_waiters import ListWaiters
-from ttlproxy.link.pipeline import KEYS_PER_CALL, everywhere, run, valid
+from ttlproxy.link.pipeline import KEYS_PER_CALL, run, valid
 from ttlproxy.link.proxy_count import attached
 from ttlproxy.link.pushes import announcing
 from ttlproxy.link.refusals import passes, reason
-from ttlproxy.link.schedules import DUE
+from ttlproxy.link.schedule_queries import DUE
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.sentinels import Sentinel, Sentinels
 from ttlproxy.link.server_clock import ServerClock
@@ -47,7 +47,6 @@ __all__ = [
     "answered",
     "attached",
     "client",
-    "everywhere",
     "located",
     "mismatch",
     "passes",

@@ -16,6 +16,7 @@ from ttlproxy.link.agenda import Agenda
 from ttlproxy.link.info_section import InfoSection
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.schedule_queries import ScheduleQueries
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -28,6 +29,7 @@ class Context:
     registry: managed keys; actions: the rules of ONEXPIRE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
     clock: the server's; agenda: what the reaper does next
+    schedule_queries: what is asked of schedules
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
@@ -44,7 +46,8 @@ class Context:
         self.refusals = Refusals(counters)
         self.actions = ActionCache(keys, signer, self.refusals, self.scripts.ruled)
         self.registry = Registry(self.agenda.announced, self.actions.has_action)
-        self.overdue = Overdue(keys.schedule)
+        self.schedule_queries = ScheduleQueries(keys)
+        self.overdue = Overdue(self.schedule_queries)
         info = InfoSection(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(self.scripts, keys, info.section, signer)
         shows_internal = settings.show_internal_keys == "yes"

@@ -32,6 +32,7 @@ class Orphans:
     def __init__(self, context: Context, is_paused: IsPaused) -> None:
         self._is_paused = is_paused
         self._script_calls = context.script_calls
+        self._queries = context.schedule_queries
         self._refusals = context.refusals
         self._rights = context.rights
         self._databases: list[int] = []  # still to be searched, the present one last
@@ -77,9 +78,7 @@ class Orphans:
         """Adds keys that the schedule of `db` does not have; where the schedule is not trusted,
         also corrects keys that it has too late."""
         if found and self._rights.trusts_schedules:
-            words = (b"ZMSCORE", self._script_calls.keys.schedule, *found)
-            (scores,) = await run(redis, [(db, words)])
-            found = [key for key, score in zip(found, valid(scores), strict=True) if score is None]
+            found = await self._queries.lacking(redis, db, found)
         if not found or await self._is_paused():
             return
         for key in found:

@@ -28,11 +28,9 @@ from ttlproxy.link import (
     Link,
     answered,
     client,
-    everywhere,
     passes,
     reason,
     valid,
-    whole_ms,
 )
 from ttlproxy.link.agenda import NEVER
 from ttlproxy.link.connections import close, open_now
@@ -175,11 +173,9 @@ class Reaper:
     async def _plan_next(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
         """Plans the next look; all that was due by now has been reaped, or is parked."""
         self._agenda.look_at(self._agenda.parked.first_ms())
-        since = (b"ZRANGEBYSCORE", self._context.keys.schedule, now_ms, b"+inf")
-        heads, _ = await everywhere(redis, databases, (*since, b"WITHSCORES", b"LIMIT", 0, 1))
-        for head in heads.values():
-            if head:
-                self._agenda.look_at(whole_ms(head[1]))
+        next_ms = await self._context.schedule_queries.next_ms(redis, databases, now_ms)
+        if next_ms is not None:
+            self._agenda.look_at(next_ms)
 
     async def _reap(self, redis: Redis, due: list[Place]) -> None:
         """Two tasks take keys from one queue: one works here while Redis works for the other."""

@@ -8,7 +8,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.announcements import Announcements
 from ttlproxy.link.context import Context
-from ttlproxy.link.pipeline import error, everywhere, run, valid
+from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.server_identity import Identity, fields
@@ -129,9 +129,8 @@ class RegistryLoader:
         is_early = context.clock.reading() < self._next_search_ms
         if len(registry) < _MANY or (is_early and not context.rights.trusts_schedules):
             return False
-        words = (b"ZCARD", context.keys.schedule)
-        sizes, refused = await everywhere(redis, registry.databases(), words)
-        if refused or len(registry) <= 2 * sum(sizes.values()):
+        size = await context.schedule_queries.size(redis, registry.databases())
+        if size is None or len(registry) <= 2 * size:
             return False
         self._next_search_ms = context.clock.reading() + _SEARCH_MS
         return True

@@ -17,16 +17,14 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.core.registry import UNKNOWN, Place
 from ttlproxy.link.context import Context
-from ttlproxy.link.pipeline import error, everywhere, run, valid
+from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import is_wrong_type
-from ttlproxy.link.scores import whole_ms
+from ttlproxy.link.schedule_queries import DUE, Refused
 from ttlproxy.link.single_calls import answered
 
 log = logging.getLogger(__name__)
 
 _PAGE = 1000
-# Due keys that are read at a time.
-DUE = 4096
 
 
 class Schedules:
@@ -37,20 +35,16 @@ class Schedules:
         self._registry = context.registry
         self._actions = context.actions
         self._refusals = context.refusals
+        self._queries = context.schedule_queries
 
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
-    ) -> tuple[list[Place], dict[int, ResponseError]]:
-        """Keys that need attention, the earliest of each database first, at most `most` of each.
-
-        And Redis's errors for schedules that it does not let us read, by database.
-        """
-        schedule = self._script_calls.keys.schedule
-        words = (b"ZRANGEBYSCORE", schedule, b"-inf", b"(%d" % now_ms, b"LIMIT", 0, most)
-        pages, refused = await everywhere(redis, databases, words)
+    ) -> tuple[list[Place], Refused]:
+        """ScheduleQueries.due; what Redis refuses is logged and counted."""
+        due, refused = await self._queries.due(redis, databases, now_ms, most)
         for db, refusal in refused.items():
             self.refused(db, refusal)
-        return [(db, key) for db, page in pages.items() for key in page], refused
+        return due, refused
 
     def refused(self, db: int, refusal: ResponseError) -> None:
         """Redis does not let us read the schedule of a database."""
@@ -95,14 +89,8 @@ class Schedules:
             self._refusals.note(f"to create the schedule of database {db} again", refusal)
 
     async def _load(self, redis: Redis, db: int) -> None:
-        cursor = b"0"
-        while True:
-            words = (b"ZSCAN", self._script_calls.keys.schedule, cursor, b"COUNT", _PAGE)
-            cursor, entries = valid((await run(redis, [(db, words)]))[0])
-            scores = map(whole_ms, entries[1::2])
-            self._registry.load(db, zip(entries[::2], scores, strict=True))
-            if cursor == b"0":
-                return
+        async for entries in self._queries.pages(redis, db):
+            self._registry.load(db, entries)
 
     async def _pages(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
         """All internal names in a database."""

@@ -1,0 +1,90 @@
+"""What the link asks a server's schedules: one sorted set for each database.
+
+Redis's errors are returned by database, because a schedule may be overwritten by its clients or
+not be ours to read. Every method raises redis-py's ConnectionError or TimeoutError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import NamedTuple
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.registry import Place
+from ttlproxy.link.pipeline import everywhere, run, valid
+from ttlproxy.link.scores import whole_ms
+
+_PAGE = 1000
+# Due keys that are read at a time.
+DUE = 4096
+
+Refused = dict[int, ResponseError]
+
+
+class Late(NamedTuple):
+    """How many keys are due in all databases, and since when the first of them is, in ms.
+
+    refused: Redis's errors by database; such a schedule counts as empty
+    """
+
+    keys: int
+    first_ms: int | None
+    refused: Refused
+
+
+class ScheduleQueries:
+    """The schedules of one server's databases."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._schedule = keys.schedule
+
+    async def due(
+        self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
+    ) -> tuple[list[Place], Refused]:
+        """Keys that need attention, the earliest of each database first, at most `most` of each."""
+        words = (b"ZRANGEBYSCORE", self._schedule, *_before(now_ms), b"LIMIT", 0, most)
+        pages, refused = await everywhere(redis, databases, words)
+        return [(db, key) for db, page in pages.items() for key in page], refused
+
+    async def next_ms(self, redis: Redis, databases: Iterable[int], now_ms: int) -> int | None:
+        """When the first key needs attention that does not need it yet."""
+        since = (b"ZRANGEBYSCORE", self._schedule, now_ms, b"+inf")
+        heads, _ = await everywhere(redis, databases, (*since, b"WITHSCORES", b"LIMIT", 0, 1))
+        return min((whole_ms(head[1]) for head in heads.values() if head), default=None)
+
+    async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
+        """What needs attention by now."""
+        until = (b"ZRANGEBYSCORE", self._schedule, *_before(now_ms))
+        heads, refused = await everywhere(redis, databases, (*until, b"WITHSCORES", b"LIMIT", 0, 1))
+        firsts = {db: whole_ms(head[1]) for db, head in heads.items() if head}
+        words = (b"ZCOUNT", self._schedule, *_before(now_ms))
+        counts, _ = await everywhere(redis, firsts, words)
+        return Late(sum(counts.values()), min(firsts.values(), default=None), refused)
+
+    async def size(self, redis: Redis, databases: Iterable[int]) -> int | None:
+        """How many keys are managed in these databases; None if Redis refuses to tell."""
+        sizes, refused = await everywhere(redis, databases, (b"ZCARD", self._schedule))
+        return None if refused else sum(sizes.values())
+
+    async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
+        """All keys and when they need attention, in ms. Raises redis-py's ResponseError, too."""
+        cursor = b"0"
+        while True:
+            words = (b"ZSCAN", self._schedule, cursor, b"COUNT", _PAGE)
+            cursor, entries = valid((await run(redis, [(db, words)]))[0])
+            yield list(zip(entries[::2], map(whole_ms, entries[1::2]), strict=True))
+            if cursor == b"0":
+                return
+
+    async def lacking(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[bytes]:
+        """Those of these keys that have no place there. Raises redis-py's ResponseError, too."""
+        (scores,) = await run(redis, [(db, (b"ZMSCORE", self._schedule, *keys))])
+        return [key for key, score in zip(keys, valid(scores), strict=True) if score is None]
+
+
+def _before(now_ms: int) -> tuple[bytes, bytes]:
+    """The scores that are past: a deadline is past once the clock is beyond it."""
+    return b"-inf", b"(%d" % now_ms
