@@ -6,9 +6,11 @@ import os
 
 from tests.support.session_world import NOW_MS
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.info_section import InfoSection
 from ttlproxy.link.overdue import Overdue
+from ttlproxy.link.schedule_queries import ScheduleQueries
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.server_clock import ServerClock
 
@@ -33,7 +35,7 @@ class Late(Overdue):
 
 
 def test_every_figure_has_its_line() -> None:
-    registry, counters, overdue = Registry(), Counters(), Late(b"schedule")
+    registry, counters, overdue = Registry(), Counters(), Late(lambda: ScheduleQueries(Keys()))
     Clock.passed_ms = 0
     section = InfoSection(Clock(), registry, counters, overdue)
     registry.announced(0, b"k", NOW_MS)

@@ -176,8 +176,10 @@ def test_a_newer_layout_refuses_to_start(start_server: StartServer) -> None:
     _refuses_to_start(server, "layout 3")
 
 
-def test_a_cluster_is_refused_before_anything_is_served(start_server: StartServer) -> None:
-    _refuses_to_start(in_cluster_mode(start_server), "Cluster is not supported")
+def test_a_node_without_all_slots_is_refused_before_anything_is_served(
+    start_server: StartServer,
+) -> None:
+    _refuses_to_start(in_cluster_mode(start_server), "it owns 0 of the 16384 slots")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from ttlproxy.link import LAYOUT, compatibility
         ({"redis_version": "6.0.20"}, "Redis 6.0.20 is too old"),
         ({"redis_version": "5.2"}, "too old"),
         ({}, r"Redis \? is too old"),
-        ({"redis_version": "7.0.15", "cluster_enabled": "1"}, "Cluster is not supported"),
     ],
 )
 def test_a_server_that_is_not_fit_is_refused_with_the_reason(

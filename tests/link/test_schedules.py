@@ -16,6 +16,7 @@ from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
 from ttlproxy.link.orphans import Orphans
 from ttlproxy.link.overdue import Overdue
+from ttlproxy.link.schedule_queries import ScheduleQueries
 from ttlproxy.link.schedules import Schedules
 
 MANY = 2500
@@ -134,7 +135,7 @@ async def test_what_is_due_is_read_in_all_databases_the_earliest_first(
 async def test_overdue_keys_are_counted_in_all_databases(
     redis: Redis, direct: Client, server: AnyServer
 ) -> None:
-    overdue = Overdue(KEYS.schedule)
+    overdue = Overdue(lambda: ScheduleQueries(KEYS))
     assert (overdue.keys, overdue.oldest_s(1000)) == (0, 0)
     direct.ask("ZADD", KEYS.schedule, 4000, "a", 7000, "b", 9000, "later")
     with closing(Client(server.port, 3)) as other:
@@ -151,7 +152,7 @@ async def test_overdue_keys_are_counted_in_all_databases(
 
 
 async def test_a_schedule_that_may_not_be_read_is_not_broken(redis: Redis, become: Become) -> None:
-    overdue = Overdue(KEYS.schedule)
+    overdue = Overdue(lambda: ScheduleQueries(KEYS))
     await become("-zrangebyscore")
     await overdue.look(redis, [0], 9000)
     assert (overdue.keys, overdue.broken) == (0, [])

@@ -139,7 +139,15 @@ class Keys:
 
     def shared_by(self, key: bytes, name: bytes) -> bytes:
         """The key that has the name `name`, such as `schedule`, and serves data key `key`."""
-        return b"%s:{%s}" % (name, self._tags[slot(key)]) if self.clustered else name
+        return self.shared_in(slot(key), name) if self.clustered else name
+
+    def shared_in(self, slot: int, name: bytes) -> bytes:
+        """The key of that name in this slot of a Cluster."""
+        return b"%s:{%s}" % (name, self._tags[slot])
+
+    def together(self, db: int, key: bytes) -> int:
+        """A number that keys have in common for which one script may be called."""
+        return slot(key) if self.clustered else db
 
     def guard(self, key: bytes) -> bytes:
         """A key that never exists, in the slot of `key`; before a Cluster each script names it.
@@ -196,6 +204,11 @@ class Keys:
         """The globs of the internal names that clients need and that belong to no data key."""
         names = (SCHEDULE, LEASE, RULES, OTHERS, ANNOUNCEMENT + b"*")
         return [escaped(self.prefix) + name for name in names]
+
+    def is_shared(self, name: bytes) -> bool:
+        """Whether a server, or a slot of a Cluster, has this internal key once."""
+        name = name.partition(b":{")[0] if self.clustered else name
+        return name in (*self.fixed, b"") or name.startswith(self.announcement_prefix)
 
     def is_kept(self, name: bytes) -> bool:
         """Whether `name` is a list where elements wait for TAKE."""

@@ -98,7 +98,7 @@ class Announcements:
 
         pushes = Pushes(
             self._context.keys,
-            self._context.registry.announced,
+            self._context.announced,
             self._swapped,
             self._context.actions.changed,
             self._flushed,

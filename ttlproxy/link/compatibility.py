@@ -12,8 +12,9 @@ from redis.exceptions import ResponseError
 
 from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.model.spec import Plan
+from ttlproxy.core.keys import SLOTS
 from ttlproxy.errors import UnfitUpstream
-from ttlproxy.link.pipeline import error, run
+from ttlproxy.link.pipeline import error, run, valid
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +51,12 @@ _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
 
 
 def check_server(server: Said) -> None:
-    """Raises UnfitUpstream if the server is too old, is a Cluster, or a Sentinel."""
+    """Raises UnfitUpstream if the server is too old, or a Sentinel."""
     if server.get("redis_mode") == "sentinel":
         raise UnfitUpstream("it is a Sentinel: name it with redis-sentinel://HOST:PORT#NAME")
     if _version(server) < OLDEST:
         version = server.get("redis_version", "?")
         raise UnfitUpstream(f"Redis {version} is too old: ttlproxy needs 6.2 or later")
-    if server.get("cluster_enabled") == "1":
-        raise UnfitUpstream("Redis Cluster is not supported")
 
 
 async def check_commands(redis: Redis) -> None:
@@ -127,6 +126,23 @@ def pauses_script(server: Said) -> bool:
 
 def has_subkey_events(server: Said) -> bool:
     return _version(server) >= _SUBKEY_EVENTS
+
+
+def is_clustered(server: Said) -> bool:
+    """Whether it is a node of a Cluster."""
+    return server.get("cluster_enabled") == "1"
+
+
+async def check_slots(redis: Redis) -> None:
+    """Raises UnfitUpstream if a node of a Cluster does not own all slots."""
+    (shards,) = await run(redis, [(0, (b"CLUSTER", b"SLOTS"))])
+    (me,) = await run(redis, [(0, (b"CLUSTER", b"MYID"))])
+    ours = [last - first + 1 for first, last, (_, _, name, *_), *_ in valid(shards) if name == me]
+    if sum(ours) < SLOTS:
+        raise UnfitUpstream(
+            f"it owns {sum(ours)} of the {SLOTS} slots of a Redis Cluster: only a Cluster of one"
+            " master is supported"
+        )
 
 
 def forms(server: Said) -> Mapping[str, Plan]:

@@ -18,6 +18,7 @@ from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.schedule_queries import ScheduleQueries
 from ttlproxy.link.server_clock import ServerClock
+from ttlproxy.link.slot_schedules import SlotSchedules
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 
@@ -46,8 +47,8 @@ class Context:
         self.refusals = Refusals(counters)
         self.actions = ActionCache(keys, signer, self.refusals, self.scripts.ruled)
         self.registry = Registry(self.agenda.announced, self.actions.has_action)
-        self.schedule_queries = ScheduleQueries(keys)
-        self.overdue = Overdue(self.schedule_queries)
+        self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
+        self.overdue = Overdue(lambda: self.schedule_queries)
         info = InfoSection(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(self.scripts, keys, info.section, signer)
         shows_internal = settings.show_internal_keys == "yes"
@@ -59,6 +60,17 @@ class Context:
             keys.beside,
         )
         self.router = Router()
+
+    def meet(self, clustered: bool) -> None:
+        """A new server is met: whether it is a node of a Cluster decides where what is kept."""
+        if clustered != self.keys.clustered:
+            self.keys.clustered = clustered
+            self.schedule_queries = (SlotSchedules if clustered else ScheduleQueries)(self.keys)
+
+    def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
+        """An announcement: see Registry.announced."""
+        self.schedule_queries.noted(key, deadline_ms)
+        self.registry.announced(db, key, deadline_ms)
 
     def suit_scripts_to_users(self) -> None:
         """The users' rights were read anew."""

@@ -32,7 +32,7 @@ class Orphans:
     def __init__(self, context: Context, is_paused: IsPaused) -> None:
         self._is_paused = is_paused
         self._script_calls = context.script_calls
-        self._queries = context.schedule_queries
+        self._context = context
         self._refusals = context.refusals
         self._rights = context.rights
         self._databases: list[int] = []  # still to be searched, the present one last
@@ -78,7 +78,7 @@ class Orphans:
         """Adds keys that the schedule of `db` does not have; where the schedule is not trusted,
         also corrects keys that it has too late."""
         if found and self._rights.trusts_schedules:
-            found = await self._queries.lacking(redis, db, found)
+            found = await self._context.schedule_queries.lacking(redis, db, found)
         if not found or await self._is_paused():
             return
         for key in found:
@@ -90,27 +90,35 @@ class Orphans:
     async def _tidy(self, redis: Redis, db: int, found: list[bytes]) -> None:
         """Corrects what DBSIZE leaves out, for these names and a page of those noted before."""
         keys = self._script_calls.keys
-        words = (b"SSCAN", keys.others, self._others_cursor, b"COUNT", _PAGE)
+        noted = [] if keys.clustered else await self._noted(redis, db)
+        names = [name for name in dict.fromkeys((*found, *noted)) if not keys.is_shared(name)]
+        groups: dict[int, list[bytes]] = {}
+        for name in names:
+            groups.setdefault(keys.together(db, name), []).append(name)
+        for group in groups.values():
+            untidy = await self._untidy(redis, db, group)
+            if untidy and not await self._is_paused():
+                call = Call("others_tidy", untidy[:1], (keys.state, *untidy))
+                valid(await answered(redis, self._script_calls, db, call))
+
+    async def _noted(self, redis: Redis, db: int) -> list[bytes]:
+        """A page of the names that DBSIZE leaves out."""
+        words = (b"SSCAN", self._script_calls.keys.others, self._others_cursor, b"COUNT", _PAGE)
         (reply,) = await run(redis, [(db, words)])
         noted: list[bytes] = []
         if isinstance(reply, list):
             self._others_cursor, noted = reply
-        shared = {*keys.fixed, b""}
-        names = [name for name in dict.fromkeys((*found, *noted)) if name not in shared]
-        names = [name for name in names if not name.startswith(keys.announcement_prefix)]
-        untidy = await self._untidy(redis, db, names) if names else []
-        if untidy and not await self._is_paused():
-            call = Call("others_tidy", (), (keys.state, *untidy))
-            valid(await answered(redis, self._script_calls, db, call))
+        return noted
 
     async def _untidy(self, redis: Redis, db: int, names: list[bytes]) -> list[bytes]:
         """Those of these names that others_tidy.lua may correct. A pause delays no such reads."""
         keys = self._script_calls.keys
         rule = keys.rule(b"")
-        requests = [(b"SMISMEMBER", keys.others, *names)]
+        rules, others = (keys.shared_by(names[0], each) for each in (keys.rules, keys.others))
+        requests = [(b"SMISMEMBER", others, *names)]
         for name in names:
             field = b":" + name.removeprefix(rule)
-            requests += [(b"EXISTS", name), (b"HEXISTS", keys.rules, field)]
+            requests += [(b"EXISTS", name), (b"HEXISTS", rules, field)]
         replies = await run(redis, [(db, words) for words in requests])
         if any(is_wrong_type(refusal) for reply in replies if (refusal := error(reply))):
             return names  # others_tidy.lua deletes what stands in the place of one of them

@@ -5,19 +5,21 @@ The registry cannot tell: it holds lower bounds, and hears of no other proxy's r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from redis.asyncio import Redis
 
 from ttlproxy.link.refusals import is_wrong_type
 from ttlproxy.link.schedule_queries import ScheduleQueries
+from ttlproxy.link.slot_schedules import SlotSchedules
 
 
 class Overdue:
     """keys: how many are overdue in all databases, at the last look; broken: databases where
     another type of key stands in place of the schedule."""
 
-    def __init__(self, queries: ScheduleQueries) -> None:
+    def __init__(self, queries: Callable[[], ScheduleQueries | SlotSchedules]) -> None:
+        """`queries`: those of the present server."""
         self.keys = 0
         self.broken: list[int] = []
         self._queries = queries
@@ -25,7 +27,7 @@ class Overdue:
 
     async def look(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
         """Asks Redis."""
-        self.keys, self._first_ms, refused = await self._queries.late(redis, databases, now_ms)
+        self.keys, self._first_ms, refused = await self._queries().late(redis, databases, now_ms)
         self.broken = [db for db, refusal in refused.items() if is_wrong_type(refusal)]
 
     def oldest_s(self, now_ms: int) -> float:

@@ -86,6 +86,7 @@ class ReapScript:
         counters: Counters,
     ) -> None:
         self._settings = settings
+        self._keys = context.keys
         self._script_calls = context.script_calls
         self._actions = context.actions
         self._registry = context.registry
@@ -205,10 +206,10 @@ class ReapScript:
 
     def _batches(self, limits: dict[Place, int], together: int) -> Iterator[_Batch]:
         """The calls for these places, each for at most `together` keys."""
-        alike: dict[tuple[int, int], list[bytes]] = {}
+        alike: dict[tuple[int, int, int], list[bytes]] = {}
         for (db, key), limit in limits.items():
-            alike.setdefault((db, limit), []).append(key)
-        for (db, limit), found in alike.items():
+            alike.setdefault((db, limit, self._keys.together(db, key)), []).append(key)
+        for (db, limit, _), found in alike.items():
             rules = self._actions.of(db)
             for at in range(0, len(found), together):
                 keys = tuple(found[at : at + together])

@@ -68,14 +68,14 @@ class Recheck:
             self._context.refusals.note("to check keys with deadlines again", refusal)
 
     def _take(self) -> list[Place]:
-        """The next places, all in one database; none at the end of the walk."""
+        """The next places, all of which one script may name; none at the end of the walk."""
         if not self._listed:
             self._listed = self._registry.listed(self._next, _LISTED)[::-1]
             self._next = self._next + len(self._listed) if self._listed else 0
         if not self._listed:
             return []
-        db = self._listed[-1][0]
-        taken: list[Place] = []
-        while self._listed and self._listed[-1][0] == db and len(taken) < KEYS_PER_CALL:
+        together, taken = self._context.keys.together, list[Place]()
+        group = together(*self._listed[-1])
+        while self._listed and together(*self._listed[-1]) == group and len(taken) < KEYS_PER_CALL:
             taken.append(self._listed.pop())
         return taken

@@ -1,7 +1,7 @@
-"""What the link asks a server's schedules: one sorted set for each database.
+"""What the link asks schedules: one sorted set for each database, or for each slot of a Cluster.
 
-Redis's errors are returned by database, because a schedule may be overwritten by its clients or
-not be ours to read. Every method raises redis-py's ConnectionError or TimeoutError.
+Redis's errors are returned by database or slot, because a schedule may be overwritten by its
+clients or not be ours to read. Every method raises redis-py's ConnectionError or TimeoutError.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Refused = dict[int, ResponseError]
 
 
 class Late(NamedTuple):
-    """How many keys are due in all databases, and since when the first of them is, in ms.
+    """How many keys are due in all schedules, and since when the first of them is, in ms.
 
-    refused: Redis's errors by database; such a schedule counts as empty
+    refused: Redis's errors; such a schedule counts as empty
     """
 
     keys: int
@@ -41,11 +41,14 @@ class ScheduleQueries:
     def __init__(self, keys: Keys) -> None:
         self._schedule = keys.schedule
 
+    def noted(self, key: bytes, due_ms: int) -> None:
+        """A key needs attention at that time: this one schedule is asked anyway."""
+
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
     ) -> tuple[list[Place], Refused]:
         """Keys that need attention, the earliest of each database first, at most `most` of each."""
-        words = (b"ZRANGEBYSCORE", self._schedule, *_before(now_ms), b"LIMIT", 0, most)
+        words = (b"ZRANGEBYSCORE", self._schedule, *before(now_ms), b"LIMIT", 0, most)
         pages, refused = await everywhere(redis, databases, words)
         return [(db, key) for db, page in pages.items() for key in page], refused
 
@@ -57,10 +60,10 @@ class ScheduleQueries:
 
     async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
         """What needs attention by now."""
-        until = (b"ZRANGEBYSCORE", self._schedule, *_before(now_ms))
+        until = (b"ZRANGEBYSCORE", self._schedule, *before(now_ms))
         heads, refused = await everywhere(redis, databases, (*until, b"WITHSCORES", b"LIMIT", 0, 1))
         firsts = {db: whole_ms(head[1]) for db, head in heads.items() if head}
-        words = (b"ZCOUNT", self._schedule, *_before(now_ms))
+        words = (b"ZCOUNT", self._schedule, *before(now_ms))
         counts, _ = await everywhere(redis, firsts, words)
         return Late(sum(counts.values()), min(firsts.values(), default=None), refused)
 
@@ -85,6 +88,6 @@ class ScheduleQueries:
         return [key for key, score in zip(keys, valid(scores), strict=True) if score is None]
 
 
-def _before(now_ms: int) -> tuple[bytes, bytes]:
+def before(now_ms: int) -> tuple[bytes, bytes]:
     """The scores that are past: a deadline is past once the clock is beyond it."""
     return b"-inf", b"(%d" % now_ms

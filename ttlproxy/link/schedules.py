@@ -35,13 +35,13 @@ class Schedules:
         self._registry = context.registry
         self._actions = context.actions
         self._refusals = context.refusals
-        self._queries = context.schedule_queries
+        self._context = context
 
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
     ) -> tuple[list[Place], Refused]:
         """ScheduleQueries.due; what Redis refuses is logged and counted."""
-        due, refused = await self._queries.due(redis, databases, now_ms, most)
+        due, refused = await self._context.schedule_queries.due(redis, databases, now_ms, most)
         for db, refusal in refused.items():
             self.refused(db, refusal)
         return due, refused
@@ -89,7 +89,7 @@ class Schedules:
             self._refusals.note(f"to create the schedule of database {db} again", refusal)
 
     async def _load(self, redis: Redis, db: int) -> None:
-        async for entries in self._queries.pages(redis, db):
+        async for entries in self._context.schedule_queries.pages(redis, db):
             self._registry.load(db, entries)
 
     async def _pages(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:

@@ -47,6 +47,7 @@ class ScriptCache:
             ruled=scripts.traits.ruled,
             flags="EVAL_RO" in commands,
             careful=scripts.traits.careful,
+            clustered=compatibility.is_clustered(said),
         )
         scripts.suit(traits.notifying(self._notifies))
         scripts.by_text = await compatibility.wants_text(redis)

@@ -62,6 +62,10 @@ class ServerSetup:
     async def _meet(self, redis: Redis, said: Mapping[str, str]) -> None:
         """Learns about a new server; `said`: the fields of INFO."""
         await compatibility.check_commands(redis)
+        clustered = compatibility.is_clustered(said)
+        if clustered:
+            await compatibility.check_slots(redis)
+        self._context.meet(clustered)
         await compatibility.warn(redis)
         try:
             (commands,) = await run(redis, [(0, (b"COMMAND",))])

@@ -70,7 +70,8 @@ class SharedState:
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
-        words = (b"HMGET", self._script_calls.keys.state, b"secret", b"layout")
+        keys = self._script_calls.keys
+        words = (b"HMGET", keys.shared_by(keys.prefix, keys.state), b"secret", b"layout")
         (reply,) = await run(redis, [(0, words)])
         if isinstance(reply, list):
             secret, layout = reply

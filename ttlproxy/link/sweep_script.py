@@ -25,6 +25,7 @@ class SweepScript:
     """The sweep script, called until it has gone through a whole index."""
 
     def __init__(self, context: Context, counters: Counters) -> None:
+        self._keys = context.keys
         self._script_calls = context.script_calls
         self._registry = context.registry
         self._counters = counters
@@ -51,11 +52,11 @@ class SweepScript:
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
-        keys: dict[int, list[bytes]] = {}
+        keys: dict[tuple[int, int], list[bytes]] = {}
         for db, key in places:
-            keys.setdefault(db, []).append(key)
+            keys.setdefault((db, self._keys.together(db, key)), []).append(key)
         found: list[Place] = []
-        for db, all_keys in keys.items():
+        for (db, _), all_keys in keys.items():
             for at in range(0, len(all_keys), KEYS_PER_CALL):
                 found += await self._look(redis, db, all_keys[at : at + KEYS_PER_CALL])
         return found

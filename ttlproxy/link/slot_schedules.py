@@ -1,0 +1,126 @@
+"""What the link asks the schedules of a Cluster's slots: the same as schedule_queries.
+
+There are 16,384 of them, so only those are asked that have a key that is due, as far as is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from ttlproxy.core.keys import SLOTS, Keys, slot
+from ttlproxy.core.registry import Place
+from ttlproxy.link.pipeline import Words, error, run, valid
+from ttlproxy.link.schedule_queries import DUE, Late, Refused, before
+from ttlproxy.link.scores import whole_ms
+
+# Slots that are asked in one round trip.
+_TOGETHER: Final = 512
+_PAGE: Final = 1000
+_NEVER: Final = 1 << 62
+
+
+class SlotSchedules:
+    """The schedules of one node's slots, and when the first key of each needs attention."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        # Lower bounds in ms, for all slots that have managed keys.
+        self._firsts: dict[int, int] = {}
+        self._noted: set[int] = set()  # slots of which an answer may know less than `noted`
+
+    def noted(self, key: bytes, due_ms: int) -> None:
+        """The key needs attention at that time, or earlier."""
+        number = slot(key)
+        if due_ms < self._firsts.get(number, _NEVER):
+            self._firsts[number] = due_ms
+            self._noted.add(number)
+
+    async def due(
+        self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
+    ) -> tuple[list[Place], Refused]:
+        words = (b"ZRANGEBYSCORE", b"", *before(now_ms), b"LIMIT", 0, most)
+        pages, refused = await self._ask(redis, self._late(now_ms), words)
+        return [(0, key) for page in pages.values() for key in page], refused
+
+    async def next_ms(self, redis: Redis, databases: Iterable[int], now_ms: int) -> int | None:
+        late = self._late(now_ms)
+        self._noted.clear()
+        heads, _ = await self._ask(redis, late, (b"ZRANGE", b"", 0, 0, b"WITHSCORES"))
+        self._learn(heads)
+        later = (b"ZRANGEBYSCORE", b"", now_ms, b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
+        followers, _ = await self._ask(redis, self._late(now_ms), later)
+        found = [whole_ms(page[1]) for page in followers.values() if page]
+        return min([*found, *(ms for ms in self._firsts.values() if ms >= now_ms)], default=None)
+
+    async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
+        until = (b"ZRANGEBYSCORE", b"", *before(now_ms), b"WITHSCORES", b"LIMIT", 0, 1)
+        heads, refused = await self._ask(redis, self._late(now_ms), until)
+        firsts = {number: whole_ms(page[1]) for number, page in heads.items() if page}
+        counts, _ = await self._ask(redis, firsts, (b"ZCOUNT", b"", *before(now_ms)))
+        return Late(sum(counts.values()), min(firsts.values(), default=None), refused)
+
+    async def size(self, redis: Redis, databases: Iterable[int]) -> int | None:
+        sizes, refused = await self._ask(redis, list(self._firsts), (b"ZCARD", b""))
+        return None if refused else sum(sizes.values())
+
+    async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
+        cursors: dict[int, bytes] = dict.fromkeys(range(SLOTS), b"0")
+        while cursors:
+            some = dict(list(cursors.items())[:_TOGETHER])
+            requests = [
+                (0, (b"ZSCAN", self._schedule(number), cursor, b"COUNT", _PAGE))
+                for number, cursor in some.items()
+            ]
+            for number, reply in zip(some, await run(redis, requests), strict=True):
+                cursors[number], entries = valid(reply)
+                found = list(zip(entries[::2], map(whole_ms, entries[1::2]), strict=True))
+                for key, due_ms in found:
+                    self.noted(key, due_ms)
+                if cursors[number] == b"0":
+                    del cursors[number]
+                if found:
+                    yield found
+
+    async def lacking(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[bytes]:
+        requests = [(0, (b"ZSCORE", self._schedule(slot(key)), key)) for key in keys]
+        scores = map(valid, await run(redis, requests))
+        return [key for key, score in zip(keys, scores, strict=True) if score is None]
+
+    def _late(self, now_ms: int) -> list[int]:
+        """The slots in which a key may be due."""
+        return [number for number, first_ms in self._firsts.items() if first_ms < now_ms]
+
+    def _learn(self, heads: dict[int, Any]) -> None:
+        """`heads`: the first key of slots, and when it is due; empty if there is none."""
+        for number, page in heads.items():
+            first_ms = whole_ms(page[1]) if page else _NEVER
+            if number in self._noted:
+                self._firsts[number] = min(first_ms, self._firsts[number])
+            elif page:
+                self._firsts[number] = first_ms
+            else:
+                self._firsts.pop(number, None)
+
+    def _schedule(self, number: int) -> bytes:
+        return self._keys.shared_in(number, self._keys.schedule)
+
+    async def _ask(
+        self, redis: Redis, slots: Iterable[int], words: Words
+    ) -> tuple[dict[int, Any], Refused]:
+        """The replies by slot, and Redis's errors; the second of the words is the schedule."""
+        found: dict[int, Any] = {}
+        refused: Refused = {}
+        asked = list(slots)
+        for at in range(0, len(asked), _TOGETHER):
+            some = asked[at : at + _TOGETHER]
+            requests = [(0, (words[0], self._schedule(each), *words[2:])) for each in some]
+            for number, reply in zip(some, await run(redis, requests), strict=True):
+                refusal = error(reply)
+                if refusal is None:
+                    found[number] = reply
+                else:
+                    refused[number] = refusal
+        return found, refused
