@@ -104,6 +104,7 @@ INTERNAL_KEY = (
     b"ERR this key belongs to ttlproxy; clients may use it only if show_internal_keys is set"
 )
 TOO_LARGE = b"ERR the request is larger than ttlproxy keeps; its setting is max_request_bytes"
+NO_RULES_IN_A_CLUSTER = b"ERR ONEXPIRE is not supported in front of a Redis Cluster"
 UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs have failed"
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"
 # An unknown command, sent to Redis so that it aborts EXEC.

@@ -37,7 +37,7 @@ LUA = {
 }
 # What the loader puts before every script, and its constants.
 GIVEN = {"const", "prefix", "class", "events", "field_ttls", "counting", "ruled", "dry_run"}
-GIVEN |= {"slot_tag"}
+GIVEN |= {"slot_tag", "home_tag"}
 
 
 names = cache(lua_names.names)

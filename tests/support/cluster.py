@@ -43,18 +43,19 @@ class Node(Server):
 
 
 class Cluster:
-    """Two nodes: the first owns all slots, the second none.
+    """Some nodes, of which the first owns all slots.
 
     A context manager; the nodes end with it.
     """
 
-    def __init__(self, binary: Binary) -> None:
+    def __init__(self, binary: Binary, nodes: int = 2) -> None:
         self._owned = ExitStack()
-        self.nodes = [self._node(binary), self._node(binary)]
-        owner, other = self.nodes
+        self.nodes = [self._node(binary) for _ in range(nodes)]
+        owner, *others = self.nodes
         assert owner.ask("CLUSTER", "ADDSLOTS", *range(SLOTS)) == b"OK"
-        assert other.ask("CLUSTER", "MEET", "127.0.0.1", owner.port) == b"OK"
-        wait_until(self._is_well, "both nodes know of all slots")
+        for other in others:
+            assert other.ask("CLUSTER", "MEET", "127.0.0.1", owner.port) == b"OK"
+        wait_until(self._is_well, "all nodes know of all slots")
 
     def _node(self, binary: Binary) -> Node:
         node = Node(binary).start()
@@ -63,7 +64,8 @@ class Cluster:
 
     def _is_well(self) -> bool:
         infos = [node.ask("CLUSTER", "INFO") for node in self.nodes]
-        return all(b"cluster_state:ok" in info and b"known_nodes:2" in info for info in infos)
+        known = b"known_nodes:%d" % len(self.nodes)
+        return all(b"cluster_state:ok" in info and known in info for info in infos)
 
     def __enter__(self) -> Cluster:
         return self

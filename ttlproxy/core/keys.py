@@ -145,6 +145,10 @@ class Keys:
         """The key of that name in this slot of a Cluster."""
         return b"%s:{%s}" % (name, self._tags[slot])
 
+    def word(self, slot: int) -> bytes:
+        """The hash tag that internal names have for this slot."""
+        return self._tags[slot]
+
     def together(self, db: int, key: bytes) -> int:
         """A number that keys have in common for which one script may be called."""
         return slot(key) if self.clustered else db
@@ -250,4 +254,7 @@ class Keys:
 
     def is_internal(self, name: bytes) -> bool:
         """Whether `name` belongs to ttlproxy and not to its users."""
-        return name.startswith(self.prefix) or name == self.state
+        return name.startswith(self.prefix) or name in (
+            self.state,
+            self.shared_by(self.prefix, self.state),
+        )

@@ -50,7 +50,9 @@ class Context:
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         self.overdue = Overdue(lambda: self.schedule_queries)
         info = InfoSection(self.clock, self.registry, counters, self.overdue)
-        self.script_calls = ScriptCalls(self.scripts, keys, info.section, signer)
+        self.script_calls = ScriptCalls(
+            self.scripts, keys, info.section, signer, lambda: self.schedule_queries.slots()
+        )
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(
             keys.index(b"k"),

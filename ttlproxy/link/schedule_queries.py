@@ -6,7 +6,7 @@ clients or not be ours to read. Every method raises redis-py's ConnectionError o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from redis.asyncio import Redis
@@ -40,6 +40,10 @@ class ScheduleQueries:
 
     def __init__(self, keys: Keys) -> None:
         self._schedule = keys.schedule
+
+    def slots(self) -> Collection[int]:
+        """The slots that have managed keys; none unless in front of a Cluster."""
+        return ()
 
     def noted(self, key: bytes, due_ms: int) -> None:
         """A key needs attention at that time: this one schedule is asked anyway."""

@@ -51,6 +51,8 @@ class SharedState:
 
     async def _converted(self, redis: Redis) -> bool:
         """Converts an older layout; returns whether nothing of it is left."""
+        if self._script_calls.keys.clustered:
+            return True  # version 0.1 refused a Cluster
         try:
             (info,) = await run(redis, [(0, (b"INFO", b"keyspace"))])
             databases = Identity.of(fields(valid(info))).databases

@@ -5,7 +5,7 @@ There are 16,384 of them, so only those are asked that have a key that is due, a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -30,6 +30,9 @@ class SlotSchedules:
         # Lower bounds in ms, for all slots that have managed keys.
         self._firsts: dict[int, int] = {}
         self._noted: set[int] = set()  # slots of which an answer may know less than `noted`
+
+    def slots(self) -> Collection[int]:
+        return self._firsts
 
     def noted(self, key: bytes, due_ms: int) -> None:
         """The key needs attention at that time, or earlier."""

@@ -22,14 +22,14 @@ from importlib.resources import files
 from typing import TypeAlias
 
 from ttlproxy.commands import SCRIPTED
-from ttlproxy.core.keys import NONE
+from ttlproxy.core.keys import NONE, Keys
 from ttlproxy.scripts.pieces import assembled
 from ttlproxy.scripts.traits import Traits
 
 __all__ = ["Script", "Scripts", "Traits", "written_commands"]
 
 _HEADER = re.compile(r"-- (KEYS|ARGV):(.*)\n")
-_READS = re.compile(r"^-- READS$", re.MULTILINE)
+_READS = re.compile(r"^-- READS( IN ALL SLOTS)?$", re.MULTILINE)
 _CALLED = re.compile(r"\b(?:call|pcall|try)\(\s*'(\w+)'")
 _WORD = re.compile(r"'([A-Z]{3,})'")
 _READING = {
@@ -39,7 +39,8 @@ _READING = {
     *("ZRANGEBYSCORE", "ZRANK", "ZSCORE"),
 }
 # The last two only keep what scripts may do without flags: run on a full server or on stale data.
-_FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale\n"
+_FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale{}\n"
+_ALL_SLOTS = ",allow-cross-slot-keys"
 _DRY_RUN = "dry_run"
 # A block, or a part of a condition.
 _IN_DRY_RUNS = re.compile(
@@ -147,13 +148,13 @@ class Scripts(Mapping[str, Script]):
 
 
 def _script(name: str, prefix: bytes, traits: Traits) -> Script:
-    keys, argv = _header(name, _read(name))
     keys, argv, given = _given(name, prefix, traits)
     prologue = _locals(given)
     body, reads = _for_real(name), _reads(name)
     source = prologue + body
     if reads and traits.flags:  # replaces the file's first line, which is a comment
-        source = _FLAGS + prologue + body.removeprefix("\n")
+        more = _ALL_SLOTS if traits.clustered and _reads_all_slots(name) else ""
+        source = _FLAGS.format(more) + prologue + body.removeprefix("\n")
     return Script(name, source.encode(), _sha(source), keys, argv, reads)
 
 
@@ -234,6 +235,13 @@ def _for_real(name: str) -> str:
 
 
 @cache
+def _reads_all_slots(name: str) -> bool:
+    """Whether a script says that it reads in all slots of a Cluster's node."""
+    found = _READS.search(_read(name))
+    return found is not None and found[1] is not None
+
+
+@cache
 def _body(name: str) -> str:
     """The part of a script that is the same for all prefixes and servers."""
     given = _of_server(name, b"", Traits()) | _of_call(*_header(name, _read(name)), 1)
@@ -271,7 +279,15 @@ def _of_server(name: str, prefix: bytes, traits: Traits) -> dict[str, str]:
         "counting": str(traits.counting).lower(),
         "ruled": str(traits.ruled).lower(),
         "slot_tag": "''",
+        "home_tag": _quoted(_home_tag(prefix) if traits.clustered else b""),
     }
+
+
+def _home_tag(prefix: bytes) -> bytes:
+    """What the names of keys end in that a Cluster has once."""
+    keys = Keys(prefix)
+    keys.clustered = True
+    return keys.shared_by(prefix, b"")
 
 
 def _of_call(keys: tuple[str, ...], argv: tuple[str, ...], first_key: int) -> dict[str, str]:

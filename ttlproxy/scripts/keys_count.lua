@@ -1,16 +1,25 @@
 -- DBSIZE without internal keys.
--- READS
+-- READS IN ALL SLOTS
 -- KEYS: fixed...
--- ARGV:
--- The first of the keys is the schedule, the last the set of others.
+-- ARGV: slots
+-- The first of the keys is the schedule, the last the set of others. In front of a Cluster, each slot has
+-- such keys; `slots` has the words of those that may have them.
 -- RESULT: the command's
 -- include index
--- Before DBSIZE: EXISTS removes a lease that has expired, which DBSIZE would count.
-local present = redis.call('EXISTS', unpack(KEYS))
-local size = redis.pcall('DBSIZE')
-if type(size) == 'table' then
-  return size
+local function internal(names)
+  -- Something else may stand in the place of the others.
+  local others = tonumber(redis.pcall('SCARD', names[#names])) or 0
+  return redis.call('EXISTS', unpack(names)) + index_count(names[1]) + others
 end
--- Something else may stand in the place of the others.
-local others = tonumber(redis.pcall('SCARD', KEYS[#KEYS])) or 0
-return size - present - index_count(KEYS[first_fixed]) - others
+
+local hidden = slots == '' and internal(KEYS) or 0
+for word in string.gmatch(slots, '%S+') do
+  local names = {}
+  for at = first_fixed, #KEYS do
+    names[#names + 1] = string.sub(KEYS[at], 1, -#slot_tag - 1) .. ':{' .. word .. '}'
+  end
+  hidden = hidden + internal(names)
+end
+-- Behind EXISTS, which removes a lease that has expired: DBSIZE would count it.
+local size = redis.pcall('DBSIZE')
+return type(size) == 'table' and size or size - hidden

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Final, TypeAlias
 
+from ttlproxy import errors
 from ttlproxy.commands import Call
-from ttlproxy.core.keys import Keys
+from ttlproxy.commands.model.calls import refusal
+from ttlproxy.core.keys import Keys, slot
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import Script, Scripts
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
@@ -25,14 +27,21 @@ class ScriptCalls:
     signer: signs what clients write into Redis for the link to carry out.
     """
 
-    __slots__ = ("_scripts", "_section", "keys", "signer", "unconfirmed")
+    __slots__ = ("_scripts", "_section", "_slots", "keys", "signer", "unconfirmed")
 
     def __init__(
-        self, scripts: Scripts, keys: Keys, section: Section, signer: Signer | None = None
+        self,
+        scripts: Scripts,
+        keys: Keys,
+        section: Section,
+        signer: Signer | None = None,
+        slots: Callable[[], Iterable[int]] = tuple,
     ) -> None:
-        """`signer`: not needed if nothing is signed."""
+        """`signer`: not needed if nothing is signed; `slots`: those with managed keys, before a
+        Cluster."""
         self.signer = signer or Signer(b"")
         self._section = section
+        self._slots = slots
         self._scripts = scripts
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
@@ -51,6 +60,8 @@ class ScriptCalls:
         needed inside MULTI: a NOSCRIPT in EXEC could be neither retried nor undone. `careful`: the
         client may lack a right that the script needs.
         """
+        if self.keys.clustered:
+            call = _NOT_IN_A_CLUSTER.get(call.script, call)
         scripts = self._scripts
         script = scripts.careful(call.script) if careful else scripts[call.script]
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
@@ -65,7 +76,7 @@ class ScriptCalls:
         argv = call.argv
         with_ours = _FIRST.get(script.argv[0]) if script.argv else None
         if with_ours is not None:
-            argv = with_ours(argv, db, resp, self._section)
+            argv = with_ours(self, argv, db, resp)
         if (signed := _SIGNED.get(call.script)) is not None:
             at, kind, words = signed
             argv = (*argv[:at], self.signer.sign(kind, argv[words]), *argv[at:])
@@ -79,6 +90,15 @@ class ScriptCalls:
         roles, of_many = _roles(script.keys, by_slot=True)
         more = of_many(self.keys, data) if of_many is not None else ()
         return [self.keys.guard(data[0]), *(role(self.keys, data) for role in roles), *more]
+
+    def section(self) -> bytes:
+        """INFO's section about the proxy."""
+        return self._section()
+
+    def slot_words(self) -> bytes:
+        """The words of the slots in which internal keys may be; empty unless before a Cluster."""
+        slots = {slot(self.keys.prefix), *self._slots()} if self.keys.clustered else ()
+        return b" ".join(map(self.keys.word, slots))
 
     def reads(self, call: Call) -> bool:
         """Whether the call writes nothing."""
@@ -137,12 +157,18 @@ def _roles(names: tuple[str, ...], by_slot: bool = False) -> tuple[list[_Role], 
 
 
 # Words put before those of a call, by the first name in the ARGV of the script's header.
-_FIRST: Final[dict[str, Callable[[Sequence[bytes], bytes, bytes, Section], Sequence[bytes]]]] = {
-    "db": lambda argv, db, resp, section: (db, *argv),
-    "origin": lambda argv, db, resp, section: (b"%s %s" % (db, argv[0]), *argv[1:]),
-    "resp": lambda argv, db, resp, section: (resp, *argv),
-    "section": lambda argv, db, resp, section: (section(), *argv),
+_FIRST: Final[
+    dict[str, Callable[[ScriptCalls, Sequence[bytes], bytes, bytes], Sequence[bytes]]]
+] = {
+    "db": lambda calls, argv, db, resp: (db, *argv),
+    "origin": lambda calls, argv, db, resp: (b"%s %s" % (db, argv[0]), *argv[1:]),
+    "resp": lambda calls, argv, db, resp: (resp, *argv),
+    "section": lambda calls, argv, db, resp: (calls.section(), *argv),
+    "slots": lambda calls, argv, db, resp: (calls.slot_words(), *argv),
 }
+
+_RULES = refusal("ONEXPIRE", errors.NO_RULES_IN_A_CLUSTER)
+_NOT_IN_A_CLUSTER: Final = dict.fromkeys(("rule_list", "rule_set", "rule_drop"), _RULES)
 
 # Scripts that write down what the link will act on -> the position of the signature among the
 # words, its kind, and which words are signed (counted without the signature).

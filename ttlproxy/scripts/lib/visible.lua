@@ -1,6 +1,6 @@
 -- Hides internal keys from clients.
 -- GIVES: is_internal visible
-local STATE = const.STATE .. prefix
+local STATE = const.STATE .. prefix .. home_tag
 
 local function is_internal(name)
   return string.sub(name, 1, #prefix) == prefix or name == STATE

@@ -1,0 +1,126 @@
+"""A Cluster of one master behind the proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.slot_caller import ELSEWHERE, IN_SLOT
+from tests.conftest import StartProxy
+from tests.semantics.test_command_cases import ROWS, Row, has_command, look
+from tests.support.cluster import Cluster, Node
+from tests.support.conversation import WORD, hold
+from tests.support.per_type import said_of
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy, find_binaries, release
+
+BINARIES = find_binaries()
+
+
+@pytest.fixture(params=BINARIES, scope="module")
+def node(request: pytest.FixtureRequest) -> Iterator[Node]:
+    with Cluster(BINARIES[request.param], nodes=1) as cluster:
+        yield cluster.nodes[0]
+
+
+@pytest.fixture(scope="module")
+def shared(node: Node) -> Iterator[Proxy]:
+    proxy = Proxy(node.url).start()
+    yield proxy
+    proxy.remove()
+
+
+class _SlotConnection(Connection):
+    """Names the keys of the rows by names in one slot."""
+
+    def ask(self, *words: bytes | str | int) -> bytes:
+        encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        reply = super().ask(*(IN_SLOT.get(word, word) for word in encoded))
+        for name, named in IN_SLOT.items():
+            reply = reply.replace(_bulk(named), _bulk(name))
+        return reply
+
+
+def _bulk(word: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(word), word)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}: {row[2].split('->')[0].strip()}")
+def test_a_command_leaves_the_deadlines_that_it_should(node: Node, shared: Proxy, row: Row) -> None:
+    type_, since, said, left = row
+    if WORD.findall(said)[0] in ELSEWHERE:
+        pytest.skip("not in a Cluster")
+    if not (has_command(node, said) if since is None else release(node.name) >= since):
+        pytest.skip("the server lacks the command")
+    text = f"""
+        ADD k a b c                     -> 3
+        ADD to z                        -> 1
+        HEXPIREFIELD k 100 FIELDS 2 a b -> [1, 1]
+        wait 0
+        {said}
+        wait 0
+        """
+    with _SlotConnection(shared.port) as app:
+        app.ask("FLUSHALL")
+        hold(app, node.client, said_of(type_, text) + "".join(look(type_, each) for each in left))
+
+
+def test_elements_of_many_slots_are_reaped(node: Node, shared: Proxy) -> None:
+    keys = [b"h:%d" % number for number in range(300)]
+    app = Client(shared.port)
+    assert app.ask("FLUSHALL") == b"OK"
+    app.ask_many([("HSET", key, "b", "1") for key in keys])
+    app.ask_many([("HSETEX", key, "PX", 200, "FIELDS", 1, "a", "1") for key in keys])
+    wait_until(
+        lambda: app.ask_many([("HLEN", key) for key in keys]) == [1] * len(keys), "all are gone"
+    )
+    assert node.ask("KEYS", "__ttl:{*") == []
+    app.close()
+
+
+def test_a_proxy_that_starts_knows_the_deadlines_of_all_slots(
+    node: Node, start_proxy: StartProxy
+) -> None:
+    keys = [b"h:%d" % number for number in range(300)]
+    first, second = (Client(start_proxy(node.url).port) for _ in range(2))
+    assert first.ask("FLUSHALL") == b"OK"
+    first.ask_many([("HSETEX", key, "EX", 100, "FIELDS", 1, "a", "1") for key in keys])
+    third = Client(start_proxy(node.url).port)
+    for app in (first, second, third):
+        left = app.ask_many([("HTTLFIELD", key, "a") for key in keys])
+        assert all(90 < seconds <= 100 for seconds in left)
+    # A write on a managed key removes its deadline, whoever has set that.
+    for app, key in zip((second, third), keys, strict=False):
+        assert app.ask("HSET", key, "a", "2") == 0
+        assert app.ask("HTTLFIELD", key, "a") == -1
+        assert node.ask("ZCARD", b"__ttl:{%b}:" % key) == 0
+    for app in (first, second, third):
+        app.close()
+
+
+def test_clients_see_no_internal_keys(node: Node, shared: Proxy) -> None:
+    app = Client(shared.port)
+    assert app.ask("FLUSHALL") == b"OK"
+    keys = sorted(b"h:%d" % number for number in range(100))
+    app.ask_many([("HSETEX", key, "EX", 100, "FIELDS", 1, "a", "1") for key in keys])
+    app.ask("DEFER", "EX", 100, "RPUSH", "q", "x")
+    assert sorted(app.ask("KEYS", "*")) == keys
+    assert app.ask("DBSIZE") == len(keys)
+    assert app.ask("SCAN", 0, "COUNT", 10_000)[0] == b"0"
+    assert sorted(app.ask("SCAN", 0, "COUNT", 10_000)[1]) == keys
+    app.close()
+
+
+def test_what_a_cluster_does_not_have_is_refused_as_redis_does(node: Node, shared: Proxy) -> None:
+    with Connection(shared.port) as app, Connection(node.port) as direct:
+        for words in (("SELECT", "1"), ("DEL", "a", "b"), ("MOVE", "a", "1"), ("SWAPDB", "0", "1")):
+            assert app.ask(*words) == direct.ask(*words)
+        app.ask("HSETEX", "a", "EX", 100, "FIELDS", 1, "f", "v")
+        assert app.ask("DEL", "a", "b") == direct.ask("DEL", "a", "b")
+        assert app.ask("HTTLFIELD", "a", "f") == b":100\r\n"
+        expected = b"-ERR ONEXPIRE is not supported in front of a Redis Cluster\r\n"
+        assert app.ask("ONEXPIRE", "a*", "PUBLISH", "news") == expected
+        assert app.ask("ONEXPIRE", "a*") == expected
