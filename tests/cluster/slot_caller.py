@@ -30,9 +30,14 @@ ELSEWHERE = ("MOVE", "SWAPDB", "ONEXPIRE", "FLUSHDB")
 class Caller:
     """Turns requests into what goes to a node."""
 
-    def __init__(self, node: Node, managed: Iterable[bytes]) -> None:
+    def __init__(self, node: Node, managed: Iterable[bytes], careful: bool = False) -> None:
+        """`careful`: for a client that may lack a right."""
         scripts = Scripts(PREFIX)
-        scripts.suit(Traits(clustered=True))
+        has_flags = node.ask("COMMAND", "INFO", "EVAL_RO") != [None]
+        scripts.suit(Traits(clustered=True, flags=has_flags))
+        self._rights = Rights()
+        if careful:
+            self._rights.learn_refused(hidden=True)
         self.keys = Keys(PREFIX)
         self.keys.clustered = True
         self._router = Router(natives(node.ask("COMMAND")))
@@ -52,7 +57,7 @@ class Caller:
             self._router,
             self._script_calls,
             self._registry,
-            Rights(),
+            self._rights,
             self._now_ms,
             1 << 30,
             Handled(),

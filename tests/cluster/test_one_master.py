@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.cluster.slot_caller import ELSEWHERE, IN_SLOT
 from tests.conftest import StartProxy
 from tests.semantics.test_command_cases import ROWS, Row, has_command, look
-from tests.support.cluster import Cluster, Node
+from tests.support.cluster import Node
 from tests.support.conversation import WORD, hold
 from tests.support.per_type import said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
-from tests.support.servers import Proxy, find_binaries, release
-
-BINARIES = find_binaries()
-
-
-@pytest.fixture(params=BINARIES, scope="module")
-def node(request: pytest.FixtureRequest) -> Iterator[Node]:
-    with Cluster(BINARIES[request.param], nodes=1) as cluster:
-        yield cluster.nodes[0]
-
-
-@pytest.fixture(scope="module")
-def shared(node: Node) -> Iterator[Proxy]:
-    proxy = Proxy(node.url).start()
-    yield proxy
-    proxy.remove()
+from tests.support.servers import Proxy, release
 
 
 class _SlotConnection(Connection):

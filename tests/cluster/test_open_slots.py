@@ -78,16 +78,17 @@ def _is_refused(cluster: Cluster, request: Sequence[bytes]) -> bool:
     return all(isinstance(reply, AskError | TryAgainError) for reply in replies)
 
 
+@pytest.mark.parametrize("careful", [False, pytest.param(True, marks=pytest.mark.slow)])
 @each_state
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}: {row[2].split('->')[0].strip()}")
 def test_a_script_is_refused_before_it_changes_anything(
-    cluster: Cluster, row: Row, moved: str
+    cluster: Cluster, row: Row, moved: str, careful: bool
 ) -> None:
     type_, _, said, _ = row
     words = _words(said)
     if words[0].decode() in ELSEWHERE:
         pytest.skip("not in a Cluster")
-    caller = Caller(cluster.nodes[0], IN_SLOT.values())
+    caller = Caller(cluster.nodes[0], IN_SLOT.values(), careful)
     _prepare(cluster, caller, type_)
     scripts = [each for each in caller.sent(words) if each != words and _names_keys(each)]
     with _on_its_way(cluster, caller, moved):
