@@ -38,8 +38,7 @@ class Caller:
         self._rights = Rights()
         if careful:
             self._rights.learn_refused(hidden=True)
-        self.keys = Keys(PREFIX)
-        self.keys.clustered = True
+        self.keys = Keys(PREFIX, clustered=True)
         self._router = Router(natives(node.ask("COMMAND")))
         self._script_calls = ScriptCalls(scripts, self.keys, bytes)
         self._registry = Registry()

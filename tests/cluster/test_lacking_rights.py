@@ -31,8 +31,7 @@ NAMES = ["h", "s", "z", "l", "sets", "zs", "g", "ls", "text", "new", "none", "n"
 class _SlotWorld(World):
     """All keys are in one slot."""
 
-    keys = Keys()
-    keys.clustered = True
+    keys = Keys(clustered=True)
 
     def words(self, line: str) -> Request:
         in_slot = [f"{{slot}}{word}" if word in NAMES else word for word in line.split()]

@@ -56,8 +56,9 @@ async def _rights(settings: Settings, own: argparse.Namespace) -> int:
     """Of the settings it uses only the prefix."""
     if not own.words:
         raise SettingsError(["give at least one key pattern"])
+    keys = Keys(settings.prefix.encode(), clustered=own.cluster)
     try:
-        typed = as_typed(Keys(settings.prefix.encode()), map(os.fsencode, own.words))
+        typed = as_typed(keys, map(os.fsencode, own.words))
     except UnfitPatternError as unfit:
         raise SettingsError([str(unfit)]) from None
     say(typed.decode())
@@ -177,7 +178,7 @@ deadlines, and no other keys. Type it into redis-cli, connected to the upstream.
 --prefix must be that of the proxies.
 
 Exit codes: 0 printed, 2 a pattern or the settings are wrong.""",
-        {},
+        {"--cluster": {"action": "store_true", "help": "the upstream is a Redis Cluster"}},
         _rights,
         takes="PATTERN [PATTERN ...]",
     ),

@@ -98,9 +98,9 @@ class Keys:
         "state",
     )
 
-    def __init__(self, prefix: bytes = DEFAULT_PREFIX) -> None:
+    def __init__(self, prefix: bytes = DEFAULT_PREFIX, clustered: bool = False) -> None:
         self.prefix = prefix
-        self.clustered = False
+        self.clustered = clustered
         self.schedule = prefix + SCHEDULE
         self.lease = prefix + LEASE
         self.rules = prefix + RULES
@@ -206,8 +206,19 @@ class Keys:
     @property
     def shared(self) -> list[bytes]:
         """The globs of the internal names that clients need and that belong to no data key."""
-        names = (SCHEDULE, LEASE, RULES, OTHERS, ANNOUNCEMENT + b"*")
-        return [escaped(self.prefix) + name for name in names]
+        names = [SCHEDULE, LEASE, RULES, OTHERS]
+        if self.clustered:
+            names = [*(name + b":{???}" for name in names), NONE + b"{???}"]
+        return [escaped(self.prefix) + name for name in (*names, ANNOUNCEMENT + b"*")]
+
+    @property
+    def counted(self) -> list[bytes]:
+        """The keys that the script for DBSIZE reads; in front of a Cluster, some of them."""
+        if not self.clustered:
+            return list(self.fixed)
+        slots = (slot(self.prefix), 0, SLOTS - 1)
+        shared = [self.shared_in(number, name) for number in slots for name in self.fixed]
+        return [self.guard(self.prefix), *shared]
 
     def is_shared(self, name: bytes) -> bool:
         """Whether a server, or a slot of a Cluster, has this internal key once."""

@@ -22,6 +22,7 @@ _BOTH = re.compile(rb"(?:^|[ (])(?:%RW)?~([^ )]*)")
 _PATTERN = re.compile(rb"(?:^|[ (])(?:%RW|%R)?~([^ )]*)")
 _WRITTEN = re.compile(rb"(?:^|[ (])(?:%RW|%W)?~([^ )]*)")
 _SELECTOR = re.compile(rb"\(([^)]*)\)")
+_WILDCARD = re.compile(rb"[*?\[\\]")
 _DEFAULT = b"default"
 
 
@@ -39,6 +40,7 @@ class Rights:
         "_acl_cat",
         "_acl_refused",
         "_barred",
+        "_by_slot",
         "_cannot_count",
         "_counting",
         "_fixed",
@@ -64,10 +66,11 @@ class Rights:
         fixed: Sequence[bytes] = (),
         internal: Callable[[bytes], Iterable[bytes]] = lambda pattern: (),
     ) -> None:
-        """`fixed`: the keys that the script for DBSIZE names.
+        """`schedule`, `fixed`: see `place`.
 
         `internal`: for a pattern of data keys, the patterns of what scripts write beside them.
         """
+        self._by_slot = False
         self._fixed = fixed
         self._internal = internal
         self._written: tuple[frozenset[bytes], ...] = ()
@@ -101,6 +104,15 @@ class Rights:
         self._counting = tuple(counting)
         self._written = tuple(written)
 
+    def place(self, schedule: bytes, fixed: Sequence[bytes], by_slot: bool) -> None:
+        """Takes names of internal keys on this server; rights are those for them at the next
+        `learn`.
+
+        fixed: the keys that the script for DBSIZE names; by_slot: it is a Cluster, and `schedule`
+        is how the names of all schedules begin
+        """
+        self._schedule, self._fixed, self._by_slot = schedule, fixed, by_slot
+
     def learn_refused(self, hidden: bool) -> None:
         """Redis refuses ACL LIST: then the last lines stay valid, and schedules are not trusted.
 
@@ -133,9 +145,8 @@ class Rights:
         self._kept_out = frozenset(
             name for _, name, rules in users if not _reads(rules, self._index)
         )
-        self.trusts_schedules = not any(
-            reaches_narrowly(rules, self._schedule) for _, _, rules in users
-        )
+        reaches = may_reach_narrowly if self._by_slot else reaches_narrowly
+        self.trusts_schedules = not any(reaches(rules, self._schedule) for _, _, rules in users)
         return has_changed
 
     def may_script(self, users: Iterable[bytes]) -> bool:
@@ -184,8 +195,19 @@ def _is_closed(rules: bytes) -> bool:
 
 def reaches_narrowly(rules: bytes, key: bytes) -> bool:
     """Whether a user with these rules is enabled and may write to `key`, but not to all keys."""
+    return any(matching(each).fullmatch(key) for each in _narrowly_written(rules))
+
+
+def may_reach_narrowly(rules: bytes, beginning: bytes) -> bool:
+    """The same for any key whose name begins like this; true if unsure."""
+    heads = [_WILDCARD.split(pattern, 1)[0] for pattern in _narrowly_written(rules)]
+    return any(head.startswith(beginning) or beginning.startswith(head) for head in heads)
+
+
+def _narrowly_written(rules: bytes) -> list[bytes]:
+    """The patterns of keys that a user may write to; none if it is disabled, or has all keys."""
     patterns = _WRITTEN.findall(rules) if b"on" in rules.split() else []
-    return b"*" not in patterns and any(matching(each).fullmatch(key) for each in patterns)
+    return [] if b"*" in patterns else patterns
 
 
 def _reads(rules: bytes, key: bytes) -> bool:

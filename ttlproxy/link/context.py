@@ -65,9 +65,12 @@ class Context:
 
     def meet(self, clustered: bool) -> None:
         """A new server is met: whether it is a node of a Cluster decides where what is kept."""
-        if clustered != self.keys.clustered:
-            self.keys.clustered = clustered
-            self.schedule_queries = (SlotSchedules if clustered else ScheduleQueries)(self.keys)
+        keys = self.keys
+        if clustered != keys.clustered:
+            keys.clustered = clustered
+            self.schedule_queries = (SlotSchedules if clustered else ScheduleQueries)(keys)
+            schedule = keys.schedule + b":{" if clustered else keys.schedule
+            self.rights.place(schedule, keys.counted, by_slot=clustered)
 
     def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
         """An announcement: see Registry.announced."""
