@@ -11,7 +11,7 @@ from tests.support.redis_client import Client
 from tests.support.servers import ROOT
 
 
-def _purge(*flags: str) -> subprocess.CompletedProcess[str]:
+def purge(*flags: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ttlproxy", "purge", *flags]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
@@ -42,7 +42,7 @@ def test_a_purge_removes_what_is_internal_and_nothing_else(
         lambda: all(b"h" not in _names(server.port, db) for db in (0, 3)), "the reaper at work"
     )
     proxy.stop()
-    done = _purge("--upstream", server.url)
+    done = purge("--upstream", server.url)
     assert (done.returncode, done.stderr) == (0, "")
     # 1,200 indexes, the schedule, two keys for deferred commands, and the set of these. In database
     # 0 also the layout and the state.
@@ -53,7 +53,7 @@ def test_a_purge_removes_what_is_internal_and_nothing_else(
     for db in (0, 3):
         names = _names(server.port, db)
         assert names == sorted([b"my__ttl:key", *(b"s%d" % number for number in range(1200))])
-    again = _purge("--upstream", server.url)
+    again = purge("--upstream", server.url)
     assert (again.returncode, again.stdout.splitlines()[0]) == (
         0,
         "database 0: 0 internal keys removed",
@@ -71,7 +71,7 @@ def test_a_purge_leaves_what_is_kept_unless_it_is_forced(
     wait_until(lambda: app.ask("EXISTS", "s") == 0, "both kept")
     app.close()
     proxy.stop()
-    done = _purge("--upstream", server.url)
+    done = purge("--upstream", server.url)
     assert done.returncode == 0
     assert "elements of 1 key still wait for TAKE" in done.stdout
     proxy.start()
@@ -80,7 +80,7 @@ def test_a_purge_leaves_what_is_kept_unless_it_is_forced(
     assert [element for element, _, _ in app.ask("TAKE", "s", "COUNT", 1)] == [b"a"]
     app.close()
     proxy.stop()
-    assert "TAKE" not in _purge("--force", "--upstream", server.url).stdout
+    assert "TAKE" not in purge("--force", "--upstream", server.url).stdout
     assert _names(server.port) == []
 
 
@@ -91,11 +91,11 @@ def test_a_purge_refuses_while_a_proxy_is_attached(
     proxy = start_proxy(server.url)
     app = Client(proxy.port)
     app.ask("SADDEX", "s", "EXAT", 4102444800, "MEMBERS", 1, "a")
-    refused = _purge("--upstream", server.url)
+    refused = purge("--upstream", server.url)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "--force" in refused.stderr
     assert app.ask("SEXPIRETIMEMEMBER", "s", "a") == 4102444800
-    forced = _purge("--force", "--upstream", server.url)
+    forced = purge("--force", "--upstream", server.url)
     assert (forced.returncode, forced.stderr) == (0, "")
     assert app.ask("SEXPIRETIMEMEMBER", "s", "a") == -1
     app.close()
@@ -106,17 +106,17 @@ def test_a_purge_knows_a_prefix_by_its_letters(start_server: StartServer) -> Non
     client = Client(server.port)
     client.ask("MSET", "a*[b]:schedule", 1, "ab:schedule", 2, "a?:x", 3)
     client.close()
-    assert _purge("--upstream", server.url, "--prefix", "a*[b]:").returncode == 0
+    assert purge("--upstream", server.url, "--prefix", "a*[b]:").returncode == 0
     assert _names(server.port) == [b"a?:x", b"ab:schedule"]
 
 
 def test_a_purge_of_a_redis_that_is_not_there_says_so() -> None:
-    done = _purge("--upstream", f"redis://127.0.0.1:{free_port()}")
+    done = purge("--upstream", f"redis://127.0.0.1:{free_port()}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("ttlproxy: Redis at redis://127.0.0.1:")
 
 
 def test_a_purge_with_a_wrong_setting_says_so() -> None:
-    done = _purge("--upstream", "redis://127.0.0.1:1", "--nosuch", "x")
+    done = purge("--upstream", "redis://127.0.0.1:1", "--nosuch", "x")
     assert done.returncode == 2
     assert "--nosuch: unknown flag" in done.stderr

@@ -173,7 +173,7 @@ def content(direct: Client, keys: Keys = KEYS) -> dict[tuple[int, bytes], tuple[
 
     That is the lease of the reaper, and the state's place among the other internal keys.
     """
-    lease, state = (keys.shared_by(keys.prefix, name) for name in (keys.lease, keys.state))
+    lease, state = map(keys.home, (keys.lease, keys.state))
     found = {}
     for db in (0, 1):
         direct.ask("SELECT", db)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from binascii import crc_hqx
+from collections.abc import Iterable
 from functools import cache
 from itertools import product
 from string import ascii_letters, digits
@@ -145,6 +146,10 @@ class Keys:
         """The key of that name in this slot of a Cluster."""
         return b"%s:{%s}" % (name, self._tags[slot])
 
+    def home(self, name: bytes) -> bytes:
+        """The key of that name that a server, or a whole Cluster, has once."""
+        return self.shared_by(self.prefix, name)
+
     def word(self, slot: int) -> bytes:
         """The hash tag that internal names have for this slot."""
         return self._tags[slot]
@@ -152,6 +157,13 @@ class Keys:
     def together(self, db: int, key: bytes) -> int:
         """A number that keys have in common for which one script may be called."""
         return slot(key) if self.clustered else db
+
+    def groups(self, names: Iterable[bytes]) -> list[list[bytes]]:
+        """Names of one database, in groups that one request may name."""
+        found: dict[int, list[bytes]] = {}
+        for name in names:
+            found.setdefault(self.together(0, name), []).append(name)
+        return list(found.values())
 
     def guard(self, key: bytes) -> bytes:
         """A key that never exists, in the slot of `key`; before a Cluster each script names it.
@@ -267,5 +279,5 @@ class Keys:
         """Whether `name` belongs to ttlproxy and not to its users."""
         return name.startswith(self.prefix) or name in (
             self.state,
-            self.shared_by(self.prefix, self.state),
+            self.home(self.state),
         )

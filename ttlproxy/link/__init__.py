@@ -12,7 +12,7 @@ Knows the proxy's own scripts and the registry. Knows no client's connection.
 """
 
 from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL
+from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL, has_all_slots
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
 from ttlproxy.link.discovery import located
@@ -47,6 +47,7 @@ __all__ = [
     "answered",
     "attached",
     "client",
+    "has_all_slots",
     "located",
     "mismatch",
     "passes",

@@ -133,6 +133,15 @@ def is_clustered(server: Said) -> bool:
     return server.get("cluster_enabled") == "1"
 
 
+async def has_all_slots(redis: Redis) -> bool:
+    """Whether it is a node of a Cluster. Raises UnfitUpstream if it does not own all slots then."""
+    info: Mapping[str, object] = await redis.info("cluster")
+    if not info.get("cluster_enabled"):
+        return False
+    await check_slots(redis)
+    return True
+
+
 async def check_slots(redis: Redis) -> None:
     """Raises UnfitUpstream if a node of a Cluster does not own all slots."""
     (shards,) = await run(redis, [(0, (b"CLUSTER", b"SLOTS"))])

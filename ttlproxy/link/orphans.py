@@ -92,10 +92,7 @@ class Orphans:
         keys = self._script_calls.keys
         noted = [] if keys.clustered else await self._noted(redis, db)
         names = [name for name in dict.fromkeys((*found, *noted)) if not keys.is_shared(name)]
-        groups: dict[int, list[bytes]] = {}
-        for name in names:
-            groups.setdefault(keys.together(db, name), []).append(name)
-        for group in groups.values():
+        for group in keys.groups(names):
             untidy = await self._untidy(redis, db, group)
             if untidy and not await self._is_paused():
                 call = Call("others_tidy", untidy[:1], (keys.state, *untidy))

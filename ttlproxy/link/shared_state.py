@@ -73,7 +73,7 @@ class SharedState:
         Raises redis-py's ConnectionError or TimeoutError.
         """
         keys = self._script_calls.keys
-        words = (b"HMGET", keys.shared_by(keys.prefix, keys.state), b"secret", b"layout")
+        words = (b"HMGET", keys.home(keys.state), b"secret", b"layout")
         (reply,) = await run(redis, [(0, words)])
         if isinstance(reply, list):
             secret, layout = reply

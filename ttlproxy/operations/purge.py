@@ -12,8 +12,8 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import Keys
-from ttlproxy.errors import PurgeError, UpstreamError
-from ttlproxy.link import attached, client, located, run, valid
+from ttlproxy.errors import PurgeError, UnfitUpstream, UpstreamError
+from ttlproxy.link import attached, client, has_all_slots, located, run, valid
 
 _PAGE = 1000
 
@@ -35,6 +35,7 @@ async def purged(
     redis = client(server, "ttlproxy:purge", settings.connect_timeout)
     try:
         await redis.initialize()
+        keys.clustered = await has_all_slots(redis)
         proxies = await attached(redis, keys.prefix)
         if proxies and not force:
             there = counted(proxies, "proxy is", "proxies are")
@@ -50,7 +51,7 @@ async def purged(
                     f"database {db}: elements of {counted(kept, 'key')} still wait for TAKE:"
                     " take them through a proxy, or use --force to remove them"
                 )
-    except RedisError as trouble:
+    except (RedisError, UnfitUpstream) as trouble:
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
     finally:
         await redis.aclose()
@@ -75,12 +76,13 @@ async def _purge(redis: Redis, db: int, keys: Keys, force: bool) -> tuple[int, i
         if not force:
             kept.update(name for name in names if keys.is_kept(name))
             names = [name for name in names if name not in kept]
-        if names:
-            (count,) = await run(redis, [(db, (b"UNLINK", *names))])
-            removed += valid(count)
+        unlinks = [(db, (b"UNLINK", *group)) for group in keys.groups(names)]
+        removed += sum(map(valid, await run(redis, unlinks)))
         if cursor == b"0":
             break
-    (count,) = await run(redis, [(db, (b"UNLINK", keys.state))])
-    if kept:  # so that DBSIZE does not count them, should a proxy be started again
-        await run(redis, [(db, (b"SADD", keys.others, *kept))])
+    (count,) = await run(redis, [(db, (b"UNLINK", keys.home(keys.state)))])
+    # So that DBSIZE does not count them, should a proxy be started again.
+    groups = keys.groups(kept)
+    notes = [(db, (b"SADD", keys.shared_by(group[0], keys.others), *group)) for group in groups]
+    await run(redis, notes)
     return removed + valid(count), len(kept)

@@ -285,7 +285,7 @@ def _of_server(name: str, prefix: bytes, traits: Traits) -> dict[str, str]:
 
 def _home_tag(prefix: bytes) -> bytes:
     """What the names of keys end in that a Cluster has once."""
-    return Keys(prefix, clustered=True).shared_by(prefix, b"")
+    return Keys(prefix, clustered=True).home(b"")
 
 
 def _of_call(keys: tuple[str, ...], argv: tuple[str, ...], first_key: int) -> dict[str, str]:
