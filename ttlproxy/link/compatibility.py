@@ -13,6 +13,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.model.spec import Plan
 from ttlproxy.core.keys import SLOTS
+from ttlproxy.core.topology import Node, Topology
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.pipeline import error, run, valid
 
@@ -142,16 +143,17 @@ async def has_all_slots(redis: Redis) -> bool:
     return True
 
 
-async def check_slots(redis: Redis) -> None:
-    """Raises UnfitUpstream if a node of a Cluster does not own all slots."""
-    (shards,) = await run(redis, [(0, (b"CLUSTER", b"SLOTS"))])
-    (me,) = await run(redis, [(0, (b"CLUSTER", b"MYID"))])
-    ours = [last - first + 1 for first, last, (_, _, name, *_), *_ in valid(shards) if name == me]
-    if sum(ours) < SLOTS:
+async def check_slots(redis: Redis) -> Node:
+    """The node of a Cluster that it is. Raises UnfitUpstream if it does not own all slots, and
+    redis-py's ResponseError."""
+    (text,) = await run(redis, [(0, (b"CLUSTER", b"NODES"))])
+    node = Topology.parse(valid(text).decode("utf-8", "replace")).asked
+    if node.size < SLOTS:
         raise UnfitUpstream(
-            f"it owns {sum(ours)} of the {SLOTS} slots of a Redis Cluster: only a Cluster of one"
+            f"it owns {node.size} of the {SLOTS} slots of a Redis Cluster: only a Cluster of one"
             " master is supported"
         )
+    return node
 
 
 def forms(server: Said) -> Mapping[str, Plan]:
