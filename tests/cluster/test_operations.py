@@ -6,9 +6,12 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer, in_cluster_mode
 from tests.operations.test_purge import purge
-from tests.support.cluster import Node
+from tests.support.cluster import Cluster, Node
+from tests.support.doctor import above_info, examine, of
 from tests.support.redis_client import Client
+from tests.support.servers import release
 from ttlproxy.core.keys import Keys
+from ttlproxy.operations.doctor import required_rights
 
 NAMES = Keys(clustered=True)
 KEYS = [b"h:%d" % number for number in range(300)]
@@ -53,3 +56,55 @@ def test_a_node_without_all_slots_is_not_purged(start_server: StartServer) -> No
     done = purge("--upstream", in_cluster_mode(start_server).url)
     assert done.returncode == 1
     assert "it owns 0 of the 16384 slots" in done.stderr
+
+
+# --- the doctor
+
+
+def test_a_cluster_that_is_well_has_no_finding(filled: Node, start_proxy: StartProxy) -> None:
+    start_proxy(filled.url)
+    found = examine(filled.url)
+    assert above_info(found) == []
+    assert "only master" in of("cluster", found).what
+    assert of("content", found).what == "301 keys and 301 deadlines, no fault found"
+    assert of("deferred", found).what == "the deferred commands of 1 key are signed"
+
+
+def test_each_fault_is_found_in_any_slot(filled: Node) -> None:
+    index = NAMES.index(b"h:1")
+    assert filled.ask("ZREM", NAMES.shared_by(b"h:1", NAMES.schedule), "h:1") == 1
+    assert filled.ask("HDEL", "h:2", "f") == 1
+    assert filled.ask("ZADD", NAMES.shared_by(b"h:3", NAMES.schedule), 1000, "h:3") == 0
+    found = examine(filled.url)
+    assert of("schedule", found).keys == (b"h:1",)
+    assert of("replaced", found).keys == (b"h:2",)
+    assert of("overdue", found).what.startswith("1 key is overdue")
+    found = examine(filled.url, mend=True)
+    assert filled.ask("ZSCORE", NAMES.shared_by(b"h:1", NAMES.schedule), "h:1") is not None
+    assert filled.ask("EXISTS", NAMES.index(b"h:2")) == 0
+    assert filled.ask("EXISTS", index) == 1
+    assert above_info(found) == []
+
+
+def test_a_lease_that_stays_is_found_in_its_slot(filled: Node) -> None:
+    lease = NAMES.home(NAMES.lease)
+    assert filled.ask("SET", lease, "somebody") == b"OK"
+    assert of("lease", examine(filled.url)).mend == f"DEL {lease.decode()}"
+
+
+def test_the_proxys_own_user_needs_one_right_more(node: Node, start_proxy: StartProxy) -> None:
+    rules = required_rights.rules((release(node.name)), clustered=True)
+    assert node.ask("ACL", "SETUSER", "own", "reset", "on", ">word", *rules) == b"OK"
+    url = f"redis://own:word@127.0.0.1:{node.port}"
+    start_proxy(url)
+    assert of("rights", examine(url)).severity == 0
+    assert node.ask("ACL", "SETUSER", "own", "-cluster") == b"OK"
+    assert "+cluster|nodes" in of("rights", examine(url)).what
+
+
+def test_slots_that_are_on_their_way_are_counted(node: Node) -> None:
+    with Cluster(node.binary) as cluster:
+        cluster.open_slot(7)
+        cluster.open_slot(8)
+        assert of("cluster", examine(cluster.nodes[0].url)).what.startswith("2 slots are on")
+        assert "it owns 0 of" in of("cluster", examine(cluster.nodes[1].url)).what

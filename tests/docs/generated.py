@@ -19,7 +19,12 @@ from ttlproxy.commands.features import leaderboards
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.config import Settings
-from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, all_scripted, rules
+from ttlproxy.operations.doctor.required_rights import (
+    FIELD_TTLS,
+    SINCE,
+    all_scripted,
+    rules,
+)
 from ttlproxy.process.reload import AT_ONCE
 from ttlproxy.telemetry.metrics_catalogue import METRICS
 
@@ -160,7 +165,12 @@ def _rights() -> str:
         for version in sorted(set(SINCE.values()))
     ]
     valkey = " ".join(f"`{rule}`" for rule in rules((99,)) if rule in FIELD_TTLS)
-    return f"{line}\n\n{'; '.join(later).capitalize()}; with Valkey 9 {valkey} as well."
+    more = sorted({*rules(clustered=True)} - {*rules()})
+    cluster = " ".join(f"`{rule}`" for rule in more)
+    return (
+        f"{line}\n\n{'; '.join(later).capitalize()}; with Valkey 9 {valkey} as well."
+        f" In front of a Cluster also {cluster}."
+    )
 
 
 SECTIONS: Final[Mapping[str, Callable[[], str]]] = {

@@ -76,7 +76,7 @@ def _written() -> set[str]:
 
 
 def test_the_table_has_what_the_sources_ask_and_no_more() -> None:
-    table = {right.rule[1:].upper() for right in asked(Keys())} - NO_COMMANDS
+    table = {right.rule[1:].upper() for right in asked(Keys(clustered=True))} - NO_COMMANDS
     assert table == _written()
 
 

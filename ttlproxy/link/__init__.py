@@ -12,7 +12,7 @@ Knows the proxy's own scripts and the registry. Knows no client's connection.
 """
 
 from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL, has_all_slots
+from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL, check_slots, has_all_slots
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
 from ttlproxy.link.discovery import located
@@ -22,11 +22,11 @@ from ttlproxy.link.pipeline import KEYS_PER_CALL, run, valid
 from ttlproxy.link.proxy_count import attached
 from ttlproxy.link.pushes import announcing
 from ttlproxy.link.refusals import passes, reason
-from ttlproxy.link.schedule_queries import DUE
-from ttlproxy.link.scores import whole_ms
+from ttlproxy.link.schedule_queries import DUE, ScheduleQueries
 from ttlproxy.link.sentinels import Sentinel, Sentinels
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.single_calls import answered
+from ttlproxy.link.slot_schedules import SlotSchedules
 from ttlproxy.link.tls_mismatch import Role, mismatch
 
 __all__ = [
@@ -40,12 +40,15 @@ __all__ = [
     "Link",
     "ListWaiters",
     "Role",
+    "ScheduleQueries",
     "Sentinel",
     "Sentinels",
     "ServerClock",
+    "SlotSchedules",
     "announcing",
     "answered",
     "attached",
+    "check_slots",
     "client",
     "has_all_slots",
     "located",
@@ -54,5 +57,4 @@ __all__ = [
     "reason",
     "run",
     "valid",
-    "whole_ms",
 ]

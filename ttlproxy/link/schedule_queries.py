@@ -48,6 +48,9 @@ class ScheduleQueries:
     def noted(self, key: bytes, due_ms: int) -> None:
         """A key needs attention at that time: this one schedule is asked anyway."""
 
+    async def find(self, redis: Redis) -> None:
+        """Finds the schedules that there are, if there may be many."""
+
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
     ) -> tuple[list[Place], Refused]:
@@ -85,6 +88,11 @@ class ScheduleQueries:
             yield list(zip(entries[::2], map(whole_ms, entries[1::2]), strict=True))
             if cursor == b"0":
                 return
+
+    async def sample(self, redis: Redis, db: int, most: int) -> list[bytes]:
+        """Some managed keys, picked by chance. Raises redis-py's ResponseError, too."""
+        (names,) = await run(redis, [(db, (b"ZRANDMEMBER", self._schedule, most))])
+        return list(valid(names))
 
     async def lacking(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[bytes]:
         """Those of these keys that have no place there. Raises redis-py's ResponseError, too."""

@@ -6,6 +6,7 @@ There are 16,384 of them, so only those are asked that have a key that is due, a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from random import sample
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -20,6 +21,8 @@ from ttlproxy.link.scores import whole_ms
 _TOGETHER: Final = 512
 _PAGE: Final = 1000
 _NEVER: Final = 1 << 62
+# The request for the first key of a schedule; the schedule's name is put in.
+_HEAD: Final = (b"ZRANGEBYSCORE", b"", b"-inf", b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
 
 
 class SlotSchedules:
@@ -41,6 +44,10 @@ class SlotSchedules:
             self._firsts[number] = due_ms
             self._noted.add(number)
 
+    async def find(self, redis: Redis) -> None:
+        heads, _ = await self._ask(redis, range(SLOTS), _HEAD)
+        self._learn(heads)
+
     async def due(
         self, redis: Redis, databases: Iterable[int], now_ms: int, most: int = DUE
     ) -> tuple[list[Place], Refused]:
@@ -51,7 +58,7 @@ class SlotSchedules:
     async def next_ms(self, redis: Redis, databases: Iterable[int], now_ms: int) -> int | None:
         late = self._late(now_ms)
         self._noted.clear()
-        heads, _ = await self._ask(redis, late, (b"ZRANGE", b"", 0, 0, b"WITHSCORES"))
+        heads, _ = await self._ask(redis, late, _HEAD)
         self._learn(heads)
         later = (b"ZRANGEBYSCORE", b"", now_ms, b"+inf", b"WITHSCORES", b"LIMIT", 0, 1)
         followers, _ = await self._ask(redis, self._late(now_ms), later)
@@ -87,10 +94,18 @@ class SlotSchedules:
                 if found:
                     yield found
 
+    async def sample(self, redis: Redis, db: int, most: int) -> list[bytes]:
+        slots = sample(list(self._firsts), min(most, len(self._firsts)))
+        each = most // max(len(slots), 1)
+        names, refused = await self._ask(redis, slots, (b"ZRANDMEMBER", b"", each))
+        for refusal in refused.values():
+            raise refusal
+        return [name for page in names.values() for name in page]
+
     async def lacking(self, redis: Redis, db: int, keys: Sequence[bytes]) -> list[bytes]:
-        requests = [(0, (b"ZSCORE", self._schedule(slot(key)), key)) for key in keys]
+        requests = [(0, (b"ZMSCORE", self._schedule(slot(key)), key)) for key in keys]
         scores = map(valid, await run(redis, requests))
-        return [key for key, score in zip(keys, scores, strict=True) if score is None]
+        return [key for key, (score,) in zip(keys, scores, strict=True) if score is None]
 
     def _late(self, now_ms: int) -> list[int]:
         """The slots in which a key may be due."""

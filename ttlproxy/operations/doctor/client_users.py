@@ -19,7 +19,8 @@ async def users(target: Target) -> list[Finding]:
     wide = [
         name for name, rules in others if any(reaches_narrowly(rules, index) for index in indexes)
     ]
-    knowing = [name for name, rules in others if reaches_narrowly(rules, target.keys.state)]
+    state = target.keys.home(target.keys.state)
+    knowing = [name for name, rules in others if reaches_narrowly(rules, state)]
     found = [
         *_found(
             wide,
@@ -29,7 +30,7 @@ async def users(target: Target) -> list[Finding]:
         ),
         *_found(
             knowing,
-            f"may write to {target.keys.state.decode()} but not to all keys",
+            f"may write to {state.decode()} but not to all keys",
             "They can make the proxy run commands on keys that they may not access.",
         ),
     ]

@@ -182,8 +182,8 @@ async def _sampled(target: Target) -> list[Place]:
     """Keys from the schedules, and keys with an index; at most `sample` of each per database."""
     places: dict[Place, None] = {}
     for db in target.databases:
-        words = (b"ZRANDMEMBER", target.keys.schedule, target.sample)
-        places |= dict.fromkeys((db, key) for key in await target.ask(*words, db=db))
+        keys = await target.schedules.sample(target.redis, db, target.sample)
+        places |= dict.fromkeys((db, key) for key in keys)
         room = target.sample
         async for key in indexed(target, db, max(_LEAST_PAGES, int(room * _PAGES_FOR_ONE))):
             places[db, key] = None

@@ -19,8 +19,11 @@ async def deferred(target: Target) -> list[Finding]:
     looked, found = 0, list[Finding]()
     for db in target.databases:
         unsigned: dict[bytes, int] = {}
-        names = await target.ask(b"SRANDMEMBER", target.keys.others, target.sample, db=db)
-        keys = [key for name in names if (key := target.keys.deferring(name)) is not None]
+        keys = [
+            key
+            for name in await target.others(db)
+            if (key := target.keys.deferring(name)) is not None
+        ]
         for key in keys:
             words = script_calls.words(Call("deferred_examine", (key,), (*pads, _EACH)), b"")
             if count := await target.ask(*words, db=db):

@@ -38,6 +38,8 @@ _UNREADABLE: Final = _Fault(
 async def rules(target: Target) -> list[Finding]:
     """A finding for each database with unsigned or unreadable rules, and for each destination of
     the wrong type."""
+    if target.keys.clustered:
+        return [Finding("rules", OK, "ONEXPIRE is not supported in front of a Cluster")]
     signer = await target.signer()
     count, found = 0, list[Finding]()
     for db in target.databases:
@@ -74,9 +76,9 @@ async def _undeliverable(
     target: Target, db: int, actions: Actions, patterns: list[bytes]
 ) -> AsyncIterator[Finding]:
     """Examines the destinations for the patterns, taken as keys, and for some managed keys."""
-    words = (b"ZRANDMEMBER", target.keys.schedule, target.sample)
+    managed = await target.schedules.sample(target.redis, db, target.sample) if patterns else []
     sources: dict[bytes, tuple[str, list[bytes]]] = {}
-    for key in [*patterns, *(await target.ask(*words, db=db) if patterns else ())]:
+    for key in [*patterns, *managed]:
         action = actions.of(key)
         for dest in action.keys if action else ():
             wanted = "stream" if action and action.verb == b"XADD" else "list"

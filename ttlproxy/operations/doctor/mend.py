@@ -51,17 +51,12 @@ async def _pages(target: Target, db: int) -> AsyncIterator[list[Place]]:
 
 async def _scheduled(target: Target, db: int) -> AsyncIterator[bytes]:
     """Keys in the schedule that have no index: `indexed` finds the others."""
-    cursor = b"0"
-    while True:
-        words = (b"ZSCAN", target.keys.schedule, cursor, b"COUNT", 1000)
-        cursor, entries = await target.ask(*words, db=db)
-        keys = entries[::2]
-        there = await run(target.redis, [(db, (b"EXISTS", target.keys.index(key))) for key in keys])
-        for key, exists in zip(keys, there, strict=True):
+    async for page in target.schedules.pages(target.redis, db):
+        looks = [(db, (b"EXISTS", target.keys.index(key))) for key, _ in page]
+        there = await run(target.redis, looks)
+        for (key, _), exists in zip(page, there, strict=True):
             if not valid(exists):
                 yield key
-        if cursor == b"0":
-            return
 
 
 async def _sweep(target: Target, script_calls: ScriptCalls, places: Sequence[Place]) -> int:

@@ -7,14 +7,13 @@ from hashlib import sha1
 from redis.exceptions import ResponseError
 
 from ttlproxy.core.counted import counted
-from ttlproxy.link import TRIAL, whole_ms
+from ttlproxy.link import TRIAL
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.scripting import COMPILE, PROBE
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts import Scripts
 
 _LATE_MS = 5000
-_MANY = 10_000
 
 
 async def proxies(target: Target) -> list[Finding]:
@@ -29,7 +28,7 @@ async def proxies(target: Target) -> list[Finding]:
 
 
 async def lease(target: Target) -> list[Finding]:
-    name = target.keys.lease
+    name = target.keys.home(target.keys.lease)
     if await target.ask(b"PTTL", name) != -1:
         return [Finding("lease", OK, "the reaper's lease expires by itself")]
     return [
@@ -46,16 +45,14 @@ async def lease(target: Target) -> list[Finding]:
 
 async def overdue(target: Target) -> list[Finding]:
     """Keys that were due seconds ago, so that the reaper has had time for them."""
-    late, oldest_ms, now_ms = 0, None, await target.now_ms()
-    for db in target.databases:
-        words = (target.keys.schedule, b"-inf", now_ms - _LATE_MS)
-        heads = await target.ask(b"ZRANGEBYSCORE", *words, b"WITHSCORES", b"LIMIT", 0, _MANY, db=db)
-        late += len(heads) // 2
-        oldest_ms = min([*map(whole_ms, heads[1:2]), now_ms if oldest_ms is None else oldest_ms])
-    if oldest_ms is None or not late:
+    now_ms, schedules = await target.now_ms(), target.schedules
+    late = await schedules.late(target.redis, target.databases, now_ms - _LATE_MS)
+    for refusal in late.refused.values():
+        raise refusal
+    if late.first_ms is None or not late.keys:
         return [Finding("overdue", OK, "no key is overdue")]
-    oldest_s = (now_ms - oldest_ms) / 1000
-    what = f"{counted(late, 'key is', 'keys are')} overdue, the oldest for {oldest_s:.0f} s"
+    oldest_s = (now_ms - late.first_ms) / 1000
+    what = f"{counted(late.keys, 'key is', 'keys are')} overdue, the oldest for {oldest_s:.0f} s"
     if not await target.attached():
         return [
             Finding(

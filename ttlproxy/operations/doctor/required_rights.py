@@ -32,7 +32,9 @@ _UNCONVERTED: Final = "Rules and deferred commands of version 0.1 have no effect
 _MISCOUNTED: Final = "DBSIZE may count internal keys of the proxy."
 _UNMENDED: Final = "ttlproxy doctor --mend fails."
 
-CONTAINERS: Final = frozenset({b"ACL", b"CLIENT", b"CONFIG", b"FUNCTION", b"SCRIPT", b"SLOWLOG"})
+CONTAINERS: Final = frozenset(
+    {b"ACL", b"CLIENT", b"CLUSTER", b"CONFIG", b"FUNCTION", b"SCRIPT", b"SLOWLOG"}
+)
 # The Redis versions that introduced these; older servers refuse an ACL rule with them.
 SINCE: Final[Mapping[str, tuple[int, int]]] = {
     "+client|no-evict": (7, 0),
@@ -89,8 +91,11 @@ class Right(NamedTuple):
 
 def asked(keys: Keys) -> tuple[Right, ...]:
     """The requests that the link, the reaper, the pages and the subcommands send themselves."""
-    schedule = keys.schedule
+    schedule, state = keys.home(keys.schedule), keys.home(keys.state)
+    rules, others = keys.home(keys.rules), keys.home(keys.others)
+    in_cluster = Right((b"CLUSTER", b"NODES"), ERROR, _STARTS)
     return (
+        *([in_cluster] if keys.clustered else []),
         Right((b"CLIENT", b"SETNAME", b"n"), ERROR, _STARTS),
         Right(
             (b"CLIENT", b"SETINFO", b"lib-name", b"n"), INFO, "CLIENT LIST shows no library name."
@@ -98,15 +103,15 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"CLIENT", b"TRACKING", b"ON"), ERROR, _STARTS),
         Right((b"INFO",), ERROR, _STARTS),
         Right((b"TIME",), ERROR, _STARTS),
-        Right((b"HMGET", keys.state, b"secret"), WARNING, _UNSHARED),
+        Right((b"HMGET", state, b"secret"), WARNING, _UNSHARED),
         Right((b"SCRIPT", b"LOAD", b""), ERROR, _STARTS),
         Right((b"SCRIPT", b"EXISTS", b""), ERROR, _STARTS),
         Right((b"EVALSHA", b"", b"0"), ERROR, _STARTS),
         Right((b"EVAL", b"", b"0"), ERROR, _STARTS),
         Right((b"ZSCAN", schedule, b"0"), ERROR, _STARTS),
         Right((b"ZRANGEBYSCORE", schedule, b"0", b"0"), ERROR, "Expired elements are not removed."),
-        Right((b"HGETALL", keys.rules), ERROR, _STARTS),
-        Right((b"MGET", keys.rules), ERROR, _STARTS),
+        Right((b"HGETALL", rules), ERROR, _STARTS),
+        Right((b"MGET", rules), ERROR, _STARTS),
         Right((b"ZCOUNT", schedule, b"0", b"0"), INFO, "The metrics do not show what is overdue."),
         Right((b"ZCARD", schedule), WARNING, "The proxy remembers keys for longer than it has to."),
         Right(
@@ -148,19 +153,19 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         ),
         Right((b"CLIENT", b"NO-TOUCH", b"ON"), INFO, "Reaps count as accesses to keys (LRU, LFU)."),
         Right((b"TYPE", ANY_KEY), WARNING, "Expired elements of other keys are never removed."),
-        Right((b"HGET", keys.state, b"layout"), INFO, _UNEXAMINED),
-        Right((b"PTTL", keys.lease), INFO, _UNEXAMINED),
+        Right((b"HGET", state, b"layout"), INFO, _UNEXAMINED),
+        Right((b"PTTL", keys.home(keys.lease)), INFO, _UNEXAMINED),
         Right((b"ZRANDMEMBER", schedule), INFO, _UNEXAMINED),
         Right((b"EXISTS", schedule), INFO, _UNMENDED),
         Right((b"FUNCTION", b"LIST"), INFO, "The doctor does not list function libraries."),
         Right((b"SLOWLOG", b"GET"), INFO, _UNTOLD),
         Right((b"UNLINK", schedule), INFO, _UNPURGED),
-        Right((b"GET", keys.old_layout), WARNING, _UNCONVERTED),
-        Right((b"SRANDMEMBER", keys.others, b"1"), INFO, _UNEXAMINED),
-        Right((b"SSCAN", keys.others, b"0"), INFO, _MISCOUNTED),
-        Right((b"SMISMEMBER", keys.others, b""), INFO, _MISCOUNTED),
-        Right((b"HEXISTS", keys.rules, b""), INFO, _MISCOUNTED),
-        Right((b"SADD", keys.others, b""), INFO, _UNPURGED),
+        Right((b"GET", keys.home(keys.old_layout)), WARNING, _UNCONVERTED),
+        Right((b"SRANDMEMBER", others, b"1"), INFO, _UNEXAMINED),
+        Right((b"SSCAN", others, b"0"), INFO, _MISCOUNTED),
+        Right((b"SMISMEMBER", others, b""), INFO, _MISCOUNTED),
+        Right((b"HEXISTS", rules, b""), INFO, _MISCOUNTED),
+        Right((b"SADD", others, b""), INFO, _UNPURGED),
         Right((b"PUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),
         Right((b"SPUBLISH", ANY_CHANNEL, b""), WARNING, _SILENT),
     )
@@ -180,14 +185,17 @@ def all_scripted() -> set[bytes]:
     return {word for script in Scripts(b"").values() for word in _words(script.text)}
 
 
-def rules(version: tuple[int, ...] = (6, 2), field_ttls: bool = False) -> list[str]:
+def rules(
+    version: tuple[int, ...] = (6, 2), field_ttls: bool = False, clustered: bool = False
+) -> list[str]:
     """The ACL SETUSER rules for the proxy's own user, including those that the doctor needs.
 
     field_ttls: the server has deadlines of hash fields, whatever its version
+    clustered: it is a node of a Cluster
     """
     later = {rule for rule, since in SINCE.items() if since > version}
     later -= FIELD_TTLS if field_ttls else set()
-    own = {right.rule for right in asked(Keys(b""))}
+    own = {right.rule for right in asked(Keys(b"", clustered))}
     theirs = {f"+{name.decode().lower()}" for name in scripted()}
     return ["~*", "&*", *sorted((own | theirs) - later), "+multi", "+discard"]
 

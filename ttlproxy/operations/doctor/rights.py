@@ -13,7 +13,13 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.link import run
 from ttlproxy.operations.doctor.finding import INFO, OK, Finding, Severity
-from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right, asked, scripted
+from ttlproxy.operations.doctor.required_rights import (
+    FIELD_TTLS,
+    SINCE,
+    Right,
+    asked,
+    scripted,
+)
 from ttlproxy.operations.doctor.target import Target
 
 _KEYS = re.compile(r"\bkeys?\b")
@@ -47,7 +53,8 @@ def _of_scripts(target: Target) -> Iterator[Right]:
         known = target.commands.get(name.decode())
         count = abs(known.arity) if known else 4
         if name not in _OF_CHANNELS:
-            yield Right((name, *[target.keys.schedule] * (count - 1)), severity, without)
+            schedule = target.keys.home(target.keys.schedule)
+            yield Right((name, *[schedule] * (count - 1)), severity, without)
 
 
 def _of_events(target: Target) -> Iterator[Right]:

@@ -100,7 +100,11 @@ async def _refused(target: Target) -> list[Finding]:
     """Scripts that do not compile, and calls that fail for other reasons than a missing right."""
     texts = {name: script.text for name, script in _scripts(target).items()}
     compiles = [(0, (b"EVAL", COMPILE, 0, text)) for text in texts.values()]
-    trials = _trials(target.keys.prefix + b"!doctor")
+    trials = [
+        call
+        for call in _trials(target.keys.prefix + b"!doctor")
+        if call.script != "rule_list" or not target.keys.clustered
+    ]
     script_calls = await script_calls_of(target, *(call.script for call in trials))
     calls = [(0, script_calls.words(call, b"0")) for call in trials]
     made, called = await run(target.redis, compiles), await run(target.redis, calls)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ttlproxy.link import LAYOUT, OLDEST
+from ttlproxy.core.counted import counted
+from ttlproxy.errors import UnfitUpstream
+from ttlproxy.link import LAYOUT, OLDEST, check_slots
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
 
@@ -32,15 +34,30 @@ async def version(target: Target) -> list[Finding]:
 
 
 async def cluster(target: Target) -> list[Finding]:
-    if not target.info.get("cluster_enabled"):
+    if not target.keys.clustered:
         return [Finding("cluster", OK, "the server is not part of a Cluster")]
+    try:
+        moving = (await check_slots(target.redis)).moving
+    except UnfitUpstream as unfit:
+        return [
+            Finding(
+                "cluster",
+                ERROR,
+                str(unfit),
+                "ttlproxy does not support a Cluster of several masters yet, and refuses to start.",
+                "set --upstream to the master of a Cluster of one, or to a server outside of a"
+                " Cluster",
+            )
+        ]
+    if not moving:
+        return [Finding("cluster", OK, "the server is the only master of a Cluster")]
     return [
         Finding(
             "cluster",
-            ERROR,
-            "the server is part of a Redis Cluster",
-            "ttlproxy does not support Redis Cluster yet, and refuses to start.",
-            "set --upstream to a server outside of a Cluster",
+            WARNING,
+            f"{counted(moving, 'slot is', 'slots are')} on the way to another node",
+            "Commands on keys there are refused until the move is over.",
+            "redis-cli --cluster fix, or CLUSTER SETSLOT with the slot and STABLE",
         )
     ]
 
@@ -60,7 +77,7 @@ async def loading(target: Target) -> list[Finding]:
 
 
 async def layout(target: Target) -> list[Finding]:
-    found = await target.ask(b"HGET", target.keys.state, b"layout")
+    found = await target.ask(b"HGET", target.keys.home(target.keys.state), b"layout")
     if found is None or not found.isdigit():
         return [Finding("layout", OK, "no proxy of this version has used this server yet")]
     if int(found) > LAYOUT:

@@ -13,7 +13,7 @@ from ttlproxy.commands import Native, natives
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
-from ttlproxy.link import attached, run, valid
+from ttlproxy.link import ScheduleQueries, SlotSchedules, attached, run, valid
 from ttlproxy.scripts import Traits
 
 _SUBKEY_EVENTS = (8, 8)
@@ -23,12 +23,13 @@ _SUBKEY_EVENTS = (8, 8)
 class Target:
     """info: INFO's default sections, parsed by redis-py; config: empty if we may not call CONFIG;
     commands: by name, empty if we may not call COMMAND; sample: how many deadlines, and how many
-    internal keys per database, are examined
+    internal keys per database, are examined; schedules: what the server's schedules are asked
     """
 
     redis: Redis
     settings: Settings
     keys: Keys
+    schedules: ScheduleQueries | SlotSchedules
     sample: int
     info: Mapping[str, Any]
     config: Mapping[str, str]
@@ -60,7 +61,12 @@ class Target:
     def traits(self) -> Traits:
         """The server's traits, for which the scripts of its proxies are made."""
         names, has_subkeys = self.commands, self.version >= _SUBKEY_EVENTS
-        own = Traits("HPEXPIRETIME" in names, has_subkeys, flags="EVAL_RO" in names)
+        own = Traits(
+            "HPEXPIRETIME" in names,
+            has_subkeys,
+            flags="EVAL_RO" in names,
+            clustered=self.keys.clustered,
+        )
         return own.notifying(self.config.get("notify-keyspace-events", ""))
 
     @property
@@ -87,7 +93,18 @@ class Target:
         """A signer with the proxies' secret."""
         file = self.settings.signing_key_file
         secret = file.at_start.encode() if file else None
-        return Signer(secret or await self.ask(b"HGET", self.keys.state, b"secret") or b"")
+        return Signer(
+            secret or await self.ask(b"HGET", self.keys.home(self.keys.state), b"secret") or b""
+        )
+
+    async def others(self, db: int) -> list[bytes]:
+        """Some internal keys that are no indexes."""
+        keys, slots = self.keys, self.schedules.slots()
+        names = [keys.shared_in(number, keys.others) for number in slots] or [keys.others]
+        replies = await run(
+            self.redis, [(db, (b"SRANDMEMBER", each, self.sample)) for each in names]
+        )
+        return [other for reply in replies for other in valid(reply)]
 
     async def attached(self) -> int:
         """How many proxies are connected to the server."""
@@ -96,12 +113,17 @@ class Target:
 
 async def meet(redis: Redis, settings: Settings, sample: int) -> Target:
     """Asks for the facts that all checks need. Raises RedisError if the server refuses INFO."""
+    info = await redis.info()
+    keys = Keys(settings.prefix.encode(), clustered=bool(info.get("cluster_enabled")))
+    schedules = (SlotSchedules if keys.clustered else ScheduleQueries)(keys)
+    await schedules.find(redis)
     return Target(
         redis=redis,
         settings=settings,
-        keys=Keys(settings.prefix.encode()),
+        keys=keys,
+        schedules=schedules,
         sample=sample,
-        info=await redis.info(),
+        info=info,
         config=await _config(redis),
         commands=await _commands(redis),
     )
