@@ -13,6 +13,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Final, NamedTuple
 
+from ttlproxy.admin import slots
 from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.redis_queries import Inquiry
 
@@ -60,15 +61,19 @@ async def survey(inquiry: Inquiry) -> Answer:
 
 
 async def _schedule(inquiry: Inquiry, db: int) -> Schedule:
-    keys, before, names = await inquiry.call(db, "schedule_survey", (), SAMPLE, *EDGES)
+    if await inquiry.is_clustered():
+        keys, before, names = await slots.survey(inquiry, SAMPLE, EDGES)
+    else:
+        keys, before, names = await inquiry.call(db, "schedule_survey", (), SAMPLE, *EDGES)
     return Schedule((keys, *before), names)
 
 
 async def _look_into(inquiry: Inquiry, db: int, names: Sequence[bytes], keys: int) -> list[Sampled]:
     """Samples these keys out of `keys`, a few in each call."""
     found: list[Sampled] = []
-    for at in range(0, len(names), _TOGETHER):
-        some = names[at : at + _TOGETHER]
+    together = 1 if await inquiry.is_clustered() else _TOGETHER
+    for at in range(0, len(names), together):
+        some = names[at : at + together]
         for kind, size, before in await inquiry.call(db, "keys_survey", some, *EDGES):
             counts = (size, *before, *[size] * (len(EDGES) - len(before)))
             found.append(Sampled(kind.decode(), counts, keys / len(names)))

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from ttlproxy.admin import slots
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
+from ttlproxy.errors import Unanswered
 
 PAGE: Final = 50
 # The most bytes of a name; the rest is cut off, by the script if possible.
@@ -33,7 +35,12 @@ async def elements(inquiry: Inquiry, db: int, key: bytes, offset: int) -> dict[s
 
 async def due_keys(inquiry: Inquiry, db: int, offset: int) -> dict[str, object]:
     """The keys of a database that need attention next, as a JSON object. Raises Unanswered."""
-    now_ms, managed, page = await inquiry.call(db, "schedule_page", (), offset, PAGE, _MOST)
+    if await inquiry.is_clustered():
+        if db:
+            raise Unanswered("a Cluster has database 0 only")
+        now_ms, managed, page = await slots.due_keys(inquiry, offset, PAGE, _MOST)
+    else:
+        now_ms, managed, page = await inquiry.call(db, "schedule_page", (), offset, PAGE, _MOST)
     return {"managed": managed, "keys": [_row(found, now_ms) for found in page]}
 
 

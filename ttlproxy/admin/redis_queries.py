@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 from redis.asyncio import Redis
@@ -22,7 +23,7 @@ from ttlproxy.errors import Unanswered
 from ttlproxy.link import client, run, valid
 from ttlproxy.link.pipeline import Words
 from ttlproxy.net.tasks import report
-from ttlproxy.scripts import Scripts
+from ttlproxy.scripts import Scripts, Traits
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 # A page has no use for an answer that takes longer.
@@ -40,7 +41,8 @@ class Inquiry:
         prefix = settings.prefix.encode()
         self.keys = Keys(prefix)
         # We never mark the scripts as loaded, so each call sends its text: no SCRIPT LOAD.
-        self._script_calls = ScriptCalls(Scripts(prefix), self.keys, lambda: b"")
+        self._scripts = Scripts(prefix)
+        self._script_calls = ScriptCalls(self._scripts, self.keys, lambda: b"")
         self._upstream = upstream
         self._address = address
         self._connected_to = ""
@@ -49,13 +51,32 @@ class Inquiry:
         self._idle: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    async def call(self, db: int, script: str, data: Iterable[bytes], *argv: int) -> Any:
+    async def is_clustered(self) -> bool:
+        """Whether the server is a node of a Cluster. Raises Unanswered."""
+        await self.ask([])
+        return self.keys.clustered
+
+    async def call(self, db: int, script: str, data: Iterable[bytes], *argv: int | bytes) -> Any:
         """The reply of a script for these data keys. Raises Unanswered."""
-        call = Call(script, tuple(data), tuple(b"%d" % word for word in argv))
         # For a database that does not exist, SELECT fails; no other database answers in its place.
         selected = [(db, (b"SELECT", db))] if db else []
-        *_, reply = await self.ask([*selected, (db, self._script_calls.words(call, b""))])
+        calls = self._calls(db, script, [data], argv)
+        *_, reply = await self.ask(chain(selected, calls))
         return reply
+
+    async def call_each(
+        self, script: str, data: Iterable[Iterable[bytes]], *argv: int
+    ) -> list[Any]:
+        """The replies of a script that is called for each of some data keys. Raises Unanswered."""
+        return await self.ask(self._calls(0, script, data, argv))
+
+    def _calls(
+        self, db: int, script: str, data: Iterable[Iterable[bytes]], argv: Iterable[int | bytes]
+    ) -> Iterator[tuple[int, Words]]:
+        """The requests; made when they are sent, since then the server is known."""
+        words = tuple(b"%d" % word if isinstance(word, int) else word for word in argv)
+        for keys in data:
+            yield db, self._script_calls.words(Call(script, tuple(keys), words), b"")
 
     async def ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:
         """The replies to requests of (db, words). Raises Unanswered, also if Redis refuses one."""
@@ -90,10 +111,17 @@ class Inquiry:
             self._connected_to = address
         if self._redis is None:
             self._redis = client(self._server(address), "ttlproxy:admin", _LONGEST_S)
+            await self._meet(self._redis)
         if self._idle is not None:
             self._idle.cancel()
         self._idle = asyncio.get_running_loop().call_later(_IDLE_S, self._rest)
         return self._redis
+
+    async def _meet(self, redis: Redis) -> None:
+        """Learns whether the server is a node of a Cluster; if it does not tell, it is none."""
+        (said,) = await run(redis, [(0, (b"INFO", b"cluster"))])
+        self.keys.clustered = isinstance(said, bytes) and b"cluster_enabled:1" in said
+        self._scripts.suit(Traits(clustered=self.keys.clustered))
 
     def _server(self, address: str) -> Upstream:
         if not self._upstream.wants_master:

@@ -62,7 +62,10 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     "deferred_examine": (INFO, _UNEXAMINED),
     "key_examine": (INFO, _UNEXAMINED),
     **dict.fromkeys(
-        ("key_inspect", "keys_survey", "rule_list", "schedule_page", "schedule_survey"),
+        (
+            *("key_inspect", "keys_survey", "rule_list", "schedule_page", "schedule_survey"),
+            "slots_survey",
+        ),
         (INFO, _UNTOLD),
     ),
 }

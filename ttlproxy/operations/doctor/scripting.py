@@ -44,6 +44,7 @@ def _trials(key: bytes) -> tuple[Call, ...]:
         Call("keys_survey", (key,), (b"1",)),
         Call("schedule_page", (), (b"0", b"1", b"10")),
         Call("schedule_survey", (), (b"1", b"1")),
+        Call("slots_survey", (), (b"x1F",)),
         Call("rule_list", (key,), (key,)),
     )
 

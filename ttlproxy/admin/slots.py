@@ -1,0 +1,111 @@
+"""What the pages ask the schedules of a Cluster's slots, of which there are 16,384."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from random import choices
+from typing import Final, NamedTuple
+
+from ttlproxy.admin.redis_queries import Inquiry
+from ttlproxy.core.keys import SLOTS
+from ttlproxy.errors import Unanswered
+
+# Slots that one script looks at: about 1 ms of Redis.
+_EACH: Final = 1024
+# Keys of a slot that are read first; more of them if that was not enough.
+_FEW: Final = 8
+_DEEPEST: Final = 2000
+
+Due = tuple[bytes, int, int]
+"""A key that needs attention: the beginning of its name, the name's length, and when in ms."""
+
+
+class Slot(NamedTuple):
+    """A slot with managed keys. first_ms: when the first of them needs attention"""
+
+    number: int
+    keys: int
+    first_ms: int
+
+
+class Survey(NamedTuple):
+    """keys: the number of managed keys; before: how many of them are due before each edge, an
+    estimate if there are many slots; names: some keys, picked by chance."""
+
+    keys: int
+    before: Sequence[int]
+    names: Sequence[bytes]
+
+
+async def occupied(inquiry: Inquiry) -> list[Slot]:
+    """The slots that have managed keys. Raises Unanswered."""
+    found: list[Slot] = []
+    for at in range(0, SLOTS, _EACH):
+        words = map(inquiry.keys.word, range(at, at + _EACH))
+        for position, keys, first_ms in await inquiry.call(0, "slots_survey", (), *words):
+            found.append(Slot(at + position, keys, first_ms))
+    return found
+
+
+async def survey(inquiry: Inquiry, sample: int, edges: Sequence[int]) -> Survey:
+    """Counts keys by their first deadline, and picks `sample` of them. Raises Unanswered.
+
+    Of more slots than `sample`, it asks those that it draws, large ones more often.
+    """
+    slots = await occupied(inquiry)
+    if not slots:
+        return Survey(0, [0] * len(edges), [])
+    numbers, sizes = [slot.number for slot in slots], [slot.keys for slot in slots]
+    total, drawn = sum(sizes), Counter(choices(numbers, sizes, k=sample))
+    asked = numbers if len(slots) <= sample else list(drawn)
+    replies = await inquiry.call_each("schedule_survey", _in(inquiry, asked), sample, *edges)
+    counts = [
+        (before, 1 if asked is numbers else total * drawn[number] / (sample * max(size, 1)))
+        for number, (size, before, _) in zip(asked, replies, strict=True)
+    ]
+    names = [
+        name
+        for number, (_, _, some) in zip(asked, replies, strict=True)
+        for name in (some if total <= sample else some[: drawn[number]])
+    ]
+    columns = range(len(edges))
+    before = [round(sum(each[at] * weight for each, weight in counts)) for at in columns]
+    return Survey(total, before, names)
+
+
+async def due_keys(
+    inquiry: Inquiry, offset: int, count: int, most: int
+) -> tuple[int, int, list[Due]]:
+    """(now in ms, the number of managed keys, a page of those that need attention next, each name
+    cut after `most` bytes). Raises Unanswered."""
+    wanted, few = offset + count, _FEW
+    if wanted > _DEEPEST:
+        raise Unanswered(f"in front of a Cluster only the first {_DEEPEST} keys are listed")
+    slots = sorted(await occupied(inquiry), key=lambda slot: slot.first_ms)
+    now_ms, first = 0, list[Due]()
+    pages: dict[int, list[Due]] = {}
+    # The keys wanted are in the slots whose first keys are the first.
+    asked = [slot.number for slot in slots[:wanted]]
+    while asked:
+        replies = await inquiry.call_each("schedule_page", _in(inquiry, asked), 0, few, most)
+        for number, (now_ms, _, page) in zip(asked, replies, strict=True):  # noqa: B007
+            pages[number] = page
+        everything = (due for page in pages.values() for due in page)
+        first = sorted(everything, key=lambda due: due[2])[:wanted]
+        enough = few >= wanted
+        asked = (
+            [] if enough else [number for number in asked if _has_more(pages[number], few, first)]
+        )
+        few *= 4
+    return now_ms, sum(slot.keys for slot in slots), first[offset:]
+
+
+def _has_more(page: Sequence[Due], asked: int, first: Sequence[Due]) -> bool:
+    """Whether a slot may have more of the first keys than the `asked` ones of its page."""
+    return len(page) == asked and page[-1][2] <= first[-1][2]
+
+
+def _in(inquiry: Inquiry, numbers: Iterable[int]) -> list[tuple[bytes, ...]]:
+    """For each of these slots the keys of a call: one that is there."""
+    return [(b"{%b}" % inquiry.keys.word(number),) for number in numbers]
