@@ -51,7 +51,7 @@ class Context:
         self.overdue = Overdue(lambda: self.schedule_queries)
         info = InfoSection(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(
-            self.scripts, keys, info.section, signer, lambda: self.schedule_queries.slots()
+            self.scripts, keys, info.section, signer, lambda: self.schedule_queries.to_count()
         )
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(

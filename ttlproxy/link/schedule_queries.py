@@ -1,6 +1,6 @@
 """What the link asks schedules: one sorted set for each database, or for each slot of a Cluster.
 
-Redis's errors are returned by database or slot, because a schedule may be overwritten by its
+Redis's errors are returned by database, or by slot, because a schedule may be overwritten by its
 clients or not be ours to read. Every method raises redis-py's ConnectionError or TimeoutError.
 """
 
@@ -12,9 +12,10 @@ from typing import NamedTuple
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import Place
-from ttlproxy.link.pipeline import everywhere, run, valid
+from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.scores import whole_ms
 
 _PAGE = 1000
@@ -22,6 +23,14 @@ _PAGE = 1000
 DUE = 4096
 
 Refused = dict[int, ResponseError]
+
+
+class UnreadError(ResponseError):
+    """Redis has refused to read some schedules; all others were read."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__("; ".join(map(str, refused.values())))
+        self.refused = refused
 
 
 class Late(NamedTuple):
@@ -41,9 +50,25 @@ class ScheduleQueries:
     def __init__(self, keys: Keys) -> None:
         self._schedule = keys.schedule
 
+    def shown(self, which: int) -> str:
+        """The database of a schedule, for people."""
+        return f"database {which}"
+
+    def clearing(self, which: int) -> tuple[int, Call]:
+        """The database of a schedule, and the call that removes what is none in its place."""
+        return which, Call("schedule_clear", (), ())
+
+    def has_place(self, which: int, key: bytes) -> bool:
+        """Whether a key of that database belongs into this schedule."""
+        return True
+
     def slots(self) -> Collection[int]:
         """The slots that have managed keys; none unless in front of a Cluster."""
         return ()
+
+    def to_count(self) -> bytes:
+        """The slots that keys_count.lua looks at, as it takes them."""
+        return b""
 
     def noted(self, key: bytes, due_ms: int) -> None:
         """A key needs attention at that time: this one schedule is asked anyway."""
@@ -80,11 +105,14 @@ class ScheduleQueries:
         return None if refused else sum(sizes.values())
 
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
-        """All keys and when they need attention, in ms. Raises redis-py's ResponseError, too."""
+        """All keys and when they need attention, in ms. Raises UnreadError, too."""
         cursor = b"0"
         while True:
             words = (b"ZSCAN", self._schedule, cursor, b"COUNT", _PAGE)
-            cursor, entries = valid((await run(redis, [(db, words)]))[0])
+            (reply,) = await run(redis, [(db, words)])
+            if refusal := error(reply):
+                raise UnreadError({db: refusal})
+            cursor, entries = valid(reply)
             yield list(zip(entries[::2], map(whole_ms, entries[1::2]), strict=True))
             if cursor == b"0":
                 return

@@ -19,7 +19,7 @@ from ttlproxy.core.registry import UNKNOWN, Place
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.refusals import is_wrong_type
-from ttlproxy.link.schedule_queries import DUE, Refused
+from ttlproxy.link.schedule_queries import DUE, Refused, UnreadError
 from ttlproxy.link.single_calls import answered
 
 log = logging.getLogger(__name__)
@@ -46,18 +46,20 @@ class Schedules:
             self.refused(db, refusal)
         return due, refused
 
-    def refused(self, db: int, refusal: ResponseError) -> None:
-        """Redis does not let us read the schedule of a database."""
-        self._refusals.note(f"to read the schedule of database {db}", refusal)
+    def refused(self, which: int, refusal: ResponseError) -> None:
+        """Redis does not let us read the schedule of a database, or of a slot."""
+        where = self._context.schedule_queries.shown(which)
+        self._refusals.note(f"to read the schedule of {where}", refusal)
 
     async def load(self, redis: Redis, db: int) -> None:
         """Loads a database's schedule; rebuilds it if it is none. Raises redis-py's RedisError."""
         try:
             await self._load(redis, db)
-        except ResponseError as refusal:
-            if not is_wrong_type(refusal):
-                raise
-            await self.rebuild(redis, db)
+        except UnreadError as unread:
+            for which, refusal in unread.refused.items():
+                if not is_wrong_type(refusal):
+                    raise refusal from unread
+                await self.rebuild(redis, which)
             await self._load(redis, db)
 
     async def search(self, redis: Redis, db: int) -> None:
@@ -69,24 +71,29 @@ class Schedules:
             rules = (name for name in names if name.startswith(begin))
             self._actions.named(db, (name.removeprefix(begin) for name in rules))
 
-    async def rebuild(self, redis: Redis, db: int) -> None:
-        """Rebuilds a schedule, if another type of key stands in its place."""
-        if not valid(await answered(redis, self._script_calls, db, Call("schedule_clear", (), ()))):
+    async def rebuild(self, redis: Redis, which: int) -> None:
+        """Rebuilds a schedule, of a database or a slot, if another type of key is in its place."""
+        queries = self._context.schedule_queries
+        db, clearing = queries.clearing(which)
+        if not valid(await answered(redis, self._script_calls, db, clearing)):
             return
-        log.error("the schedule of database %d was overwritten: it is created again", db)
+        log.error("the schedule of %s was overwritten: it is created again", queries.shown(which))
         async for names in self._pages(redis, db):
-            calls = [Call("schedule_mend", (key,), ()) for key in self._keys_of(names)]
+            keys = [key for key in self._keys_of(names) if queries.has_place(which, key)]
+            calls = [Call("schedule_mend", (key,), ()) for key in keys]
             requests = [(db, self._script_calls.words(call, b"%d" % db)) for call in calls]
             for mended in await run(redis, requests) if requests else []:
                 if refusal := error(mended):
-                    self._refusals.note(f"to repair the schedule of database {db}", refusal)
+                    what = f"to repair the schedule of {queries.shown(which)}"
+                    self._refusals.note(what, refusal)
 
-    async def try_to_rebuild(self, redis: Redis, db: int) -> None:
+    async def try_to_rebuild(self, redis: Redis, which: int) -> None:
         """The same; what Redis refuses is tried again at the next heartbeat."""
         try:
-            await self.rebuild(redis, db)
+            await self.rebuild(redis, which)
         except ResponseError as refusal:
-            self._refusals.note(f"to create the schedule of database {db} again", refusal)
+            where = self._context.schedule_queries.shown(which)
+            self._refusals.note(f"to create the schedule of {where} again", refusal)
 
     async def _load(self, redis: Redis, db: int) -> None:
         async for entries in self._context.schedule_queries.pages(redis, db):

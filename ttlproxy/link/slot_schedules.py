@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
+from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.registry import Place
 from ttlproxy.link.pipeline import Words, error, run, valid
-from ttlproxy.link.schedule_queries import DUE, Late, Refused, before
+from ttlproxy.link.schedule_queries import DUE, Late, Refused, UnreadError, before
 from ttlproxy.link.scores import whole_ms
 
 # Slots that are asked in one round trip.
@@ -32,14 +33,33 @@ class SlotSchedules:
         self._keys = keys
         # Lower bounds in ms, for all slots that have managed keys.
         self._firsts: dict[int, int] = {}
+        self._unsized: list[int] = []  # slots whose size is still to be asked
+        self._size = 0  # of the others
+        self._deferring: set[int] = set()  # slots that may have deferred commands
         self._noted: set[int] = set()  # slots of which an answer may know less than `noted`
+
+    def shown(self, which: int) -> str:
+        return f"slot {which}"
+
+    def clearing(self, which: int) -> tuple[int, Call]:
+        return 0, Call("schedule_clear", (b"{%b}" % self._keys.word(which),), ())
+
+    def has_place(self, which: int, key: bytes) -> bool:
+        return slot(key) == which
 
     def slots(self) -> Collection[int]:
         return self._firsts
 
+    def to_count(self) -> bytes:
+        keys, home = self._keys, slot(self._keys.prefix)
+        kinds = {number: b"+" if number in self._deferring else b" " for number in self._firsts}
+        return b"".join(keys.word(each) + kind for each, kind in kinds.items() if each != home)
+
     def noted(self, key: bytes, due_ms: int) -> None:
         """The key needs attention at that time, or earlier."""
         number = slot(key)
+        if self._keys.deferring(key) is not None:
+            self._deferring.add(number)
         if due_ms < self._firsts.get(number, _NEVER):
             self._firsts[number] = due_ms
             self._noted.add(number)
@@ -73,10 +93,19 @@ class SlotSchedules:
         return Late(sum(counts.values()), min(firsts.values(), default=None), refused)
 
     async def size(self, redis: Redis, databases: Iterable[int]) -> int | None:
-        sizes, refused = await self._ask(redis, list(self._firsts), (b"ZCARD", b""))
-        return None if refused else sum(sizes.values())
+        """Asks some slots at each call; returns the size of all when the last of them were asked,
+        else None."""
+        if not self._unsized:
+            self._unsized, self._size = list(self._firsts), 0
+        some, self._unsized = self._unsized[:_TOGETHER], self._unsized[_TOGETHER:]
+        sizes, refused = await self._ask(redis, some, (b"ZCARD", b""))
+        self._size += sum(sizes.values())
+        if refused:
+            self._unsized = []
+        return None if refused or self._unsized else self._size
 
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
+        refused: Refused = {}
         cursors: dict[int, bytes] = dict.fromkeys(range(SLOTS), b"0")
         while cursors:
             some = dict(list(cursors.items())[:_TOGETHER])
@@ -85,6 +114,10 @@ class SlotSchedules:
                 for number, cursor in some.items()
             ]
             for number, reply in zip(some, await run(redis, requests), strict=True):
+                if refusal := error(reply):
+                    refused[number] = refusal
+                    del cursors[number]
+                    continue
                 cursors[number], entries = valid(reply)
                 found = list(zip(entries[::2], map(whole_ms, entries[1::2]), strict=True))
                 for key, due_ms in found:
@@ -93,6 +126,8 @@ class SlotSchedules:
                     del cursors[number]
                 if found:
                     yield found
+        if refused:
+            raise UnreadError(refused)
 
     async def sample(self, redis: Redis, db: int, most: int) -> list[bytes]:
         slots = sample(list(self._firsts), min(most, len(self._firsts)))

@@ -3,22 +3,32 @@
 -- KEYS: fixed...
 -- ARGV: slots
 -- The first of the keys is the schedule, the last the set of others. In front of a Cluster, each slot has
--- such keys; `slots` has the words of those that may have them.
+-- such keys, those of KEYS are in the home slot. `slots` has four characters for each other slot that may
+-- have some: its word, and `+` if it may have a set of others.
 -- RESULT: the command's
 -- include index
-local function internal(names)
+local function others_count(name)
   -- Something else may stand in the place of the others.
-  local others = tonumber(redis.pcall('SCARD', names[#names])) or 0
-  return redis.call('EXISTS', unpack(names)) + index_count(names[1]) + others
+  return tonumber(redis.pcall('SCARD', name)) or 0
 end
 
-local hidden = slots == '' and internal(KEYS) or 0
-for word in string.gmatch(slots, '%S+') do
-  local names = {}
-  for at = first_fixed, #KEYS do
-    names[#names + 1] = string.sub(KEYS[at], 1, -#slot_tag - 1) .. ':{' .. word .. '}'
+local schedule, others = KEYS[first_fixed], KEYS[#KEYS]
+local hidden = redis.call('EXISTS', unpack(KEYS)) + index_count(schedule) + others_count(others)
+
+local function count(size)
+  if size > 0 then
+    hidden = hidden + size + 1
   end
-  hidden = hidden + internal(names)
+end
+
+local schedule_of = string.sub(schedule, 1, -#slot_tag - 1) .. ':{'
+local others_of = string.sub(others, 1, -#slot_tag - 1) .. ':{'
+for at = 1, #slots, 4 do
+  local word = string.sub(slots, at, at + 2) .. '}'
+  count(index_count(schedule_of .. word))
+  if string.sub(slots, at + 3, at + 3) == '+' then
+    count(others_count(others_of .. word))
+  end
 end
 -- Behind EXISTS, which removes a lease that has expired: DBSIZE would count it.
 local size = redis.pcall('DBSIZE')

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from ttlproxy import errors
 from ttlproxy.commands import Call
 from ttlproxy.commands.model.calls import refusal
-from ttlproxy.core.keys import Keys, slot
+from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import Script, Scripts
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
@@ -35,10 +35,9 @@ class ScriptCalls:
         keys: Keys,
         section: Section,
         signer: Signer | None = None,
-        slots: Callable[[], Iterable[int]] = tuple,
+        slots: Callable[[], bytes] = bytes,
     ) -> None:
-        """`signer`: not needed if nothing is signed; `slots`: those with managed keys, before a
-        Cluster."""
+        """`signer`: not needed if nothing is signed; `slots`: for keys_count.lua."""
         self.signer = signer or Signer(b"")
         self._section = section
         self._slots = slots
@@ -95,10 +94,9 @@ class ScriptCalls:
         """INFO's section about the proxy."""
         return self._section()
 
-    def slot_words(self) -> bytes:
-        """The words of the slots in which internal keys may be; empty unless before a Cluster."""
-        slots = {slot(self.keys.prefix), *self._slots()} if self.keys.clustered else ()
-        return b" ".join(map(self.keys.word, slots))
+    def slots(self) -> bytes:
+        """The slots of a Cluster that keys_count.lua looks at."""
+        return self._slots()
 
     def reads(self, call: Call) -> bool:
         """Whether the call writes nothing."""
@@ -164,7 +162,7 @@ _FIRST: Final[
     "origin": lambda calls, argv, db, resp: (b"%s %s" % (db, argv[0]), *argv[1:]),
     "resp": lambda calls, argv, db, resp: (resp, *argv),
     "section": lambda calls, argv, db, resp: (calls.section(), *argv),
-    "slots": lambda calls, argv, db, resp: (calls.slot_words(), *argv),
+    "slots": lambda calls, argv, db, resp: (calls.slots(), *argv),
 }
 
 _RULES = refusal("ONEXPIRE", errors.NO_RULES_IN_A_CLUSTER)

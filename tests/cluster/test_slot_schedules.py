@@ -1,0 +1,129 @@
+"""The schedules of a Cluster's slots, as the link asks them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.conftest import StartProxy
+from tests.support.cluster import Node
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
+from ttlproxy.addresses import Upstream
+from ttlproxy.core.keys import SLOTS, Keys, slot
+from ttlproxy.link import SlotSchedules, client
+from ttlproxy.link.schedule_queries import UnreadError
+
+KEYS = Keys(clustered=True)
+FAR_MS = 4_000_000_000_000
+MANY = [b"h:%d" % number for number in range(3000)]
+
+
+@pytest.fixture
+async def redis(node: Node) -> AsyncIterator[Redis]:
+    connected = client(Upstream.parse(node.url), "test", 30.0)
+    yield connected
+    await connected.aclose()
+
+
+@pytest.fixture
+def schedules(node: Node) -> SlotSchedules:
+    """Knows nothing yet; the first key of MANY is due at 1 ms, the second at 2, and so on."""
+    assert node.ask("FLUSHALL") == b"OK"
+    node.client.ask_many(
+        [("ZADD", KEYS.shared_by(key, KEYS.schedule), at, key) for at, key in enumerate(MANY, 1)]
+    )
+    return SlotSchedules(KEYS)
+
+
+async def test_all_that_is_due_is_found_once_the_slots_are_known(
+    schedules: SlotSchedules, redis: Redis
+) -> None:
+    assert await schedules.due(redis, [0], FAR_MS) == ([], {})
+    await schedules.find(redis)
+    due, refused = await schedules.due(redis, [0], 101)
+    assert ({key for _, key in due}, refused) == ({*MANY[:100]}, {})
+    late = await schedules.late(redis, [0], 101)
+    assert (late.keys, late.first_ms) == (100, 1)
+
+
+async def test_a_key_that_is_noted_is_due_at_once_and_forgotten_where_nothing_is(
+    schedules: SlotSchedules, redis: Redis
+) -> None:
+    schedules.noted(MANY[7], 0)
+    assert await schedules.due(redis, [0], 9) == ([(0, MANY[7])], {})
+    schedules.noted(b"nothing is here", 5)
+    number = slot(b"nothing is here")
+    assert number in schedules.slots()
+    await schedules.next_ms(redis, [0], 9)
+    assert number not in schedules.slots()
+
+
+async def test_the_next_key_is_the_earliest_of_all_slots(
+    schedules: SlotSchedules, redis: Redis
+) -> None:
+    await schedules.find(redis)
+    for now_ms in (0, 1, 500, 2999):
+        assert await schedules.next_ms(redis, [0], now_ms) == max(now_ms, 1)
+    assert await schedules.next_ms(redis, [0], 3001) is None
+
+
+async def test_the_size_is_told_when_all_slots_were_asked(
+    schedules: SlotSchedules, redis: Redis
+) -> None:
+    await schedules.find(redis)
+    for _ in range(2):
+        sizes = [await schedules.size(redis, [0]) for _ in range(-(-len(schedules.slots()) // 512))]
+        assert sizes == [None] * (len(sizes) - 1) + [3000]
+
+
+async def test_keys_are_picked_from_many_slots(schedules: SlotSchedules, redis: Redis) -> None:
+    assert await schedules.sample(redis, 0, 100) == []
+    await schedules.find(redis)
+    picked = await schedules.sample(redis, 0, 100)
+    assert len({slot(key) for key in picked}) == 100
+    assert {*await schedules.sample(redis, 0, 100_000)} == {*MANY}
+
+
+async def test_what_one_slot_lacks_hides_no_other(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    broken = KEYS.shared_by(MANY[0], KEYS.schedule)
+    assert node.ask("SET", broken, "junk") == b"OK"
+    read = set[bytes]()
+
+    async def read_all() -> None:
+        async for page in schedules.pages(redis, 0):
+            read.update(key for key, _ in page)
+
+    with pytest.raises(UnreadError) as unread:
+        await read_all()
+    assert [*unread.value.refused] == [slot(MANY[0])]
+    assert read == {key for key in MANY if slot(key) != slot(MANY[0])}
+
+
+def test_the_schedule_of_a_slot_is_created_again(
+    node: Node, shared: Proxy, start_proxy: StartProxy
+) -> None:
+    app = Client(shared.port)
+    assert app.ask("FLUSHALL") == b"OK"
+    app.ask_many([("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v") for key in MANY[:300]])
+    broken = KEYS.shared_by(MANY[0], KEYS.schedule)
+    for _ in range(2):
+        assert node.ask("SET", broken, "junk") == b"OK"
+        proxy = start_proxy(node.url)  # reads all schedules
+        assert node.ask("ZSCORE", broken, MANY[0]) is not None
+        with_it = Client(proxy.port)
+        left = with_it.ask_many([("HTTLFIELD", key, "f") for key in MANY[:300]])
+        assert min(left) > 900
+        assert with_it.ask("HSET", MANY[0], "f", "w") == 0
+        assert with_it.ask("HTTLFIELD", MANY[0], "f") == -1
+        assert with_it.ask("HEXPIREFIELD", MANY[0], 1000, "FIELDS", 1, "f") in (1, [1])
+        with_it.close()
+    app.close()
+
+
+def test_each_slot_has_a_word_of_its_own() -> None:
+    assert {slot(b"{%b}" % KEYS.word(number)) for number in range(SLOTS)} == {*range(SLOTS)}
