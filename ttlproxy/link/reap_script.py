@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from itertools import islice
 from typing import NamedTuple
 
 from redis.asyncio import Redis
@@ -20,6 +21,8 @@ from ttlproxy.link.pipeline import KEYS_PER_CALL, error, run, valid
 
 # After this part of its budget a call begins no further key: that may be a large one.
 _LAST_KEY = 0.4
+# Calls for a few keys take 50 us each; to wait for each answer takes five times as long.
+_SLOTS_TOGETHER = 32
 _NO_PADS = (b"", b"")
 _NO_ACTION = Action(b"", b"", b"")
 
@@ -33,7 +36,7 @@ class Outcome(NamedTuple):
 
     more: where more may be due; stale_entries: where the index has entries without an element;
     refused: where Redis has answered an error; unreached: where the call had no time, in the order
-    asked for; calls_ms: how long each call took Redis
+    asked for; calls_ms: how long each call took Redis, or all that were sent together
     """
 
     more: set[Place]
@@ -74,6 +77,13 @@ class _Batch(NamedTuple):
         limit, budget, count = (b"%d" % number for number in numbers)
         head = (limit, budget, self.version, *self.pads, count)
         return Call("reap", (*self.keys, *dests), (*head, *words))
+
+
+def _bundles(batches: Iterable[_Batch], most: int) -> Iterator[list[_Batch]]:
+    """Calls that are sent together, and share the time of one."""
+    left = iter(batches)
+    while bundle := list(islice(left, most)):
+        yield [batch._replace(budget_us=batch.budget_us // len(bundle)) for batch in bundle]
 
 
 class ReapScript:
@@ -144,21 +154,30 @@ class ReapScript:
         """Calls for `together` keys at a time; returns the keys of calls refused as a whole.
 
         Sends one call after the other: between requests that come together Redis serves no other
-        client.
+        client. In front of a Cluster, where a call is for one slot, several share the time of one.
         """
         alone: dict[Place, int] = {}
-        for batch in self._batches(limits, together):
-            words = self._script_calls.words(batch.call, b"%d" % batch.db)
+        for bundle in _bundles(self._batches(limits, together), self._calls_together):
+            words = [self._script_calls.words(batch.call, b"%d" % batch.db) for batch in bundle]
+            requests = [(batch.db, each) for batch, each in zip(bundle, words, strict=True)]
             async with turn or nullcontext():
                 sent = self._clock.reading()
-                (reply,) = await run(redis, [(batch.db, words)])
-            if turn:  # lets the next task send its call before this answer is recorded
+                replies = await run(redis, requests)
+            if turn:  # lets the next task send its calls before these answers are recorded
                 await asyncio.sleep(0)
-            if error(reply) and len(batch.keys) > 1:
-                alone.update(dict.fromkeys(batch.places, batch.limit))
-            else:
-                self._learn(batch, reply, sent, outcome)
+            took = len(outcome.calls_ms)
+            for batch, reply in zip(bundle, replies, strict=True):
+                if error(reply) and len(batch.keys) > 1:
+                    alone.update(dict.fromkeys(batch.places, batch.limit))
+                else:
+                    self._learn(batch, reply, sent, outcome)
+            outcome.calls_ms[took:] = [sum(outcome.calls_ms[took:])]
         return alone
+
+    @property
+    def _calls_together(self) -> int:
+        """How many calls go to Redis at a time."""
+        return _SLOTS_TOGETHER if self._keys.clustered else 1
 
     def _learn(self, batch: _Batch, reply: object, sent: float, outcome: Outcome) -> None:
         """Records the answers of one call."""
