@@ -60,6 +60,10 @@ def test_her_scripts_check_no_rights_first() -> None:
     assert rights.have_all([b"alice"])
 
 
+def test_she_finds_the_one_node(alice: Connection, shared: Proxy) -> None:
+    assert alice.ask("CLUSTER", "SLOTS").startswith(b"*1\r\n*3\r\n:0\r\n:16383\r\n")
+
+
 def test_she_counts_keys_without_internal_ones(alice: Connection) -> None:
     assert alice.ask("HSETEX", "alice:h", "EX", 100, "FIELDS", 1, "f", "v") == b":1\r\n"
     assert alice.ask("DBSIZE") == b":1\r\n"

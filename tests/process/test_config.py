@@ -25,6 +25,11 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TTLPROXY_CONFIG", raising=False)
 
 
+@pytest.mark.parametrize("text", ["h:0", "unix:///run/proxy.sock", "h"])
+def test_what_cluster_clients_are_told_must_be_an_address(text: str) -> None:
+    assert "--cluster-announce" in problems("--cluster-announce", text)[0]
+
+
 @pytest.mark.parametrize(
     ("text", "listen"),
     [

@@ -55,6 +55,7 @@ class World:
             max_request_bytes,
             self.counts,
             lambda: True,
+            lambda: None,
         )
         self.step = Step(
             b"", set(), set(), set(), False, set(), None, None, False, None, False, b""

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ttlproxy.commands import dialects
-from ttlproxy.commands.docs import proxy_info
+from ttlproxy.commands.docs import proxy_info, topology
 from ttlproxy.commands.docs.catalogue import Catalogue
 from ttlproxy.commands.features import defer, leaderboards, leases, limiters, onexpire
 from ttlproxy.commands.model.command_reply import Native
@@ -89,7 +89,8 @@ class Router:
     in upper and in lower case, which is how clients send it
     categories: the ACL categories that our commands are in
     natives: the rows of the server's COMMAND reply; `heard`: what its ACL CAT says, by category;
-    `forms`: plans for commands that the server has itself, but not in Redis 8's way
+    `forms`: plans for commands that the server has itself, but not in Redis 8's way; `clustered`:
+    the server is a node of a Cluster
     """
 
     __slots__ = ("_routes", "categories", "passthrough")
@@ -99,6 +100,7 @@ class Router:
         natives: Iterable[Native] = (),
         heard: Mapping[bytes, Sequence[bytes]] = MappingProxyType({}),
         forms: Mapping[str, Plan] = MappingProxyType({}),
+        clustered: bool = False,
     ) -> None:
         self._routes: dict[bytes, Route] = {}
         self.passthrough: dict[bytes, int] = {}
@@ -107,7 +109,8 @@ class Router:
         longer = [row for name, row in LONGER.items() if name in table and table[name].arity > 0]
         catalogue = Catalogue(ours, longer, heard)
         self.categories = catalogue.categories
-        all_surveys = {**SURVEYS, **{survey.name: survey for survey in catalogue.surveys}}
+        of_server = (*catalogue.surveys, *(topology.SURVEYS if clustered else ()))
+        all_surveys = {**SURVEYS, **{survey.name: survey for survey in of_server}}
         for native in table.values():
             self._add(_over(native, all_surveys.get(native.name), forms.get(native.name)))
         # Scripts cannot do what the server lacks. If it tells nothing, it may have all commands.

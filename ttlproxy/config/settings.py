@@ -64,6 +64,11 @@ class Settings(BaseSettings):
         description="address for clients: host:port, [v6]:port or unix:///path; port 0 is any"
         " free port",
     )
+    cluster_announce: OptionalListen = Field(
+        None,
+        description="host:port that Cluster clients get as the address of the one node; by default"
+        " the address that each of them has connected to",
+    )
     workers: int = Field(
         1,
         ge=1,
@@ -283,6 +288,13 @@ class Settings(BaseSettings):
         if path is not None and info.data.get("tls_cert", path) is None:
             raise ValueError("needs tls_cert too")
         return path
+
+    @field_validator("cluster_announce")
+    @classmethod
+    def _reachable(cls, announced: Listen | None) -> Listen | None:
+        if announced is not None and not announced.port:
+            raise ValueError("must be host:port, with a port that clients can reach")
+        return announced
 
     @field_validator("upstream")
     @classmethod

@@ -76,7 +76,8 @@ class ServerSetup:
             )
             found = []
         self._acl.meet(bool(found))
-        self._context.router = Router(found, self._acl.categories, compatibility.forms(said))
+        forms = compatibility.forms(said)
+        self._context.router = Router(found, self._acl.categories, forms, clustered)
         counting = [grants(found, name) for name in COUNTING]
         known = {native.name for native in found}
         written = [grants(found, name) for name in written_commands(known)]

@@ -22,6 +22,8 @@ COMMANDS: Final = (
     "+evalsha",
     "+info",
 )
+# What a client of a Cluster asks for; before 7.0 it is among the dangerous commands.
+_IN_CLUSTER: Final = tuple(f"+cluster|{word}" for word in ("myid", "nodes", "shards", "slots"))
 _WILDCARD = re.compile(rb"[*?\[\\]")
 # Plain text, then a star or none: any longer pattern that it matches is narrower.
 _BEGINNING = re.compile(rb"[^*?\[\]\\^]+\*?")
@@ -33,7 +35,8 @@ class UnfitPatternError(ValueError):
 
 def rules(keys: Keys, patterns: Iterable[bytes]) -> list[bytes]:
     """The rules for ACL SETUSER, without name and password. Raises UnfitPatternError."""
-    found = [word.encode() for word in COMMANDS]
+    commands = (*COMMANDS, *(_IN_CLUSTER if keys.clustered else ()))
+    found = [word.encode() for word in commands]
     channels = []
     for pattern in patterns:
         _check(keys, pattern)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Protocol, cast
 
+from ttlproxy.addresses import Address
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.errors import REFUSED, ReapRefused
@@ -273,6 +274,14 @@ class Client(asyncio.Protocol):
 
     # Inside.
 
+    def _reached_at(self) -> Address | None:
+        """The address by which the client has reached us; None for a unix socket."""
+        announced = self._server.settings.cluster_announce
+        if announced is not None:
+            return Address(announced.host, announced.port)
+        name = self._transport.get_extra_info("sockname")
+        return Address(*name[:2]) if isinstance(name, tuple) else None
+
     async def _connect(self) -> None:
         link, server = self._link, self._server
         try:
@@ -297,6 +306,7 @@ class Client(asyncio.Protocol):
             server.settings.max_request_bytes,
             server.counters.requests,
             self._backend.has_settled,
+            self._reached_at,
         )
         if self._session.stranger:
             self._backend.count_lines()

@@ -33,7 +33,19 @@ _READS = re.compile(r"^-- READS( IN ALL SLOTS)?$", re.MULTILINE)
 _CALLED = re.compile(r"\b(?:call|pcall|try)\(\s*'(\w+)'")
 _WORD = re.compile(r"'([A-Z]{3,})'")
 _READING = {
-    *("COMMAND", "INFO", "TIME", "DBSIZE", "EXISTS", "PTTL", "RANDOMKEY", "SCAN", "TYPE", "GET"),
+    *(
+        "CLUSTER",
+        "COMMAND",
+        "INFO",
+        "TIME",
+        "DBSIZE",
+        "EXISTS",
+        "PTTL",
+        "RANDOMKEY",
+        "SCAN",
+        "TYPE",
+        "GET",
+    ),
     *("HEXISTS", "HGET", "HKEYS", "HLEN", "HPEXPIRETIME", "HRANDFIELD", "SCARD", "SISMEMBER"),
     *("LLEN", "LPOS", "LRANGE", "ZCARD", "ZCOUNT", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX"),
     *("ZRANGEBYSCORE", "ZRANK", "ZSCORE"),

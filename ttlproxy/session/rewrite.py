@@ -105,6 +105,11 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
     if survey.of_keys and state.rights.shows_internal:
         return None
     plan = survey.plan(args)
+    if isinstance(plan, Call) and survey.of_proxy:
+        address = state.reached_at()
+        if address is None:
+            return None
+        plan = plan._replace(argv=(address.host.encode(), b"%d" % address.port, *plan.argv))
     if isinstance(plan, Call):
         return state.encoded(plan) if _may_hear(state, survey) else None
     return None if plan is None else encode(plan)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from ttlproxy import errors
+from ttlproxy.addresses import Address
 from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Route, Router
 from ttlproxy.commands.model.calls import marked
 from ttlproxy.core.counters import Handled
@@ -52,9 +53,12 @@ class Session(State):
         max_request_bytes: int,
         counts: Handled,
         has_settled: Callable[[], bool],
+        reached_at: Callable[[], Address | None],
     ) -> None:
-        """`has_settled`: whether the connection to Redis is at rest, as `Owner` defines it."""
-        super().__init__(script_calls, registry, rights, Owner(has_settled, self._heed))
+        """`has_settled`: whether the connection to Redis is at rest, as `Owner` defines it;
+        `reached_at`: where the client has reached the proxy, None for a unix socket."""
+        owner = Owner(has_settled, self._heed)
+        super().__init__(script_calls, registry, rights, owner, reached_at)
         self._router = router
         self._passthrough = router.passthrough
         self._now_ms = now_ms

@@ -5,10 +5,11 @@ A request may fail and its reply is never read, so the state says what may be tr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import NamedTuple
 
+from ttlproxy.addresses import Address
 from ttlproxy.commands import Call
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
@@ -79,6 +80,7 @@ class State(Effects):
         "modifies",
         "owed",
         "quit",
+        "reached_at",
         "replicates",
         "replies",
         "resp",
@@ -93,9 +95,15 @@ class State(Effects):
     )
 
     def __init__(
-        self, script_calls: ScriptCalls, registry: Registry, rights: Rights, owner: Owner
+        self,
+        script_calls: ScriptCalls,
+        registry: Registry,
+        rights: Rights,
+        owner: Owner,
+        reached_at: Callable[[], Address | None],
     ) -> None:
         super().__init__(registry, owner)
+        self.reached_at = reached_at
         self.script_calls = script_calls
         self.rights = rights
         self.transaction: Transaction | None = None

@@ -66,7 +66,7 @@ class Route:
     @property
     def is_indifferent(self) -> bool:
         """Whether a request neither has to do with keys nor changes what later ones mean."""
-        looks = self.survey is not None and self.survey.of_keys
+        looks = self.survey is not None and (self.survey.of_keys or self.survey.of_proxy)
         acts = self.virtual or self.override or self.longer or self.stateful or self.blocks
         return self.key_kind == NO_KEY and not (looks or acts)
 

@@ -124,7 +124,8 @@ class Survey:
     plan: makes the call for a request whose arity is right, or other words to send in its place;
     None means the request as it came; of_keys: it sees keys, so all that is due must be gone;
     heard: its script repeats what the link has read by ACL CAT, which not every client may call;
-    counts: its script subtracts the proxy's own keys, which not every client may read.
+    counts: its script subtracts the proxy's own keys, which not every client may read;
+    of_proxy: its script is called with the host and the port that the client has connected to.
     """
 
     name: str
@@ -132,6 +133,7 @@ class Survey:
     of_keys: bool = False
     heard: bool = False
     counts: bool = False
+    of_proxy: bool = False
 
 
 def _most_words(form: str) -> float:

@@ -72,7 +72,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
 _WORD: Final = re.compile(rb"'([A-Z]{3,})'|\bhandlers\.([A-Z]{3,})\b")
 # Words in scripts that look like a command but are an option, a reply or a name of ours.
 OPTIONS: Final = frozenset(
-    b"BYLEX BYSCORE COUNT ELEMENT ENX EVENT FIELDS FLOAT FXX KEEP KEEPTTL LEFT LIMIT LIST PXAT"
+    b"BYLEX BYSCORE COUNT ELEMENT ENX EVENT FIELDS FLOAT FXX KEEP KEEPTTL LEFT LIMIT LIST MYID PXAT"
     b" REPLACE REV RIGHT SATURATE VALUE WITHSCORES WRONGTYPE".split()
 )
 

@@ -1,0 +1,100 @@
+"""Clients that know Clusters find one node with all slots, the proxy; and never the node behind."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+from redis import RedisCluster
+from redis.asyncio import RedisCluster as AsyncRedisCluster
+from redis.exceptions import ResponseError
+
+from tests.conftest import StartProxy
+from tests.support.cluster import Node
+from tests.support.raw_client import Connection
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
+from ttlproxy.addresses import Address
+from ttlproxy.core.topology import Topology
+
+
+def _slots(port: int) -> list[object]:
+    with closing(Client(port)) as app:
+        found: list[object] = app.ask("CLUSTER", "SLOTS")
+        return found
+
+
+def test_the_proxy_is_the_only_node(node: Node, shared: Proxy) -> None:
+    with closing(Client(shared.port)) as app:
+        assert _slots(shared.port) == [[0, 16383, [b"127.0.0.1", shared.port, node.id]]]
+        topology = Topology.parse(app.ask("cluster", "nodes").decode())
+        assert topology.masters == [topology.asked]
+        assert topology.asked.id == node.id.decode()
+        assert topology.asked.address == Address("127.0.0.1", shared.port)
+        assert topology.missing == 0
+
+
+def test_shards_have_redis_own_fields(node: Node, shared: Proxy) -> None:
+    theirs = node.ask("CLUSTER", "SHARDS")
+    if isinstance(theirs, ResponseError):
+        pytest.skip("there are no shards before 7.0")
+    with closing(Client(shared.port)) as app:
+        ours = app.ask("CLUSTER", "SHARDS")
+    shard, native = _fields(ours[0]), _fields(theirs[0])
+    assert (shard.keys(), shard[b"slots"]) == (native.keys(), [0, 16383])
+    found, own = _fields(shard[b"nodes"][0]), _fields(native[b"nodes"][0])
+    assert found.keys() == own.keys()
+    assert (found[b"id"], found[b"port"]) == (node.id, shared.port)
+    with Connection(shared.port) as raw:
+        raw.ask("HELLO", "3")
+        assert raw.ask("CLUSTER", "SHARDS").startswith(b"*1\r\n%2\r\n")
+
+
+def _fields(flat: list[Any]) -> dict[bytes, Any]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def test_an_announced_address_is_told_instead(node: Node, start_proxy: StartProxy) -> None:
+    proxy = start_proxy(node.url, "--cluster-announce", "proxy.example:7000")
+    assert _slots(proxy.port) == [[0, 16383, [b"proxy.example", 7000, node.id]]]
+
+
+def test_what_else_is_asked_of_the_cluster_goes_to_redis(node: Node, shared: Proxy) -> None:
+    requests = [("CLUSTER", "KEYSLOT", "a"), ("CLUSTER", "MYID"), ("CLUSTER", "SLOTS", "x")]
+    with Connection(shared.port) as app, Connection(node.port) as direct:
+        for words in (*requests, ("CLUSTER",), ("CLUSTER", "COUNTKEYSINSLOT", "1")):
+            assert app.ask(*words) == direct.ask(*words)
+
+
+def test_in_a_transaction_too(shared: Proxy, node: Node) -> None:
+    with closing(Client(shared.port)) as app:
+        assert app.ask("MULTI") == b"OK"
+        assert app.ask("CLUSTER", "SLOTS") == b"QUEUED"
+        assert app.ask("EXEC") == [[[0, 16383, [b"127.0.0.1", shared.port, node.id]]]]
+
+
+def test_a_server_that_is_no_cluster_answers_itself(proxy: Proxy, server: Node) -> None:
+    with Connection(proxy.port) as app, Connection(server.port) as direct:
+        assert app.ask("CLUSTER", "SLOTS") == direct.ask("CLUSTER", "SLOTS")
+
+
+def test_a_cluster_client_has_deadlines(node: Node, shared: Proxy) -> None:
+    app = RedisCluster(host="127.0.0.1", port=shared.port)
+    assert [each.port for each in app.get_nodes()] == [shared.port]
+    for number in range(50):
+        key = f"h:{number}"
+        assert app.hset(key, "f", "v") in (0, 1)
+        assert app.execute_command("HEXPIREFIELD", key, "f", 100) == 1
+        assert app.execute_command("HTTLFIELD", key, "f") == 100
+    app.close()
+
+
+async def test_one_for_asyncio_too(node: Node, shared: Proxy) -> None:
+    app = AsyncRedisCluster(host="127.0.0.1", port=shared.port)
+    await app.initialize()
+    assert [each.port for each in app.get_nodes()] == [shared.port]
+    assert await app.hset("h:async", "f", "v") in (0, 1)
+    assert await app.execute_command("HEXPIREFIELD", "h:async", "f", 100) == 1
+    assert await app.execute_command("HTTLFIELD", "h:async", "f") == 100
+    await app.aclose()
