@@ -13,7 +13,8 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── Unanswered         say so on the page: Redis is away, or refuses a page's query
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
 ├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
-└── UnfitUpstream      exit 1: the server can never be served: Cluster, too old, a newer layout
+└── UnfitUpstream      exit 1: the server can never be served: too old, a newer layout, one of
+                       several masters of a Cluster
 """
 
 from collections.abc import Sequence

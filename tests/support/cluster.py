@@ -73,6 +73,18 @@ class Cluster:
     def __exit__(self, *trouble: object) -> None:
         self._owned.close()
 
+    def replicate(self) -> None:
+        """The other nodes become replicas of the first; returns when they have its data."""
+        owner, *others = self.nodes
+        for other in others:
+            assert other.ask("CLUSTER", "REPLICATE", owner.id) == b"OK"
+        wait_until(
+            lambda: all(
+                b"master_link_status:up" in other.ask("INFO", "replication") for other in others
+            ),
+            "the replicas have their master's data",
+        )
+
     def flush(self) -> None:
         """Removes all keys, and holds no slot open any more."""
         for node in self.nodes:

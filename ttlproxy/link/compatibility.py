@@ -14,7 +14,7 @@ from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.model.spec import Plan
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import Node, Topology
-from ttlproxy.errors import UnfitUpstream
+from ttlproxy.errors import UnfitUpstream, UpstreamError
 from ttlproxy.link.pipeline import error, run, valid
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def is_clustered(server: Said) -> bool:
 
 
 async def has_all_slots(redis: Redis) -> bool:
-    """Whether it is a node of a Cluster. Raises UnfitUpstream if it does not own all slots then."""
+    """Whether it is a node of a Cluster. Raises what `check_slots` does."""
     info: Mapping[str, object] = await redis.info("cluster")
     if not info.get("cluster_enabled"):
         return False
@@ -144,10 +144,17 @@ async def has_all_slots(redis: Redis) -> bool:
 
 
 async def check_slots(redis: Redis) -> Node:
-    """The node of a Cluster that it is. Raises UnfitUpstream if it does not own all slots, and
-    redis-py's ResponseError."""
+    """The node of a Cluster that it is.
+
+    Raises UnfitUpstream if it does not own all slots, UpstreamError if it is a replica, which may
+    be promoted, and redis-py's ResponseError.
+    """
     (text,) = await run(redis, [(0, (b"CLUSTER", b"NODES"))])
     node = Topology.parse(valid(text).decode("utf-8", "replace")).asked
+    if node.master:
+        raise UpstreamError(
+            "it is a replica in a Redis Cluster, which sends clients to its master: name all nodes"
+        )
     if node.size < SLOTS:
         raise UnfitUpstream(
             f"it owns {node.size} of the {SLOTS} slots of a Redis Cluster: only a Cluster of one"

@@ -44,7 +44,7 @@ class ServerSetup:
         """Learns what the server can do and whether we may use it; loads the scripts.
 
         Of a server that is known only the role and the scripts may have changed. Raises
-        UnfitUpstream, and redis-py's errors.
+        UnfitUpstream, UpstreamError, and redis-py's errors.
         """
         self._acl.begin_life()
         (info,) = await run(redis, [(0, INFO)])

@@ -51,7 +51,7 @@ async def purged(
                     f"database {db}: elements of {counted(kept, 'key')} still wait for TAKE:"
                     " take them through a proxy, or use --force to remove them"
                 )
-    except (RedisError, UnfitUpstream) as trouble:
+    except (RedisError, UnfitUpstream, UpstreamError) as trouble:
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
     finally:
         await redis.aclose()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.core.counted import counted
-from ttlproxy.errors import UnfitUpstream
+from ttlproxy.errors import UnfitUpstream, UpstreamError
 from ttlproxy.link import LAYOUT, OLDEST, check_slots
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
@@ -38,14 +38,14 @@ async def cluster(target: Target) -> list[Finding]:
         return [Finding("cluster", OK, "the server is not part of a Cluster")]
     try:
         moving = (await check_slots(target.redis)).moving
-    except UnfitUpstream as unfit:
+    except (UnfitUpstream, UpstreamError) as unfit:
         return [
             Finding(
                 "cluster",
                 ERROR,
                 str(unfit),
-                "ttlproxy does not support a Cluster of several masters yet, and refuses to start.",
-                "set --upstream to the master of a Cluster of one, or to a server outside of a"
+                "ttlproxy serves only the one master of a Cluster that has no others.",
+                "name all nodes of a Cluster of one master in --upstream, or a server outside of a"
                 " Cluster",
             )
         ]

@@ -1,0 +1,75 @@
+"""A replica of the one master is promoted: the proxy follows, and deadlines stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from tests.conftest import StartProxy
+from tests.support.cluster import Cluster
+from tests.support.doctor import examine, of
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
+from tests.support.servers import find_binaries
+
+BINARIES = find_binaries()
+
+
+@pytest.fixture(params=BINARIES)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with Cluster(BINARIES[request.param]) as cluster:
+        cluster.replicate()
+        yield cluster
+
+
+def _answer(port: int, *words: str) -> object:
+    """The reply to a client that has just connected; None if it is closed meanwhile."""
+    client = Client(port)
+    try:
+        return client.ask(*words)
+    except ConnectionError:
+        return None
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("how", ["FAILOVER", "TAKEOVER"])
+def test_a_promoted_replica_is_served(cluster: Cluster, start_proxy: StartProxy, how: str) -> None:
+    master, replica = cluster.nodes
+    proxy = start_proxy(f"redis://127.0.0.1:{master.port},127.0.0.1:{replica.port}")
+    app = Client(proxy.port)
+    keys = [f"h:{number}" for number in range(100)]
+    app.ask_many([("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v") for key in keys])
+    assert app.ask("WAIT", 1, 5000) == 1
+    app.close()
+    if how == "TAKEOVER":
+        master.kill()
+    words = ("CLUSTER", "FAILOVER", *(["TAKEOVER"] if how == "TAKEOVER" else []))
+    assert replica.ask(*words) == b"OK"
+    wait_until(lambda: replica.ask("ROLE")[0] == b"master", "it is a master")
+    wait_until(
+        lambda: _answer(proxy.port, "HSET", "new", "f", "v") in (0, 1), "it is served as a master"
+    )
+    app = Client(proxy.port)
+    assert replica.ask("EXISTS", "new") == 1
+    assert min(app.ask_many([("HTTLFIELD", key, "f") for key in keys])) > 900
+    app.ask_many([("HPEXPIREFIELD", key, "f", 1) for key in keys])
+    gone = [0] * len(keys)
+    wait_until(lambda: replica.client.ask_many([("EXISTS", key) for key in keys]) == gone, "gone")
+    app.close()
+
+
+def test_a_replica_alone_is_served_once_it_is_promoted(
+    cluster: Cluster, start_proxy: StartProxy
+) -> None:
+    _, replica = cluster.nodes
+    proxy = start_proxy(replica.url)
+    wait_until(lambda: "it is a replica in a Redis Cluster" in proxy.stderr, "a line in the log")
+    assert "it is a replica" in of("cluster", examine(replica.url)).what
+    assert replica.ask("CLUSTER", "FAILOVER") == b"OK"
+    wait_until(
+        lambda: _answer(proxy.port, "HSETEX", "h", "EX", "9", "FIELDS", "1", "f", "v") == 1,
+        "it is served as a master",
+    )
