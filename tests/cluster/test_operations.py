@@ -20,9 +20,9 @@ KEYS = [b"h:%d" % number for number in range(300)]
 @pytest.fixture
 def filled(node: Node, start_proxy: StartProxy) -> Node:
     """A Cluster whose proxy has stopped: 300 keys with deadlines, and a deferred command."""
+    assert node.ask("FLUSHALL") == b"OK"  # and with it the key of the signatures
     proxy = start_proxy(node.url)
     app = Client(proxy.port)
-    assert app.ask("FLUSHALL") == b"OK"
     app.ask_many([("HSETEX", key, "EX", 100, "FIELDS", 1, "f", "v") for key in KEYS])
     app.ask("DEFER", "EX", 100, "DEL", "h")
     app.close()
