@@ -12,7 +12,7 @@ from tests.support.cluster import Cluster
 from tests.support.doctor import examine, of
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
-from tests.support.servers import find_binaries
+from tests.support.servers import Proxy, find_binaries
 
 BINARIES = find_binaries()
 
@@ -73,3 +73,23 @@ def test_a_replica_alone_is_served_once_it_is_promoted(
         lambda: _answer(proxy.port, "HSETEX", "h", "EX", "9", "FIELDS", "1", "f", "v") == 1,
         "it is served as a master",
     )
+
+
+def test_a_master_that_has_lost_a_slot_to_another_is_served_no_longer(cluster: Cluster) -> None:
+    """Its clients would be sent past the proxy."""
+    master, other = cluster.nodes
+    assert other.ask("CLUSTER", "RESET") == b"OK"
+    assert other.ask("CLUSTER", "MEET", "127.0.0.1", master.port) == b"OK"
+    wait_until(lambda: other.id in master.ask("CLUSTER", "NODES"), "they know each other")
+    proxy = Proxy(master.url).start()
+    try:
+        app = Client(proxy.port)
+        assert app.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == 1
+        for node in cluster.nodes:
+            assert node.ask("CLUSTER", "SETSLOT", 7, "NODE", other.id) == b"OK"
+        assert app.ask("ACL", "SETUSER", "new") == b"OK"  # the proxy looks at all soon
+        assert proxy.wait() == 1
+        assert "it owns 16383 of the 16384 slots" in proxy.stderr
+        app.close()
+    finally:
+        proxy.remove()

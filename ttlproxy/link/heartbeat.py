@@ -16,6 +16,7 @@ from ttlproxy.link.acl import Acl
 from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.announcements import Announcements
 from ttlproxy.link.beats import Beats
+from ttlproxy.link.compatibility import check_slots
 from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.context import Context
 from ttlproxy.link.known_server import KnownServer
@@ -70,8 +71,8 @@ class Heartbeat:
     async def run(self, redis: Redis, upkeep: Upkeep) -> None:
         """Beats until cancelled, for one life of the link.
 
-        Raises ServerChanged, redis-py's ConnectionError after several losses in a row, and its
-        other errors until clients are served.
+        Raises ServerChanged, what check_slots raises, redis-py's ConnectionError after several
+        losses in a row, and its other errors until clients are served.
         """
         self._beats = Beats()
         losses = 0
@@ -149,7 +150,9 @@ class Heartbeat:
         self._context.registry.others(not alone or greetings != self._announcements.greetings)
 
     async def _look_thoroughly(self, redis: Redis) -> object:
-        """Looks at what seldom changes: users and commands; returns the keyspace events."""
+        """Looks at what seldom changes: users, commands and slots; returns the keyspace events."""
+        if self._context.keys.clustered:
+            await check_slots(redis)
         await self._acl.learn_users(redis)
         await self._acl.learn_categories(redis, self._context.router.categories)
         (events,) = await run(redis, [(0, EVENTS)])

@@ -56,6 +56,8 @@ class ServerSetup:
         found = Identity.of(said)
         if self._server.is_new(found):
             await self._meet(redis, said)
+        elif self._context.keys.clustered and found.is_master:
+            await compatibility.check_slots(redis)
         self._server.met(found)
         await self._scripts.load(redis)
 
