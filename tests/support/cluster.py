@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from tests.support.processes import free_port, wait_until
@@ -12,6 +12,7 @@ from ttlproxy.core.keys import SLOTS
 
 _BUS = 10_000  # how much higher the port of a node's bus is than its own
 _HIGHEST_PORT = 65_535
+_GIVEN_UP_S = 7
 
 
 class Node(Server):
@@ -31,6 +32,13 @@ class Node(Server):
 
     def ask(self, *words: Word) -> Any:
         return self.client.ask(*words)
+
+    def promote(self, *how: str) -> None:
+        """CLUSTER FAILOVER of a replica; asked for again where Redis has given it up after 5 s."""
+        while self.ask("ROLE")[0] != b"master":
+            assert self.ask("CLUSTER", "FAILOVER", *how) == b"OK"
+            with suppress(TimeoutError):
+                wait_until(lambda: self.ask("ROLE")[0] == b"master", "it is a master", _GIVEN_UP_S)
 
     @property
     def id(self) -> bytes:
