@@ -341,7 +341,7 @@ def redis_8s_words(server: AnyServer) -> None:
         pytest.skip("this server has the commands itself, in words of its own")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def binary(version: str) -> Binary:
     """A server that can be killed and come back."""
     return BINARIES[version]

@@ -7,19 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.cluster import Cluster, Node
-from tests.support.servers import Proxy, find_binaries
-
-BINARIES = find_binaries()
+from tests.support.servers import Binary, Proxy
 
 
-@pytest.fixture(params=BINARIES, scope="module")
-def node(request: pytest.FixtureRequest) -> Iterator[Node]:
-    with Cluster(BINARIES[request.param], nodes=1) as cluster:
+@pytest.fixture(scope="module")
+def node(binary: Binary) -> Iterator[Node]:
+    with Cluster(binary, nodes=1) as cluster:
         yield cluster.nodes[0]
 
 
 @pytest.fixture(scope="module")
 def shared(node: Node) -> Iterator[Proxy]:
-    proxy = Proxy(node.url).start()
+    proxy = Proxy(node.url, forked=True).start()
     yield proxy
     proxy.remove()

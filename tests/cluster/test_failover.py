@@ -12,14 +12,12 @@ from tests.support.cluster import Cluster
 from tests.support.doctor import examine, of
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
-from tests.support.servers import Proxy, find_binaries
-
-BINARIES = find_binaries()
+from tests.support.servers import Binary, Proxy
 
 
-@pytest.fixture(params=BINARIES)
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    with Cluster(BINARIES[request.param]) as cluster:
+@pytest.fixture
+def cluster(binary: Binary) -> Iterator[Cluster]:
+    with Cluster(binary) as cluster:
         cluster.replicate()
         yield cluster
 

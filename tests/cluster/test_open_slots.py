@@ -17,11 +17,10 @@ from tests.semantics.test_command_cases import ROWS, Row
 from tests.support.cluster import Cluster
 from tests.support.conversation import WORD, let_pass, unquoted
 from tests.support.per_type import said_of
-from tests.support.servers import find_binaries
+from tests.support.servers import Binary
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import slot
 
-BINARIES = find_binaries()
 SLOT = slot(b"{slot}")
 # Which keys have moved already: of the data key and its index.
 MOVED = {
@@ -36,9 +35,9 @@ each_state = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(params=BINARIES, scope="module")
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    with Cluster(BINARIES[request.param]) as cluster:
+@pytest.fixture(scope="module")
+def cluster(binary: Binary) -> Iterator[Cluster]:
+    with Cluster(binary) as cluster:
         yield cluster
 
 

@@ -18,7 +18,7 @@ FAR_S = 100_000
 
 @pytest.fixture(scope="module")
 def watched(node: Node) -> Iterator[Proxy]:
-    proxy = Proxy(node.url, *FLAGS).start()
+    proxy = Proxy(node.url, *FLAGS, forked=True).start()
     yield proxy
     proxy.remove()
 

@@ -86,7 +86,7 @@ def test_a_cluster_client_has_deadlines(node: Node, shared: Proxy) -> None:
         key = f"h:{number}"
         assert app.hset(key, "f", "v") in (0, 1)
         assert app.execute_command("HEXPIREFIELD", key, "f", 100) == 1
-        assert app.execute_command("HTTLFIELD", key, "f") == 100
+        assert 90 < app.execute_command("HTTLFIELD", key, "f") <= 100
     app.close()
 
 
@@ -96,5 +96,5 @@ async def test_one_for_asyncio_too(node: Node, shared: Proxy) -> None:
     assert [each.port for each in app.get_nodes()] == [shared.port]
     assert await app.hset("h:async", "f", "v") in (0, 1)
     assert await app.execute_command("HEXPIREFIELD", "h:async", "f", 100) == 1
-    assert await app.execute_command("HTTLFIELD", "h:async", "f") == 100
+    assert 90 < await app.execute_command("HTTLFIELD", "h:async", "f") <= 100
     await app.aclose()
