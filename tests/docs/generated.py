@@ -19,12 +19,7 @@ from ttlproxy.commands.features import leaderboards
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.config import Settings
-from ttlproxy.operations.doctor.required_rights import (
-    FIELD_TTLS,
-    SINCE,
-    all_scripted,
-    rules,
-)
+from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, all_scripted, rules
 from ttlproxy.process.reload import AT_ONCE
 from ttlproxy.telemetry.metrics_catalogue import METRICS
 

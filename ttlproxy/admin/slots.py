@@ -83,20 +83,19 @@ async def due_keys(
     if wanted > _DEEPEST:
         raise Unanswered(f"in front of a Cluster only the first {_DEEPEST} keys are listed")
     slots = sorted(await occupied(inquiry), key=lambda slot: slot.first_ms)
-    now_ms, first = 0, list[Due]()
+    now_ms, first = 0, list[Due]()  # without slots, no key needs the time
     pages: dict[int, list[Due]] = {}
     # The keys wanted are in the slots whose first keys are the first.
     asked = [slot.number for slot in slots[:wanted]]
     while asked:
         replies = await inquiry.call_each("schedule_page", _in(inquiry, asked), 0, few, most)
-        for number, (now_ms, _, page) in zip(asked, replies, strict=True):  # noqa: B007
-            pages[number] = page
+        now_ms = replies[-1][0]
+        pages |= {number: page for number, (_, _, page) in zip(asked, replies, strict=True)}
         everything = (due for page in pages.values() for due in page)
         first = sorted(everything, key=lambda due: due[2])[:wanted]
-        enough = few >= wanted
-        asked = (
-            [] if enough else [number for number in asked if _has_more(pages[number], few, first)]
-        )
+        if few >= wanted:
+            break
+        asked = [number for number in asked if _has_more(pages[number], few, first)]
         few *= 4
     return now_ms, sum(slot.keys for slot in slots), first[offset:]
 

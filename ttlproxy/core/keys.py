@@ -277,7 +277,6 @@ class Keys:
 
     def is_internal(self, name: bytes) -> bool:
         """Whether `name` belongs to ttlproxy and not to its users."""
-        return name.startswith(self.prefix) or name in (
-            self.state,
-            self.home(self.state),
-        )
+        if name.startswith(self.prefix) or name == self.state:
+            return True
+        return self.clustered and name == self.home(self.state)

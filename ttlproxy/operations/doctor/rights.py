@@ -13,13 +13,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.link import run
 from ttlproxy.operations.doctor.finding import INFO, OK, Finding, Severity
-from ttlproxy.operations.doctor.required_rights import (
-    FIELD_TTLS,
-    SINCE,
-    Right,
-    asked,
-    scripted,
-)
+from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, Right, asked, scripted
 from ttlproxy.operations.doctor.target import Target
 
 _KEYS = re.compile(r"\bkeys?\b")
