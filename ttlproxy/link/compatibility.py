@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.model.spec import Plan
 from ttlproxy.core.keys import SLOTS
-from ttlproxy.core.topology import Node, Topology
+from ttlproxy.core.topology import Node, asked_node
 from ttlproxy.errors import UnfitUpstream, UpstreamError
 from ttlproxy.link.pipeline import error, run, valid
 
@@ -147,17 +147,20 @@ async def check_slots(redis: Redis) -> Node:
     """The node of a Cluster that it is.
 
     Raises UnfitUpstream if it does not own all slots, UpstreamError if it is a replica, which may
-    be promoted, and redis-py's ResponseError.
+    be promoted, or tells nothing, and redis-py's ResponseError.
     """
     (text,) = await run(redis, [(0, (b"CLUSTER", b"NODES"))])
-    node = Topology.parse(valid(text).decode("utf-8", "replace")).asked
+    try:
+        node = asked_node(valid(text).decode("utf-8", "replace"))
+    except ValueError as unclear:
+        raise UpstreamError(str(unclear)) from unclear
     if node.master:
         raise UpstreamError(
             "it is a replica in a Redis Cluster, which sends clients to its master: name all nodes"
         )
-    if node.size < SLOTS:
+    if node.slots < SLOTS:
         raise UnfitUpstream(
-            f"it owns {node.size} of the {SLOTS} slots of a Redis Cluster: only a Cluster of one"
+            f"it owns {node.slots} of the {SLOTS} slots of a Redis Cluster: only a Cluster of one"
             " master is supported"
         )
     return node
