@@ -14,6 +14,8 @@ from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def cluster(binary: Binary) -> Iterator[Cluster]:
@@ -33,7 +35,13 @@ def _answer(port: int, *words: str) -> object:
         client.close()
 
 
-@pytest.mark.parametrize("how", [(), ("TAKEOVER",)], ids=["both live", "the master is lost"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param((), id="both live", marks=pytest.mark.slow),
+        pytest.param(("TAKEOVER",), id="the master is lost"),
+    ],
+)
 def test_a_promoted_replica_is_served(
     cluster: Cluster, start_proxy: StartProxy, how: tuple[str, ...]
 ) -> None:
@@ -59,6 +67,7 @@ def test_a_promoted_replica_is_served(
     app.close()
 
 
+@pytest.mark.slow
 def test_a_replica_alone_is_served_once_it_is_promoted(
     cluster: Cluster, start_proxy: StartProxy
 ) -> None:

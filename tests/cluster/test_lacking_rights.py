@@ -46,7 +46,17 @@ def world(node: Node, shared: Proxy) -> Iterator[World]:
         yield _SlotWorld(shared, node.port, direct, stack)
 
 
-@pytest.mark.parametrize("name", [name for name in REQUESTS if name not in ELSEWHERE])
+QUICK = ("HSET", "HEXPIREFIELD")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+        for name in REQUESTS
+        if name not in ELSEWHERE
+    ],
+)
 def test_who_lacks_a_command_of_the_script_changes_nothing(world: World, name: str) -> None:
     for request in REQUESTS[name]:
         if not request.endswith("DB 1"):

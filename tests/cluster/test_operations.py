@@ -42,6 +42,7 @@ def test_a_purge_removes_what_is_internal_in_all_slots(filled: Node) -> None:
     assert sorted(filled.ask("KEYS", "*")) == sorted(KEYS)
 
 
+@pytest.mark.slow
 def test_a_purge_leaves_what_is_kept_and_notes_it_in_its_slot(filled: Node) -> None:
     assert filled.ask("RPUSH", NAMES.kept(b"k"), "a") == 1
     done = purge("--upstream", filled.url)
@@ -86,12 +87,14 @@ def test_each_fault_is_found_in_any_slot(filled: Node) -> None:
     assert above_info(found) == []
 
 
+@pytest.mark.slow
 def test_a_lease_that_stays_is_found_in_its_slot(filled: Node) -> None:
     lease = NAMES.home(NAMES.lease)
     assert filled.ask("SET", lease, "somebody") == b"OK"
     assert of("lease", examine(filled.url)).mend == f"DEL {lease.decode()}"
 
 
+@pytest.mark.slow
 def test_the_proxys_own_user_needs_one_right_more(node: Node, start_proxy: StartProxy) -> None:
     rules = required_rights.rules((release(node.name)), clustered=True)
     assert node.ask("ACL", "SETUSER", "own", "reset", "on", ">word", *rules) == b"OK"
@@ -102,6 +105,7 @@ def test_the_proxys_own_user_needs_one_right_more(node: Node, start_proxy: Start
     assert "+cluster|nodes" in of("rights", examine(url)).what
 
 
+@pytest.mark.slow
 def test_slots_that_are_on_their_way_are_counted(node: Node) -> None:
     with Cluster(node.binary) as cluster:
         cluster.open_slot(7)

@@ -40,7 +40,7 @@ def _add(key: str, seconds: int) -> list[Word]:
     return ["HSETEX", key, "EX", seconds, "FIELDS", 1, "f", "v"]
 
 
-@pytest.mark.parametrize("keys", [3, 40])
+@pytest.mark.parametrize("keys", [3, pytest.param(40, marks=pytest.mark.slow)])
 def test_all_slots_are_counted(app: Client, admin: Pages, keys: int) -> None:
     app.ask_many([_add(f"h:{number}", 90) for number in range(keys)])
     app.ask("HSETEX", "later", "EX", FAR_S, "FIELDS", 2, "f", "v", "g", "w")
@@ -50,6 +50,7 @@ def test_all_slots_are_counted(app: Client, admin: Pages, keys: int) -> None:
     assert sum(survey["deadlines"]["hour"]["keys"]) == keys
 
 
+@pytest.mark.slow
 def test_of_many_slots_some_are_drawn(app: Client, admin: Pages) -> None:
     app.ask_many([_add(f"h:{number}", 90) for number in range(2000)])
     app.ask_many([_add(f"{{tag}}{number}", 7200) for number in range(2000)])
