@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from ttlproxy.commands import Router
 from ttlproxy.config import Settings
@@ -31,6 +32,7 @@ class Context:
     router: of the commands of the server that the link met last; the link replaces it
     clock: the server's; agenda: what the reaper does next
     schedule_queries: what is asked of schedules
+    announced: takes announcements; the registry's own method unless in front of a Cluster
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
@@ -48,6 +50,7 @@ class Context:
         self.actions = ActionCache(keys, signer, self.refusals, self.scripts.ruled)
         self.registry = Registry(self.agenda.announced, self.actions.has_action)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
+        self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.overdue = Overdue(lambda: self.schedule_queries)
         info = InfoSection(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(
@@ -68,13 +71,17 @@ class Context:
         keys = self.keys
         if clustered != keys.clustered:
             keys.clustered = clustered
-            self.schedule_queries = (SlotSchedules if clustered else ScheduleQueries)(keys)
+            if clustered:
+                slots = SlotSchedules(keys)
+                self.schedule_queries, self.announced = slots, partial(self._announced_in, slots)
+            else:
+                self.schedule_queries = ScheduleQueries(keys)
+                self.announced = self.registry.announced
             schedule = keys.schedule + b":{" if clustered else keys.schedule
             self.rights.place(schedule, keys.counted, by_slot=clustered)
 
-    def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
-        """An announcement: see Registry.announced."""
-        self.schedule_queries.noted(key, deadline_ms)
+    def _announced_in(self, slots: SlotSchedules, db: int, key: bytes, deadline_ms: int) -> None:
+        slots.noted(key, deadline_ms)
         self.registry.announced(db, key, deadline_ms)
 
     def suit_scripts_to_users(self) -> None:

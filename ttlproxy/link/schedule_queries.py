@@ -70,9 +70,6 @@ class ScheduleQueries:
         """The slots that keys_count.lua looks at, as it takes them."""
         return b""
 
-    def noted(self, key: bytes, due_ms: int) -> None:
-        """A key needs attention at that time: this one schedule is asked anyway."""
-
     async def find(self, redis: Redis) -> None:
         """Finds the schedules that there are, if there may be many."""
 

@@ -15,19 +15,20 @@ end
 local schedule, others = KEYS[first_fixed], KEYS[#KEYS]
 local hidden = redis.call('EXISTS', unpack(KEYS)) + index_count(schedule) + others_count(others)
 
-local function count(size)
-  if size > 0 then
-    hidden = hidden + size + 1
+if slots ~= '' then
+  local schedule_of = string.sub(schedule, 1, -#slot_tag - 1) .. ':{'
+  local others_of = string.sub(others, 1, -#slot_tag - 1) .. ':{'
+  local function count(size)
+    if size > 0 then
+      hidden = hidden + size + 1
+    end
   end
-end
-
-local schedule_of = string.sub(schedule, 1, -#slot_tag - 1) .. ':{'
-local others_of = string.sub(others, 1, -#slot_tag - 1) .. ':{'
-for at = 1, #slots, 4 do
-  local word = string.sub(slots, at, at + 2) .. '}'
-  count(index_count(schedule_of .. word))
-  if string.sub(slots, at + 3, at + 3) == '+' then
-    count(others_count(others_of .. word))
+  for at = 1, #slots, 4 do
+    local word = string.sub(slots, at, at + 2) .. '}'
+    count(index_count(schedule_of .. word))
+    if string.sub(slots, at + 3, at + 3) == '+' then
+      count(others_count(others_of .. word))
+    end
   end
 end
 -- Behind EXISTS, which removes a lease that has expired: DBSIZE would count it.

@@ -59,13 +59,14 @@ class ScriptCalls:
         needed inside MULTI: a NOSCRIPT in EXEC could be neither retried nor undone. `careful`: the
         client may lack a right that the script needs.
         """
-        if self.keys.clustered:
+        clustered = self.keys.clustered
+        if clustered:
             call = _NOT_IN_A_CLUSTER.get(call.script, call)
         scripts = self._scripts
         script = scripts.careful(call.script) if careful else scripts[call.script]
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
         head = (b"EVAL", script.text) if as_text else (b"EVALSHA", script.sha)
-        if self.keys.clustered:
+        if clustered:
             keys, db = self._in_one_slot(script, call), b"0"
         else:
             roles, of_many = _roles(script.keys)
