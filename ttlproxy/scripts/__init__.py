@@ -54,6 +54,8 @@ _READING = {
 _FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale{}\n"
 _ALL_SLOTS = ",allow-cross-slot-keys"
 _DRY_RUN = "dry_run"
+_TAGS = {"slot_tag", "home_tag"}
+_TAGGED = re.compile(rf" \.\. (?:{'|'.join(sorted(_TAGS))})\b")
 # A block, or a part of a condition.
 _IN_DRY_RUNS = re.compile(
     r"^( *)if dry_run then\n(?:.*\n)*?\1end\n| or dry_run\b| and not dry_run\b"
@@ -160,9 +162,9 @@ class Scripts(Mapping[str, Script]):
 
 
 def _script(name: str, prefix: bytes, traits: Traits) -> Script:
-    keys, argv, given = _given(name, prefix, traits)
+    body, reads = _suited(_for_real(name), traits), _reads(name)
+    keys, argv, given = _given(name, prefix, traits, body)
     prologue = _locals(given)
-    body, reads = _for_real(name), _reads(name)
     source = prologue + body
     if reads and traits.flags:  # replaces the file's first line, which is a comment
         more = _ALL_SLOTS if traits.clustered and _reads_all_slots(name) else ""
@@ -172,33 +174,47 @@ def _script(name: str, prefix: bytes, traits: Traits) -> Script:
 
 def _careful_script(name: str, prefix: bytes, traits: Traits) -> Script:
     """A script as a function that is called twice: see lib/dry_run.lua."""
-    keys, argv, given = _given(name, prefix, traits)
+    body = _suited(_body(name), traits)
+    end = _suited(_end("dry_run" if traits.flags else "dry_run_6_2"), traits)
+    keys, argv, given = _given(name, prefix, traits, body)
     first = _first_key(keys, traits)
     index = next((place for key, place in _places(keys, first) if key.endswith(_INDEXES)), "nil")
     of_end = {
         "prefix": given["prefix"],
-        "slot_tag": given["slot_tag"],
+        **_tags(keys, prefix, traits, end),
         "index": index,
         "only_key": f"KEYS[{first}]" if len(keys) == 1 else "nil",
     }
     source = (
-        f"local function script(redis, {_DRY_RUN}) {_locals(given)}{_body(name)}end\n"
+        f"local function script(redis, {_DRY_RUN}) {_locals(given)}{body}end\n"
         + _locals(of_end)
-        + _end("dry_run" if traits.flags else "dry_run_6_2")
+        + end
     )
     return Script(name, source.encode(), _sha(source), keys, argv, False)
 
 
+def _suited(body: str, traits: Traits) -> str:
+    """The body for a server: names have tags in a Cluster only, for whose sake a short script that
+    captures them is 2 % slower."""
+    return body if traits.clustered else _TAGGED.sub("", body)
+
+
 def _given(
-    name: str, prefix: bytes, traits: Traits
+    name: str, prefix: bytes, traits: Traits, body: str
 ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
-    """The names in KEYS and in ARGV, and the locals that a script gets."""
+    """The names in KEYS and in ARGV, and the locals that a script with this body gets."""
     keys, argv = _header(name, _read(name))
-    first = _first_key(keys, traits)
-    given = _of_server(name, prefix, traits) | _of_call(keys, argv, first)
-    if first > 1:
-        given["slot_tag"] = f"string.sub(KEYS[1], {len(prefix + NONE)})"
-    return keys, argv, given
+    of_call = _of_call(keys, argv, _first_key(keys, traits))
+    tags = _tags(keys, prefix, traits, body)
+    return keys, argv, _of_server(name, prefix, traits) | tags | of_call
+
+
+def _tags(keys: tuple[str, ...], prefix: bytes, traits: Traits, body: str) -> dict[str, str]:
+    """The locals for what names of shared keys end in, as far as the body has them."""
+    of_slot = f"string.sub(KEYS[1], {len(prefix + NONE)})" if _first_key(keys, traits) > 1 else "''"
+    of_home = Keys(prefix, traits.clustered).home(b"")
+    found = {"slot_tag": of_slot, "home_tag": _quoted(of_home)}
+    return {name: value for name, value in found.items() if name in body}
 
 
 def _first_key(keys: tuple[str, ...], traits: Traits) -> int:
@@ -257,7 +273,7 @@ def _reads_all_slots(name: str) -> bool:
 def _body(name: str) -> str:
     """The part of a script that is the same for all prefixes and servers."""
     given = _of_server(name, b"", Traits()) | _of_call(*_header(name, _read(name)), 1)
-    return assembled(name, {*given, _DRY_RUN}, _read)
+    return assembled(name, {*given, *_TAGS, _DRY_RUN}, _read)
 
 
 @cache
@@ -290,14 +306,7 @@ def _of_server(name: str, prefix: bytes, traits: Traits) -> dict[str, str]:
         "field_ttls": str(traits.field_ttls).lower(),
         "counting": str(traits.counting).lower(),
         "ruled": str(traits.ruled).lower(),
-        "slot_tag": "''",
-        "home_tag": _quoted(_home_tag(prefix) if traits.clustered else b""),
     }
-
-
-def _home_tag(prefix: bytes) -> bytes:
-    """What the names of keys end in that a Cluster has once."""
-    return Keys(prefix, clustered=True).home(b"")
 
 
 def _of_call(keys: tuple[str, ...], argv: tuple[str, ...], first_key: int) -> dict[str, str]:
