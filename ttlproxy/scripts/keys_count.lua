@@ -7,13 +7,10 @@
 -- have some: its word, and `+` if it may have a set of others.
 -- RESULT: the command's
 -- include index
-local function others_count(name)
-  -- Something else may stand in the place of the others.
-  return tonumber(redis.pcall('SCARD', name)) or 0
-end
-
 local schedule, others = KEYS[first_fixed], KEYS[#KEYS]
-local hidden = redis.call('EXISTS', unpack(KEYS)) + index_count(schedule) + others_count(others)
+local hidden = redis.call('EXISTS', unpack(KEYS)) + index_count(schedule)
+-- Something else may stand in the place of the others.
+hidden = hidden + (tonumber(redis.pcall('SCARD', others)) or 0)
 
 if slots ~= '' then
   local schedule_of = string.sub(schedule, 1, -#slot_tag - 1) .. ':{'
@@ -27,7 +24,7 @@ if slots ~= '' then
     local word = string.sub(slots, at, at + 2) .. '}'
     count(index_count(schedule_of .. word))
     if string.sub(slots, at + 3, at + 3) == '+' then
-      count(others_count(others_of .. word))
+      count(tonumber(redis.pcall('SCARD', others_of .. word)) or 0)
     end
   end
 end
