@@ -171,18 +171,19 @@ FIRST = {*(row.name for row in REPLACING), "SWAPDB"}
 def content(direct: Client, keys: Keys = KEYS) -> dict[tuple[int, bytes], tuple[object, bool]]:
     """(database, key) -> (its value, whether it has an expiry), but for what a proxy writes itself.
 
-    That is the lease of the reaper, and the state's place among the other internal keys.
+    That is the lease of the reaper. And the state, the layout's number, and the place of both among
+    the other internal keys, all of which a heartbeat writes again after FLUSHALL.
     """
-    lease, state = map(keys.home, (keys.lease, keys.state))
+    lease, state, layout = map(keys.home, (keys.lease, keys.state, keys.old_layout))
     found = {}
     for db in (0, 1):
         direct.ask("SELECT", db)
         for key in direct.ask("KEYS", "*"):
             if key.startswith(keys.others):
-                value: object = {*direct.ask("SMEMBERS", key)} - {state}
+                value: object = {*direct.ask("SMEMBERS", key)} - {state, layout}
             else:
                 value = direct.ask("DUMP", key)
-            if value and key != lease:
+            if value and key not in (lease, state, layout):
                 found[db, key] = value, direct.ask("PTTL", key) >= 0
     direct.ask("SELECT", 0)
     return found
@@ -210,9 +211,8 @@ class World:
 
     def prepare(self, case: Case) -> None:
         for db, key in self.content():
-            if not key.startswith(KEYS.state):
-                self.direct.ask("SELECT", db)
-                self.direct.ask("DEL", key)
+            self.direct.ask("SELECT", db)
+            self.direct.ask("DEL", key)
         self.direct.ask("SELECT", 0)
         for line in case.before:
             reply = self.full.ask(*self.words(line))
