@@ -105,8 +105,7 @@ class Rights:
         self._written = tuple(written)
 
     def place(self, schedule: bytes, fixed: Sequence[bytes], by_slot: bool) -> None:
-        """Takes names of internal keys on this server; rights are those for them at the next
-        `learn`.
+        """Sets the names of internal keys on this server, for the next `learn`.
 
         fixed: the keys that the script for DBSIZE names; by_slot: it is a Cluster, and `schedule`
         is how the names of all schedules begin
