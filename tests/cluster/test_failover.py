@@ -1,4 +1,4 @@
-"""A replica of the one master is promoted: the proxy follows, and deadlines stay."""
+"""The one master comes back, or a replica is promoted: the proxy follows, and deadlines stay."""
 
 from __future__ import annotations
 
@@ -100,3 +100,18 @@ def test_a_master_that_has_lost_a_slot_to_another_is_served_no_longer(cluster: C
         app.close()
     finally:
         proxy.remove()
+
+
+@pytest.mark.slow  # for two seconds after a restart, a node answers CLUSTERDOWN
+def test_a_restart_is_an_outage_and_nothing_else(binary: Binary, start_proxy: StartProxy) -> None:
+    with Cluster(binary, nodes=1) as cluster:
+        (node,) = cluster.nodes
+        proxy = start_proxy(node.url)
+        node.kill()
+        node.restart()
+        wait_until(
+            lambda: _answer(proxy.port, "HSETEX", "h", "EX", "9", "FIELDS", "1", "f", "v") == 1,
+            "it is served again",
+        )
+        assert "it serves no keys yet: its Cluster is down" in proxy.stderr
+        assert "ERROR" not in proxy.stderr

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import ClusterDownError, ResponseError
 
 from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.model.spec import Plan
@@ -147,9 +147,9 @@ async def check_slots(redis: Redis) -> Node:
     """The node of a Cluster that it is.
 
     Raises UnfitUpstream if it does not own all slots, UpstreamError if it is a replica, which may
-    be promoted, or tells nothing, and redis-py's ResponseError.
+    be promoted, serves no keys yet, or tells nothing, and redis-py's ResponseError.
     """
-    (text,) = await run(redis, [(0, (b"CLUSTER", b"NODES"))])
+    text, trial = await run(redis, [(0, (b"CLUSTER", b"NODES")), (0, (b"EXISTS", b""))])
     try:
         node = asked_node(valid(text).decode("utf-8", "replace"))
     except ValueError as unclear:
@@ -163,6 +163,8 @@ async def check_slots(redis: Redis) -> Node:
             f"it owns {node.slots} of the {SLOTS} slots of a Redis Cluster: only a Cluster of one"
             " master is supported"
         )
+    if isinstance(error(trial), ClusterDownError):  # as for two seconds after a restart
+        raise UpstreamError("it serves no keys yet: its Cluster is down")
     return node
 
 

@@ -15,8 +15,8 @@ from ttlproxy.link.slot_schedules import SlotSchedules
 
 
 class Overdue:
-    """keys: how many are overdue in all databases, at the last look; broken: databases where
-    another type of key stands in place of the schedule."""
+    """keys: how many are overdue in all databases, at the last look; broken: databases, or slots of
+    a Cluster, where another type of key stands in place of the schedule."""
 
     def __init__(self, queries: Callable[[], ScheduleQueries | SlotSchedules]) -> None:
         """`queries`: those of the present server."""
