@@ -179,7 +179,8 @@ def test_a_newer_layout_refuses_to_start(start_server: StartServer) -> None:
 def test_a_node_without_all_slots_is_refused_before_anything_is_served(
     start_server: StartServer,
 ) -> None:
-    _refuses_to_start(in_cluster_mode(start_server), "it owns 0 of the 16384 slots")
+    node = in_cluster_mode(start_server)
+    _refuses_to_start(node, f"Redis at {node.url}: it owns 0 of the 16384 slots")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from redis.exceptions import RedisError, ResponseError
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.errors import ServerChanged, UpstreamError
+from ttlproxy.errors import ServerChanged, UnfitUpstream, UpstreamError
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.announcements import Announcements
@@ -146,7 +146,10 @@ class Link:
 
     async def run(self) -> None:
         """Connects, stays connected, and starts anew after a loss. Raises UnfitUpstream only."""
-        await run_together(lives=self._live_again_and_again(), address=self.address.run())
+        try:
+            await run_together(lives=self._live_again_and_again(), address=self.address.run())
+        except UnfitUpstream as unfit:
+            raise UnfitUpstream(f"Redis at {self.upstream.shown}: {unfit}") from unfit
 
     async def _live_again_and_again(self) -> None:
         clock = self.context.clock
