@@ -46,13 +46,10 @@ def world(node: Node, shared: Proxy) -> Iterator[World]:
         yield _SlotWorld(shared, node.port, direct, stack)
 
 
-QUICK = ("HSET", "HEXPIREFIELD")
-
-
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+        pytest.param(name, marks=[] if name == "HEXPIREFIELD" else pytest.mark.slow)
         for name in REQUESTS
         if name not in ELSEWHERE
     ],

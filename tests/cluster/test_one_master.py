@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cluster.rows import EACH_ROW
 from tests.cluster.slot_caller import ELSEWHERE, IN_SLOT
 from tests.conftest import StartProxy
-from tests.semantics.test_command_cases import ROWS, Row, has_command, look
+from tests.semantics.test_command_cases import Row, has_command, look
 from tests.support.cluster import Node
 from tests.support.conversation import WORD, hold
 from tests.support.per_type import said_of
@@ -31,7 +32,7 @@ def _bulk(word: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(word), word)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}: {row[2].split('->')[0].strip()}")
+@pytest.mark.parametrize("row", EACH_ROW)
 def test_a_command_leaves_the_deadlines_that_it_should(node: Node, shared: Proxy, row: Row) -> None:
     type_, since, said, left = row
     if WORD.findall(said)[0] in ELSEWHERE:

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 import pytest
 from redis.exceptions import AskError, ResponseError, TryAgainError
 
+from tests.cluster.rows import EACH_ROW
 from tests.cluster.slot_caller import ELSEWHERE, IN_SLOT, Caller
-from tests.semantics.test_command_cases import ROWS, Row
+from tests.semantics.test_command_cases import Row
 from tests.support.cluster import Cluster
 from tests.support.conversation import WORD, let_pass, unquoted
 from tests.support.per_type import said_of
@@ -33,13 +34,6 @@ _QUICK, *_MORE = MOVED
 each_state = pytest.mark.parametrize(
     "moved", [_QUICK, *(pytest.param(moved, marks=pytest.mark.slow) for moved in _MORE)]
 )
-
-# A quick run has those of hashes: scripts of the other types are made of the same pieces.
-EACH_ROW = [
-    pytest.param(row, id=f"{row[0]}: {row[2].split('->')[0].strip()}", marks=marks)
-    for row in ROWS
-    for marks in [[] if row[0] == "hash" else [pytest.mark.slow]]
-]
 
 
 @pytest.fixture(scope="module")

@@ -53,6 +53,7 @@ def test_a_purge_leaves_what_is_kept_and_notes_it_in_its_slot(filled: Node) -> N
     assert sorted(filled.ask("KEYS", "*")) == sorted(KEYS)
 
 
+@pytest.mark.slow
 def test_a_node_without_all_slots_is_not_purged(start_server: StartServer) -> None:
     done = purge("--upstream", in_cluster_mode(start_server).url)
     assert done.returncode == 1
@@ -71,6 +72,7 @@ def test_a_cluster_that_is_well_has_no_finding(filled: Node, start_proxy: StartP
     assert of("deferred", found).what == "the deferred commands of 1 key are signed"
 
 
+@pytest.mark.slow
 def test_each_fault_is_found_in_any_slot(filled: Node) -> None:
     index = NAMES.index(b"h:1")
     assert filled.ask("ZREM", NAMES.shared_by(b"h:1", NAMES.schedule), "h:1") == 1

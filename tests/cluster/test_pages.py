@@ -83,6 +83,7 @@ def test_a_key_is_looked_into(app: Client, admin: Pages) -> None:
     assert inspected(admin, key="none")["type"] == "none"
 
 
+@pytest.mark.slow
 def test_an_empty_cluster_has_nothing(app: Client, admin: Pages) -> None:
     assert surveyed(admin, 0)["elements"] == 0
     assert inspected(admin) == {"managed": 0, "keys": []}

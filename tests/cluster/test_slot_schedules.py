@@ -79,6 +79,7 @@ async def test_the_size_is_told_when_all_slots_were_asked(
         assert sizes == [None] * (len(sizes) - 1) + [3000]
 
 
+@pytest.mark.slow
 async def test_keys_are_picked_from_many_slots(schedules: SlotSchedules, redis: Redis) -> None:
     assert await schedules.sample(redis, 0, 100) == []
     await schedules.find(redis)
@@ -104,6 +105,7 @@ async def test_what_one_slot_lacks_hides_no_other(
     assert read == {key for key in MANY if slot(key) != slot(MANY[0])}
 
 
+@pytest.mark.slow
 def test_the_schedule_of_a_slot_is_created_again(
     node: Node, shared: Proxy, start_proxy: StartProxy
 ) -> None:
