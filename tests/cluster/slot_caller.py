@@ -61,7 +61,6 @@ class Caller:
             1 << 30,
             Handled(),
             lambda: True,
-            lambda: None,
         )
         chunk = encode(tuple(words))
         out = chunk if session.passes(chunk) else session.from_client(chunk).to_redis

@@ -70,15 +70,7 @@ def without(described: list[Native], monkeypatch: pytest.MonkeyPatch) -> Callabl
 def _session(rules: Router, registry: Registry) -> Session:
     script_calls = ScriptCalls(Scripts(b"__ttl:"), Keys(), bytes)
     return Session(
-        rules,
-        script_calls,
-        registry,
-        Rights(),
-        lambda: 0,
-        1 << 30,
-        Handled(),
-        lambda: True,
-        lambda: None,
+        rules, script_calls, registry, Rights(), lambda: 0, 1 << 30, Handled(), lambda: True
     )
 
 

@@ -55,7 +55,6 @@ class World:
             max_request_bytes,
             self.counts,
             lambda: True,
-            lambda: None,
         )
         self.step = Step(
             b"", set(), set(), set(), False, set(), None, None, False, None, False, b""

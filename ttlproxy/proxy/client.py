@@ -275,7 +275,7 @@ class Client(asyncio.Protocol):
     # Inside.
 
     def _reached_at(self) -> Address | None:
-        """The address by which the client has reached us; None for a unix socket."""
+        """Where a Cluster's client has reached us, or shall; None for a unix socket."""
         announced = self._server.settings.cluster_announce
         if announced is not None:
             return Address(announced.host, announced.port)
@@ -306,7 +306,7 @@ class Client(asyncio.Protocol):
             server.settings.max_request_bytes,
             server.counters.requests,
             self._backend.has_settled,
-            self._reached_at,
+            self._reached_at() if context.keys.clustered else None,
         )
         if self._session.stranger:
             self._backend.count_lines()

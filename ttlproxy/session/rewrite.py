@@ -106,7 +106,7 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
         return None
     plan = survey.plan(args)
     if isinstance(plan, Call) and survey.of_proxy:
-        address = state.reached_at()
+        address = state.reached_at
         if address is None:
             return None
         plan = plan._replace(argv=(address.host.encode(), b"%d" % address.port, *plan.argv))

@@ -53,10 +53,10 @@ class Session(State):
         max_request_bytes: int,
         counts: Handled,
         has_settled: Callable[[], bool],
-        reached_at: Callable[[], Address | None],
+        reached_at: Address | None = None,
     ) -> None:
         """`has_settled`: whether the connection to Redis is at rest, as `Owner` defines it;
-        `reached_at`: where the client has reached the proxy, None for a unix socket."""
+        `reached_at`: what a Cluster's client is told as the proxy's address, None if nothing."""
         owner = Owner(has_settled, self._heed)
         super().__init__(script_calls, registry, rights, owner, reached_at)
         self._router = router

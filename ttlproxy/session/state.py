@@ -5,7 +5,7 @@ A request may fail and its reply is never read, so the state says what may be tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import NamedTuple
 
@@ -100,7 +100,7 @@ class State(Effects):
         registry: Registry,
         rights: Rights,
         owner: Owner,
-        reached_at: Callable[[], Address | None],
+        reached_at: Address | None = None,
     ) -> None:
         super().__init__(registry, owner)
         self.reached_at = reached_at
