@@ -39,6 +39,14 @@ def test_a_later_deadline_leaves_the_schedule_alone(app: Connection, server: Any
     assert calls(server.port, "zadd") == 1
 
 
+def test_a_server_is_not_given_scripts_that_only_a_cluster_needs() -> None:
+    alone, clustered = Scripts(b""), Scripts(b"")
+    clustered.suit(Traits(clustered=True))
+    names = [{script.name for script in scripts.all()} for scripts in (alone, clustered)]
+    assert names[1] - names[0] == {"cluster_topology", "slots_survey"}
+    assert names[1] == {*alone}
+
+
 def test_who_looks_at_scripts_while_they_change_leaves_no_old_ones_behind() -> None:
     """The status page reads them like this, from its own thread."""
     scripts, ended = Scripts(b"__ttl:"), threading.Event()

@@ -62,6 +62,8 @@ _IN_DRY_RUNS = re.compile(
     r"|\bnot dry_run and |\bdry_run or ",
     re.MULTILINE,
 )
+# Scripts that are needed in front of a Cluster only.
+_IN_A_CLUSTER = {"cluster_topology", "slots_survey"}
 # How names of indexes end in a script's header; "key..." are data keys, then their indexes.
 _INDEXES = ("index", "key...")
 _TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}
@@ -115,8 +117,10 @@ class Scripts(Mapping[str, Script]):
 
     def all(self) -> list[Script]:
         """All that Redis should know: careful scripts only if somebody may need them."""
-        careful = map(self.careful, self) if self.traits.careful else ()
-        return list({script.sha: script for script in (*self.values(), *careful)}.values())
+        names = [name for name in self if self.traits.clustered or name not in _IN_A_CLUSTER]
+        careful = map(self.careful, names) if self.traits.careful else ()
+        both = (*map(self.__getitem__, names), *careful)
+        return list({script.sha: script for script in both}.values())
 
     def flushed(self) -> None:
         """Redis no longer knows them, or soon may not."""

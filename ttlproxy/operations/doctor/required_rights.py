@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ttlproxy.core.keys import Keys
 from ttlproxy.operations.doctor.finding import ERROR, INFO, WARNING, Severity
-from ttlproxy.scripts import Scripts
+from ttlproxy.scripts import Scripts, Traits
 
 # Placeholders for keys and channels that clients choose.
 ANY_KEY: Final = b"any-key-of-a-client"
@@ -183,9 +183,14 @@ def scripted(names: Iterable[str] = tuple(SCRIPTS)) -> dict[bytes, tuple[Severit
     return found
 
 
-def all_scripted() -> set[bytes]:
-    """The commands that any script calls, including scripts for clients."""
-    return {word for script in Scripts(b"").values() for word in _words(script.text)}
+def all_scripted(clustered: bool = True) -> set[bytes]:
+    """The commands that any script calls, including scripts for clients.
+
+    clustered: also those that are needed in front of a Cluster only
+    """
+    scripts = Scripts(b"")
+    scripts.suit(Traits(careful=False, clustered=clustered))
+    return {word for script in scripts.all() for word in _words(script.text)}
 
 
 def rules(

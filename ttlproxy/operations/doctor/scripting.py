@@ -10,6 +10,7 @@ from typing import Final
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.commands import Call
+from ttlproxy.core.keys import Keys
 from ttlproxy.link import run
 from ttlproxy.operations.doctor.content import script_calls_of
 from ttlproxy.operations.doctor.finding import ERROR, OK, WARNING, Finding
@@ -28,8 +29,10 @@ _PASSING: Final = (
 _SHOWN: Final = 3
 
 
-def _trials(key: bytes) -> tuple[Call, ...]:
+def _trials(keys: Keys) -> tuple[Call, ...]:
     """Calls of the proxy's own scripts that find nothing to do."""
+    key = keys.prefix + b"!doctor"
+    slots, rules = Call("slots_survey", (), (b"x1F",)), Call("rule_list", (key,), (key,))
     return (
         Call("reap", (key,), (b"10", b"1000", b"*", b"", b"", b"1")),
         Call("sweep", (key,), (b"0", b"10")),
@@ -44,8 +47,7 @@ def _trials(key: bytes) -> tuple[Call, ...]:
         Call("keys_survey", (key,), (b"1",)),
         Call("schedule_page", (), (b"0", b"1", b"10")),
         Call("schedule_survey", (), (b"1", b"1")),
-        Call("slots_survey", (), (b"x1F",)),
-        Call("rule_list", (key,), (key,)),
+        slots if keys.clustered else rules,
     )
 
 
@@ -72,7 +74,7 @@ async def scripting(target: Target) -> list[Finding]:
 def _lacking(target: Target) -> Iterator[Finding]:
     """Commands that scripts call and that this server lacks although its version has them."""
     later = {rule for rule, since in SINCE.items() if since > target.version}
-    names = sorted(name.decode() for name in all_scripted())
+    names = sorted(name.decode() for name in all_scripted(target.keys.clustered))
     missing = [name for name in names if f"+{name.lower()}" not in later]
     missing = [name for name in missing if target.commands and name not in target.commands]
     if missing:
@@ -101,11 +103,7 @@ async def _refused(target: Target) -> list[Finding]:
     """Scripts that do not compile, and calls that fail for other reasons than a missing right."""
     texts = {name: script.text for name, script in _scripts(target).items()}
     compiles = [(0, (b"EVAL", COMPILE, 0, text)) for text in texts.values()]
-    trials = [
-        call
-        for call in _trials(target.keys.prefix + b"!doctor")
-        if call.script != "rule_list" or not target.keys.clustered
-    ]
+    trials = _trials(target.keys)
     script_calls = await script_calls_of(target, *(call.script for call in trials))
     calls = [(0, script_calls.words(call, b"0")) for call in trials]
     made, called = await run(target.redis, compiles), await run(target.redis, calls)
