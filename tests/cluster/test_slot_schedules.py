@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -59,6 +60,19 @@ async def test_a_key_that_is_noted_is_due_at_once_and_forgotten_where_nothing_is
     assert number in schedules.slots()
     await schedules.next_ms(redis, [0], 9)
     assert number not in schedules.slots()
+
+
+async def test_a_key_that_is_noted_while_its_slot_is_asked_is_not_forgotten(
+    schedules: SlotSchedules, redis: Redis
+) -> None:
+    """The answer, that the slot is empty, may be older than the key."""
+    key = b"nothing is here"
+    schedules.noted(key, 5)
+    asking = asyncio.create_task(schedules.next_ms(redis, [0], 9))
+    await asyncio.sleep(0)
+    schedules.noted(key, 5000)
+    await asking
+    assert slot(key) in schedules.slots()
 
 
 async def test_the_next_key_is_the_earliest_of_all_slots(

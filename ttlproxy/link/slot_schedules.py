@@ -36,7 +36,8 @@ class SlotSchedules:
         self._unsized: list[int] = []  # slots whose size is still to be asked
         self._size = 0  # of the others
         self._deferring: set[int] = set()  # slots that may have deferred commands
-        self._noted: set[int] = set()  # slots of which an answer may know less than `noted`
+        # Slots noted since they were last asked for: an answer may be older.
+        self._noted: set[int] = set()
 
     def shown(self, which: int) -> str:
         return f"slot {which}"
@@ -60,9 +61,9 @@ class SlotSchedules:
         number = slot(key)
         if self._keys.deferring(key) is not None:
             self._deferring.add(number)
+        self._noted.add(number)
         if due_ms < self._firsts.get(number, _NEVER):
             self._firsts[number] = due_ms
-            self._noted.add(number)
 
     async def find(self, redis: Redis) -> None:
         heads, _ = await self._ask(redis, range(SLOTS), _HEAD)
