@@ -1,6 +1,6 @@
-"""A client's requests as a proxy before a Cluster would send them, without that proxy.
+"""A client's requests as a proxy would send them to a Cluster, without that proxy.
 
-Before a Cluster, whatever belongs to a key is in its slot. `Caller` says what a session makes of a
+In a Cluster, whatever belongs to a key is in its slot. `Caller` says what a session makes of a
 request if it takes every key for a managed one.
 """
 

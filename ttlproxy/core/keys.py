@@ -155,7 +155,7 @@ class Keys:
         return self._tags[slot]
 
     def together(self, db: int, key: bytes) -> int:
-        """A number that keys have in common for which one script may be called."""
+        """A number that is the same for all keys that one script may be called for."""
         return slot(key) if self.clustered else db
 
     def groups(self, names: Iterable[bytes]) -> list[list[bytes]]:
@@ -166,7 +166,7 @@ class Keys:
         return list(found.values())
 
     def guard(self, key: bytes) -> bytes:
-        """A key that never exists, in the slot of `key`; before a Cluster each script names it.
+        """A key that never exists, in the slot of `key`; each script for a Cluster names it.
 
         While a slot moves to another node, key by key, Redis refuses a script at its first access
         to an absent key, when it may have changed others. If the script has named an absent key,

@@ -26,7 +26,7 @@ Refused = dict[int, ResponseError]
 
 
 class UnreadError(ResponseError):
-    """Redis has refused to read some schedules; all others were read."""
+    """Redis has refused access to some schedules; all others were read."""
 
     def __init__(self, refused: Refused) -> None:
         super().__init__("; ".join(map(str, refused.values())))

@@ -83,7 +83,7 @@ class ScriptCalls:
         return (*head, b"%d" % len(keys), *keys, *argv)
 
     def _in_one_slot(self, script: Script, call: Call) -> list[bytes]:
-        """The keys of a call before a Cluster; a call without data keys is for the home slot."""
+        """The keys of a call to a Cluster; a call without data keys is for the home slot."""
         if not script.keys:
             return []
         data = call.keys or (self.keys.prefix,)
@@ -132,7 +132,7 @@ _ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {
     "sample...": lambda keys, data: data[1:],
     "fixed...": lambda keys, data: keys.fixed,
 }
-# The same before a Cluster.
+# The same in front of a Cluster.
 _SLOT_ROLES: Final[dict[str, _Role]] = _ROLES | {
     "others": lambda keys, data: keys.shared_by(data[0], keys.others),
     "state": lambda keys, data: keys.shared_by(data[0], keys.state),
