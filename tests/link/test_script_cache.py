@@ -65,7 +65,7 @@ async def _look(cache: ScriptCache, redis: Redis, scripts: Scripts, *, events: b
 
 
 def _loaded(direct: Client, scripts: Scripts) -> bool:
-    return all(direct.ask("SCRIPT", "EXISTS", *(script.sha for script in scripts.values())))
+    return all(direct.ask("SCRIPT", "EXISTS", *(script.sha for script in scripts.all())))
 
 
 async def test_a_server_that_is_met_gets_all_scripts(

@@ -49,7 +49,7 @@ def _refused(direct: Client) -> int:
 
 
 def _lacks_scripts(direct: Client, context: Context) -> bool:
-    digests = [script.sha for script in context.scripts.values()]
+    digests = [script.sha for script in context.scripts.all()]
     return not all(direct.ask("SCRIPT", "EXISTS", *digests))
 
 
