@@ -134,11 +134,12 @@ def test_who_waits_for_redis_to_take_its_request_is_not_idle(
 ) -> None:
     server = start_server()
     proxy = start_proxy(server.url, "--timeout", "2")
+    large = command("SET", "k", b"v" * 64 * MIB)  # made before: it may take seconds
     with Connection(proxy.port) as sending:
         os.kill(server.pid, signal.SIGSTOP)
         try:
             with ThreadPoolExecutor() as sender:
-                sent = sender.submit(sending.send, command("SET", "k", b"v" * 64 * MIB))
+                sent = sender.submit(sending.send, large)
                 for _ in range(2):
                     with Connection(proxy.port) as silent:
                         assert silent.read_to_end() == b""

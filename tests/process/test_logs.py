@@ -106,8 +106,11 @@ def test_lines_of_workers_name_the_worker(start_server: StartServer, start_json:
         pid = re.findall(rb"process_id:(\d+)", client.ask("INFO", "ttlproxy"))[0].decode()
     assert proxy.until("client 1: opened")["process"] == f"worker {pid}"
     assert "process" not in proxy.until("listens on")
-    served = [line["process"] for line in proxy.lines() if " managed" in line["message"]]
-    assert len(set(served)) == 2
+
+    def served() -> set[str]:
+        return {line["process"] for line in proxy.lines() if " managed" in line["message"]}
+
+    wait_until(lambda: len(served()) == 2, "both workers serve")
 
 
 def test_what_ends_a_proxy_is_a_json_line_too(start_server: StartServer) -> None:
