@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -113,6 +114,24 @@ def test_a_key_is_found_among_those_due_next_and_paged(seen: Visit, watched: Pro
     page.get_by_role("button", name="Later").click()
     page.get_by_text("51 to 60 of 60").wait_for()
     assert rows.all_inner_texts() == [f"m{number}" for number in range(50, 60)]
+
+
+def test_the_inspector_asks_again_until_redis_answers(
+    browser: Browser, start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, *FLAGS)
+    with Connection(proxy.port) as client:
+        client.ask("SADDEX", "s", 1000, "m")
+    with visit(browser, url(proxy)) as seen:
+        server.child.send_signal(signal.SIGSTOP)
+        try:
+            seen.page.get_by_role("button", name="Inspect").click()
+            seen.page.locator("#inspect-said", has_text="did not answer").wait_for()
+        finally:
+            server.child.send_signal(signal.SIGCONT)
+        seen.page.get_by_role("button", name="s", exact=True).wait_for()
+        assert seen.wrongs == []
 
 
 def test_names_that_are_markup_stay_text(seen: Visit, watched: Proxy) -> None:

@@ -1,6 +1,7 @@
 // The inspector: one key's elements, or the keys that are due next, a page at a time.
 const PAGE = 50;
-const inspected = { key: '', db: '0', offset: 0 };
+let inspected = { key: '', db: '0', offset: 0 };
+let again = 0;
 
 const KIND = { hash: 'field', set: 'member', zset: 'member', list: 'element' };
 
@@ -9,18 +10,35 @@ byId('inspect').addEventListener('submit', (event) => {
   inspect(byId('key').value, byId('db').value || '0', 0);
 });
 
-async function inspect(key, db, offset) {
-  Object.assign(inspected, { key, db, offset });
-  const query = new URLSearchParams({ key, db, offset: String(offset) });
+function inspect(key, db, offset) {
+  inspected = { key, db, offset };
   say(byId('inspect-said'), 'Looking …');
-  let answer;
+  look();
+}
+
+async function answerTo(question) {
   try {
-    const response = await fetch(`inspect.json?${query}`, { cache: 'no-store', signal: AbortSignal.timeout(5000) });
-    answer = await response.json();
+    const response = await fetch(`inspect.json?${new URLSearchParams(question)}`, { cache: 'no-store', signal: AbortSignal.timeout(5000) });
+    return await response.json();
   } catch {
-    answer = { error: 'The proxy did not answer.' };
+    return { error: 'The proxy did not answer.' };
   }
-  if (inspected.key !== key || inspected.db !== db || inspected.offset !== offset) return;
+}
+
+// Asks once a second until there is an answer, as the rest of the page does: a silent server may come back.
+async function look() {
+  clearTimeout(again);
+  const question = inspected;
+  if (!document.hidden) {
+    const answer = await answerTo(question);
+    if (inspected !== question) return;
+    present(answer);
+    if (!answer.error) return;
+  }
+  again = setTimeout(look, EVERY_MS);
+}
+
+function present(answer) {
   const found = byId('inspected');
   say(byId('inspect-said'), answer.error || summary(answer));
   found.replaceChildren();
