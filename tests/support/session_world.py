@@ -38,7 +38,13 @@ SCRIPTS, KEYS, RULES = Scripts(b"__ttl:"), Keys(), Router(NATIVES)
 class World:
     """A session and what it shares with others."""
 
-    def __init__(self, max_request_bytes: int = 1 << 30, *, asks_login: bool = False) -> None:
+    def __init__(
+        self,
+        max_request_bytes: int = 1 << 30,
+        *,
+        asks_login: bool = False,
+        router: Router = RULES,
+    ) -> None:
         self.scripts = SCRIPTS
         self.scripts.loaded = True
         self.registry = Registry()
@@ -47,7 +53,7 @@ class World:
         self.counts = Handled()
         script_calls = ScriptCalls(self.scripts, KEYS, bytes)
         self.session = Session(
-            RULES,
+            router,
             script_calls,
             self.registry,
             self.rights,

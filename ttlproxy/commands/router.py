@@ -87,13 +87,14 @@ class Router:
 
     passthrough: name -> key kind, for the commands that need only a look at their keys; each name
     in upper and in lower case, which is how clients send it
+    direct: name -> route, for the writes that have a fast path
     categories: the ACL categories that our commands are in
     natives: the rows of the server's COMMAND reply; `heard`: what its ACL CAT says, by category;
     `forms`: plans for commands that the server has itself, but not in Redis 8's way; `clustered`:
     the server is a node of a Cluster
     """
 
-    __slots__ = ("_routes", "categories", "passthrough")
+    __slots__ = ("_routes", "categories", "direct", "passthrough")
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class Router:
     ) -> None:
         self._routes: dict[bytes, Route] = {}
         self.passthrough: dict[bytes, int] = {}
+        self.direct: dict[bytes, Route] = {}
         table = {native.name: native for native in natives}
         ours = [row for name, row in VIRTUALS.items() if name not in table]
         longer = [row for name, row in LONGER.items() if name in table and table[name].arity > 0]
@@ -130,6 +132,8 @@ class Router:
             ours = route.virtual or route.longer or scripted
             if not (ours or route.stateful or route.blocks or route.survey):
                 self.passthrough[name] = route.key_kind
+                if override is not None and override.direct:
+                    self.direct[name] = route
 
 
 def _ours(name: str) -> Route:

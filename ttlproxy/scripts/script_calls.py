@@ -12,6 +12,7 @@ from ttlproxy.commands.model.calls import refusal
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import Script, Scripts
+from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
 Section: TypeAlias = Callable[[], bytes]
@@ -24,10 +25,11 @@ class ScriptCalls:
     """Turns calls into requests for Redis; shared by all sessions and the link.
 
     keys: the names of internal keys; unconfirmed: what clients may have changed for all sessions;
-    signer: signs what clients write into Redis for the link to carry out.
+    signer: signs what clients write into Redis for the link to carry out;
+    direct: the calls that have a fast path.
     """
 
-    __slots__ = ("_scripts", "_section", "_slots", "keys", "signer", "unconfirmed")
+    __slots__ = ("_scripts", "_section", "_slots", "direct", "keys", "signer", "unconfirmed")
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class ScriptCalls:
         self._scripts = scripts
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
+        self.direct = DirectCalls(scripts, keys)
 
     def words(
         self,

@@ -13,7 +13,7 @@ from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Registry
 from ttlproxy.scripts.script_calls import ScriptCalls
-from ttlproxy.session import before_login
+from ttlproxy.session import before_login, fast_path
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
@@ -35,6 +35,7 @@ class Session(State):
         "_hidden_begin",
         "_limit",
         "_must_parse",
+        "_names_hidden",
         "_now_ms",
         "_passing",
         "_passthrough",
@@ -75,6 +76,7 @@ class Session(State):
         self._passing: list[bytes] = []
         # The requests of the chunk that `passes` has just refused, if they are whole.
         self._read: list[list[bytes]] | None = None
+        self._names_hidden = False  # whether one of these may name an internal key
 
     def passes(self, data: bytes) -> bool:
         """Whether a chunk goes to Redis as it is, without effects.
@@ -86,7 +88,7 @@ class Session(State):
             return False
         named = self._hidden_begin in data and self._may_name_hidden(data, requests)
         if named or not self._pass_through(requests):
-            self._read = requests
+            self._read, self._names_hidden = requests, named
             return False
         self._counts.forwarded += len(requests)
         return True
@@ -127,6 +129,8 @@ class Session(State):
         requests = self._requests
         if self._read is not None:
             commands, self._read = self._read, None
+            if (plain := self._on_fast_path(commands, data)) is not None:
+                return plain
             requests.take(data)
             out = self._with_care(commands, self._now_ms())
             self._must_parse = self._must_be_parsed()
@@ -243,6 +247,25 @@ class Session(State):
             return False  # not in the table, no key, or no bulk string, which hiredis allows
         return True
 
+    def _on_fast_path(self, commands: list[list[bytes]], data: bytes) -> bytes | None:
+        """The bytes for Redis of a chunk that `passes` has refused; None if it is no plain one."""
+        if self._names_hidden or len(data) > min(_LONG * len(commands), self._limit):
+            return None
+        calls = self.script_calls.direct.of(self._router)
+        if not calls or not fast_path.is_open(self):
+            return None
+        found = fast_path.rewritten(
+            self, calls, commands, data, self._now_ms(), lambda args: self._pass_through((args,))
+        )
+        if found is None:
+            return None
+        out, rewritten = found
+        if rewritten:
+            self.changes()
+        self._counts.rewritten += rewritten
+        self._counts.forwarded += len(commands) - rewritten
+        return out
+
     def _begun(self) -> bytes:
         """The bytes of an incomplete request that go to Redis now."""
         if self.stranger:
@@ -341,7 +364,7 @@ class Session(State):
             for word in args:
                 if names.get(word, now_ms) < now_ms:
                     return True
-            if not names.keys().isdisjoint(route.filled(args)):
+            if not (names.keys().isdisjoint(route.filled(args)) or _has_script(route, args)):
                 return True
         return False
 
@@ -384,3 +407,9 @@ class Session(State):
             else:
                 self._counts.rewritten += 1
         return rewritten
+
+
+def _has_script(route: Route, args: list[bytes]) -> bool:
+    """Whether a script writes the first key, if it is managed, and the request names no other."""
+    direct = route.override and route.override.direct
+    return bool(direct and route.fits(len(args)) and direct.takes(args))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from ttlproxy.commands.model.key_positions import REPLACED, KeySpec
-from ttlproxy.commands.model.spec import Call, Override
+from ttlproxy.commands.model.spec import Call, Direct, Override
 
 Args = Sequence[bytes]
 
@@ -36,6 +36,7 @@ def on_key(
         plan=lambda args: Call(script, (args[1],), argv(args)),
         keys=lambda args: args[1:2],
         takes=takes,
+        direct=Direct(script, argv is with_name, takes) if argv in (rest, with_name) else None,
     )
 
 

@@ -86,6 +86,22 @@ class Virtual:
         return self.min_words <= words <= self.max_words and words != self.no_form_has
 
 
+def _takes_all(args: Sequence[bytes]) -> bool:
+    return True
+
+
+class Direct(NamedTuple):
+    """The fast path of an override: it calls `script` on its first argument, a key, and passes all
+    further words on as they came.
+
+    named: behind the command's name in upper case; takes: the requests for which that is so
+    """
+
+    script: str
+    named: bool
+    takes: Callable[[Sequence[bytes]], bool] = _takes_all
+
+
 @dataclass(frozen=True, kw_only=True)
 class Override:
     """A command of Redis that must do more if one of its keys is managed.
@@ -97,7 +113,7 @@ class Override:
     needed if a key may become managed before the request is carried out; always: whether the script
     is needed even if no key is managed; needed_with_action: it is also needed if ONEXPIRE has a
     rule for one of the keys; swept: keys to sweep afterwards: one may have lost its index, or
-    inherited one, stale entries included.
+    inherited one, stale entries included; direct: its fast path, if it has one.
     """
 
     name: str
@@ -105,11 +121,12 @@ class Override:
     keys: Callable[[Sequence[bytes]], Sequence[bytes]]
     targets: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
     target_db: Callable[[Sequence[bytes]], int | None] = lambda args: None
-    takes: Callable[[Sequence[bytes]], bool] = lambda args: True
+    takes: Callable[[Sequence[bytes]], bool] = _takes_all
     needed_later: bool = True
     always: Callable[[Sequence[bytes]], bool] | None = None
     needed_with_action: bool = False
     swept: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
+    direct: Direct | None = None
 
     @property
     def may_run_unmanaged(self) -> bool:

@@ -11,7 +11,7 @@ from ttlproxy.commands.families.elements import family
 from ttlproxy.commands.grammar.options import Conditions, Form
 from ttlproxy.commands.grammar.parsing import Noun
 from ttlproxy.commands.model.overrides import on_key, rest, with_name
-from ttlproxy.commands.model.spec import Call, Override, Virtual
+from ttlproxy.commands.model.spec import Call, Direct, Override, Virtual
 
 Args = Sequence[bytes]
 
@@ -23,6 +23,8 @@ _OPTIONS = {
     "GEOADD": frozenset({b"NX", b"XX", b"CH"}),
 }
 _WIDTHS = {"ZADD": 2, "GEOADD": 3}
+# How the first word after the key begins if it is a number, and no option.
+_NUMBERS = frozenset({b"+", b"-", b".", *(b"%d" % digit for digit in range(10))})
 # Options that ZADD does not take together, in the order of its checks.
 _AT_ODDS = (
     ({b"NX", b"XX"}, errors.NX_AND_XX),
@@ -54,10 +56,11 @@ def _parted(name: str, args: Args) -> tuple[Args, Args]:
 
 def _adding(name: str) -> Override:
     """ZADD or GEOADD; a malformed request goes to Redis as it came, and Redis refuses it."""
+    width = _WIDTHS[name]
 
     def takes(args: Args) -> bool:
         options, tuples = _parted(name, args)
-        members, left = divmod(len(tuples), _WIDTHS[name])
+        members, left = divmod(len(tuples), width)
         most = 1 if b"INCR" in options else len(tuples)
         return left == 0 and 0 < members <= most and not _refusal(options)
 
@@ -66,7 +69,16 @@ def _adding(name: str) -> Override:
         script = "zset_keep" if b"INCR" in options else "zset_add"
         return Call(script, (args[1],), (b" ".join((name.encode(), *options)), *tuples))
 
-    return Override(name=name, plan=plan, keys=lambda args: args[1:2], takes=takes)
+    def takes_as_it_came(args: Args) -> bool:
+        return len(args) > 2 and args[2][:1] in _NUMBERS and (len(args) - 2) % width == 0
+
+    return Override(
+        name=name,
+        plan=plan,
+        keys=lambda args: args[1:2],
+        takes=takes,
+        direct=Direct("zset_add", True, takes_as_it_came),
+    )
 
 
 def _popping(name: str) -> Override:

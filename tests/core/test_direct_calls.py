@@ -1,0 +1,158 @@
+"""The fast path of writes to their scripts: Redis gets the same bytes as on the general way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.session_world import NOW_MS, World
+from ttlproxy.commands import KeySpec, Native, Router
+from ttlproxy.commands.model.key_positions import FILLED
+from ttlproxy.commands.router import OVERRIDES
+from ttlproxy.core.keys import Keys
+from ttlproxy.core.registry import NOTHING_DUE
+from ttlproxy.scripts import Scripts
+from ttlproxy.scripts.direct_calls import DirectCalls
+from ttlproxy.wire import encode
+
+DIRECT = sorted(row.name for row in OVERRIDES.values() if row.direct)
+ROUTER = Router(
+    [
+        *(Native(name, -2, frozenset({"write"}), (KeySpec("RW"),)) for name in DIRECT[::2]),
+        *(Native(name, -2, frozenset({"write"}), (KeySpec(FILLED),)) for name in DIRECT[1::2]),
+        Native("HSETNX", 4, frozenset({"write"}), (KeySpec(FILLED),)),
+        *(Native(name, -2, frozenset({"readonly"}), (KeySpec("RO"),)) for name in ("GET", "HLEN")),
+        Native("SET", -3, frozenset({"write"}), (KeySpec("OW"),)),
+        Native("PING", -1, frozenset()),
+        Native("MULTI", 1, frozenset()),
+        Native("EXEC", 1, frozenset()),
+        Native("BLPOP", -3, frozenset({"write", "blocking"}), (KeySpec("RW", last=-2),)),
+    ]
+)
+BOUNDS = {b"later": NOW_MS + 1, b"never": NOTHING_DUE, b"{tag}1": NOW_MS, b"due": NOW_MS - 1}
+NAMES = st.sampled_from([*DIRECT, "GET", "HLEN", "SET", "PING"]).map(str.encode)
+WORDS = st.sampled_from([b"1", b"-inf", b"+2", b"a", b"NX", b"", b"plain"])
+ODD_WORDS = st.sampled_from([b"v" * 9000, b"later", b"due", b"__ttl:x"])
+KEY_NAMES = st.sampled_from([*BOUNDS, b"plain", b"__ttl:x"])
+REQUESTS = st.tuples(
+    st.one_of(NAMES, NAMES.map(bytes.lower)),
+    KEY_NAMES,
+    st.lists(WORDS, max_size=12),
+    st.lists(ODD_WORDS, max_size=1),
+).map(lambda parts: encode((*parts[:2], *parts[2], *parts[3])))
+WRITTEN = [b"1", b"2", b"a"]
+
+
+def _flush_and_load(world: World) -> None:
+    world.say("SCRIPT FLUSH")
+    world.scripts.loaded = True  # by the link; the client's flush may still come
+
+
+NOTHING = World().session.from_client(b"")
+BEFORE: dict[str, Callable[[World], object]] = {
+    "": lambda world: None,
+    "in MULTI": lambda world: world.say("MULTI"),
+    "behind a blocking command": lambda world: world.say("BLPOP plain 0"),
+    "without replies": lambda world: world.say("CLIENT REPLY OFF"),
+    "behind SCRIPT FLUSH": _flush_and_load,
+    "while Redis may not know the scripts": lambda world: world.scripts.flushed(),
+    "for a user who may lack a right": lambda world: world.rights.learn_refused(hidden=True),
+}
+
+
+def _world(max_request_bytes: int = 1 << 30) -> World:
+    world = World(max_request_bytes, router=ROUTER)
+    for key, bound in BOUNDS.items():
+        world.registry.announced(0, key, bound)
+    return world
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_a_write_on_a_managed_key_takes_the_fast_path(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, reference = _world(), _world()
+    direct, route = OVERRIDES[name].direct, ROUTER.find(name.encode())
+    requests = [(name.lower().encode(), b"later", *WRITTEN[at:]) for at in range(4)]
+    chunk = encode(
+        next(each for each in requests if direct and direct.takes(each) and route.fits(len(each)))
+    )
+    step = reference.session.from_client(chunk)
+    monkeypatch.setattr(type(world.session), "_with_care", None)
+    assert world.take(chunk * 2) == 2 * step.to_redis
+    assert step.to_redis.startswith(b"*%d\r\n$7\r\nEVALSHA" % (step.to_redis.count(b"$")))
+
+
+def _are_same(world: World, reference: World, requests: list[bytes]) -> None:
+    """The reference takes the general way, because its session is not asked whether it passes."""
+    chunk = b"".join(requests)
+    step = reference.session.from_client(chunk)
+    passed = NOTHING._replace(to_redis=chunk) if world.session.passes(chunk) else None
+    assert (passed or world.session.from_client(chunk)) == step
+    for name in ("forwarded", "rewritten", "virtual"):
+        assert getattr(world.counts, name) == getattr(reference.counts, name)
+
+
+@pytest.mark.parametrize("prepare", BEFORE.values(), ids=BEFORE.keys())
+@given(requests=st.lists(REQUESTS, min_size=1, max_size=5))
+def test_redis_gets_what_it_gets_on_the_general_way(
+    prepare: Callable[[World], object], requests: list[bytes]
+) -> None:
+    world, reference = _world(), _world()
+    for each in (world, reference):
+        prepare(each)
+    _are_same(world, reference, requests)
+
+
+SREM = encode((b"SREM", b"later", b"a"))
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        [SREM, b"\r\n" + SREM],
+        [b"*9\r\n$4\r\nSREM\r\n$5\r\nlater\r\n" + 4 * b"+a\r\n" + 3 * b"=5\r\ntxt:a\r\n"],
+        [encode((b"SADD", b"later", b"due")), encode((b"SADD", b"plain", b"a"))],
+        [encode((b"ZADD", b"later", b"NX", b"1", b"a"))],
+        [encode((b"HSETNX", b"later", b"a", b"b")), encode((b"SADD", b"plain", b"a"))],
+        [SREM, b"*3\r\n$4\r\nSREM\r\n$5\r\nlater\r\n:1\r\n"],
+        [SREM, b"*3\r\n$4\r\nSREM\r\n$5\r\nlater\r\n*1\r\n$1\r\na\r\n"],
+        [SREM, encode((b"SREM",))],
+        [SREM, encode((b"GET",))],
+        [SREM, encode((b"UNHEARD", b"later"))],
+    ],
+)
+def test_odd_chunks_are_handled_as_on_the_general_way(chunk: list[bytes]) -> None:
+    _are_same(_world(), _world(), chunk)
+
+
+def test_so_is_a_request_over_the_limit() -> None:
+    _are_same(_world(len(SREM)), _world(len(SREM)), [SREM.replace(b"$1\r\na", b"$2\r\naa")])
+
+
+def test_a_write_that_redis_refuses_may_let_its_chunk_wait() -> None:
+    """It goes as it came, once its key is swept: meanwhile others may set deadlines."""
+    world = _world()
+    assert world.names("HSETNX later a", "SADD plain a") == [b"HSETNX", b"EVALSHA"]
+    assert world.names("HSETNX later a b", "SADD plain a") == [b"EVALSHA", b"SADD"]
+
+
+def test_calls_are_those_of_the_scripts_as_they_are_now() -> None:
+    scripts = Scripts(b"__ttl:")
+    direct = DirectCalls(scripts, Keys())
+    assert not direct.of(ROUTER)
+    scripts.loaded = True
+    before = direct.of(ROUTER)
+    assert before == direct.of(ROUTER)
+    scripts.suit(scripts.traits._replace(events="sK"))
+    scripts.loaded = True
+    assert before[b"SADD"] != direct.of(ROUTER)[b"SADD"]
+
+
+def test_there_are_none_in_front_of_a_cluster() -> None:
+    scripts = Scripts(b"__ttl:")
+    scripts.loaded = True
+    assert not DirectCalls(scripts, Keys(clustered=True)).of(ROUTER)

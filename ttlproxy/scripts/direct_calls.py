@@ -1,0 +1,97 @@
+"""The fast path from a write to its script call, if the call ends with the words of the write.
+
+A new head is put before the bytes of the request, instead of encoding all words anew. Gives the
+same bytes as `ScriptCalls.words`. Knows no session and no connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ttlproxy.commands import Direct, Route, Router
+from ttlproxy.core.keys import Keys
+from ttlproxy.scripts import Script, Scripts
+
+# data, index and schedule: a script with other keys is not called here.
+_KEYS: Final = ("data", "index", "schedule")
+# EVALSHA, the SHA, the number of keys and the index, less the name of the request.
+_OWN_WORDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DirectCall:
+    """How requests of one command become calls.
+
+    fits: whether Redis takes so many words; takes: the requests that become such calls
+    """
+
+    fits: Callable[[int], bool]
+    takes: Callable[[Sequence[bytes]], bool]
+    _index: Callable[[bytes], bytes]
+    _head: bytes  # of the call, up to the data key
+    _schedule: bytes  # the words between the index and those of the request
+    _more: int  # words of the call that the request does not have
+    _name: int  # bytes of the request's name
+
+    def encoded(self, args: Sequence[bytes], sent: bytes) -> bytes:
+        """The call for the request `args`, which `encode` makes `sent` of."""
+        words, key = len(args), args[1]
+        index = self._index(key)
+        data = b"$%d\r\n%b\r\n" % (len(key), key)
+        size = b"*%d\r\n" % words
+        return b"*%d\r\n%b%b$%d\r\n%b\r\n%b%b" % (
+            words + self._more,
+            self._head,
+            data,
+            len(index),
+            index,
+            self._schedule,
+            sent[len(size) + self._name + len(data) :],
+        )
+
+
+class DirectCalls:
+    """The commands that have a fast path, for the scripts as they are now."""
+
+    __slots__ = ("_calls", "_keys", "_made_for", "_scripts")
+
+    def __init__(self, scripts: Scripts, keys: Keys) -> None:
+        self._scripts = scripts
+        self._keys = keys
+        self._made_for: tuple[object, ...] = ()
+        self._calls: Mapping[bytes, DirectCall] = {}
+
+    def of(self, router: Router) -> Mapping[bytes, DirectCall]:
+        """By name, in upper and in lower case. None at all if Redis may not know the scripts, or if
+        each slot of a Cluster has a schedule of its own."""
+        scripts = self._scripts
+        if not scripts.loaded or self._keys.clustered:
+            return {}
+        if self._made_for != (scripts.traits, router):
+            self._made_for = scripts.traits, router
+            self._calls = dict(self._made(router))
+        return self._calls
+
+    def _made(self, router: Router) -> Iterator[tuple[bytes, DirectCall]]:
+        for name, route in router.direct.items():
+            direct = route.override and route.override.direct
+            if direct and (script := self._scripts[direct.script]).keys == _KEYS:
+                yield name, self._call(name, route, direct, script)
+
+    def _call(self, name: bytes, route: Route, direct: Direct, script: Script) -> DirectCall:
+        before = (self._keys.schedule, name.upper()) if direct.named else (self._keys.schedule,)
+        return DirectCall(
+            route.fits,
+            direct.takes,
+            self._keys.index,
+            _bulks(b"EVALSHA", script.sha, b"%d" % len(_KEYS)),
+            _bulks(*before),
+            _OWN_WORDS + len(before),
+            len(_bulks(name)),
+        )
+
+
+def _bulks(*words: bytes) -> bytes:
+    return b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
