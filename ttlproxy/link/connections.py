@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -42,8 +42,24 @@ class _Credentials(CredentialProvider):
         return self.get_credentials()
 
 
+def _nothing() -> None:
+    pass
+
+
 class _Noticing(AbstractConnection):
-    """Notices that Redis has reset the connection, also where uvloop raises RuntimeError."""
+    """Notices that Redis has reset the connection, also where uvloop raises RuntimeError.
+
+    Calls `heard` for each reply.
+    """
+
+    def __init__(self, *, heard: Callable[[], None] = _nothing, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._heard = heard
+
+    async def read_response(self, *words: Any, **settings: Any) -> Any:
+        reply = await super().read_response(*words, **settings)
+        self._heard()
+        return reply
 
     async def send_packed_command(
         self, command: bytes | str | Iterable[bytes], check_health: bool = True
@@ -104,15 +120,18 @@ def client(
     *,
     patient: bool = False,
     evictable: bool = True,
+    heard: Callable[[], None] = _nothing,
 ) -> Redis:
     """One connection of the proxy's own, for one task; it retries nothing. RESP2, bytes.
 
     `timeout_s` limits connecting and, unless the connection is `patient`, each reply. A patient one
     waits as long as its TCP connection lives: its user must notice when the server has vanished, as
-    the link does. If it is not `evictable`, Redis closes it for no want of memory.
+    the link does. If it is not `evictable`, Redis closes it for no want of memory. Each reply calls
+    `heard`.
     """
     pool = ConnectionPool(
         **_way(upstream, timeout_s, keepalive_s),
+        heard=heard,
         credential_provider=_Credentials(upstream) if upstream.password else None,
         client_name=name,
         protocol=2,

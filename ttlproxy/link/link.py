@@ -8,8 +8,8 @@ push connection nothing is served.
 
 How long the link waits: its connections have no time-out for replies (`patient` in `connections`),
 because servers may pause or sleep, and clients without a proxy would wait, too. What must not wait
-for ever runs within a life: if no heartbeat is answered for connect_timeout and no new TCP
-connection is accepted either, the life ends, which cancels all that waits (`while_it_lives`).
+for ever runs within a life: if nothing is answered for connect_timeout and no new TCP connection is
+accepted either, the life ends, which cancels all that waits (`while_it_lives`).
 """
 
 from __future__ import annotations
@@ -136,6 +136,7 @@ class Link:
             self._outage_log,
         )
         self._failures = 0  # lives in a row that were short
+        self._replies = 0  # of Redis to the link
         self._over = asyncio.Event()  # set while there is no life
         self._over.set()
 
@@ -224,9 +225,9 @@ class Link:
     async def _end_where_unreachable(self) -> None:
         """Raises UpstreamError when nothing is answered and no new connection is accepted."""
         while True:
-            answers = self.heartbeat.answers
+            replies = self._replies
             await asyncio.sleep(self._settings.connect_timeout)
-            if answers == self.heartbeat.answers:
+            if replies == self._replies:
                 self.serving.tried.set()  # clients may connect, and wait
                 log.debug("Redis has not answered for a while: is it still there?")
                 if not await accepts(self.upstream, self._settings.connect_timeout):
@@ -246,7 +247,11 @@ class Link:
     def _connect(self, name: str) -> Redis:
         """One connection of the link's own, which waits for replies as long as a life lasts."""
         timeout_s, keepalive_s = self._settings.connect_timeout, self._settings.tcp_keepalive
-        return client(self.upstream, name, timeout_s, keepalive_s, patient=True)
+        heard = self._count_reply
+        return client(self.upstream, name, timeout_s, keepalive_s, patient=True, heard=heard)
+
+    def _count_reply(self) -> None:
+        self._replies += 1
 
     async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
         redis = self._connect(name)
