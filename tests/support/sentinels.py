@@ -20,6 +20,8 @@ from tests.support.servers import PORT_TAKEN, Binary, Server
 NAME = "mymaster"
 QUORUM = 2
 _DOWN_AFTER_MS = 700
+# It asks replicas every ten seconds, and during a failover every second.
+_JUST_MS = 12_000
 # Also half the time that has to pass between two failovers by the Sentinels themselves.
 _FAILOVER_MS = 3000
 _PATIENCE_S = 90.0
@@ -74,10 +76,18 @@ class Sentinel(Process):
             return dict(client.sentinel_master(NAME))
 
     def knows(self, replica_port: int) -> bool:
-        """Whether the replica has told it about itself: only then can it be promoted."""
+        """Whether the replica has just told it about itself: only then can it be promoted."""
         with redis.Redis(port=self.port, decode_responses=True) as client:
             replicas = client.sentinel_slaves(NAME)
-        return any(each["port"] == replica_port and each["runid"] for each in replicas)
+        return any(
+            each["port"] == replica_port and each["runid"] and each["info-refresh"] < _JUST_MS
+            for each in replicas
+        )
+
+    @property
+    def is_failing_over(self) -> bool:
+        """Whether a failover is under way; one for which no replica is fit ends soon."""
+        return "failover_in_progress" in str(self.facts()["flags"])
 
     @property
     def tilts(self) -> int:
