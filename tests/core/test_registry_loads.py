@@ -30,6 +30,17 @@ def test_loading_forgets_what_is_gone_and_keeps_what_came_meanwhile() -> None:
     assert registry.due(b"k", 61) == [(0, b"k")]
 
 
+def test_a_load_does_not_take_a_key_that_is_pinned_twice_for_managed() -> None:
+    registry, one, other = Registry(), Owner(lambda: False), Owner()
+    registry.pin(0, b"k", one)
+    registry.barrier()
+    registry.pin(0, b"k", one)
+    registry.begin_load()
+    registry.end_load()
+    assert registry.may_have_index(b"k", one)
+    assert not registry.may_have_index(b"k", other)
+
+
 def test_what_is_read_late_does_not_undo_an_announcement() -> None:
     registry = Registry()
     registry.begin_load()

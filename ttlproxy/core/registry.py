@@ -296,11 +296,13 @@ class Registry:
             raise RuntimeError("end_load without begin_load")
         self._dbs = {db: keys for db, keys in self._staged.items() if keys}
         self._staged = None
+        pinned = {place for pins in self._pins for place in pins}
+        known = {(db, key) for db, key in pinned if key in self._dbs.get(db, {})}
         for pins in self._pins:
-            for (db, key), owners in pins.items():
-                known = key in self._keys(db)
-                pins[db, key] = None if known else owners or set()
-                self._dbs[db].setdefault(key, NOTHING_DUE)
+            for place, owners in pins.items():
+                pins[place] = None if place in known else owners or set()
+        for db, key in pinned:
+            self._keys(db).setdefault(key, NOTHING_DUE)
         self._publish()
 
     # Inside.
