@@ -17,13 +17,15 @@ from ttlproxy.session import Session, Step, Wait
 
 
 class Holder(Protocol):
-    """The client whose step is held.
+    """The client whose step is held."""
 
-    to_redis: sends bytes to Redis; redis_is_full: Redis does not keep up
-    """
+    @property
+    def to_redis(self) -> Write:
+        """Sends bytes to Redis."""
 
-    to_redis: Write
-    redis_is_full: bool
+    @property
+    def redis_is_full(self) -> bool:
+        """Whether Redis does not keep up."""
 
     def sent(self, session: Session, step: Step) -> None:
         """The requests of the step have gone to Redis."""

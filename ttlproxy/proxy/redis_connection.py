@@ -26,9 +26,11 @@ _OK: Final = b"+OK\r\n"
 
 
 class Frontend(Protocol):
-    """The client, as it is seen from here. write: sends bytes to it"""
+    """The client, as it is seen from here."""
 
-    write: Write
+    @property
+    def write(self) -> Write:
+        """Sends bytes to it."""
 
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or keeps up again."""

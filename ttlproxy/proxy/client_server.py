@@ -1,0 +1,137 @@
+"""Accepts clients, knows the connected ones, and lets them finish: in front of any Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import Counter
+from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
+
+from ttlproxy.addresses import Listen
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.link import Link
+from ttlproxy.net.time_limit import time_limit
+from ttlproxy.net.tls import Contexts, establish
+from ttlproxy.proxy.client_limit import ClientProtocol, ProtocolFactory
+from ttlproxy.proxy.redis_connection import Backend, Frontend
+from ttlproxy.proxy.slow_clients import SlowClients, Watched
+from ttlproxy.proxy.write_batch import WriteBatch
+
+
+class ClientSource(Protocol):
+    """The source of clients: a listening socket, or a process that passes connections on."""
+
+    async def start(self, protocol: ClientProtocol, /) -> Listen:
+        """Each connection from now on gets its protocol; returns the address that clients use.
+
+        Raises OSError.
+        """
+
+    def stop(self) -> None:
+        """Accepts no more connections."""
+
+    def ended(self) -> None:
+        """A connection that it accepted has ended."""
+
+
+class Connected(Watched, Protocol):
+    """A connected client."""
+
+    def end_at_boundary(self) -> None:
+        """Ends as soon as nothing is half done, after the replies that are owed."""
+
+    @property
+    def unfinished(self) -> str:
+        """What keeps it from ending, in words for the log."""
+
+
+AnyClient = TypeVar("AnyClient", bound=Connected)
+
+
+class ClientServer(ABC, Generic[AnyClient]):
+    """
+    draining: clients must end as soon as nothing is half done
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        counters: Counters,
+        clients: set[AnyClient],
+        source: ClientSource,
+    ) -> None:
+        self.settings = settings
+        self.counters = counters
+        self.write_batch = WriteBatch()
+        self.clients = clients
+        self.slow_clients = SlowClients(settings, clients)
+        self.draining = False
+        self._source = source
+        self._gone = asyncio.Event()
+        self._factory = ProtocolFactory(settings, counters, self._client, source.ended)
+
+    @abstractmethod
+    def _client(self, source: str) -> asyncio.Protocol:
+        """A new client; `source`: the address in its PROXY header."""
+
+    async def start(self) -> Listen:
+        """Starts to accept clients; returns the address. Raises OSError."""
+        return await self._source.start(self._factory.protocol)
+
+    async def watch(self) -> None:
+        """Ends clients that do nothing or take nothing, until cancelled."""
+        await self.slow_clients.run()
+
+    async def drain(self, limit_s: float) -> None:
+        """Accepts nobody, and lets what is in flight finish, for at most `limit_s`."""
+        self._source.stop()
+        self.draining = True  # also for clients that have no connection to Redis yet
+        for client in list(self.clients):
+            client.end_at_boundary()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._all_gone()
+
+    def unfinished(self) -> Counter[str]:
+        """The reasons why the remaining clients have not ended, in words for the log."""
+        return Counter(client.unfinished for client in self.clients)
+
+    async def close(self) -> None:
+        """Ends the remaining clients at once."""
+        self._source.stop()
+        for client in list(self.clients):
+            client.abort("cut_off")
+        await self._all_gone()
+
+    async def _all_gone(self) -> None:
+        while self.clients:
+            self._gone.clear()
+            await self._gone.wait()
+
+    def forget(self, client: AnyClient) -> None:
+        """The client has gone."""
+        self.clients.discard(client)
+        self.slow_clients.forget(client)
+        self.counters.clients = len(self.clients)
+        self._source.ended()
+        self._gone.set()
+
+    async def _dialled(self, frontend: Frontend, link: Link, tls: Contexts | None) -> Backend:
+        """A connection to the link's server. Raises OSError, also for TLS and time-outs."""
+        loop, upstream = asyncio.get_running_loop(), link.upstream
+        link.address.look()
+        backend = Backend(
+            frontend, self.write_batch, self.counters.to_redis, self.settings.tcp_keepalive
+        )
+        async with time_limit(self.settings.connect_timeout):
+            if upstream.path:
+                await loop.create_unix_connection(backend.protocol, upstream.path)
+                return backend
+            host, port = upstream.host, upstream.port
+            if tls is None:
+                await loop.create_connection(backend.protocol, host, port)
+            else:
+                await establish(tls.current(), backend.protocol(), host, port, upstream.server_name)
+        return backend
