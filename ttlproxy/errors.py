@@ -8,13 +8,14 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 │                      in use
 ├── WorkerError        exit 1: a worker ends before it serves
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
-│   └── ServerChanged  and close all clients: the server or its role is another one
+│   ├── ServerChanged  and close all clients: the server or its role is another one
+│   └── SlotMoved      send the request to the master that has its slot now
 ├── ReapRefused        close the client: Redis refuses the reap that its request waits for
 ├── Unanswered         say so on the page: Redis is away, or refuses a page's query
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
 ├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
-└── UnfitUpstream      exit 1: the server can never be served: too old, a newer layout, one of
-                       several masters of a Cluster
+├── SeveralMasters     begin anew, with a link for each master of the Cluster
+└── UnfitUpstream      exit 1: the server can never be served: too old, or a newer layout
 """
 
 from collections.abc import Sequence
@@ -76,6 +77,10 @@ class Unanswered(TtlproxyError):  # noqa: N818 - the name says it
     """Redis is away, takes too long, or refuses a page's query; the text says which."""
 
 
+class SlotMoved(UpstreamError):  # noqa: N818 - the name says it
+    """The slot that a request is for is another master's now: the request must go there."""
+
+
 class ReapRefused(TtlproxyError):  # noqa: N818 - the name says it
     """Redis has refused for too long the reap that a client waits for."""
 
@@ -86,6 +91,10 @@ class HealthError(TtlproxyError):
 
 class PurgeError(TtlproxyError):
     """Internal keys cannot be removed: proxies are attached, or Redis is away or refuses."""
+
+
+class SeveralMasters(TtlproxyError):  # noqa: N818 - the name says it
+    """The server is one of several masters of a Cluster, and each of them needs a link."""
 
 
 class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
@@ -110,6 +119,7 @@ UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs hav
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"
 # An unknown command, sent to Redis so that it aborts EXEC.
 TOO_LARGE_IN_MULTI = b"TOO-LARGE-FOR-MAX-REQUEST-BYTES"
+CROSS_SLOT = b"CROSSSLOT Keys in request don't hash to the same slot"
 SYNTAX = b"ERR syntax error"
 MISSING_EXPIRE = b"ERR missing expire time"
 MISSING_FIELDS = b"ERR missing FIELDS argument"

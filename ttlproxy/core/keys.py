@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binascii import crc_hqx
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from itertools import product
 from string import ascii_letters, digits
@@ -78,6 +78,7 @@ class Keys:
 
     clustered: the server is a node of a Cluster. A script may only touch keys of one slot there, so
       what another server has once, such as the schedule, each slot has for itself: see `shared_by`
+    here: a name in the slot of what one master has for itself, such as the lease
     """
 
     __slots__ = (
@@ -86,6 +87,7 @@ class Keys:
         "clustered",
         "fixed",
         "hello",
+        "here",
         "lease",
         "old_counts",
         "old_deferring",
@@ -100,7 +102,7 @@ class Keys:
     )
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX, clustered: bool = False) -> None:
-        self.prefix = prefix
+        self.prefix = self.here = prefix
         self.clustered = clustered
         self.schedule = prefix + SCHEDULE
         self.lease = prefix + LEASE
@@ -149,6 +151,18 @@ class Keys:
     def home(self, name: bytes) -> bytes:
         """The key of that name that a server, or a whole Cluster, has once."""
         return self.shared_by(self.prefix, name)
+
+    def settle(self, owned: Collection[int]) -> None:
+        """The server owns these slots of a Cluster: `here` is in one of them, and stays there."""
+        if slot(self.prefix) in owned:
+            self.here = self.prefix
+        elif owned and slot(self.here) not in owned:
+            self.here = b"{%s}" % self._tags[min(owned)]
+
+    @property
+    def are_home(self) -> bool:
+        """Whether the server has what a whole Cluster has once, such as the proxies' secret."""
+        return self.here == self.prefix
 
     def word(self, slot: int) -> bytes:
         """The hash tag that internal names have for this slot."""

@@ -235,6 +235,19 @@ class Registry:
             del keys[key]
             self._tidy(db)
 
+    def forget(self, has_gone: Callable[[bytes], bool]) -> None:
+        """Another server has the keys for which `has_gone` is true."""
+        for dbs in (self._dbs, self._staged):
+            for keys in (dbs or {}).values():
+                for key in list(filter(has_gone, keys)):
+                    del keys[key]
+        for pins in self._pins:
+            for place in [place for place in pins if has_gone(place[1])]:
+                del pins[place]
+        self._overtaken.update(place for place in self._reaps_under_way if has_gone(place[1]))
+        for db in list(self._dbs):
+            self._tidy(db)
+
     def beat(self, now_ms: int) -> None:
         """Redis's clock says `now_ms`."""
         self._now_ms = now_ms

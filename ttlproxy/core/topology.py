@@ -46,3 +46,53 @@ def _size(text: str) -> int:
     if not first <= last < SLOTS:
         raise ValueError(f"CLUSTER NODES has no slots {text!r}")
     return last - first + 1
+
+
+class ClusterNode(NamedTuple):
+    """A line of CLUSTER NODES.
+
+    host: empty where the node does not know its own; myself: the node that was asked
+    epoch: of two masters that claim a slot, the one with the higher epoch has it
+    """
+
+    id: str
+    host: str
+    port: int
+    flags: frozenset[str]
+    epoch: int
+    slots: frozenset[int]
+
+    @property
+    def myself(self) -> bool:
+        return "myself" in self.flags
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it is a master that owns slots, as far as the node that was asked knows."""
+        return "master" in self.flags and bool(self.slots)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it may be reached."""
+        return self.port > 0 and self.flags.isdisjoint(("noaddr", "handshake", "fail"))
+
+
+def cluster_nodes(text: str) -> list[ClusterNode]:
+    """All nodes that one of them knows; `text`: its reply to CLUSTER NODES. Raises ValueError."""
+    return [_node(line.split(" ")) for line in text.splitlines() if line]
+
+
+def _node(words: list[str]) -> ClusterNode:
+    if len(words) < _SLOTS_AT:
+        raise ValueError(f"a line of CLUSTER NODES is too short: {' '.join(words)!r}")
+    name, address, flags, _, _, _, epoch, _ = words[:_SLOTS_AT]
+    host, _, port = address.partition(",")[0].partition("@")[0].rpartition(":")
+    slots = [number for each in words[_SLOTS_AT:] if each[:1] != "[" for number in _range(each)]
+    return ClusterNode(
+        name, host, int(port), frozenset(flags.split(",")), int(epoch), frozenset(slots)
+    )
+
+
+def _range(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)

@@ -12,12 +12,13 @@ Knows the proxy's own scripts and the registry. Knows no client's connection.
 """
 
 from ttlproxy.link.backoff import Backoff
-from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL, check_slots, has_all_slots
+from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL, check_slots, is_node
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
 from ttlproxy.link.discovery import located
 from ttlproxy.link.link import Link
 from ttlproxy.link.list_waiters import ListWaiters
+from ttlproxy.link.masters import Masters
 from ttlproxy.link.pipeline import KEYS_PER_CALL, run, valid
 from ttlproxy.link.proxy_count import attached
 from ttlproxy.link.pushes import announcing
@@ -25,6 +26,7 @@ from ttlproxy.link.refusals import passes, reason
 from ttlproxy.link.schedule_queries import DUE, ScheduleQueries
 from ttlproxy.link.sentinels import Sentinel, Sentinels
 from ttlproxy.link.server_clock import ServerClock
+from ttlproxy.link.several_nodes import NodeOfSeveral, close_all, several_masters
 from ttlproxy.link.single_calls import answered
 from ttlproxy.link.slot_schedules import SlotSchedules
 from ttlproxy.link.tls_mismatch import Role, mismatch
@@ -39,6 +41,8 @@ __all__ = [
     "Context",
     "Link",
     "ListWaiters",
+    "Masters",
+    "NodeOfSeveral",
     "Role",
     "ScheduleQueries",
     "Sentinel",
@@ -50,11 +54,13 @@ __all__ = [
     "attached",
     "check_slots",
     "client",
-    "has_all_slots",
+    "close_all",
+    "is_node",
     "located",
     "mismatch",
     "passes",
     "reason",
     "run",
+    "several_masters",
     "valid",
 ]

@@ -94,6 +94,8 @@ class ActionCache:
                 self._learnt(db, actions)
 
     async def _read(self, redis: Redis, db: int) -> Actions:
+        if self._keys.clustered:
+            return _NONE  # there are none in front of a Cluster
         version, patterns = await self._listed(redis, db)
         wanted = sorted(patterns | self._patterns[db])
         values: list[bytes | None] = []

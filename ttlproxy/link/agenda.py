@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ttlproxy.core.registry import Place
 from ttlproxy.link.backoff import Backoff
@@ -56,6 +56,11 @@ class Parked:
         """Lets each key be tried now."""
         self._until = {place: (0, failures) for place, (_, failures) in self._until.items()}
 
+    def drop(self, has_gone: Callable[[bytes], bool]) -> None:
+        """Another server has the keys for which `has_gone` is true."""
+        for place in [place for place in self._until if has_gone(place[1])]:
+            del self._until[place], self._reasons[place]
+
     def forget(self, now_ms: int) -> None:
         """Forgets keys whose pause is over: they were tried, and not refused again."""
         self._until = {place: held for place, held in self._until.items() if held[0] > now_ms}
@@ -98,6 +103,11 @@ class Agenda:
         for place in places:
             self._sweeps.setdefault(place, due_ms)
             self.look_at(due_ms)
+
+    def drop(self, has_gone: Callable[[bytes], bool]) -> None:
+        """Another server has the keys for which `has_gone` is true."""
+        self.parked.drop(has_gone)
+        self._sweeps = {at: due_ms for at, due_ms in self._sweeps.items() if not has_gone(at[1])}
 
     def take_sweeps(self, now_ms: int) -> dict[Place, int]:
         """Takes the sweeps that are due: each place, and since when."""

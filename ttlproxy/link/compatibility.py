@@ -14,7 +14,7 @@ from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.model.spec import Plan
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import Node, asked_node
-from ttlproxy.errors import UnfitUpstream, UpstreamError
+from ttlproxy.errors import SeveralMasters, UnfitUpstream, UpstreamError
 from ttlproxy.link.pipeline import error, run, valid
 
 log = logging.getLogger(__name__)
@@ -134,20 +134,22 @@ def is_clustered(server: Said) -> bool:
     return server.get("cluster_enabled") == "1"
 
 
-async def has_all_slots(redis: Redis) -> bool:
-    """Whether it is a node of a Cluster. Raises what `check_slots` does."""
+async def is_node(redis: Redis) -> bool:
+    """Whether it is a node of a Cluster. Raises UpstreamError if it has no keys there."""
     info: Mapping[str, object] = await redis.info("cluster")
     if not info.get("cluster_enabled"):
         return False
-    await check_slots(redis)
+    if not (await check_slots(redis, all_of_them=False)).slots:
+        raise UpstreamError("it owns no slots of its Redis Cluster")
     return True
 
 
-async def check_slots(redis: Redis) -> Node:
+async def check_slots(redis: Redis, *, all_of_them: bool = True) -> Node:
     """The node of a Cluster that it is.
 
-    Raises UnfitUpstream if it does not own all slots, UpstreamError if it is a replica, which may
-    be promoted, serves no keys yet, or tells nothing, and redis-py's ResponseError.
+    Raises SeveralMasters if it must own `all_of_them` and does not, UpstreamError if it is a
+    replica, which may be promoted, serves no keys yet, or tells nothing, and redis-py's
+    ResponseError.
     """
     text, trial = await run(redis, [(0, (b"CLUSTER", b"NODES")), (0, (b"EXISTS", b""))])
     try:
@@ -158,11 +160,8 @@ async def check_slots(redis: Redis) -> Node:
         raise UpstreamError(
             "it is a replica in a Redis Cluster, which sends clients to its master: name all nodes"
         )
-    if node.slots < SLOTS:
-        raise UnfitUpstream(
-            f"it owns {node.slots} of the {SLOTS} slots of a Redis Cluster: only a Cluster of one"
-            " master is supported"
-        )
+    if all_of_them and node.slots < SLOTS:
+        raise SeveralMasters(f"it owns {node.slots} of the {SLOTS} slots of a Redis Cluster")
     if isinstance(error(trial), ClusterDownError):  # as for two seconds after a restart
         raise UpstreamError("it serves no keys yet: its Cluster is down")
     return node

@@ -24,6 +24,12 @@ from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 
+def first_signer(settings: Settings) -> Signer:
+    """With the secret of the settings, or a new one until that in Redis is known."""
+    key_file = settings.signing_key_file
+    return Signer(key_file.at_start.encode() if key_file else new_secret())
+
+
 class Context:
     """A proxy's knowledge of Redis and of managed keys.
 
@@ -35,13 +41,18 @@ class Context:
     announced: takes announcements; the registry's own method unless in front of a Cluster
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
+    is_one_of_several: the server is one of the masters of a Cluster
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
     """
 
-    def __init__(self, settings: Settings, counters: Counters) -> None:
+    def __init__(
+        self, settings: Settings, counters: Counters, signer: Signer | None = None
+    ) -> None:
+        """`signer`: of all masters of a Cluster; a single server's context makes its own."""
+        self.is_one_of_several = signer is not None
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
         self.has_own_secret = key_file is not None
-        signer = Signer(key_file.at_start.encode() if key_file else new_secret())
+        signer = signer or first_signer(settings)
         self.keys = keys = Keys(prefix)
         self.scripts = Scripts(prefix)
         self.agenda = Agenda()

@@ -152,7 +152,7 @@ class Heartbeat:
     async def _look_thoroughly(self, redis: Redis) -> object:
         """Looks at what seldom changes: users, commands and slots; returns the keyspace events."""
         if self._context.keys.clustered:
-            await check_slots(redis)
+            await check_slots(redis, all_of_them=not self._context.is_one_of_several)
         await self._acl.learn_users(redis)
         await self._acl.learn_categories(redis, self._context.router.categories)
         (events,) = await run(redis, [(0, EVENTS)])

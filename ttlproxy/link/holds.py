@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from contextlib import suppress
 
 from ttlproxy.config import Settings
 from ttlproxy.core.registry import Place
-from ttlproxy.errors import ReapRefused, UpstreamError
+from ttlproxy.errors import ReapRefused, SlotMoved, UpstreamError
 from ttlproxy.link.barriers import PATIENCE_S, Barriers
 from ttlproxy.link.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.serving import Serving
@@ -37,7 +36,8 @@ class Holds:
 
         While writes are paused in Redis nothing can be reaped: a request that `only_reads` is not
         held then, others are until the pause is over. After hold_max, pauses not counted, raises
-        ReapRefused if Redis answers errors, TimeoutError if it is away.
+        ReapRefused if Redis answers errors, TimeoutError if it is away; SlotMoved at once if
+        another master has the keys.
         """
         request: ReapRequest | None = None
         try:
@@ -47,9 +47,13 @@ class Holds:
                     if only_reads and self._barriers.holds:
                         return
                     request = self._requests.add(places, databases, unswept)
-                    with suppress(UpstreamError):  # the link was lost: ask in its next life
+                    try:
                         await self._done(request.done, only_reads, limit)
                         return
+                    except SlotMoved:
+                        raise
+                    except UpstreamError:
+                        pass  # the link was lost: ask in its next life
         except TimeoutError:
             if request is None or request.refusal is None:
                 raise

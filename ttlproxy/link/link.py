@@ -141,6 +141,16 @@ class Link:
         self._over.set()
 
     @property
+    def all(self) -> list[Link]:
+        """This link; of several masters, `Masters` has one for each."""
+        return [self]
+
+    @property
+    def shown(self) -> str:
+        """The server's address, for people; empty if none has been found yet."""
+        return self.address.shown
+
+    @property
     def upstream(self) -> Upstream:
         """The address of all connections: see AddressWatch.now."""
         return self.address.now

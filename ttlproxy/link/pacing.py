@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from ttlproxy.core.registry import Place
-from ttlproxy.link import KEYS_PER_CALL
 from ttlproxy.link.agenda import SWEEP_AFTER_MS
+from ttlproxy.link.pipeline import KEYS_PER_CALL
 
 # The smallest batch.
 _LEAST = 10

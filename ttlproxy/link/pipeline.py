@@ -21,6 +21,17 @@ def _nothing() -> None:
     pass
 
 
+class RoutingRedis(Redis):
+    """A connection to one of several nodes; a request with a key goes to the node that has it.
+
+    A transaction goes to this node as a whole.
+    """
+
+    def node_of(self, words: Words) -> Redis:
+        """The connection for the next request; one to this node if it names no key."""
+        raise NotImplementedError
+
+
 async def run(
     redis: Redis, requests: Iterable[tuple[int, Words]], on_reply: Callable[[], None] = _nothing
 ) -> list[object]:
@@ -31,6 +42,8 @@ async def run(
     while a script keeps it busy, that is the reply to each request. Raises redis-py's
     ConnectionError or TimeoutError.
     """
+    if isinstance(redis, RoutingRedis):
+        return await _spread(redis, list(requests), on_reply)
     pool = redis.connection_pool
     try:
         connection = await pool.get_connection()
@@ -40,6 +53,20 @@ async def run(
         return await _exchange(connection, requests, on_reply)
     finally:
         await pool.release(connection)
+
+
+async def _spread(
+    redis: RoutingRedis, requests: Sequence[tuple[int, Words]], on_reply: Callable[[], None]
+) -> list[object]:
+    """The same at several nodes."""
+    places: dict[Redis, list[int]] = {}
+    for at, (_, words) in enumerate(requests):
+        places.setdefault(redis.node_of(words), []).append(at)
+    found: dict[int, object] = {}
+    for node, numbers in places.items():
+        replies = await run(node, [requests[at] for at in numbers], on_reply)
+        found.update(zip(numbers, replies, strict=True))
+    return [found[at] for at in range(len(requests))]
 
 
 async def _exchange(

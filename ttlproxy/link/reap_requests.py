@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import ReadOnlyError, ResponseError
+from redis.exceptions import MovedError, ReadOnlyError, ResponseError
 
 from ttlproxy.config import Settings
 from ttlproxy.core.registry import Place
-from ttlproxy.errors import UpstreamError
+from ttlproxy.errors import SlotMoved, UpstreamError
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.context import Context
 from ttlproxy.link.known_server import KnownServer
@@ -50,11 +50,19 @@ class ReapRequest:
         """All was tried; Redis has refused these places, and these databases."""
         concerned = [refused[place] for place in self.places | self.unswept if place in refused]
         concerned += [closed[db] for db in self.databases if db in closed]
-        if concerned:
+        if any(isinstance(why, MovedError) for why in concerned):
+            self.moved()
+        elif concerned:
             self.failures += 1
             self.refusal = concerned[0]
         elif not self.done.done():
             self.done.set_result(None)
+
+    def moved(self) -> None:
+        """Another server has the keys now."""
+        if not self.done.done():
+            self.done.set_exception(SlotMoved("another master has its slot"))
+            self.done.exception()  # maybe nobody waits
 
     def lost(self) -> None:
         """The session must ask again."""

@@ -21,20 +21,15 @@ from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import (
-    DUE,
-    KEYS_PER_CALL,
-    Backoff,
-    Link,
-    answered,
-    client,
-    passes,
-    reason,
-    valid,
-)
 from ttlproxy.link.agenda import NEVER
-from ttlproxy.link.connections import close, open_now
+from ttlproxy.link.backoff import Backoff
+from ttlproxy.link.connections import client, close, open_now
+from ttlproxy.link.link import Link
 from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
+from ttlproxy.link.pipeline import KEYS_PER_CALL, valid
+from ttlproxy.link.refusals import passes, reason
+from ttlproxy.link.schedule_queries import DUE
+from ttlproxy.link.single_calls import answered
 from ttlproxy.net.tasks import run_all
 
 log = logging.getLogger(__name__)

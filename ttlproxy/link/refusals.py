@@ -5,7 +5,14 @@ from __future__ import annotations
 import logging
 import re
 
-from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ResponseError,
+    TryAgainError,
+)
 
 from ttlproxy.core.counters import Counters
 from ttlproxy.link.server_clock import ServerClock
@@ -28,8 +35,13 @@ def reason(refusal: ResponseError) -> str:
 
 
 def passes(refusal: ResponseError) -> bool:
-    """Whether it ends by itself: a client's script keeps Redis busy."""
-    return str(refusal).startswith("BUSY ")
+    """Whether it ends by itself: a client's script keeps Redis busy, or a slot is on its way."""
+    return str(refusal).startswith("BUSY ") or is_elsewhere(refusal)
+
+
+def is_elsewhere(refusal: ResponseError) -> bool:
+    """Whether the slot is another node's, or on its way to one. MovedError is an AskError."""
+    return isinstance(refusal, AskError | TryAgainError | ClusterDownError)
 
 
 def is_wrong_type(refusal: ResponseError) -> bool:
@@ -45,6 +57,8 @@ class Refusals:
 
     def note(self, what: str, refusal: ResponseError) -> None:
         """Redis has refused `what` ("to reap in database 0"), for the reason it gives."""
+        if is_elsewhere(refusal):
+            return  # whoever follows the slots knows
         self._counters.refusals += 1
         self._say(f"Redis refuses {what}: {refusal}")
 

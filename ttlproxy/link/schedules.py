@@ -71,6 +71,11 @@ class Schedules:
             rules = (name for name in names if name.startswith(begin))
             self._actions.named(db, (name.removeprefix(begin) for name in rules))
 
+    async def indexed(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
+        """All keys that have an index, without the schedule. Raises redis-py's RedisError."""
+        async for names in self._pages(redis, db):
+            yield self._keys_of(names)
+
     async def rebuild(self, redis: Redis, which: int) -> None:
         """Rebuilds a schedule, of a database or a slot, if another type of key is in its place."""
         queries = self._context.schedule_queries

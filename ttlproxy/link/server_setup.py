@@ -57,16 +57,19 @@ class ServerSetup:
         if self._server.is_new(found):
             await self._meet(redis, said)
         elif self._context.keys.clustered and found.is_master:
-            await compatibility.check_slots(redis)
+            await self._check_slots(redis)
         self._server.met(found)
         await self._scripts.load(redis)
+
+    async def _check_slots(self, redis: Redis) -> None:
+        await compatibility.check_slots(redis, all_of_them=not self._context.is_one_of_several)
 
     async def _meet(self, redis: Redis, said: Mapping[str, str]) -> None:
         """Learns about a new server; `said`: the fields of INFO."""
         await compatibility.check_commands(redis)
         clustered = compatibility.is_clustered(said)
         if clustered:
-            await compatibility.check_slots(redis)
+            await self._check_slots(redis)
         self._context.meet(clustered)
         await compatibility.warn(redis)
         try:

@@ -41,6 +41,8 @@ class SharedState:
         replica does, the proxy serves with a secret of its own.
         """
         self._is_ours = False
+        if not self._script_calls.keys.are_home:
+            return  # another master of the Cluster has it
         found = await self._written(redis, b"")
         if found is None:
             return
@@ -73,6 +75,8 @@ class SharedState:
         Raises redis-py's ConnectionError or TimeoutError.
         """
         keys = self._script_calls.keys
+        if not keys.are_home:
+            return
         words = (b"HMGET", keys.home(keys.state), b"secret", b"layout")
         (reply,) = await run(redis, [(0, words)])
         if isinstance(reply, list):

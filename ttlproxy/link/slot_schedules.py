@@ -15,6 +15,7 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.registry import Place
 from ttlproxy.link.pipeline import Words, error, run, valid
+from ttlproxy.link.refusals import is_elsewhere
 from ttlproxy.link.schedule_queries import DUE, Late, Refused, UnreadError, before
 from ttlproxy.link.scores import whole_ms
 
@@ -27,10 +28,14 @@ _HEAD: Final = (b"ZRANGEBYSCORE", b"", b"-inf", b"+inf", b"WITHSCORES", b"LIMIT"
 
 
 class SlotSchedules:
-    """The schedules of one node's slots, and when the first key of each needs attention."""
+    """The schedules of one node's slots, and when the first key of each needs attention.
+
+    owned: the slots whose schedules are read
+    """
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
+        self.owned: Collection[int] = range(SLOTS)
         # Lower bounds in ms, for all slots that have managed keys.
         self._firsts: dict[int, int] = {}
         self._unsized: list[int] = []  # slots whose size is still to be asked
@@ -52,9 +57,9 @@ class SlotSchedules:
         return self._firsts
 
     def to_count(self) -> bytes:
-        keys, home = self._keys, slot(self._keys.prefix)
+        keys, own = self._keys, slot(self._keys.here)
         kinds = {number: b"+" if number in self._deferring else b" " for number in self._firsts}
-        return b"".join(keys.word(each) + kind for each, kind in kinds.items() if each != home)
+        return b"".join(keys.word(each) + kind for each, kind in kinds.items() if each != own)
 
     def noted(self, key: bytes, due_ms: int) -> None:
         """The key needs attention at that time, or earlier."""
@@ -66,7 +71,7 @@ class SlotSchedules:
             self._firsts[number] = due_ms
 
     async def find(self, redis: Redis) -> None:
-        heads, _ = await self._ask(redis, range(SLOTS), _HEAD)
+        heads, _ = await self._ask(redis, self.owned, _HEAD)
         self._learn(heads)
 
     async def due(
@@ -105,9 +110,22 @@ class SlotSchedules:
             self._unsized = []
         return None if refused or self._unsized else self._size
 
+    def forget(self, slots: Collection[int]) -> None:
+        """Another node owns these slots now."""
+        for number in slots:
+            self._firsts.pop(number, None)
+            self._deferring.discard(number)
+
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
+        async for entries in self.pages_of(redis, self.owned):
+            yield entries
+
+    async def pages_of(
+        self, redis: Redis, slots: Collection[int]
+    ) -> AsyncIterator[list[tuple[bytes, int]]]:
+        """The entries of these slots. Raises UnreadError, too."""
         refused: Refused = {}
-        cursors: dict[int, bytes] = dict.fromkeys(range(SLOTS), b"0")
+        cursors: dict[int, bytes] = dict.fromkeys(slots, b"0")
         while cursors:
             some = dict(list(cursors.items())[:_TOGETHER])
             requests = [
@@ -116,7 +134,8 @@ class SlotSchedules:
             ]
             for number, reply in zip(some, await run(redis, requests), strict=True):
                 if refusal := error(reply):
-                    refused[number] = refusal
+                    if not is_elsewhere(refusal):
+                        refused[number] = refusal
                     del cursors[number]
                     continue
                 cursors[number], entries = valid(reply)

@@ -86,10 +86,10 @@ class ScriptCalls:
         return (*head, b"%d" % len(keys), *keys, *argv)
 
     def _in_one_slot(self, script: Script, call: Call) -> list[bytes]:
-        """The keys of a call to a Cluster; a call without data keys is for the home slot."""
+        """The keys of a call to a Cluster; without data keys it is for the server's own slot."""
         if not script.keys:
             return []
-        data = call.keys or (self.keys.prefix,)
+        data = call.keys or (self.keys.here,)
         roles, of_many = _roles(script.keys, by_slot=True)
         more = of_many(self.keys, data) if of_many is not None else ()
         return [self.keys.guard(data[0]), *(role(self.keys, data) for role in roles), *more]

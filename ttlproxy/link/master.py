@@ -1,0 +1,181 @@
+"""One of several masters of a Cluster: its link, its reaper, and the slots that it owns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from typing import Final
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ttlproxy.addresses import Upstream
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.core.keys import slot
+from ttlproxy.core.registry import UNKNOWN
+from ttlproxy.core.signing import Signer
+from ttlproxy.core.topology import ClusterNode, cluster_nodes
+from ttlproxy.errors import UpstreamError
+from ttlproxy.link.connections import client, close
+from ttlproxy.link.context import Context
+from ttlproxy.link.link import Link
+from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.reaper import Reaper
+from ttlproxy.link.slot_schedules import SlotSchedules
+from ttlproxy.net.tasks import run_together
+from ttlproxy.net.time_limit import time_limit
+
+log = logging.getLogger(__name__)
+
+# Between two looks at what it says of the Cluster.
+_EVERY_S: Final = 1.0
+# After a look that came early, the next comes no earlier than this.
+_AGAIN_S: Final = 0.02
+_NODES: Final = (b"CLUSTER", b"NODES")
+Tell = Callable[["Master", list[ClusterNode]], Awaitable[None]]
+
+
+async def nodes_told_by(server: Upstream, timeout_s: float) -> list[ClusterNode]:
+    """What a node knows of its Cluster. Raises redis-py's RedisError, OSError, UpstreamError or
+    ValueError."""
+    redis = client(server, "ttlproxy:slots", timeout_s)
+    try:
+        async with time_limit(timeout_s):
+            return await _told(redis)
+    finally:
+        await close(redis)
+
+
+async def _told(redis: Redis) -> list[ClusterNode]:
+    (reply,) = await run(redis, [(0, _NODES)])
+    return cluster_nodes(valid(reply).decode("utf-8", "replace"))
+
+
+class Master:
+    """
+    id, shown: the node's id, and its address for people
+    claims: the slots that it says are its own; None before its first word
+    epoch: that of the claims
+    owned: the slots that are its own, as no other claims them with a higher epoch
+    known: those of them whose managed keys the link knows
+    told: how often it has told what it knows
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        upstream: Upstream,
+        counters: Counters,
+        signer: Signer,
+        node: ClusterNode,
+        tell: Tell,
+        on_known: Callable[[Master], None],
+        on_gone: Callable[[Master], None],
+    ) -> None:
+        """`tell(master, nodes)` is called with each of its words on the Cluster; `on_known(master)`
+        when more of its slots are known; `on_gone(master)` when its server has changed."""
+        self.id = node.id
+        self.shown = upstream.address
+        self.claims: Collection[int] | None = None
+        self.epoch = node.epoch
+        self.owned: set[int] = set()
+        self.known: set[int] = set()
+        self.told = 0
+        context = Context(settings, counters, signer)
+        context.keys.settle(node.slots)
+        self.link = Link(settings, upstream, counters, context, lambda: on_gone(self))
+        self.reaper = Reaper(settings, self.link, counters)
+        self._settings = settings
+        self._upstream = upstream
+        self._tell = tell
+        self._on_known = on_known
+        self._wanted = asyncio.Event()  # a look
+        self._lacking = asyncio.Event()  # slots that are not known yet
+
+    async def run(self) -> None:
+        """Until cancelled. Raises UnfitUpstream."""
+        await run_together(
+            link=self.link.run(),
+            reaper=self.reaper.run(),
+            slots=self._follow(),
+            schedules=self._learn(),
+        )
+
+    def look(self) -> None:
+        """Asks it at once what it knows."""
+        self._wanted.set()
+
+    def owns(self, slots: set[int]) -> None:
+        """These are its slots from now on: what is known of others is forgotten."""
+        lost = self.owned - slots
+        self.owned = slots
+        self.known &= slots
+        context = self.link.context
+        context.keys.settle(slots)
+        if lost:
+            context.registry.forget(lambda key: slot(key) in lost)
+            context.agenda.drop(lambda key: slot(key) in lost)
+        if isinstance(queries := context.schedule_queries, SlotSchedules):
+            queries.owned = slots
+            queries.forget(lost)
+        if slots - self.known:
+            self._lacking.set()
+
+    async def _follow(self) -> None:
+        """Asks what it knows of the Cluster, again and again."""
+        redis = client(self._upstream, "ttlproxy:slots", self._settings.connect_timeout)
+        try:
+            while True:
+                self._wanted.clear()
+                try:
+                    nodes = await _told(redis)
+                    self.told += 1
+                    await self._tell(self, nodes)
+                except (RedisError, OSError, ValueError) as trouble:
+                    log.debug("%s tells nothing of its Cluster: %s", self.shown, trouble)
+                await asyncio.sleep(_AGAIN_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_EVERY_S):
+                        await self._wanted.wait()
+        finally:
+            await close(redis)
+
+    async def _learn(self) -> None:
+        """Reads the schedules of those of its slots whose managed keys are not known."""
+        while True:
+            await self._lacking.wait()
+            await self.link.serving.ready.wait()
+            self._lacking.clear()
+            lacking = self.owned - self.known
+            redis = client(self.link.upstream, "ttlproxy:load", self._settings.connect_timeout)
+            try:
+                await self._read(redis, lacking)
+            except (RedisError, OSError, UpstreamError) as trouble:
+                log.debug("the schedules of %s cannot be read: %s", self.shown, trouble)
+                self._lacking.set()
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            finally:
+                await close(redis)
+            self.known |= lacking & self.owned
+            self._on_known(self)
+
+    async def _read(self, redis: Redis, slots: Collection[int]) -> None:
+        """Announcements go on arriving meanwhile, so a change is not missed."""
+        context, schedules = self.link.context, self.link.schedules
+        queries = context.schedule_queries
+        if not isinstance(queries, SlotSchedules):
+            raise UpstreamError("it is no node of a Cluster")
+        queries.owned = self.owned
+        announced = context.registry.announced
+        if context.rights.trusts_schedules:
+            async for entries in queries.pages_of(redis, slots):
+                for key, due_ms in entries:
+                    announced(0, key, due_ms)
+        else:
+            async for keys in schedules.indexed(redis, 0):
+                for key in keys:
+                    announced(0, key, UNKNOWN)
