@@ -15,9 +15,7 @@ from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
-from ttlproxy.errors import EmbeddedError
-from ttlproxy.link import Context, Link
-from ttlproxy.link.reaper import Reaper
+from ttlproxy.errors import EmbeddedError, SeveralMasters
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
@@ -27,12 +25,14 @@ from ttlproxy.operations.purge import purged
 from ttlproxy.process.embedded import Embedded
 from ttlproxy.process.fd_channel import Receiver
 from ttlproxy.process.open_files import make_room
+from ttlproxy.process.redis_parts import OneRedis, SeveralRedis
 from ttlproxy.process.reload import Read, Reload, Values, adopt
 from ttlproxy.process.signals import INTERRUPTED, Signals, on_interrupt
 from ttlproxy.process.supervisor import supervise
 from ttlproxy.process.workers import Workers
 from ttlproxy.proxy.accept import Gate
-from ttlproxy.proxy.server import Clients, ClientSource, Server
+from ttlproxy.proxy.routed_server import RoutedServer
+from ttlproxy.proxy.server import ClientSource, Server
 from ttlproxy.telemetry.health import Health
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 from ttlproxy.telemetry.metrics_catalogue import Source
@@ -125,20 +125,36 @@ async def _proxy(
 ) -> None:
     give_back()
     counters = Counters()
-    heartbeat = LoopHeartbeat()
-    clients = Clients()
-    link = Link(settings, upstream, counters, Context(settings, counters), clients.leave)
-    reaper = Reaper(settings, link, counters)
-    server = Server(settings, link, counters, clients, source)
-    health = Health(Source(counters, link, heartbeat, asyncio.get_running_loop()))
-    async with shown(health):
-        linking = asyncio.create_task(link.run(), name="link")
-        reaping = asyncio.create_task(reaper.run(), name="reaper")
-        beating = asyncio.create_task(heartbeat.run(), name="heartbeat")
-        watching = asyncio.create_task(server.slow_clients.run(), name="slow clients")
-        vital = [linking, reaping, beating, watching, *others]
+    serving = partial(_serve_clients, settings, counters, others, say, signals, shown)
+    try:
         try:
-            tried = link.serving.tried
+            await serving(OneRedis(settings, upstream, counters, source))
+        except SeveralMasters as found:
+            log.info("%s: each of its masters gets a link", found)
+            await serving(SeveralRedis(settings, upstream, counters, source))
+    finally:
+        await cancel(*others)
+
+
+async def _serve_clients(
+    settings: Settings,
+    counters: Counters,
+    others: Sequence[Task],
+    say: Callable[[Listen], None],
+    signals: Signals,
+    shown: Callable[[Health], AbstractAsyncContextManager[None]],
+    core: OneRedis | SeveralRedis,
+) -> None:
+    server, heartbeat = core.server, LoopHeartbeat()
+    health = Health(Source(counters, core.link, heartbeat, asyncio.get_running_loop()))
+    async with shown(health):
+        linking = asyncio.create_task(core.link.run(), name="link")
+        beating = asyncio.create_task(heartbeat.run(), name="heartbeat")
+        watching = asyncio.create_task(server.watch(), name="slow clients")
+        own = [linking, beating, watching, *core.start()]
+        vital = [*own, *others]
+        try:
+            tried = core.link.serving.tried
             await until(run_together(link=tried.wait(), stop=signals.stop.wait()), vital)
             if signals.stop.is_set():
                 return  # no client could connect yet
@@ -154,12 +170,12 @@ async def _proxy(
             await until(signals.pause(settings.drain_min), vital)
             await until(_drain(server, settings.drain_max, signals.now), vital)
         finally:
-            await cancel(*vital[1:])
-            await reaper.drop_lease()
+            await cancel(*own[1:])
+            await core.drop_leases()
             await cancel(linking)
             await server.close()
             log_summaries.flush_all()
-        await link.list_waiters.close()
+        await core.close()
 
 
 @asynccontextmanager
@@ -226,7 +242,7 @@ async def until_interrupted(main: Coroutine[None, None, int]) -> int:
     return INTERRUPTED if interrupted.is_set() else running.result()
 
 
-async def _drain(server: Server, limit_s: float, now: asyncio.Event) -> None:
+async def _drain(server: Server | RoutedServer, limit_s: float, now: asyncio.Event) -> None:
     """Lets what is in flight finish, for at most `limit_s` or until `now` is set."""
     draining = asyncio.create_task(server.drain(limit_s), name="drain")
     await until(now.wait(), [draining])

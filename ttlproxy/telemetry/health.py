@@ -41,8 +41,8 @@ class Health:
         """Ready while the link serves: then its scripts are loaded and all managed keys known."""
         if self.drains:
             return "draining: the proxy is shutting down"
-        if not self._source.link.serving.now:
-            trouble = self._source.link.trouble
+        trouble = self._source.link.trouble
+        if not self._source.link.serving.now or trouble:
             return f"the link to Redis is down{trouble and f': {trouble}'}"
         return self.why_not_started()
 
@@ -51,11 +51,12 @@ class Health:
 
     def script_names(self) -> Mapping[bytes, str]:
         """SHA -> name of the scripts that the link has loaded."""
-        scripts = self._source.link.context.scripts
-        return {script.sha: script.name for script in scripts.all()}
+        links = self._source.link.all
+        scripts = (script for link in links for script in link.context.scripts.all())
+        return {script.sha: script.name for script in scripts}
 
     def address(self) -> str:
-        return self._source.link.address.shown
+        return self._source.link.shown
 
     def workers(self) -> Sequence[Worker]:
         return ()

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 from ttlproxy import __version__
 from ttlproxy.core.counters import ACTIONS, GONE, KINDS, PARKED, SIGNED, Counters, Handled
 from ttlproxy.core.histogram import Histogram
-from ttlproxy.link import Link
+from ttlproxy.link import Link, Masters
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]
@@ -30,7 +30,7 @@ class Source(NamedTuple):
     """The objects that the metrics of one process are read from."""
 
     counters: Counters
-    link: Link
+    link: Link | Masters
     heartbeat: LoopHeartbeat
     loop: asyncio.AbstractEventLoop
 
@@ -55,6 +55,10 @@ class MetricSpec(NamedTuple):
         if self.kind == "histogram":
             return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
         return (self.name,)
+
+
+def _oldest_overdue_s(link: Link) -> float:
+    return link.context.overdue.oldest_s(link.context.clock.now_ms())
 
 
 def _by(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
@@ -144,7 +148,7 @@ METRICS: Final = (
         "ttlproxy_managed_keys",
         "gauge",
         "known keys that have elements with a deadline",
-        lambda source: len(source.link.context.registry),
+        lambda source: sum(len(link.context.registry) for link in source.link.all),
         of_many="largest",
     ),
     MetricSpec(
@@ -193,14 +197,14 @@ METRICS: Final = (
         "ttlproxy_overdue_keys",
         "gauge",
         "keys that still have expired elements, as seen within the last second",
-        lambda source: source.link.context.overdue.keys,
+        lambda source: sum(link.context.overdue.keys for link in source.link.all),
         of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_oldest_overdue_seconds",
         "gauge",
         "how long the oldest of them has been due",
-        lambda source: source.link.context.overdue.oldest_s(source.link.context.clock.now_ms()),
+        lambda source: max(map(_oldest_overdue_s, source.link.all), default=0.0),
         of_many="largest",
     ),
     MetricSpec(
@@ -234,19 +238,21 @@ METRICS: Final = (
         "ttlproxy_upstream_info",
         "info",
         "the address of the server that is served now, or was last",
-        lambda source: {"address": source.link.address.shown},
+        lambda source: {"address": source.link.shown},
     ),
     MetricSpec(
         "ttlproxy_upstream_changes_total",
         "counter",
         "how often clients were closed because the server, or its role, was another one",
-        lambda source: source.link.server.changes,
+        lambda source: sum(link.server.changes for link in source.link.all),
     ),
     MetricSpec(
         "ttlproxy_link_round_trip_seconds",
         "gauge",
         "how long Redis took to answer the proxy's heartbeat, which is sent once a second",
-        lambda source: source.link.heartbeat.round_trip_ms / 1000,
+        lambda source: (
+            max((each.heartbeat.round_trip_ms for each in source.link.all), default=0) / 1000
+        ),
         of_many="largest",
     ),
     MetricSpec(

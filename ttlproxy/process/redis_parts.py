@@ -1,0 +1,58 @@
+"""What a proxy is built of, in front of one Redis or of several masters of a Cluster."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ttlproxy.addresses import Upstream
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.link import Context, Link, Masters
+from ttlproxy.link.reaper import Reaper
+from ttlproxy.net.tasks import Task
+from ttlproxy.proxy.routed_server import RoutedClients, RoutedServer
+from ttlproxy.proxy.server import Clients, ClientSource, Server
+
+
+class OneRedis:
+    """A link, a reaper, and a server whose clients each have one connection to Redis."""
+
+    def __init__(
+        self, settings: Settings, upstream: Upstream, counters: Counters, source: ClientSource
+    ) -> None:
+        clients = Clients()
+        self.link = Link(settings, upstream, counters, Context(settings, counters), clients.leave)
+        self.server = Server(settings, self.link, counters, clients, source)
+        self._reaper = Reaper(settings, self.link, counters)
+
+    def start(self) -> list[Task]:
+        """The tasks beside the link and the server."""
+        return [asyncio.create_task(self._reaper.run(), name="reaper")]
+
+    async def drop_leases(self) -> None:
+        """Lets other proxies reap at once, when the tasks have ended."""
+        await self._reaper.drop_lease()
+
+    async def close(self) -> None:
+        """Closes what is left, when all clients have gone."""
+        await self.link.list_waiters.close()
+
+
+class SeveralRedis:
+    """A link and a reaper for each master, and a server whose clients have a connection to each."""
+
+    def __init__(
+        self, settings: Settings, upstream: Upstream, counters: Counters, source: ClientSource
+    ) -> None:
+        clients = RoutedClients()
+        self.link = Masters(settings, upstream, counters, clients.retire)
+        self.server = RoutedServer(settings, self.link, counters, clients, source)
+
+    def start(self) -> list[Task]:
+        return []
+
+    async def drop_leases(self) -> None:
+        await self.link.drop_leases()
+
+    async def close(self) -> None:
+        await self.link.close()

@@ -1,0 +1,39 @@
+"""Errors with which a node sends a request back, instead of carrying it out.
+
+src/cluster.c, clusterRedirectClient has their texts.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+_BOUNCES: Final = (b"-MOVED ", b"-ASK ", b"-TRYAGAIN ", b"-CLUSTERDOWN ")
+
+
+class Bounce(NamedTuple):
+    """
+    kind: MOVED, ASK, TRYAGAIN or CLUSTERDOWN; slot, host, port: for the first two
+    """
+
+    kind: bytes
+    slot: int = -1
+    host: str = ""
+    port: int = 0
+
+
+def is_bounce(error: bytes) -> bool:
+    return error.startswith(_BOUNCES)
+
+
+def read(error: bytes) -> Bounce | None:
+    """What an error says; None if it is no such error."""
+    if not is_bounce(error):
+        return None
+    words = error[1:].split()
+    kind = words[0]
+    if kind not in (b"MOVED", b"ASK"):
+        return Bounce(kind)
+    host, _, port = words[-1].decode(errors="replace").rpartition(":")
+    if len(words) != 3 or not (words[1].isdigit() and port.isdigit()):
+        return None
+    return Bounce(kind, int(words[1]), host, int(port))

@@ -1,0 +1,100 @@
+"""Makes one reply of the replies of several nodes. Knows no connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ttlproxy.core.keys import slot
+from ttlproxy.proxy.routed.ways import STEPS
+from ttlproxy.wire import encode
+from ttlproxy.wire.reply_ends import ReplyEnds
+
+OK: Final = b"+OK\r\n"
+NULL: Final = b"$-1\r\n"
+
+
+def error(replies: Sequence[bytes]) -> bytes | None:
+    """The first error among the replies."""
+    return next((reply for reply in replies if reply.startswith(b"-")), None)
+
+
+def total(replies: Sequence[bytes]) -> bytes:
+    """The sum of integers, or the first error."""
+    return error(replies) or b":%d\r\n" % sum(int(reply[1:]) for reply in replies)
+
+
+def least(replies: Sequence[bytes]) -> bytes:
+    """The smallest of integers, or the first error."""
+    return error(replies) or b":%d\r\n" % min(int(reply[1:]) for reply in replies)
+
+
+def first(replies: Sequence[bytes]) -> bytes:
+    """The first error, or the first reply."""
+    return error(replies) or replies[0]
+
+
+def any_good(replies: Sequence[bytes]) -> bytes:
+    """The first reply that is no error, or the first error."""
+    return next((reply for reply in replies if not reply.startswith(b"-")), replies[0])
+
+
+def joined(replies: Sequence[bytes]) -> bytes:
+    """The elements of all arrays in one, or the first error."""
+    if (refusal := error(replies)) is not None:
+        return refusal
+    bodies = [_elements(reply) for reply in replies]
+    count = sum(map(len, bodies))
+    return b"%b%d\r\n" % (replies[0][:1], count) + b"".join(map(b"".join, bodies))
+
+
+def _elements(reply: bytes) -> list[bytes]:
+    """The elements of an array, each as it was sent."""
+    body = reply[reply.index(b"\n") + 1 :]
+    ends = ReplyEnds().take(body)
+    return [body[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+class Split:
+    """A request on keys of several slots, as one request for each slot.
+
+    parts: by slot
+    """
+
+    def __init__(self, args: Sequence[bytes]) -> None:
+        self._name = args[0].decode().upper()
+        step = STEPS[self._name]
+        self._places: dict[int, list[int]] = {}
+        words: dict[int, list[bytes]] = {}
+        for at in range(1, len(args), step):
+            number = slot(args[at])
+            self._places.setdefault(number, []).append(at // step)
+            words.setdefault(number, [args[0]]).extend(args[at : at + step])
+        self.parts: dict[int, tuple[list[bytes], bytes]] = {
+            number: (part, encode(tuple(part))) for number, part in words.items()
+        }
+
+    def gathered(self, replies: dict[int, bytes]) -> bytes:
+        """The reply to the whole; `replies`: by slot."""
+        return _GATHERED.get(self._name, Split._counted)(self, replies)
+
+    def _counted(self, replies: dict[int, bytes]) -> bytes:
+        return total(list(replies.values()))
+
+    def _written(self, replies: dict[int, bytes]) -> bytes:
+        return first(list(replies.values()))
+
+    def _values(self, replies: dict[int, bytes]) -> bytes:
+        if (refusal := error(list(replies.values()))) is not None:
+            return refusal
+        found: dict[int, bytes] = {}
+        for number, reply in replies.items():
+            found.update(zip(self._places[number], _elements(reply), strict=True))
+        values = [found[at] for at in sorted(found)]
+        return b"*%d\r\n" % len(values) + b"".join(values)
+
+
+_GATHERED: Final[dict[str, Callable[[Split, dict[int, bytes]], bytes]]] = {
+    "MGET": Split._values,
+    "MSET": Split._written,
+}

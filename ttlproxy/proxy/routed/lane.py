@@ -1,0 +1,556 @@
+"""A client's connection to one master, and its session there.
+
+Takes whole requests, and gives back whole replies: it counts what comes from Redis. Of the client
+it knows only what `Owner` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from ttlproxy.core.counters import Counters
+from ttlproxy.errors import SlotMoved, UpstreamError
+from ttlproxy.link import Link
+from ttlproxy.proxy.connecting import connect
+from ttlproxy.proxy.held_step import HeldStep
+from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
+from ttlproxy.proxy.redis_connection import HIGH, Backend
+from ttlproxy.proxy.routed.bounces import is_bounce
+from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.session import Step
+from ttlproxy.session.lane_session import LaneSession
+from ttlproxy.session.session import Session
+from ttlproxy.wire import Requests, encode
+from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
+
+ASKING: Final = encode((b"ASKING",))
+# How what subscribers get begins, behind the header of its array.
+MESSAGES: Final = (b"$7\r\nmessage\r\n", b"$8\r\npmessage\r\n", b"$8\r\nsmessage\r\n")
+CONFIRMATIONS: Final = tuple(
+    b"$%d\r\n%b\r\n" % (len(word), word)
+    for kind in (b"", b"p", b"s")
+    for word in (kind + b"subscribe", kind + b"unsubscribe")
+)
+HasSettled = Callable[[], bool]
+
+
+class Owner(Protocol):
+    """The client, as it is seen from here.
+
+    replays: requests that each of its connections begins with, such as its login
+    """
+
+    counters: Counters
+
+    @property
+    def replays(self) -> Iterable[list[bytes]]: ...
+
+    @property
+    def hold_max_s(self) -> float: ...
+
+    async def dial(self, lane: Lane) -> Backend:
+        """Connects. Raises OSError."""
+
+    def session(self, lane: Lane, has_settled: HasSettled) -> LaneSession:
+        """A new session, over what is known of the lane's master."""
+
+    def answered(self, ticket: Ticket, reply: bytes) -> None:
+        """A reply is whole, or its rest is there."""
+
+    def part(self, ticket: Ticket, data: bytes) -> bool:
+        """A reply has begun, or goes on; whether the client takes this part now."""
+
+    def pushed(self, data: bytes) -> None:
+        """A push, between two replies."""
+
+    def bounced(self, tickets: Sequence[Ticket]) -> None:
+        """Requests that have come back, and must be sent again; `reply` has the error, if any."""
+
+    def flush(self) -> None:
+        """Replies and pushes so far may go on."""
+
+    def read(self) -> None:
+        """A lane takes no more requests for now, or takes them again."""
+
+    def keeps(self) -> None:
+        """Much is kept for the client."""
+
+    def lost(self, lane: Lane) -> None:
+        """The connection has ended, or must."""
+
+    def failed(self, trouble: BaseException) -> None:
+        """Something that a request waits for has failed."""
+
+
+class Lane:
+    """
+    link: of its master; session: None until it is connected
+    is_full: Redis does not keep up
+    is_held_up: it is not read: too many of its replies wait for those of others
+    retires: its master is not served any more, so that it ends with its last reply
+    used_s: when it was last given requests
+    """
+
+    def __init__(self, owner: Owner, link: Link) -> None:
+        self.link = link
+        self.session: LaneSession | None = None
+        self.is_full = self.is_held_up = self.retires = False
+        self.used_s = 0.0
+        self._owner = owner
+        self._serving = link.serving
+        self._announcements = link.announcements
+        self._registry = link.context.registry
+        self._backend: Backend | None = None
+        self._phase = CONNECTING
+        self._ends = ReplyEnds()
+        self._begun: list[bytes] = []  # of the reply that has not ended, what waits here
+        self._kind = 0  # the first byte of that reply
+        self._in_flight: deque[Ticket] = deque()
+        self._unsent: Sequence[Ticket] = ()  # of the held step, whose bytes have not gone yet
+        self._early: deque[tuple[Sequence[Ticket], bytes]] = deque()
+        self._kept = 0  # bytes of whole replies that wait for others
+        self._answers = 0
+        self._fences: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._confirming = 0  # how many confirmations of a subscription are to come
+        self._are_pushes = True  # confirmations and messages are
+        self._relays = False
+        self._held: HeldStep | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._start(self._open())
+
+    def __repr__(self) -> str:
+        return f"<Lane {self._phase.name}>"
+
+    # From the client.
+
+    def send(self, tickets: Sequence[Ticket], raw: bytes) -> None:
+        """Sends whole requests: a ticket for each, and all their bytes."""
+        self.used_s = self._loop.time()
+        for ticket in tickets:
+            ticket.lane = self
+        if self._registry.expecting:
+            self._announcements.receive()
+        session = self.session
+        if self._phase is CLOSED:
+            self._early.append((tickets, raw))
+            self.give_back()
+        elif session is None or self._phase is not OPEN:
+            self._early.append((tickets, raw))
+        elif not (self._serving.now or session.before_login or session.needs_nothing(raw)):
+            self._early.append((tickets, raw))
+            self._hold(self._serves_again())
+        elif session.passes_read(raw, [ticket.args for ticket in tickets]):
+            self._in_flight.extend(tickets)
+            self._write(raw)
+        else:
+            self._take(session, tickets, raw)
+
+    async def asked(self, ticket: Ticket) -> bytes:
+        """Sends one request; returns its reply. Raises UpstreamError if the connection ends."""
+        taker = ticket.awaited()
+        if self.is_held_up:
+            self.resume()
+        self.send([ticket], ticket.raw)
+        try:
+            return await taker
+        finally:
+            ticket.taker = None
+
+    async def asked_together(self, tickets: Sequence[Ticket]) -> list[bytes]:
+        """Sends requests in one go; returns their replies. Raises UpstreamError as `asked` does."""
+        takers: list[asyncio.Future[bytes]] = []
+        for ticket in tickets:
+            takers.append(ticket.awaited())
+        self.send(tickets, b"".join([ticket.raw for ticket in tickets]))
+        return [await taker for taker in takers]
+
+    async def confirmed(self, ticket: Ticket, count: int, *, by_push: bool) -> bytes:
+        """Sends a request of the SUBSCRIBE family, which is answered with so many confirmations.
+
+        They pass to the client. Returns Redis's error in their place, or the last of them.
+        `by_push`: the client is in RESP3, where they and messages are pushes.
+        """
+        await self.opened()
+        assert self.session is not None
+        self._confirming, self._are_pushes = count, by_push
+        taker = ticket.awaited()
+        step = self.session.from_client(ticket.raw)
+        self._in_flight.append(ticket)
+        self._write(step.to_redis)
+        return await taker
+
+    def forget_subscriptions(self) -> None:
+        """The client is subscribed to nothing any more."""
+        self._confirming, self._are_pushes = 0, True
+        if self.session is not None:
+            self.session.listens = False
+
+    def relay(self, data: bytes) -> None:
+        """From now on all passes unread, in both directions."""
+        self._relays = True
+        self._write(data)
+
+    async def asked_here(self, ticket: Ticket, source: Lane) -> bytes | None:
+        """Sends a request under ASKING, in the form that the session of `source` gives it.
+
+        What is known of the slot is known there, until it has moved. None if something is due in
+        its keys: nothing can be reaped before.
+        """
+        await self.opened()
+        await source.opened()
+        assert source.session is not None
+        step = source.session.from_client(ticket.raw)
+        if step.must_reap or step.pauses:
+            return None
+        if self.is_held_up:
+            self.resume()
+        asking = Ticket([b"ASKING"], ASKING, None)
+        asking.awaited()
+        taker, ticket.lane = ticket.awaited(), self
+        self._in_flight.extend((asking, ticket))
+        self._write(ASKING + step.to_redis)
+        try:
+            return await taker
+        finally:
+            ticket.taker = None
+
+    async def logs_in(self, words: Sequence[bytes]) -> bytes:
+        """Sends a request that may log in, or another that each connection of the client needs;
+        returns its reply."""
+        await self.opened()
+        return await self._prepared(words)
+
+    async def opened(self) -> None:
+        """Ends when it is connected, and holds nothing. Raises UpstreamError if it has ended."""
+        while self._task is not None and self._phase is not CLOSED:
+            await asyncio.wait({self._task})
+        if self._phase is CLOSED:
+            raise UpstreamError("the connection to a master has ended")
+
+    async def passed(self) -> None:
+        """Ends when all that is in flight now has been answered."""
+        if self._in_flight:
+            fence = self._loop.create_future()
+            self._fences.append((self._answers + len(self._in_flight), fence))
+            await fence
+
+    @property
+    def owes(self) -> bool:
+        """Whether replies are to come."""
+        return bool(self._in_flight)
+
+    @property
+    def waits(self) -> bool:
+        """Whether requests are to go, or replies to come."""
+        return bool(self._in_flight or self._unsent or self._early)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._phase is CLOSED
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that are kept, in both directions."""
+        unsent = len(self._held.unsent) if self._held is not None else 0
+        early = sum(len(raw) for _, raw in self._early)
+        to_redis = self._backend.unsent if self._backend is not None else 0
+        return unsent + early + to_redis + self._kept + sum(map(len, self._begun))
+
+    def give_back(self) -> None:
+        """The requests that have not gone to Redis must be sent elsewhere."""
+        tickets = self._take_unsent()
+        for ticket in tickets:
+            ticket.fail(SlotMoved("another master has its slot"))
+        self._owner.bounced([ticket for ticket in tickets if ticket.taker is None])
+
+    def _take_unsent(self) -> list[Ticket]:
+        taken = [*self._unsent, *(ticket for tickets, _ in self._early for ticket in tickets)]
+        self._unsent = ()
+        self._early.clear()
+        return taken
+
+    def keeps(self, size: int) -> None:
+        """A whole reply waits for others; with a negative size, the client got it."""
+        self._kept += size
+        if self._kept > HIGH and size > 0:
+            self._hold_up()
+
+    def resume(self) -> None:
+        """The client waits for the next reply of this lane."""
+        self.is_held_up = False
+        if self._backend is not None:
+            self._backend.pause(False)
+
+    def pause(self, is_full: bool) -> None:
+        """The client does not keep up, or keeps up again."""
+        if self._backend is not None and not self.is_held_up:
+            self._backend.pause(is_full)
+
+    def answer_now(self) -> None:
+        """A request that waits for an item is answered now, even without one."""
+        if self._held is not None:
+            self._held.answer_now()
+
+    def cut(self) -> None:
+        """The client has gone while its request blocks: tells Redis at once."""
+        if self._backend is not None:
+            self._backend.cut()
+
+    def close(self, *, at_once: bool = False) -> None:
+        """No more is sent, and what comes is dropped; `at_once`: also what Redis has not taken."""
+        if self._phase is CLOSED:
+            return
+        self._phase = CLOSED
+        if self._task is not None:
+            self._task.cancel()
+        if self._backend is not None:
+            (self._backend.abort if at_once else self._backend.close)()
+        if self.session is not None:
+            self.session.owner.end()
+        for ticket in self._in_flight:
+            ticket.fail(UpstreamError("the connection to a master has ended"))
+        for ticket in self._take_unsent():
+            ticket.fail(SlotMoved("its master is served no more"))
+        for _, fence in self._fences:
+            fence.set_result(None)
+        self._in_flight.clear()
+        self._fences.clear()
+        self._begun = []
+
+    # From Redis: it is the `Frontend` of its connection.
+
+    def write(self, data: bytes) -> None:
+        """Takes what Redis sends."""
+        if self._phase is CLOSED:
+            return
+        if self._relays:
+            self._owner.pushed(data)
+            self._owner.flush()
+            return
+        try:
+            ends = self._ends.take(data)
+        except ValueError:
+            self._owner.lost(self)  # never guess
+            return
+        begin, owner, in_flight = 0, self._owner, self._in_flight
+        for end in ends:
+            piece = data[begin:end]
+            kind = self._kind or piece[0]
+            if self._begun:
+                piece, self._begun = b"".join([*self._begun, piece]), []
+            begin, self._kind = end, 0
+            if kind == PUSH or not self._are_pushes:
+                kind = self._subscribed(kind, piece)
+            if kind == PUSH:
+                owner.pushed(piece)
+            elif not in_flight:
+                owner.lost(self)  # a reply to nothing
+                return
+            else:
+                self._answer(in_flight.popleft(), kind, piece)
+        if begin < len(data):
+            self._begin(data[begin:])
+        owner.flush()
+        if self.retires and not self.waits:
+            owner.lost(self)
+
+    def full(self, is_full: bool) -> None:
+        self.is_full = is_full
+        if not is_full and self._held is not None:
+            self._held.drained()
+        self._owner.read()
+
+    def end(self) -> None:
+        """Redis has closed."""
+        if self._phase is not CLOSED:
+            self._owner.lost(self)
+
+    # For a held step: it is its `Holder`.
+
+    @property
+    def redis_is_full(self) -> bool:
+        return self.is_full
+
+    def to_redis(self, data: bytes) -> None:
+        self._have_gone()
+        self._write(data)
+
+    def sent(self, session: Session, step: Step) -> None:
+        """Requests have gone to Redis: does what follows at once."""
+        self._have_gone()
+        if step.sweep_after:
+            places = self._registry.places
+            self.link.context.sweep_later(
+                place for key in step.sweep_after for place in places(key)
+            )
+
+    def wait_for_item(self) -> bool:
+        self._phase = WAITING
+        self._owner.read()
+        return True
+
+    # Inside.
+
+    def _write(self, data: bytes) -> None:
+        assert self._backend is not None
+        self._backend.write(data)
+
+    def _have_gone(self) -> None:
+        """The requests of the held step are on their way."""
+        if self._unsent:
+            self._in_flight.extend(self._unsent)
+            self._unsent = ()
+
+    def _take(self, session: LaneSession, tickets: Sequence[Ticket], raw: bytes) -> None:
+        """Handles requests that cannot just pass."""
+        assert self._backend is not None
+        step = session.from_client(raw)
+        out = step.to_redis
+        holds = step.must_reap or len(out) > HIGH  # its requests, before they go to Redis
+        if step.withheld:  # behind a request that must be looked at first
+            count = len(tickets) - len(Requests().feed(step.withheld))
+            self._early.appendleft((tickets[count:], step.withheld))
+            tickets = tickets[:count]
+        if holds:
+            self._unsent = tickets
+        else:
+            self._in_flight.extend(tickets)
+            if out:
+                self._write(out)
+            self.sent(session, step)
+        if holds or step.pauses:
+            light = step._replace(to_redis=b"", withheld=b"")
+            unsent = out if holds else b""
+            held = HeldStep(self, self.link, session, self._backend, light, None, unsent)
+            self._held = held
+            self._owner.counters.held += 1 if step.must_reap else 0
+            self._hold(held.run())
+
+    def _answer(self, ticket: Ticket, kind: int, reply: bytes) -> None:
+        self._answers += 1
+        while self._fences and self._fences[0][0] <= self._answers:
+            self._fences.popleft()[1].set_result(None)
+        if ticket.taker is not None:
+            if not ticket.taker.done():
+                ticket.taker.set_result(reply)
+        elif kind == ERROR and is_bounce(reply):
+            ticket.error = reply
+            self._owner.bounced([ticket])
+        else:
+            self._owner.answered(ticket, reply)
+
+    def _subscribed(self, kind: int, piece: bytes) -> int:
+        """The kind of what has come while the client may be subscribed; PUSH for a message."""
+        what = piece[4:]
+        if kind != ERROR and self._confirming and what.startswith(CONFIRMATIONS):
+            self._confirming -= 1
+            if not self._confirming:
+                taker = self._in_flight.popleft().taker
+                if taker is not None and not taker.done():
+                    taker.set_result(piece)
+            return PUSH
+        is_message = not self._are_pushes and what.startswith(MESSAGES)
+        return PUSH if is_message else kind
+
+    def _begin(self, piece: bytes) -> None:
+        """A part of a reply that goes on."""
+        self._kind = self._kind or piece[0]
+        self._begun.append(piece)
+        if self._kind in (ERROR, PUSH) or not self._in_flight:
+            return
+        ticket = self._in_flight[0]
+        if ticket.taker is None:
+            if self._owner.part(ticket, b"".join(self._begun)):
+                self._begun = []
+            elif sum(map(len, self._begun)) > HIGH:
+                self._hold_up()
+
+    def _hold_up(self) -> None:
+        """Reads no more until the client waits for the next reply of this lane."""
+        if self._backend is not None and not self.is_held_up:
+            self.is_held_up = True
+            self._backend.pause(True)
+            self._owner.keeps()
+
+    async def _open(self) -> None:
+        owner = self._owner
+        self._backend, term = await connect(self.link, partial(owner.dial, self), owner.hold_max_s)
+        if term != self.link.server.term:
+            raise SlotMoved("the master has changed")
+        self.session = owner.session(self, self._backend.has_settled)
+        for words in owner.replays:
+            reply = await self._prepared(words)
+            if reply.startswith(b"-"):
+                text = reply[1:].decode(errors="replace").strip()
+                raise UpstreamError(f"a master refuses {words[0].decode()}: {text}")
+
+    async def _prepared(self, words: Sequence[bytes]) -> bytes:
+        """Sends a request outside of the client's; returns its reply."""
+        session = self.session
+        assert session is not None
+        if session.before_login:
+            session.has_replies(session.replies or 0)  # nothing is in flight
+        ticket = Ticket(list(words), b"", None)
+        taker = ticket.awaited()
+        step = session.from_client(encode(tuple(words)))
+        self._in_flight.append(ticket)
+        self._write(step.to_redis)
+        self.sent(session, step)
+        reply = await taker
+        if step.login is not None and not reply.startswith(b"-"):
+            session.logged_in()
+        if step.look:
+            await self.link.confirmations.confirm()
+        return reply
+
+    async def _serves_again(self) -> None:
+        """Ends when the link serves. Raises TimeoutError after hold_max."""
+        async with asyncio.timeout(self._owner.hold_max_s):
+            await self._serving.ready.wait()
+
+    def _hold(self, until: Coroutine[None, None, None]) -> None:
+        """Keeps what comes in until `until` ends."""
+        self._phase = HOLDING
+        self._owner.counters.holding += 1
+        self._start(until).add_done_callback(self._released)
+
+    def _released(self, task: asyncio.Task[None]) -> None:
+        self._owner.counters.holding -= 1
+
+    def _start(self, coroutine: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        self._task = asyncio.create_task(coroutine, name="lane")
+        self._task.add_done_callback(self._stopped)
+        return self._task
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        if self._phase is CLOSED or task is not self._task:
+            if not task.cancelled():
+                task.exception()
+            return
+        self._task = self._held = None
+        trouble = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if trouble is None:
+            self._go_on()
+        elif isinstance(trouble, SlotMoved) and self.session is None:
+            self._owner.lost(self)
+        elif isinstance(trouble, SlotMoved):
+            self._phase = OPEN
+            self.give_back()
+        else:
+            self._owner.failed(trouble)
+
+    def _go_on(self) -> None:
+        """Nothing is held any more: handles what came in meanwhile."""
+        self._phase = OPEN
+        while self._early and self._phase is OPEN:
+            tickets, raw = self._early.popleft()
+            before = len(self._early)
+            self.send(tickets, raw)
+            if len(self._early) > before:  # it must wait anew, before all others
+                self._early.rotate(1)
+        self._owner.read()

@@ -1,0 +1,228 @@
+"""Sends requests again that a node has sent back, or that no master can take for now.
+
+All requests of a slot in trouble go one at a time, in their order, until none is left: so what is
+sent again never meets what came later. The client sees no MOVED and no ASK; what lasts for longer
+than hold_max, or is sent back too often, it gets as it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Final, Protocol
+
+from ttlproxy.errors import SlotMoved
+from ttlproxy.link import Backoff, Link, Masters
+from ttlproxy.proxy.routed.bounces import Bounce, read
+from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.reply_order import ReplyOrder
+from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.ways import Ways
+
+# So often is a request sent to another node.
+_MOST: Final = 5
+# Between two attempts while a slot is on its way, or has no master.
+_AGAIN: Final = Backoff(cap=0.05, base=0.001)
+# How long a change of the masters is waited for before the next attempt.
+_CHANGE_S: Final = 0.5
+
+
+class Lanes(Protocol):
+    """The client's connections."""
+
+    order: ReplyOrder
+
+    @property
+    def ways(self) -> Ways: ...
+
+    @property
+    def hold_max_s(self) -> float: ...
+
+    def lane_of(self, slot: int | None) -> Lane | None:
+        """The lane of the slot's master; None while it has none that serves."""
+
+    def lane_at(self, host: str, port: int) -> Lane | None:
+        """The lane of the master at this address."""
+
+    def answered(self, ticket: Ticket, reply: bytes) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def failed(self, trouble: BaseException) -> None: ...
+
+
+class Redirects:
+    """Requests of one client that have come back, by slot."""
+
+    def __init__(self, masters: Masters, lanes: Lanes) -> None:
+        self._masters = masters
+        self._lanes = lanes
+        self._lines: dict[int | None, deque[Ticket]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def has(self, slot: int | None) -> bool:
+        """Whether requests for the slot have to wait in line."""
+        return slot in self._lines
+
+    def add(self, tickets: Iterable[Ticket]) -> None:
+        """Requests that have come back, or are for a slot that is in trouble or has no master."""
+        for ticket in tickets:
+            if ticket.slot is None and (told := read(ticket.error or b"")) and told.slot >= 0:
+                ticket.slot = told.slot
+            self._begin(ticket.slot, ticket.lane)
+            self._lines[ticket.slot].append(ticket)
+
+    def changed(self, owners: Sequence[Link | None]) -> None:
+        """Slots have other masters: later requests wait for what is on its way to the old ones."""
+        for ticket in self._lanes.order.owed:
+            lane, number = ticket.lane, ticket.slot
+            if number is None or lane is None or ticket.reply is not None:
+                continue
+            if owners[number] is not lane.link:
+                self._begin(number, lane)
+
+    def end(self) -> None:
+        """The client has gone."""
+        for task in self._tasks:
+            task.cancel()
+        self._lines.clear()
+
+    def _begin(self, slot: int | None, lane: Lane | None) -> None:
+        """Begins a line, unless there is one; `lane`: where requests of the slot have gone."""
+        if slot in self._lines:
+            return
+        self._lines[slot] = deque()
+        task = asyncio.create_task(self._settle(slot, lane), name="redirects")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (trouble := task.exception()) is not None:
+            self._lanes.failed(trouble)
+
+    async def _settle(self, slot: int | None, lane: Lane | None) -> None:
+        """Sends what is in line, one request after the other, until nobody is left."""
+        line = self._lines[slot]
+        if lane is not None and not lane.is_closed:
+            await lane.passed()  # what went behind it may come back, too
+        if line:
+            self._put_in_order(line)
+            self._give_up_overtaken(line)
+        while line:
+            ticket = line[0]
+            reply = await self.ask(ticket)
+            line.popleft()
+            self._lanes.answered(ticket, reply)
+            self._lanes.flush()
+        del self._lines[slot]
+
+    def _put_in_order(self, line: deque[Ticket]) -> None:
+        """In the client's order: some come back from a node, others never went there."""
+        places = {id(ticket): at for at, ticket in enumerate(self._lanes.order.owed)}
+        found = sorted(line, key=lambda ticket: places.get(id(ticket), -1))
+        line.clear()
+        line.extend(found)
+
+    def _give_up_overtaken(self, line: deque[Ticket]) -> None:
+        """A later request on the same key may have been carried out before one that came back.
+
+        If it has changed nothing, it is sent again. If it has, the earlier one comes too late, and
+        the client gets its error.
+        """
+        ways, order = self._lanes.ways, self._lanes.order
+        back = set(map(id, line))
+        keys = {key for ticket in line for key in ways.keys_of(ticket.args)}
+        overtaking = [
+            ticket
+            for ticket in order.behind(line[0])
+            if ticket.reply is not None and id(ticket) not in back
+            if not keys.isdisjoint(ways.keys_of(ticket.args))
+        ]
+        if any(ways.modifies(each.args) and not _has_failed(each) for each in overtaking):
+            for ticket in [each for each in line if each.error is not None]:
+                line.remove(ticket)
+                self._lanes.answered(ticket, ticket.error or b"")
+            self._lanes.flush()
+            return
+        for ticket in overtaking:
+            order.take_back(ticket)
+        line.extend(overtaking)
+        self._put_in_order(line)
+
+    async def ask(self, ticket: Ticket) -> bytes:
+        """The reply to a request, wherever it must go for it, or the last error with which it came
+        back.
+
+        Raises TimeoutError if there was no master for it for hold_max, and UpstreamError if the
+        connection ended before the reply.
+        """
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + self._lanes.hold_max_s
+        error, moves = ticket.error, 0
+        for attempt in count():
+            told = read(error) if error is not None else None
+            if error is not None and attempt and told is None:
+                return error  # it is the reply
+            if told is not None and told.kind == b"ASK":
+                reply = await self._asked_there(ticket, told)
+                if reply is not None and read(reply) is None:
+                    return reply
+            moves += told is not None and told.kind == b"MOVED"
+            if moves > _MOST or loop.time() > until_s:
+                if error is None:
+                    raise TimeoutError
+                return error
+            await self._pause(ticket, told, attempt)
+            error = await self._asked(ticket)
+        raise AssertionError
+
+    async def _asked(self, ticket: Ticket) -> bytes | None:
+        """The reply of the slot's master, or its error; None if there is none for now."""
+        lane = self._lanes.lane_of(ticket.slot)
+        if lane is None:
+            return None
+        try:
+            return await lane.asked(ticket)
+        except SlotMoved:
+            return None
+
+    async def _asked_there(self, ticket: Ticket, told: Bounce) -> bytes | None:
+        """The reply of the master that takes the slot over; None if it cannot be asked now."""
+        source = self._lanes.lane_of(ticket.slot)
+        target = self._lanes.lane_at(told.host, told.port)
+        if source is None or target is None:
+            self._masters.look()
+            return None
+        try:
+            return await target.asked_here(ticket, source)
+        except SlotMoved:
+            return None
+
+    async def _pause(self, ticket: Ticket, told: Bounce | None, attempt: int) -> None:
+        """Waits until another attempt may have another end."""
+        if told is not None and told.kind in (b"ASK", b"TRYAGAIN"):
+            await asyncio.sleep(_AGAIN.compute(attempt + 1))
+            return
+        before = ticket.lane.link if ticket.lane is not None else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CHANGE_S):
+                while not self._is_served(ticket.slot, before):
+                    self._masters.look()
+                    await self._masters.change()
+
+    def _is_served(self, slot: int | None, before: Link | None) -> bool:
+        """Whether another master than before serves the slot."""
+        if slot is None:
+            return self._masters.home is not None
+        return self._masters.owners[slot] not in (None, before)
+
+
+def _has_failed(ticket: Ticket) -> bool:
+    return ticket.reply is not None and ticket.reply.startswith(b"-")

@@ -1,0 +1,566 @@
+"""One client in front of several masters: its socket, and which request goes where.
+
+Requests that concern one slot, or no key, go on as they come. For any other this waits until all
+before it are answered, and lets `special_requests` do it; what comes later is kept meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Final, Protocol, cast
+
+from ttlproxy.addresses import Address
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.core.keys import slot
+from ttlproxy.errors import REFUSED, ReapRefused, UpstreamError
+from ttlproxy.link import Link, Masters
+from ttlproxy.proxy.client_log import ClientLog
+from ttlproxy.proxy.ending import Ending, LingeringClose
+from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
+from ttlproxy.proxy.routed.lane import HasSettled, Lane
+from ttlproxy.proxy.routed.redirects import Redirects
+from ttlproxy.proxy.routed.reply_order import ReplyOrder
+from ttlproxy.proxy.routed.requests_in import RequestsIn
+from ttlproxy.proxy.routed.special_requests import SpecialRequests
+from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.ways import FIRST, HOME, KEYS, SPLIT, STEPS, Ways
+from ttlproxy.proxy.slow_clients import Activity, SlowClients
+from ttlproxy.proxy.write_batch import WriteBatch
+from ttlproxy.session.lane_session import LaneSession
+
+# So many requests may be without a reply before the client is read no further.
+_MOST_OWED: Final = 10_000
+# How long a master that is not served any more may take for the replies that it owes.
+_RETIRES_S: Final = 1.0
+
+
+class Host(Protocol):
+    """The server that has accepted a client.
+
+    draining: clients must end as soon as nothing is half done
+    """
+
+    settings: Settings
+    masters: Masters
+    counters: Counters
+    write_batch: WriteBatch
+    clients: set[RoutedClient]
+    slow_clients: SlowClients
+    draining: bool
+
+    async def connect(self, lane: Lane) -> Backend:
+        """A connection to the lane's master. Raises OSError, also for TLS and time-outs."""
+
+    def ways(self) -> Ways:
+        """The ways of the commands that the masters have."""
+
+    def forget(self, client: RoutedClient) -> None:
+        """The client has gone."""
+
+
+class RoutedClient(asyncio.Protocol):
+    """A client's socket, and its connections to masters.
+
+    order: its replies; redirects: its requests that have come back
+    replays: what each of its connections begins with; by what it sets, such as the name
+    home: for requests without keys
+    """
+
+    def __init__(self, server: Host, source: str, activity: Activity | None) -> None:
+        """`source`: the address from a PROXY header; empty without one."""
+        self.activity = activity
+        self._server = server
+        self._source = source
+        self.masters = server.masters
+        self.counters = server.counters
+        self.settings = server.settings
+        self.kept_words: dict[tuple[bytes, ...], list[bytes]] = {}
+        self.lanes: dict[Link, Lane] = {}
+        self._retired: set[Lane] = set()
+        self._owners = server.masters.owners
+        self._changes = server.masters.changes  # of the slots' masters, as far as looked at
+        self._requests = RequestsIn(server.settings.max_request_bytes)
+        self._home: Lane | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._ending: Ending | None = None
+        self._is_open = False  # it has a connection to its home
+        self._is_over = False  # no more requests go to Redis
+        self._is_stopped = False  # its socket is not read
+        self._has_ended = False  # it sends no more
+        self._early = b""
+        self._why = ""  # why it ends, a key of Counters.gone, once that is known
+
+    # From the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(HIGH, LOW)
+        server = self._server
+        write = server.write_batch.writer(self._transport, server.counters.to_clients)
+        self.order = ReplyOrder(self._noting(write, awaits=False))
+        self.redirects = Redirects(server.masters, self)
+        self.specials = SpecialRequests(self)
+        server.clients.add(self)
+        server.counters.accepted += 1
+        server.counters.clients = len(server.clients)
+        self.client_log = ClientLog(server.counters.accepted, transport, self._source)
+        self._start(self._connect())
+
+    def data_received(self, data: bytes) -> None:
+        if self.activity is not None:
+            self.activity.note(awaits=True)
+        if self._is_over:
+            return
+        if self._task is not None:
+            self._early += data
+            self._keep()
+        elif (relaying := self.specials.relaying) is not None:
+            relaying.relay(data)
+        else:
+            self._requests.take(data)
+            self._go()
+
+    def eof_received(self) -> bool:
+        """The client sends no more, and may still be owed replies."""
+        self._has_ended = True
+        self._server.write_batch.flush()
+        if not self._is_open and not self._early:
+            return False
+        if self.specials.blocks or self.specials.relaying is not None:
+            return False  # as without a proxy: a blocked client is gone at once
+        self._end_if_done()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.write_batch.flush()
+        self._is_over = True
+        for task in (self._task, self._closing):
+            if task is not None:
+                task.cancel()
+        if self._ending is not None:
+            self._ending.cancel()
+        self.redirects.end()
+        for lane in self._all_lanes():
+            if self.specials.blocks:
+                lane.cut()
+            lane.close()
+        self.ends_because("client")
+        self.client_log.closed(self._why)
+        self.counters.gone[self._why] += 1
+        self._server.forget(self)
+        # Without these cycles of references its memory is free now.
+        self.lanes.clear()
+        self._retired.clear()
+        self._home = self._task = self._closing = self._ending = None
+        del self.specials, self.redirects
+
+    def pause_writing(self) -> None:
+        self._server.slow_clients.keeps(self)
+        for lane in self._all_lanes():
+            lane.pause(True)
+
+    def resume_writing(self) -> None:
+        for lane in self._all_lanes():
+            lane.pause(False)
+
+    # Where requests go.
+
+    @property
+    def ways(self) -> Ways:
+        return self._server.ways()
+
+    def lane_of(self, number: int | None) -> Lane | None:
+        """The lane of the slot's master, or the home for None; None while there is no master."""
+        if number is None:
+            return self.home()
+        link = self._owners[number]
+        return None if link is None else self.lane_to(link)
+
+    def lane_at(self, host: str, port: int) -> Lane | None:
+        link = self.masters.find(host, port)
+        return None if link is None else self.lane_to(link)
+
+    def lane_to(self, link: Link) -> Lane:
+        lane = self.lanes.get(link)
+        if lane is None:
+            lane = self.lanes[link] = Lane(self, link)
+        return lane
+
+    def home(self) -> Lane | None:
+        """The lane for requests without keys; None while no master serves."""
+        if self._home is None or self._home.is_closed or self._home.retires:
+            link = self.masters.home
+            self._home = None if link is None else self.lane_to(link)
+        return self._home
+
+    async def ask(self, args: Sequence[bytes], raw: bytes, number: int | None) -> bytes:
+        """The reply to a request of this slot, or of none."""
+        return await self.redirects.ask(Ticket(list(args), raw, number))
+
+    def next_requests(self) -> RequestsIn:
+        return self._requests
+
+    def _go(self) -> None:
+        """Sends the requests that have come, up to one that must wait for all before it."""
+        waiting, ways, redirects = self._requests.waiting, self.ways, self.redirects
+        if waiting and self.specials.wants_all:
+            self._start(self._special())
+            return
+        if self._changes != self.masters.changes:
+            self._changes = self.masters.changes
+            redirects.changed(self._owners)
+        batches: dict[Lane, list[Ticket]] = {}
+        add = self.order.add
+        while waiting:
+            args, raw = waiting[0]
+            way = ways[args[0]]
+            if way is FIRST:
+                number = slot(args[1]) if len(args) > 1 else None
+            elif way is HOME:
+                number = None
+            elif way is KEYS or (way is SPLIT and _is_whole(args)):
+                number = ways.slot_of(args)
+            else:
+                break
+            self._requests.next()
+            ticket = Ticket(args, raw, number)
+            add(ticket)
+            lane = None if redirects and redirects.has(number) else self.lane_of(number)
+            if lane is None:
+                redirects.add([ticket])
+            elif lane in batches:
+                batches[lane].append(ticket)
+            else:
+                batches[lane] = [ticket]
+        for lane, tickets in batches.items():
+            raw = tickets[0].raw if len(tickets) == 1 else b"".join([each.raw for each in tickets])
+            lane.send(tickets, raw)
+        if waiting:
+            self._start(self._special())
+        elif self._requests.is_cut or self._requests.ending:
+            self._look_at_rest()
+        if len(self.order) > _MOST_OWED:
+            self.read()
+
+    def _look_at_rest(self) -> None:
+        """The last request is not whole: it may be too large, or none."""
+        requests, home = self._requests, self._home
+        is_stranger = home is not None and home.session is not None and home.session.before_login
+        if is_stranger and requests.exceeds_login():
+            requests.give_up()
+        if requests.ending:
+            self._start(self.specials.end_with(requests.ending))
+        elif requests.is_too_large:
+            self._start(self.specials.refuse_too_large())
+        elif requests.kept > LOW:
+            self._server.slow_clients.keeps(self)
+
+    async def _special(self) -> None:
+        await self.order.quiet()
+        await self.specials.next()
+
+    # From lanes.
+
+    @property
+    def replays(self) -> list[list[bytes]]:
+        return list(self.kept_words.values())
+
+    @property
+    def hold_max_s(self) -> float:
+        return self.settings.hold_max
+
+    async def dial(self, lane: Lane) -> Backend:
+        return await self._server.connect(lane)
+
+    def session(self, lane: Lane, has_settled: HasSettled) -> LaneSession:
+        context = lane.link.context
+        return LaneSession(
+            context.router,
+            context.script_calls,
+            context.registry,
+            context.rights,
+            context.clock.now_ms,
+            self.settings.max_request_bytes,
+            self.counters.requests,
+            has_settled,
+            self._reached_at(),
+        )
+
+    def answered(self, ticket: Ticket, reply: bytes) -> None:
+        self.order.answered(ticket, reply)
+        if self._is_stopped and len(self.order) < _MOST_OWED // 2:
+            self.read()
+
+    def part(self, ticket: Ticket, data: bytes) -> bool:
+        if not self.order.is_next(ticket):
+            return False
+        self.order.part(data)
+        return True
+
+    def pushed(self, data: bytes) -> None:
+        self.order.push(data)
+
+    def bounced(self, tickets: Sequence[Ticket]) -> None:
+        self.redirects.add(tickets)
+
+    def flush(self) -> None:
+        self.order.flush()
+        if self._has_ended:
+            self._end_if_done()
+
+    def keeps(self) -> None:
+        self._keep()
+
+    def lost(self, lane: Lane) -> None:
+        """A connection has ended, or must."""
+        if lane.is_closed:
+            return
+        owes = lane.owes or self.specials.needs(lane)
+        if self.lanes.get(lane.link) is lane:
+            del self.lanes[lane.link]
+        self._retired.discard(lane)
+        if owes:
+            lane.close()
+            self.end()
+        else:
+            lane.give_back()
+            lane.close()
+
+    def failed(self, trouble: BaseException) -> None:
+        """Something that a request waits for has failed."""
+        if self._transport.is_closing() or (self._is_over and not isinstance(trouble, OSError)):
+            return
+        if not self._is_open:
+            self._refuse(trouble)
+        elif isinstance(trouble, UpstreamError | OSError):
+            self.end()
+        else:
+            self.client_log.failed(trouble)
+            self.abort("held" if isinstance(trouble, TimeoutError | ReapRefused) else "error")
+
+    # From the server.
+
+    def retire(self, link: Link) -> None:
+        """A master is not served any more: what it owes may still come."""
+        lane = self.lanes.pop(link, None)
+        if lane is None:
+            return
+        if self.specials.needs(lane):
+            self.ends_because("moved")
+            lane.close()
+            self.end()
+            return
+        lane.retires = True
+        lane.give_back()
+        if lane.owes:
+            self._retired.add(lane)
+            asyncio.get_running_loop().call_later(_RETIRES_S, self.lost, lane)
+        else:
+            lane.close()
+
+    def close_idle_lanes(self, since_s: float) -> None:
+        """Closes connections that were last used before `since_s`, and that nothing needs."""
+        for link, lane in list(self.lanes.items()):
+            is_used = lane is self._home or lane.used_s >= since_s or lane.waits
+            if not (is_used or self.specials.needs(lane)):
+                del self.lanes[link]
+                lane.close()
+
+    def end_at_boundary(self) -> None:
+        """Ends as soon as nothing is half done, after the replies that are owed."""
+        for lane in self.lanes.values():
+            lane.answer_now()
+        if not self._is_open:
+            if not self.masters.serving.now:
+                self._refuse(ConnectionError("the proxy is shutting down"))
+        elif not (self._is_over or self.unfinished):
+            self.ends_because("drained")
+            self._is_over = True
+            self._closing = asyncio.create_task(self._close_when_quiet(), name="client: close")
+
+    @property
+    def unfinished(self) -> str:
+        """What keeps it from ending, in words for the log."""
+        if not self._is_open:
+            return "not connected yet"
+        if self.specials.unfinished or self._requests.is_cut:
+            return self.specials.unfinished or "in a request"
+        if self._task is not None or self._requests.waiting:
+            return "owed replies"
+        return ""
+
+    def leave(self) -> None:
+        """Not one of its masters is served any more."""
+        for link in list(self.lanes):
+            self.retire(link)
+
+    # From the check for slow clients.
+
+    @property
+    def idles(self) -> bool:
+        """Whether it is idle. Subscribed, monitoring or blocked clients are never idle."""
+        if self._task is not None or len(self.order) or self.unread or self.activity is None:
+            return False
+        return not (self.specials.blocks or self.specials.listens or self.specials.relaying)
+
+    @property
+    def unread(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    @property
+    def buffered(self) -> int:
+        lanes = sum(lane.buffered for lane in self._all_lanes())
+        return self.unread + len(self._early) + self._requests.kept + lanes
+
+    def abort(self, why: str) -> None:
+        """Ends the connection at once: the bytes kept for it are free when this returns."""
+        self.ends_because(why)
+        self._early = b""
+        self._is_over = True
+        self._requests.drop()
+        for task in (self._task, self._closing):
+            if task is not None:
+                task.cancel()
+        for lane in self._all_lanes():
+            lane.close(at_once=True)
+        self._transport.abort()
+
+    # For special requests.
+
+    def say(self, reply: bytes) -> None:
+        """A reply of the proxy's own, while nothing else is owed."""
+        self.order.say(reply)
+
+    def end(self) -> None:
+        """No more is to come: what is buffered goes out, then the client's side is closed."""
+        if self._transport.is_closing() or self._ending is not None:
+            return
+        self.order.flush()
+        self._server.write_batch.flush()
+        self.ends_because("client" if self._has_ended or self.specials.quit else "redis")
+        self._is_over = True
+        if self._task is not None:
+            self._task.cancel()
+        for lane in self._all_lanes():
+            lane.close()
+        if self._has_ended:
+            self._transport.close()
+        elif half_close(self._transport):
+            self.read()
+            self._ending = LingeringClose(self._transport)
+        self._server.slow_clients.keeps(self)
+
+    def ends_because(self, why: str) -> None:
+        """The first reason is the one that counts."""
+        self._why = self._why or why
+
+    def read(self) -> None:
+        """Reads, or stops reading, depending on the state."""
+        if self._transport.is_closing():
+            return
+        lanes = self.lanes.values()
+        is_full = any(lane.is_full for lane in lanes) or len(self.order) > _MOST_OWED
+        is_full = is_full or len(self._early) > HIGH or self._kept_by_lanes() > HIGH
+        self._is_stopped = is_full and not self._is_over
+        if self._is_stopped:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    # Inside.
+
+    def _all_lanes(self) -> list[Lane]:
+        return [*self.lanes.values(), *self._retired]
+
+    def _kept_by_lanes(self) -> int:
+        return sum(lane.buffered for lane in self.lanes.values() if lane.waits)
+
+    def _keep(self) -> None:
+        if self.buffered > LOW:
+            self._server.slow_clients.keeps(self)
+            self.read()
+
+    def _reached_at(self) -> Address | None:
+        """Where a Cluster's client has reached us, or shall; None for a unix socket."""
+        announced = self.settings.cluster_announce
+        if announced is not None:
+            return Address(announced.host, announced.port)
+        name = self._transport.get_extra_info("sockname")
+        return Address(*name[:2]) if isinstance(name, tuple) else None
+
+    async def _connect(self) -> None:
+        """Connects to its home. What fails there is told by `failed`."""
+        try:
+            async with asyncio.timeout(self.hold_max_s):
+                await self.masters.serving.ready.wait()
+                while (home := self.home()) is None:
+                    await self.masters.change()
+        except TimeoutError:
+            trouble = ConnectionError(f"Redis is unavailable: {self.masters.trouble}")
+            self._task = None
+            self._refuse(trouble)
+            return
+        with suppress(UpstreamError):
+            await home.opened()
+            self._is_open = True
+
+    def _refuse(self, trouble: BaseException) -> None:
+        """There will be no connection to Redis: answers an error, and ends."""
+        shown = trouble if isinstance(trouble, OSError) else ConnectionError(str(trouble))
+        self.client_log.refused(shown)
+        self.counters.refused += 1
+        self.ends_because("refused")
+        self.order.say(REFUSED)
+        self.end()
+
+    def _start(self, coroutine: Coroutine[None, None, None]) -> None:
+        """Keeps what comes in until it ends."""
+        self._task = asyncio.create_task(coroutine, name="client: special request")
+        self._task.add_done_callback(self._stopped)
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task is not self._task:
+            return
+        self._task = None
+        if (trouble := task.exception()) is not None:
+            self.failed(trouble)
+        elif not self._is_over:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Handles what came in meanwhile."""
+        if not self._is_open:
+            return
+        self._go()
+        if self._task is None and self._early:
+            early, self._early = self._early, b""
+            self.data_received(early)
+        if self._has_ended:
+            self._end_if_done()
+        if self._server.draining:
+            self.end_at_boundary()
+        self.read()
+
+    def _end_if_done(self) -> None:
+        """Ends a client that sends no more, once it has all its replies."""
+        if self._task is None and not (self._early or self._requests.waiting or len(self.order)):
+            self.end()
+
+    async def _close_when_quiet(self) -> None:
+        await self.order.quiet()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+        self.end()
+
+    def _noting(self, take: Callable[[bytes], None], *, awaits: bool) -> Callable[[bytes], None]:
+        return take if self.activity is None else self.activity.noting(take, awaits=awaits)
+
+
+def _is_whole(args: Sequence[bytes]) -> bool:
+    """Whether all keys of a request that can be split are in one slot, or it is not complete."""
+    keys = args[1 :: STEPS[args[0].decode().upper()]]
+    return len(keys) < 2 or len(set(map(slot, keys))) == 1

@@ -1,0 +1,389 @@
+"""Requests that concern more than one node, or the client's connection itself.
+
+Each waits until all before it are answered, so its reply is the next one for the client. A function
+for each command, in `_SPECIAL`; those of a transaction, and of subscriptions, have modules of their
+own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from random import shuffle
+from typing import TYPE_CHECKING, Final
+
+from ttlproxy import errors
+from ttlproxy.core.keys import slot
+from ttlproxy.errors import UpstreamError
+from ttlproxy.proxy.routed import gathering
+from ttlproxy.proxy.routed.gathering import OK, Split
+from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.subscriptions import Subscriptions
+from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.transaction import Transactions
+from ttlproxy.proxy.routed.ways import SPLIT
+from ttlproxy.wire import encode
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
+
+# What a client that has not logged in may do, beside being refused.
+_BEFORE_LOGIN: Final = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
+# CLIENT's subcommands that each connection of the client needs, and how many words name what they
+# set.
+_KEPT: Final = {
+    b"SETNAME": 2,
+    b"SETINFO": 3,
+    b"NO-EVICT": 2,
+    b"NO-TOUCH": 2,
+    b"TRACKING": 2,
+    b"CAPA": 2,
+}
+# The subcommands that go to all masters: of all, the first error counts, or the first reply.
+_EVERYWHERE: Final = {
+    "SCRIPT": (b"LOAD", b"FLUSH"),
+    "FUNCTION": (b"LOAD", b"DELETE", b"FLUSH", b"RESTORE"),
+    "CONFIG": (b"SET", b"RESETSTAT", b"REWRITE"),
+    "ACL": (b"SETUSER", b"DELUSER", b"LOAD", b"SAVE"),
+    "CLIENT": (b"PAUSE", b"UNPAUSE"),
+}
+# In SCAN's cursor, above the node's own: which node it is of.
+_MOST_NODES: Final = 1024
+
+
+class SpecialRequests:
+    """
+    quit: the client has asked for its end; blocks: its request may wait in Redis
+    relaying: everything goes to this lane, and what comes from there goes to the client, unread
+    """
+
+    def __init__(self, client: RoutedClient) -> None:
+        self.quit = self.blocks = False
+        self.relaying: Lane | None = None
+        self._client = client
+        self._transactions = Transactions(client)
+        self._subscriptions = Subscriptions(client)
+        self._skips = False  # CLIENT REPLY SKIP: the next request has no reply
+        self._caching: list[bytes] | None = None  # CLIENT CACHING, for the next request
+        self._scanned: list[str] = []  # the nodes of this client's last SCAN from the beginning
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether the next request is special, whatever it is."""
+        transactions, subscriptions = self._transactions, self._subscriptions
+        if self._skips or transactions.is_open or subscriptions.limits or self._caching:
+            return True
+        return self._is_stranger()
+
+    @property
+    def listens(self) -> bool:
+        return self._subscriptions.listens
+
+    @property
+    def unfinished(self) -> str:
+        return "in a transaction" if self._transactions.is_open else ""
+
+    def needs(self, lane: Lane) -> bool:
+        """Whether the client cannot go on without the connection."""
+        relays = self.relaying is lane
+        return relays or self._transactions.needs(lane) or self._subscriptions.needs(lane)
+
+    async def next(self) -> None:
+        """Does the next request."""
+        client, requests = self._client, self._client.next_requests()
+        if self._transactions.is_open:
+            await self._transactions.go_on(requests)
+            return
+        args, raw = requests.next()
+        skips, self._skips = self._skips, False
+        caching, self._caching = self._caching, None
+        client.order.muted = client.order.muted or skips
+        if caching:
+            await self._tell_caching(caching, args)
+        await self._do(args, raw)
+        if skips:
+            client.order.muted = False
+
+    async def _do(self, args: list[bytes], raw: bytes) -> None:
+        ways = self._client.ways
+        route = ways.router.find(args[0])
+        special = _SPECIAL.get(route.name)
+        if special is None and ways[args[0]] is SPLIT:
+            special = SpecialRequests._split
+        if self._is_stranger() and route.name not in _BEFORE_LOGIN:
+            special = None
+        if special is None and self._subscriptions.limits:
+            await self._subscriptions.ask(args, raw)
+        elif special is None:
+            self.blocks = route.blocks
+            await self.alone(raw, args, None if self._is_stranger() else ways.slot_of(args))
+            self.blocks = False
+        elif route.fits(len(args)) or route.arity == -1:
+            await special(self, args, raw)
+        else:
+            await self.at_home(args, raw)
+
+    async def alone(self, raw: bytes, args: list[bytes], number: int | None) -> None:
+        """Sends one request; ends with its reply."""
+        client, ticket = self._client, Ticket(args, raw, number)
+        client.order.add(ticket)
+        lane = client.lane_of(number)
+        if lane is None:
+            client.redirects.add([ticket])
+        else:
+            lane.send([ticket], raw)
+        await client.order.quiet()
+        if ticket.lane is not None and ticket.lane.session is not None:
+            ticket.lane.session.behind_blocking = False  # its reply has come
+
+    async def at_home(self, args: Sequence[bytes], raw: bytes) -> bytes:
+        """Any node answers."""
+        reply = await self._client.ask(args, raw, None)
+        self._client.say(reply)
+        return reply
+
+    async def everywhere(self, raw: bytes, args: list[bytes]) -> list[bytes]:
+        """The replies of all masters."""
+        client = self._client
+        lanes = [client.lane_to(link) for link in client.masters.links.values()]
+        asked = (lane.asked(Ticket(args, raw, None)) for lane in lanes)
+        return list(await asyncio.gather(*asked))
+
+    async def end_with(self, ending: bytes) -> None:
+        """The stream of requests has broken: Redis answers that, and closes."""
+        client = self._client
+        await client.order.quiet()
+        client.say(await client.ask([b""], ending, None))
+        client.end()
+
+    async def refuse_too_large(self) -> None:
+        await self._client.order.quiet()
+        self._client.next_requests().skip()
+        self._client.say(b"-%b\r\n" % errors.TOO_LARGE)
+
+    # The connection.
+
+    def _is_stranger(self) -> bool:
+        home = self._client.home()
+        return home is not None and home.session is not None and home.session.before_login
+
+    async def _home(self) -> Lane:
+        home = self._client.home()
+        if home is None:
+            raise TimeoutError
+        return home
+
+    async def _log_in(self, args: list[bytes], raw: bytes) -> None:
+        home = await self._home()
+        reply = await home.logs_in(args)
+        if not reply.startswith(b"-") and len(args) > 1:
+            await self._keep((args[0].upper(),), args, home)
+        self._client.say(reply)
+
+    async def _keep(self, what: tuple[bytes, ...], words: list[bytes], home: Lane) -> None:
+        """Each connection of the client gets this, now and later."""
+        client = self._client
+        client.kept_words.pop(what, None)
+        client.kept_words[what] = words
+        for lane in list(client.lanes.values()):
+            if lane is not home and (await lane.logs_in(words)).startswith(b"-"):
+                raise UpstreamError("a master refuses what another has accepted")
+
+    @property
+    def is_resp3(self) -> bool:
+        hello = self._client.kept_words.get((b"HELLO",))
+        return hello is not None and hello[1] == b"3"
+
+    async def _reset(self, args: list[bytes], raw: bytes) -> None:
+        client, home = self._client, await self._home()
+        for link, lane in list(client.lanes.items()):
+            if lane is not home:
+                del client.lanes[link]
+                lane.close()
+        client.kept_words.clear()
+        client.order.muted = False
+        self._transactions.reset()
+        self._subscriptions.reset(home)
+        client.say(await home.logs_in(args))
+
+    async def _quit(self, args: list[bytes], raw: bytes) -> None:
+        self.quit = True
+        self._client.say(OK)
+        self._client.end()
+
+    async def _client_command(self, args: list[bytes], raw: bytes) -> None:
+        word = args[1].upper()
+        if word == b"REPLY" and len(args) == 3 and args[2].upper() in _REPLIES:
+            _REPLIES[args[2].upper()](self)
+        elif word in _KEPT:
+            home = await self._home()
+            reply = await home.logs_in(args)
+            if reply.startswith(b"+"):
+                await self._keep((b"CLIENT", *map(bytes.upper, args[1 : _KEPT[word]])), args, home)
+            self._client.say(reply)
+        elif word == b"CACHING":
+            if (await self.at_home(args, raw)).startswith(b"+"):
+                self._caching = args
+        else:
+            await self._some_everywhere(args, raw)
+
+    async def _tell_caching(self, caching: list[bytes], args: list[bytes]) -> None:
+        """The node of the next request must know, and the home no longer."""
+        client, home = self._client, await self._home()
+        lane = client.lane_of(client.ways.slot_of(args))
+        if lane is not None and lane is not home:
+            await lane.asked(Ticket(caching, encode(tuple(caching)), None))
+            await home.asked(Ticket([b"PING"], encode((b"PING",)), None))
+
+    def _reply_on(self) -> None:
+        self._client.order.muted = False
+        self._client.say(OK)
+
+    def _reply_off(self) -> None:
+        self._client.order.muted = True
+
+    def _reply_skip(self) -> None:
+        self._skips = not self._client.order.muted
+
+    async def _say_ok(self, args: list[bytes], raw: bytes) -> None:
+        self._client.say(OK)
+
+    async def _relay(self, args: list[bytes], raw: bytes) -> None:
+        home = await self._home()
+        await home.opened()
+        self.relaying = home
+        home.relay(raw)
+
+    # Several nodes.
+
+    async def _split(self, args: list[bytes], raw: bytes) -> None:
+        client, split = self._client, Split(args)
+        parts = split.parts.items()
+        asked = [client.ask(words, sent, number) for number, (words, sent) in parts]
+        replies = await asyncio.gather(*asked)
+        client.say(split.gathered(dict(zip(split.parts, replies, strict=True))))
+
+    async def _some_everywhere(self, args: list[bytes], raw: bytes) -> None:
+        name = self._client.ways.router.find(args[0]).name
+        word = args[1].upper() if len(args) > 1 else b""
+        if word in _EVERYWHERE.get(name, ()):
+            self._client.say(gathering.first(await self.everywhere(raw, args)))
+        elif word == b"KILL" and name in ("SCRIPT", "FUNCTION"):
+            self._client.say(gathering.any_good(await self.everywhere(raw, args)))
+        else:
+            await self.at_home(args, raw)
+
+    async def _cluster(self, args: list[bytes], raw: bytes) -> None:
+        number = None
+        if args[1].upper() in (b"COUNTKEYSINSLOT", b"GETKEYSINSLOT") and len(args) > 2:
+            wanted = args[2]
+            number = int(wanted) if wanted.isdigit() and int(wanted) < len(self._owners) else None
+        self._client.say(await self._client.ask(args, raw, number))
+
+    @property
+    def _owners(self) -> Sequence[object]:
+        return self._client.masters.owners
+
+    async def _publish_in_slot(self, args: list[bytes], raw: bytes) -> None:
+        self._client.say(await self._client.ask(args, raw, slot(args[1])))
+
+    async def _random_key(self, args: list[bytes], raw: bytes) -> None:
+        replies = await self.everywhere(raw, args)
+        shuffle(replies)
+        refusal = gathering.error(replies)
+        found = [reply for reply in replies if reply not in (gathering.NULL, b"_\r\n")]
+        self._client.say(refusal or (found or replies)[0])
+
+    async def _scan(self, args: list[bytes], raw: bytes) -> None:
+        client, masters = self._client, self._client.masters
+        if not args[1].isdigit():
+            await self.at_home(args, raw)
+            return
+        own, number = divmod(int(args[1]), _MOST_NODES)
+        if args[1] == b"0" or not self._scanned:
+            self._scanned = sorted(masters.links)
+        nodes = self._scanned
+        link = masters.links.get(nodes[number]) if number < len(nodes) else None
+        if link is None:  # that node is no master any more
+            client.say(self._page(0, number + 1, b"*0\r\n"))
+            return
+        words = [args[0], b"%d" % own, *args[2:]]
+        reply = await client.lane_to(link).asked(Ticket(words, encode(tuple(words)), None))
+        if not reply.startswith(b"*2\r\n$"):
+            client.say(reply)
+            return
+        _, _, cursor, keys = reply.split(b"\r\n", 3)
+        client.say(self._page(int(cursor), number + (cursor == b"0"), keys))
+
+    def _page(self, cursor: int, number: int, keys: bytes) -> bytes:
+        """A page of SCAN: `cursor` of the node, and which node comes next."""
+        is_end = number >= len(self._scanned)
+        text = b"0" if is_end else b"%d" % (cursor * _MOST_NODES + number)
+        return b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, keys)
+
+
+Special = Callable[[SpecialRequests, list[bytes], bytes], Awaitable[None]]
+
+
+def _on_all(gathered: Callable[[Sequence[bytes]], bytes]) -> Special:
+    async def ask(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
+        self._client.say(gathered(await self.everywhere(raw, args)))
+
+    return ask
+
+
+def _transacted(
+    method: Callable[[Transactions, list[bytes], bytes], Awaitable[None]],
+) -> Special:
+    async def ask(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
+        await method(self._transactions, args, raw)
+
+    return ask
+
+
+async def _subscribe(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
+    await self._subscriptions.change(args, raw)
+
+
+_REPLIES: Final = {
+    b"ON": SpecialRequests._reply_on,
+    b"OFF": SpecialRequests._reply_off,
+    b"SKIP": SpecialRequests._reply_skip,
+}
+_SPECIAL: Final[dict[str, Special]] = {
+    "AUTH": SpecialRequests._log_in,
+    "HELLO": SpecialRequests._log_in,
+    "RESET": SpecialRequests._reset,
+    "QUIT": SpecialRequests._quit,
+    "CLIENT": SpecialRequests._client_command,
+    "ASKING": SpecialRequests._say_ok,
+    "READONLY": SpecialRequests._say_ok,
+    "READWRITE": SpecialRequests._say_ok,
+    "MULTI": _transacted(Transactions.begin),
+    "EXEC": _transacted(Transactions.outside),
+    "DISCARD": _transacted(Transactions.outside),
+    "WATCH": _transacted(Transactions.watch),
+    "UNWATCH": _transacted(Transactions.unwatch),
+    "SUBSCRIBE": _subscribe,
+    "UNSUBSCRIBE": _subscribe,
+    "PSUBSCRIBE": _subscribe,
+    "PUNSUBSCRIBE": _subscribe,
+    "SSUBSCRIBE": _subscribe,
+    "SUNSUBSCRIBE": _subscribe,
+    "SPUBLISH": SpecialRequests._publish_in_slot,
+    "MONITOR": SpecialRequests._relay,
+    "SYNC": SpecialRequests._relay,
+    "PSYNC": SpecialRequests._relay,
+    "SCAN": SpecialRequests._scan,
+    "KEYS": _on_all(gathering.joined),
+    "DBSIZE": _on_all(gathering.total),
+    "RANDOMKEY": SpecialRequests._random_key,
+    "FLUSHALL": _on_all(gathering.first),
+    "FLUSHDB": _on_all(gathering.first),
+    "WAIT": _on_all(gathering.least),
+    "SCRIPT": SpecialRequests._some_everywhere,
+    "FUNCTION": SpecialRequests._some_everywhere,
+    "CONFIG": SpecialRequests._some_everywhere,
+    "ACL": SpecialRequests._some_everywhere,
+    "CLUSTER": SpecialRequests._cluster,
+}

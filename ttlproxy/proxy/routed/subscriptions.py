@@ -1,0 +1,83 @@
+"""SUBSCRIBE and its like in front of several masters: at the home, or at the master of a slot.
+
+In RESP2 messages are arrays like any reply, so a subscribed client's requests go one at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ttlproxy.core.keys import slot
+from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.wire import encode
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
+
+# What a request changes, and whether it adds.
+_KINDS: Final = {
+    "SUBSCRIBE": ("channel", True),
+    "UNSUBSCRIBE": ("channel", False),
+    "PSUBSCRIBE": ("pattern", True),
+    "PUNSUBSCRIBE": ("pattern", False),
+    "SSUBSCRIBE": ("shard", True),
+    "SUNSUBSCRIBE": ("shard", False),
+}
+
+
+class Subscriptions:
+    """The channels and patterns of one client, by connection and kind."""
+
+    def __init__(self, client: RoutedClient) -> None:
+        self._client = client
+        self._names: dict[tuple[Lane, str], set[bytes]] = {}
+
+    @property
+    def listens(self) -> bool:
+        return any(self._names.values())
+
+    @property
+    def limits(self) -> bool:
+        """Whether Redis takes only requests about subscriptions: the client is in RESP2."""
+        return self.listens and not self._client.specials.is_resp3
+
+    def needs(self, lane: Lane) -> bool:
+        return any(names and at is lane for (at, _), names in self._names.items())
+
+    def reset(self, home: Lane) -> None:
+        self._names.clear()
+        home.forget_subscriptions()
+
+    async def ask(self, args: list[bytes], raw: bytes) -> None:
+        """A request of a subscribed client in RESP2: PING is answered, and others are refused.
+
+        That comes after the look at the slot, so the request names a slot of that master.
+        """
+        lane = next(at for (at, _), names in self._names.items() if names)
+        keys, own = set(self._client.ways.certain_keys_of(args)), lane.link.context.keys.here
+        words = [own if word in keys else word for word in args]
+        self._client.say(await lane.asked(Ticket(words, encode(tuple(words)), None)))
+
+    async def change(self, args: list[bytes], raw: bytes) -> None:
+        client = self._client
+        name = client.ways.router.find(args[0]).name
+        kind, adds = _KINDS[name]
+        lane = client.lane_of(slot(args[1]) if kind == "shard" and len(args) > 1 else None)
+        if len(args) == 1:
+            known = (at for (at, of), names in self._names.items() if of == kind and names)
+            lane = next(known, lane)
+        if lane is None:
+            raise TimeoutError
+        names = self._names.setdefault((lane, kind), set())
+        count = len(args) - 1 or len(names) or 1
+        ticket = Ticket(args, raw, None)
+        reply = await lane.confirmed(ticket, count, by_push=client.specials.is_resp3)
+        if reply.startswith(b"-"):
+            client.say(reply)
+        elif adds:
+            names.update(args[1:])
+        else:
+            names.difference_update(args[1:] or tuple(names))
+        if not self.needs(lane):
+            lane.forget_subscriptions()

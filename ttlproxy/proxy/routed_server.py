@@ -1,0 +1,73 @@
+"""The server in front of several masters of a Cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from ttlproxy.commands import Router
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.link import Link, Masters
+from ttlproxy.net.tasks import run_together
+from ttlproxy.net.tls import for_redis
+from ttlproxy.proxy.client_server import ClientServer, ClientSource
+from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.routed_client import RoutedClient
+from ttlproxy.proxy.routed.ways import Ways
+
+# A client's connection to a master is closed when it was not used for so long.
+_IDLE_S: Final = 60.0
+_LOOK_S: Final = 10.0
+
+
+class RoutedClients(set[RoutedClient]):
+    """The connected clients."""
+
+    def retire(self, link: Link) -> None:
+        """This master is not served any more."""
+        for client in list(self):
+            client.retire(link)
+
+
+class RoutedServer(ClientServer[RoutedClient]):
+    """Accepts clients, and knows the connected ones."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        masters: Masters,
+        counters: Counters,
+        clients: RoutedClients,
+        source: ClientSource,
+    ) -> None:
+        super().__init__(settings, counters, clients, source)
+        self.masters = masters
+        self._tls = for_redis(masters.upstream)
+        self._ways = Ways(Router())
+
+    def ways(self) -> Ways:
+        """The ways of the commands that the masters have."""
+        home = self.masters.home
+        if home is not None and home.context.router is not self._ways.router:
+            self._ways = Ways(home.context.router)
+        return self._ways
+
+    async def connect(self, lane: Lane) -> Backend:
+        """A connection to the lane's master. Raises OSError, also for TLS and time-outs."""
+        return await self._dialled(lane, lane.link, self._tls)
+
+    async def watch(self) -> None:
+        """Ends clients that do nothing or take nothing, and connections that nobody uses."""
+        await run_together(slow=self.slow_clients.run(), idle=self._close_idle_lanes())
+
+    async def _close_idle_lanes(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            for client in list(self.clients):
+                client.close_idle_lanes(loop.time() - _IDLE_S)
+
+    def _client(self, source: str) -> RoutedClient:
+        return RoutedClient(self, source, self.slow_clients.activity())
