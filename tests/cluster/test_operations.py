@@ -54,10 +54,10 @@ def test_a_purge_leaves_what_is_kept_and_notes_it_in_its_slot(filled: Node) -> N
 
 
 @pytest.mark.slow
-def test_a_node_without_all_slots_is_not_purged(start_server: StartServer) -> None:
+def test_a_node_without_slots_is_not_purged(start_server: StartServer) -> None:
     done = purge("--upstream", in_cluster_mode(start_server).url)
     assert done.returncode == 1
-    assert "it owns 0 of the 16384 slots" in done.stderr
+    assert "it owns no slots of its Redis Cluster" in done.stderr
 
 
 # --- the doctor
@@ -113,4 +113,4 @@ def test_slots_that_are_on_their_way_are_counted(node: Node) -> None:
         cluster.open_slot(7)
         cluster.open_slot(8)
         assert of("cluster", examine(cluster.nodes[0].url)).what.startswith("2 slots are on")
-        assert "it owns 0 of" in of("cluster", examine(cluster.nodes[1].url)).what
+        assert "it owns no slots" in of("cluster", examine(cluster.nodes[1].url)).what

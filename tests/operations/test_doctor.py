@@ -125,7 +125,7 @@ def test_looking_twice_finds_the_same(start_server: StartServer) -> None:
     assert first == second
 
 
-def test_a_cluster_is_refused(start_server: StartServer) -> None:
+def test_a_node_of_a_cluster_without_slots_is_an_error(start_server: StartServer) -> None:
     assert of("cluster", examine(in_cluster_mode(start_server).url)).severity == 3
 
 

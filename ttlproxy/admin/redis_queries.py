@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import MovedError, RedisError, ResponseError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
-from ttlproxy.core.keys import Keys
-from ttlproxy.errors import Unanswered
-from ttlproxy.link import client, run, valid
+from ttlproxy.core.keys import SLOTS, Keys
+from ttlproxy.errors import Unanswered, UpstreamError
+from ttlproxy.link import NodeOfSeveral, client, close_all, run, several_masters, valid
 from ttlproxy.link.pipeline import Words
 from ttlproxy.net.tasks import report
 from ttlproxy.scripts import Scripts, Traits
@@ -47,6 +47,7 @@ class Inquiry:
         self._address = address
         self._connected_to = ""
         self._redis: Redis | None = None
+        self._masters: list[NodeOfSeveral] = []  # of a Cluster, if there are several
         self._turn = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -87,9 +88,11 @@ class Inquiry:
             except TimeoutError:
                 await self._disconnect()
                 raise Unanswered(f"Redis did not answer within {_LONGEST_S:.0f} s") from None
-            except RedisError as trouble:
+            except (RedisError, OSError, UpstreamError, ValueError) as trouble:
                 await self._disconnect()
                 raise Unanswered(str(trouble)) from trouble
+            if any(isinstance(reply, MovedError) for reply in replies):
+                await self._disconnect()  # the masters are found anew at the next query
         try:
             return [valid(reply) for reply in replies]
         except ResponseError as refusal:
@@ -110,12 +113,21 @@ class Inquiry:
             await self._disconnect()
             self._connected_to = address
         if self._redis is None:
-            self._redis = client(self._server(address), "ttlproxy:admin", _LONGEST_S)
+            server = self._server(address)
+            self._redis = client(server, "ttlproxy:admin", _LONGEST_S)
             await self._meet(self._redis)
+            if self.keys.clustered:
+                self._masters = await several_masters(server, "ttlproxy:admin", _LONGEST_S)
         if self._idle is not None:
             self._idle.cancel()
         self._idle = asyncio.get_running_loop().call_later(_IDLE_S, self._rest)
-        return self._redis
+        return self._masters[0] if self._masters else self._redis
+
+    async def slots(self) -> list[tuple[bytes, Sequence[int]]]:
+        """The slots of each node of a Cluster, and a name in one of them. Raises Unanswered."""
+        await self.ask([])
+        owned = [sorted(each.owned) for each in self._masters] or [list(range(SLOTS))]
+        return [(b"{%b}" % self.keys.word(slots[0]), slots) for slots in owned]
 
     async def _meet(self, redis: Redis) -> None:
         """Learns whether the server is a node of a Cluster; if it does not tell, it is none."""
@@ -124,11 +136,12 @@ class Inquiry:
         self._scripts.suit(Traits(clustered=self.keys.clustered))
 
     def _server(self, address: str) -> Upstream:
-        if not self._upstream.wants_master:
+        first, _, others = address.partition(", ")  # of several masters all are named
+        if not (self._upstream.wants_master or others):
             return self._upstream
         if not address:
             raise Unanswered("no master has been found yet")
-        return self._upstream.at(Address.parse(address))
+        return self._upstream.at(Address.parse(first))
 
     def _rest(self) -> None:
         self._closing = asyncio.create_task(self.close(), name="admin: idle")
@@ -138,5 +151,7 @@ class Inquiry:
         if self._idle is not None:
             self._idle.cancel()
         redis, self._redis = self._redis, None
+        masters, self._masters = self._masters, []
+        await close_all(masters)
         if redis is not None:
             await redis.aclose()

@@ -8,7 +8,6 @@ from random import choices
 from typing import Final, NamedTuple
 
 from ttlproxy.admin.redis_queries import Inquiry
-from ttlproxy.core.keys import SLOTS
 from ttlproxy.errors import Unanswered
 
 # Slots that one script looks at: about 1 ms of Redis.
@@ -41,10 +40,12 @@ class Survey(NamedTuple):
 async def occupied(inquiry: Inquiry) -> list[Slot]:
     """The slots that have managed keys. Raises Unanswered."""
     found: list[Slot] = []
-    for at in range(0, SLOTS, _EACH):
-        words = map(inquiry.keys.word, range(at, at + _EACH))
-        for position, keys, first_ms in await inquiry.call(0, "slots_survey", (), *words):
-            found.append(Slot(at + position, keys, first_ms))
+    for name, owned in await inquiry.slots():
+        for at in range(0, len(owned), _EACH):
+            some = owned[at : at + _EACH]
+            words = map(inquiry.keys.word, some)
+            for position, keys, first_ms in await inquiry.call(0, "slots_survey", (name,), *words):
+                found.append(Slot(some[position], keys, first_ms))
     return found
 
 

@@ -23,7 +23,10 @@ COMMANDS: Final = (
     "+info",
 )
 # What a client of a Cluster asks for; before 7.0 it is among the dangerous commands.
-_IN_CLUSTER: Final = tuple(f"+cluster|{word}" for word in ("myid", "nodes", "shards", "slots"))
+_IN_CLUSTER: Final = (
+    "+asking",
+    *(f"+cluster|{word}" for word in ("myid", "nodes", "shards", "slots")),
+)
 _WILDCARD = re.compile(rb"[*?\[\\]")
 # Plain text, then a star or none: any longer pattern that it matches is narrower.
 _BEGINNING = re.compile(rb"[^*?\[\]\\^]+\*?")

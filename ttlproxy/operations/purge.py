@@ -12,8 +12,18 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import Keys
-from ttlproxy.errors import PurgeError, UnfitUpstream, UpstreamError
-from ttlproxy.link import attached, client, has_all_slots, located, run, valid
+from ttlproxy.errors import PurgeError, UpstreamError
+from ttlproxy.link import (
+    NodeOfSeveral,
+    attached,
+    client,
+    close_all,
+    is_node,
+    located,
+    run,
+    several_masters,
+    valid,
+)
 
 _PAGE = 1000
 
@@ -33,9 +43,11 @@ async def purged(
     except (UpstreamError, OSError) as trouble:
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
     redis = client(server, "ttlproxy:purge", settings.connect_timeout)
+    masters: list[NodeOfSeveral] = []
     try:
         await redis.initialize()
-        keys.clustered = await has_all_slots(redis)
+        keys.clustered = await is_node(redis)
+        masters = await several_masters(server, "ttlproxy:purge", settings.connect_timeout)
         proxies = await attached(redis, keys.prefix)
         if proxies and not force:
             there = counted(proxies, "proxy is", "proxies are")
@@ -43,18 +55,25 @@ async def purged(
                 f"{there} connected to {upstream.shown}: stop all proxies first, or use --force to"
                 " remove the deadlines while they run"
             )
-        for db in await _databases(redis):
-            removed, kept = await _purge(redis, db, keys, force)
-            say(f"database {db}: {counted(removed, 'internal key')} removed")
-            if kept:
-                say(
-                    f"database {db}: elements of {counted(kept, 'key')} still wait for TAKE:"
-                    " take them through a proxy, or use --force to remove them"
-                )
-    except (RedisError, UnfitUpstream, UpstreamError) as trouble:
+        for node in masters or (redis,):
+            await _purge_server(node, keys, force, say)
+    except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
     finally:
+        await close_all(masters)
         await redis.aclose()
+
+
+async def _purge_server(redis: Redis, keys: Keys, force: bool, say: Callable[[str], None]) -> None:
+    at = f"{redis.shown}, " if isinstance(redis, NodeOfSeveral) else ""
+    for db in await _databases(redis):
+        removed, kept = await _purge(redis, db, keys, force)
+        say(f"{at}database {db}: {counted(removed, 'internal key')} removed")
+        if kept:
+            say(
+                f"{at}database {db}: elements of {counted(kept, 'key')} still wait for TAKE:"
+                " take them through a proxy, or use --force to remove them"
+            )
 
 
 async def _databases(redis: Redis) -> list[int]:

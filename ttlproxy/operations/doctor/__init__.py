@@ -14,9 +14,10 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import Role, client, located, mismatch
+from ttlproxy.link import Role, client, located, mismatch, several_masters
 from ttlproxy.operations.doctor.checks import CHECKS, SAMPLE, findings
 from ttlproxy.operations.doctor.finding import ERROR, Finding, Severity
+from ttlproxy.operations.doctor.masters import of_masters
 from ttlproxy.operations.doctor.mend import mended
 from ttlproxy.operations.doctor.report import as_json, as_text, exit_code
 from ttlproxy.operations.doctor.target import meet
@@ -51,10 +52,12 @@ async def examined(
     redis = client(server, "ttlproxy:doctor", settings.connect_timeout)
     try:
         await redis.initialize()
+        if masters := await several_masters(server, "ttlproxy:doctor", settings.connect_timeout):
+            return await of_masters(masters, settings, sample, mend)
         if mend:
             await mended(await meet(redis, settings, sample), mend)
         return await findings(redis, settings, sample)
-    except (RedisError, OSError) as trouble:
+    except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         return [_away(upstream, await mismatch(server, role) or str(trouble))]
     finally:
         await redis.aclose()

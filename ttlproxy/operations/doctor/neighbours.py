@@ -28,7 +28,7 @@ async def proxies(target: Target) -> list[Finding]:
 
 
 async def lease(target: Target) -> list[Finding]:
-    name = target.keys.home(target.keys.lease)
+    name = target.keys.shared_by(target.keys.here, target.keys.lease)
     if await target.ask(b"PTTL", name) != -1:
         return [Finding("lease", OK, "the reaper's lease expires by itself")]
     return [

@@ -5,7 +5,8 @@ from __future__ import annotations
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.core.counted import counted
-from ttlproxy.errors import UnfitUpstream, UpstreamError
+from ttlproxy.core.keys import SLOTS
+from ttlproxy.errors import UpstreamError
 from ttlproxy.link import LAYOUT, OLDEST, check_slots
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
@@ -37,20 +38,23 @@ async def cluster(target: Target) -> list[Finding]:
     if not target.keys.clustered:
         return [Finding("cluster", OK, "the server is not part of a Cluster")]
     try:
-        moving = (await check_slots(target.redis)).moving
-    except (UnfitUpstream, UpstreamError) as unfit:
+        node = await check_slots(target.redis, all_of_them=False)
+        if not node.slots:
+            raise UpstreamError("it owns no slots of its Redis Cluster")
+    except UpstreamError as unfit:
         return [
             Finding(
                 "cluster",
                 ERROR,
                 str(unfit),
-                "ttlproxy serves only the one master of a Cluster that has no others.",
-                "name all nodes of a Cluster of one master in --upstream, or a server outside of a"
-                " Cluster",
+                "Requests for its keys fail.",
+                "name all nodes of the Cluster in --upstream; redis-cli --cluster check",
             )
         ]
+    moving = node.moving
     if not moving:
-        return [Finding("cluster", OK, "the server is the only master of a Cluster")]
+        said = "the only master" if node.slots == SLOTS else f"a master of {node.slots} slots"
+        return [Finding("cluster", OK, f"the server is {said} of a Cluster")]
     return [
         Finding(
             "cluster",

@@ -13,7 +13,7 @@ from ttlproxy.commands import Native, natives
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
-from ttlproxy.link import ScheduleQueries, SlotSchedules, attached, run, valid
+from ttlproxy.link import NodeOfSeveral, ScheduleQueries, SlotSchedules, attached, run, valid
 from ttlproxy.scripts import Traits
 
 _SUBKEY_EVENTS = (8, 8)
@@ -116,6 +116,9 @@ async def meet(redis: Redis, settings: Settings, sample: int) -> Target:
     info = await redis.info()
     keys = Keys(settings.prefix.encode(), clustered=bool(info.get("cluster_enabled")))
     schedules = (SlotSchedules if keys.clustered else ScheduleQueries)(keys)
+    if isinstance(redis, NodeOfSeveral) and isinstance(schedules, SlotSchedules):
+        keys.settle(redis.owned)
+        schedules.owned = redis.owned
     await schedules.find(redis)
     return Target(
         redis=redis,
