@@ -22,6 +22,7 @@ from hypothesis import settings
 from tests.support.admin_pages import FLAGS
 from tests.support.clock_shim import Clock, NoShimError, built
 from tests.support.containers import IMAGES, AnyServer, Container
+from tests.support.masters import Masters
 from tests.support.npm import NoPackagesError, install
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
@@ -276,6 +277,21 @@ def watched(shared_watched: Proxy, server: AnyServer, had_rules: bool) -> Proxy:
     if had_rules:
         _until_without_rules(shared_watched)
     return shared_watched
+
+
+@pytest.fixture(scope="session")
+def shared_masters(binary: Binary) -> Iterator[Masters]:
+    with Masters(binary) as masters:
+        yield masters
+
+
+@pytest.fixture
+def masters(shared_masters: Masters) -> Masters:
+    """Three masters without keys, and a proxy in front of them. All tests of a run share them."""
+    shared_masters.flush()
+    if not shared_masters.proxy.running:  # an earlier test failed with it
+        shared_masters.proxy.start()
+    return shared_masters
 
 
 @pytest.fixture

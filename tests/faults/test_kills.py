@@ -2,6 +2,7 @@
 
 import re
 import threading
+from contextlib import closing
 from random import Random
 
 import pytest
@@ -12,9 +13,11 @@ from tests.support.deadlines import has_ttl
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED, STATE
 from tests.support.server_queries import unnamed
 from tests.support.servers import Proxy, Server
+from ttlproxy.core.keys import SLOTS
 
 pytestmark = pytest.mark.long
 
@@ -176,11 +179,16 @@ def test_a_newer_layout_refuses_to_start(start_server: StartServer) -> None:
     _refuses_to_start(server, "layout 3")
 
 
-def test_a_node_without_all_slots_is_refused_before_anything_is_served(
-    start_server: StartServer,
+def test_a_node_without_slots_is_served_once_it_has_some(
+    start_server: StartServer, start_proxy: StartProxy
 ) -> None:
     node = in_cluster_mode(start_server)
-    _refuses_to_start(node, f"Redis at {node.url}: it owns 0 of the 16384 slots")
+    proxy = start_proxy(node.url)
+    assert "its Cluster has no master that owns slots" in proxy.stderr
+    with closing(Client(node.port)) as direct:
+        direct.ask("CLUSTER", "ADDSLOTS", *range(SLOTS))
+    with closing(Client(proxy.port)) as client:
+        assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == 1
 
 
 @pytest.mark.parametrize(

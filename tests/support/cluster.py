@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, Self
 
 from tests.support.processes import free_port, wait_until
 from tests.support.redis_client import Client, Word
@@ -51,16 +51,19 @@ class Node(Server):
 
 
 class Cluster:
-    """Some nodes, of which the first owns all slots.
+    """Some nodes, of which the first owns all slots, or the first `masters` share them.
 
     A context manager; the nodes end with it.
     """
 
-    def __init__(self, binary: Binary, nodes: int = 2) -> None:
+    def __init__(self, binary: Binary, nodes: int = 2, masters: int = 1) -> None:
         self._owned = ExitStack()
         self.nodes = [self._node(binary) for _ in range(nodes)]
         owner, *others = self.nodes
-        assert owner.ask("CLUSTER", "ADDSLOTS", *range(SLOTS)) == b"OK"
+        for number, node in enumerate(self.nodes[:masters]):
+            assert node.ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1) == b"OK"
+            slots = range(number * SLOTS // masters, (number + 1) * SLOTS // masters)
+            assert node.ask("CLUSTER", "ADDSLOTS", *slots) == b"OK"
         for other in others:
             assert other.ask("CLUSTER", "MEET", "127.0.0.1", owner.port) == b"OK"
         wait_until(self._is_well, "all nodes know of all slots")
@@ -75,23 +78,33 @@ class Cluster:
         known = b"known_nodes:%d" % len(self.nodes)
         return all(b"cluster_state:ok" in info and known in info for info in infos)
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *trouble: object) -> None:
         self._owned.close()
 
-    def replicate(self) -> None:
-        """The other nodes become replicas of the first; returns when they have its data."""
-        owner, *others = self.nodes
-        for other in others:
-            assert other.ask("CLUSTER", "REPLICATE", owner.id) == b"OK"
+    def replicate(self, masters: int = 1) -> None:
+        """The other nodes become replicas of the first ones; returns when they have the data."""
+        others = self.nodes[masters:]
+        for number, other in enumerate(others):
+            assert other.ask("CLUSTER", "REPLICATE", self.nodes[number % masters].id) == b"OK"
         wait_until(
             lambda: all(
                 b"master_link_status:up" in other.ask("INFO", "replication") for other in others
             ),
             "the replicas have their master's data",
         )
+
+    def move(self, slot: int, source: Node, target: Node) -> None:
+        """Carries a slot over, with all its keys, as redis-cli does."""
+        assert target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id) == b"OK"
+        assert source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id) == b"OK"
+        while names := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 100):
+            to: list[Word] = ["127.0.0.1", target.port, "", 0, 5000, "KEYS"]
+            assert source.ask("MIGRATE", *to, *names) in (b"OK", b"NOKEY")
+        for node in (target, source):
+            assert node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id) == b"OK"
 
     def flush(self) -> None:
         """Removes all keys, and holds no slot open any more."""

@@ -22,6 +22,7 @@ from typing import TypeAlias
 import pytest
 
 from tests.support.containers import Container
+from tests.support.masters import TAG, Masters
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.redis_content import until_swept
@@ -183,20 +184,26 @@ def _early_in_a_second(clock: Client) -> int:
     return now_ms // 1000 * 1000
 
 
-def hold(app: Connection, clock: Client, text: str, way: Way = one_by_one) -> None:
+Tag: TypeAlias = Callable[[list[bytes]], list[bytes]]
+"""The words of a request with TAG in front of each key."""
+
+
+def hold(
+    app: Connection, clock: Client, text: str, way: Way = one_by_one, tag: Tag = lambda words: words
+) -> None:
     """Sends all of `text` on `app`; each run of lines between waits goes in the given way."""
     for _ in range(MOST_TIMES):
-        if _said_in_time(app, clock, text, way):
+        if _said_in_time(app, clock, text, way, tag):
             return
         _start_over(app)
     raise TimeoutError(f"not once in {MOST_TIMES} times was it said in time:\n{text}")
 
 
-def _said_in_time(app: Connection, clock: Client, text: str, way: Way) -> bool:
+def _said_in_time(app: Connection, clock: Client, text: str, way: Way, tag: Tag) -> bool:
     start_ms = _early_in_a_second(clock) if "@" in text else 0
     for run in _runs(text, start_ms):
         begun_ms = clock.now_ms()
-        requests = [exchange.words for exchange in run.exchanges]
+        requests = [tag(exchange.words) for exchange in run.exchanges]
         replies = list(way(app, requests)) if requests else []
         now_ms = clock.now_ms()
         if now_ms - begun_ms >= run.limit_ms:
@@ -211,6 +218,7 @@ def _said_in_time(app: Connection, clock: Client, text: str, way: Way) -> bool:
 
 def _compare(exchange: Exchange, reply: _Replies, late_s: int) -> None:
     said = reply.one(unordered=exchange.words[0].upper() in _RANDOM_ORDER)
+    said = said.replace(TAG.decode(), "")
     asks_time = b"TTL" in exchange.words[0].upper()
     if late_s and asks_time and re.fullmatch(_left(exchange, late_s), said):
         return
@@ -253,16 +261,44 @@ def talking(proxy: Proxy, server: Server | Container, way: Way) -> Iterator[Talk
         client.close()
 
 
-def said_in(ways: list[Way], slow: list[Way] | None = None) -> Callable[..., Iterator[Talk]]:
-    """A fixture: the test that uses it sends its text once in each of the ways; a quick run leaves
-    out the `slow` ones."""
-    params = [*ways, *(pytest.param(way, marks=pytest.mark.slow) for way in slow or [])]
+# What a Cluster refuses, or answers in another way: see docs/cluster.md.
+_DIFFERENT = re.compile(r"\b(SELECT|MOVE|SWAPDB|ONEXPIRE|SCAN|DB)\b|__ttl:|\{", re.IGNORECASE)
+# The same inside MULTI, which is at one master.
+_OF_ONE_MASTER = re.compile(r"\b(FLUSHDB|FLUSHALL|DBSIZE|KEYS|RANDOMKEY)\b")
 
-    @pytest.fixture(params=params, ids=lambda way: str(way.__name__))
-    def talk(
-        request: pytest.FixtureRequest, proxy: Proxy, server: Server | Container
-    ) -> Iterator[Talk]:
-        with talking(proxy, server, request.param) as say:
+
+@contextmanager
+def _talking_to_masters(masters: Masters, way: Way) -> Iterator[Talk]:
+    """The same in front of three masters, with one hash tag for all keys."""
+    clock = Client(masters.nodes[0].port)
+
+    def say(text: str) -> None:
+        is_in_multi = way in (in_multi, resp3_in_multi)
+        if _DIFFERENT.search(text) or (is_in_multi and _OF_ONE_MASTER.search(text)):
+            pytest.skip("a Cluster answers in another way")
+        hold(app, clock, text, way, masters.tagged)
+
+    with Connection(masters.proxy.port) as app:
+        yield say
+    clock.close()
+
+
+def said_in(ways: list[Way], slow: list[Way] | None = None) -> Callable[..., Iterator[Talk]]:
+    """A fixture: the test that uses it sends its text once in each of the ways, and the same in
+    front of three masters; a quick run leaves out these, and the `slow` ways."""
+    before = [(way, False) for way in ways]
+    more = [*((way, False) for way in slow or []), *((way, True) for way in [*ways, *(slow or [])])]
+    params = [*before, *(pytest.param(each, marks=pytest.mark.slow) for each in more)]
+
+    @pytest.fixture(params=params, ids=lambda way: way[0].__name__ + "_to_masters" * way[1])
+    def talk(request: pytest.FixtureRequest, version: str) -> Iterator[Talk]:
+        way, to_masters = request.param
+        if to_masters:
+            talking_so = _talking_to_masters(request.getfixturevalue("masters"), way)
+        else:
+            proxy, server = map(request.getfixturevalue, ("proxy", "server"))
+            talking_so = talking(proxy, server, way)
+        with talking_so as say:
             yield say
 
     return talk

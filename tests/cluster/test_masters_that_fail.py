@@ -1,0 +1,116 @@
+"""Three masters with a replica each: one is demoted, killed, or comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from tests.conftest import StartProxy
+from tests.support.cluster import Cluster
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.servers import Binary, Proxy
+from ttlproxy.core.keys import SLOTS, slot
+
+pytestmark = pytest.mark.long
+
+KEYS = [b"k:%d" % number for number in range(60)]
+# A key of the second master, and one of the third.
+SECOND, THIRD = b"key:1", b"key:3"
+
+
+@pytest.fixture
+def cluster(binary: Binary) -> Iterator[Cluster]:
+    with Cluster(binary, nodes=6, masters=3) as cluster:
+        cluster.replicate(masters=3)
+        yield cluster
+
+
+@pytest.fixture
+def proxy(cluster: Cluster, start_proxy: StartProxy) -> Proxy:
+    return start_proxy(cluster.nodes[0].url)
+
+
+def _second(key: bytes) -> bool:
+    return slot(key) * 3 // SLOTS == 1
+
+
+def _answer(port: int, *words: str | bytes | int) -> object:
+    """The reply to a client that has just connected; None if it is closed meanwhile."""
+    try:
+        with closing(Client(port)) as client:
+            return client.ask(*words)
+    except ConnectionError:
+        return None
+
+
+def _written(client: Client) -> None:
+    client.ask_many([("HSET", key, "a", 1, "b", 2) for key in KEYS])
+    client.ask_many([("HEXPIREFIELD", key, 1000, "FIELDS", 1, "a") for key in KEYS])
+
+
+def _expire(cluster: Cluster, client: Client, number: int) -> None:
+    """Deadlines are there after the change, and fire at node `number`."""
+    assert min(client.ask_many([("HTTLFIELD", key, "a") for key in KEYS])) > 900
+    client.ask_many([("HPEXPIREFIELD", key, 1, "FIELDS", 1, "a") for key in KEYS])
+    node = cluster.nodes[number]
+    own = [("HLEN", key) for key in KEYS if _second(key)]
+    wait_until(lambda: node.client.ask_many(own) == [1] * len(own), "all are reaped")
+
+
+def test_a_demoted_master_is_left_without_an_error(cluster: Cluster, proxy: Proxy) -> None:
+    second = next(key for key in KEYS if _second(key))
+    with closing(Client(proxy.port)) as client, Connection(proxy.port) as app:
+        _written(client)
+        cluster.nodes[4].promote()
+        for number in range(1, 30):
+            app.send(command("INCR", b"{%b}n" % second) + command("PING"))
+            assert app.read_many(2) == [b":%d\r\n" % number, b"+PONG\r\n"]
+        _expire(cluster, client, 4)
+
+
+@pytest.mark.slow
+def test_others_are_served_while_a_master_is_away(cluster: Cluster, proxy: Proxy) -> None:
+    with closing(Client(proxy.port)) as client:
+        _written(client)
+        others = [key for key in KEYS if not _second(key)]
+        for node in cluster.nodes:
+            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        assert client.ask("WAIT", 1, 10_000) == 1
+        cluster.nodes[1].kill()
+        wait_until(lambda: _answer(proxy.port, "HGET", others[0], "a") == b"1", "served")
+        with closing(Client(proxy.port)) as another:
+            assert another.ask_many([("HGET", key, "a") for key in others]) == [b"1"] * len(others)
+        cluster.nodes[4].promote("TAKEOVER")
+        second = next(key for key in KEYS if _second(key))
+        wait_until(lambda: _answer(proxy.port, "HGET", second, "a") == b"1", "it is replaced")
+        with closing(Client(proxy.port)) as another:
+            _expire(cluster, another, 4)
+
+
+@pytest.mark.slow
+def test_idle_clients_survive_a_killed_master(cluster: Cluster, proxy: Proxy) -> None:
+    with Connection(proxy.port) as app:
+        second = next(key for key in KEYS if _second(key))
+        assert app.ask("SET", second, 1) == b"+OK\r\n"
+        assert app.ask("WAIT", 1, 10_000) == b":1\r\n"
+        cluster.nodes[1].kill()
+        cluster.nodes[4].promote("TAKEOVER")
+        wait_until(lambda: _answer(proxy.port, "GET", second) == b"1", "the other is served")
+        assert app.ask("GET", second) == b"$1\r\n1\r\n"
+
+
+def test_a_master_that_is_away_at_the_start_is_found_later(
+    cluster: Cluster, start_proxy: StartProxy
+) -> None:
+    for node in cluster.nodes:
+        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    cluster.nodes[2].kill()
+    proxy = start_proxy(cluster.nodes[0].url)
+    assert _answer(proxy.port, "SET", SECOND, 1) == b"OK"
+    cluster.nodes[5].promote("TAKEOVER")
+    wait_until(lambda: _answer(proxy.port, "SET", THIRD, 1) == b"OK", "the third is served")

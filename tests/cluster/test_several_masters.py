@@ -1,0 +1,308 @@
+"""Three masters behind the proxy: to a client they are one Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import redis as redis_py
+from redis.cluster import RedisCluster
+
+from tests.support.masters import Masters
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from ttlproxy.core.keys import SLOTS, slot
+
+# One key for each of the three masters, and more for each.
+ONE, TWO, THREE = b"key:1", b"key:3", b"key:0"
+KEYS = [b"k:%d" % number for number in range(60)]
+
+
+@pytest.fixture
+def app(masters: Masters) -> Iterator[Connection]:
+    with Connection(masters.proxy.port) as app:
+        yield app
+
+
+@pytest.fixture
+def client(masters: Masters) -> Iterator[Client]:
+    with closing(Client(masters.proxy.port)) as client:
+        yield client
+
+
+def _owner(key: bytes) -> int:
+    """The number of the master that has the key's slot."""
+    return slot(key) * 3 // SLOTS
+
+
+def test_the_keys_here_are_of_all_masters() -> None:
+    assert sorted(map(_owner, (ONE, TWO, THREE))) == [0, 1, 2]
+    assert set(map(_owner, KEYS)) == {0, 1, 2}
+
+
+def test_replies_come_in_the_order_of_the_requests(app: Connection) -> None:
+    values = [key * 40_000 if key == TWO else key for key in (ONE, TWO, THREE)]
+    for key, value in zip((ONE, TWO, THREE), values, strict=True):
+        app.ask("SET", key, value)
+    wanted = [number % 3 for number in range(50)]
+    app.send(b"".join(command("GET", (ONE, TWO, THREE)[each]) for each in wanted))
+    bulks = [b"$%d\r\n%b\r\n" % (len(value), value) for value in values]
+    assert app.read_many(50) == [bulks[each] for each in wanted]
+
+
+def test_elements_expire_at_every_master(masters: Masters, client: Client) -> None:
+    client.ask_many([("HSET", key, "a", 1, "b", 2) for key in KEYS])
+    client.ask_many([("HEXPIREFIELD", key, 1000, "FIELDS", 1, "a") for key in KEYS])
+    assert client.ask_many([("HGETALL", key) for key in KEYS]) == [[b"a", b"1", b"b", b"2"]] * 60
+    client.ask_many([("HPEXPIREFIELD", key, 1, "FIELDS", 1, "a") for key in KEYS])
+    wait_until(
+        lambda: sum(node.ask("DBSIZE") for node in masters.nodes) < 60 + 60, "all are reaped"
+    )
+    for node in masters.nodes:
+        for key in KEYS:
+            if node is masters.nodes[_owner(key)]:
+                wait_until(lambda: node.ask("HLEN", key) == 1, "its field is reaped")  # noqa: B023
+    assert client.ask_many([("HGETALL", key) for key in KEYS]) == [[b"b", b"2"]] * 60
+
+
+def test_what_is_due_is_not_seen_at_any_master(masters: Masters, client: Client) -> None:
+    lease = b"__ttl:lease:{%b}"
+    for node in masters.nodes:
+        for name in node.ask("KEYS", "__ttl:lease*"):
+            lease = name
+            node.ask("SET", lease, "a test", "PX", 60_000)  # the reaper waits
+    client.ask_many([("HSETEX", key, "PX", 1, "FIELDS", 1, "a", 1) for key in KEYS])
+    start_ms = masters.nodes[0].client.now_ms()
+    wait_until(lambda: masters.nodes[0].client.now_ms() > start_ms + 5, "the deadlines are past")
+    assert client.ask_many([("HGET", key, "a") for key in KEYS]) == [None] * 60
+
+
+def test_requests_on_several_keys_are_gathered(client: Client) -> None:
+    pairs = [(key, b"v" + key) for key in KEYS]
+    assert client.ask("MSET", *(word for pair in pairs for word in pair)) == b"OK"
+    assert client.ask("MGET", *KEYS, "none", KEYS[0]) == [
+        *(value for _, value in pairs),
+        None,
+        pairs[0][1],
+    ]
+    assert client.ask("EXISTS", *KEYS, "none", KEYS[0]) == 61
+    assert client.ask("TOUCH", *KEYS) == 60
+    assert client.ask("DBSIZE") == 60
+    assert sorted(client.ask("KEYS", "k:*")) == sorted(KEYS)
+    assert client.ask("RANDOMKEY") in KEYS
+    assert client.ask("DEL", *KEYS[:20]) + client.ask("UNLINK", *KEYS[10:]) == 20 + 40
+    assert client.ask("DBSIZE") == 0
+    assert client.ask("RANDOMKEY") is None
+
+
+def test_an_error_of_one_master_is_the_reply_to_all(client: Client) -> None:
+    client.ask("SADD", KEYS[7], "a")
+    assert "wrong number of arguments for 'mset'" in str(client.ask("MSET", *KEYS[:3]))
+    assert client.ask("MGET", *KEYS[6:9]) == [None, None, None]
+    assert "hash to the same slot" in str(client.ask("SUNION", ONE, TWO))
+    assert client.ask("PING") == b"PONG"
+
+
+@pytest.mark.parametrize("count", [1, 7, 1000])
+def test_a_scan_goes_through_all_masters(client: Client, count: int) -> None:
+    client.ask_many([("SET", key, 1) for key in KEYS])
+    client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1)
+    cursor, found = b"0", list[bytes]()
+    while True:
+        cursor, page = client.ask("SCAN", cursor, "COUNT", count)
+        found += page
+        if cursor == b"0":
+            break
+    assert sorted(found) == sorted([*KEYS, b"h"])
+    assert "invalid cursor" in str(client.ask("SCAN", "x"))
+
+
+def test_a_flush_reaches_all_masters(masters: Masters, client: Client) -> None:
+    client.ask_many([("HSETEX", key, "EX", 100, "FIELDS", 1, "a", 1) for key in KEYS])
+    assert client.ask("FLUSHALL") == b"OK"
+    assert client.ask("DBSIZE") == 0
+    assert client.ask_many([("HGETALL", key) for key in KEYS]) == [[]] * 60
+
+
+def test_a_script_is_loaded_everywhere(client: Client) -> None:
+    sha = client.ask("SCRIPT", "LOAD", "return redis.call('GET', KEYS[1])")
+    client.ask_many([("SET", key, key) for key in KEYS])
+    assert client.ask_many([("EVALSHA", sha, 1, key) for key in KEYS]) == KEYS
+
+
+def test_a_transaction_is_at_the_master_of_its_first_key(client: Client) -> None:
+    sent = [("PING",), ("SET", TWO, 1), ("INCR", TWO)]
+    assert client.ask_many(sent, transaction=True) == [b"PONG", b"OK", 2]
+
+
+def test_a_transaction_across_masters_is_refused_whole(app: Connection) -> None:
+    assert app.ask("MULTI") == b"+OK\r\n"
+    assert app.ask("SET", ONE, 1) == b"+QUEUED\r\n"
+    assert app.ask("SET", TWO, 1) == b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+    assert app.ask("EXEC").startswith(b"-EXECABORT ")
+    assert app.ask("EXISTS", ONE, TWO) == b":0\r\n"
+
+
+def test_an_empty_or_broken_transaction_is_answered_by_redis(app: Connection) -> None:
+    app.send(b"".join(map(command, ["MULTI", "EXEC", "MULTI", "DISCARD"])))
+    assert app.read_many(4) == [b"+OK\r\n", b"*0\r\n", b"+OK\r\n", b"+OK\r\n"]
+    assert app.ask("EXEC") == b"-ERR EXEC without MULTI\r\n"
+    assert app.ask("MULTI") == b"+OK\r\n"
+    assert app.ask("MULTI") == b"-ERR MULTI calls can not be nested\r\n"
+    assert app.ask("NONSENSE").startswith(b"-ERR unknown command")
+    assert app.ask("EXEC").startswith(b"-EXECABORT")
+
+
+def test_a_watched_key_that_changes_aborts(app: Connection, client: Client) -> None:
+    client.ask("SET", TWO, 1)
+    for changes, last in ((False, b"*1\r\n+OK\r\n"), (True, b"*-1\r\n")):
+        assert app.ask("WATCH", TWO) == b"+OK\r\n"
+        if changes:
+            client.ask("SET", TWO, 2)
+        assert app.ask("MULTI") == b"+OK\r\n"
+        assert app.ask("SET", TWO, 3) == b"+QUEUED\r\n"
+        assert app.ask("EXEC") == last
+    assert app.ask("WATCH", TWO) == b"+OK\r\n"
+    assert app.ask("WATCH", ONE).startswith(b"-CROSSSLOT ")
+    assert app.ask("UNWATCH") == b"+OK\r\n"
+
+
+def test_a_blocked_request_holds_up_later_ones(masters: Masters, app: Connection) -> None:
+    app.send(command("BLPOP", ONE, 10) + command("SET", TWO, 1))
+    with closing(Client(masters.proxy.port)) as other:
+        wait_until(lambda: b"blocked_clients:1" in _clients(masters, ONE), "it is blocked")
+        assert other.ask("EXISTS", TWO) == 0
+        other.ask("RPUSH", ONE, "item")
+        assert app.read_many(2)[1] == b"+OK\r\n"
+        assert other.ask("EXISTS", TWO) == 1
+
+
+def _clients(masters: Masters, key: bytes) -> bytes:
+    said: bytes = masters.nodes[_owner(key)].ask("INFO", "clients")
+    return said
+
+
+def test_a_lease_waits_for_an_item_at_any_master(masters: Masters, app: Connection) -> None:
+    with closing(Client(masters.proxy.port)) as other:
+        for key in (ONE, TWO, THREE):
+            taken = b"{%b}taken" % key
+            app.send(command("LEASE", b"{%b}todo" % key, taken, "EX", 30, "BLOCK", 30_000))
+            other.ask("LPUSH", b"{%b}todo" % key, "item")
+            assert app.read() == b"$4\r\nitem\r\n"
+            assert other.ask("STTLMEMBER", taken, "item") in (29, 30)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_subscribers_get_what_is_published(masters: Masters, protocol: int) -> None:
+    with redis_py.Redis(host="127.0.0.1", port=masters.proxy.port, protocol=protocol) as client:
+        listener = client.pubsub()
+        listener.subscribe("one", "two")
+        listener.psubscribe("p*")
+        said = [listener.get_message(timeout=30) for _ in range(3)]
+        assert [each and each["data"] for each in said] == [1, 2, 3]
+        client.publish("one", "hello")
+        client.publish("pattern", "world")
+        heard = [listener.get_message(timeout=30) for _ in range(2)]
+        assert [each and each["data"] for each in heard] == [b"hello", b"world"]
+        listener.unsubscribe()
+        listener.punsubscribe()
+        said = [listener.get_message(timeout=30) for _ in range(3)]
+        assert [each and each["data"] for each in said] == [2, 1, 0]
+        listener.close()
+
+
+def test_a_subscriber_in_resp2_goes_back_to_requests(app: Connection) -> None:
+    assert app.ask("SUBSCRIBE", "c").endswith(b":1\r\n")
+    assert app.ask("PING") == b"*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+    assert b"SUBSCRIBE" in app.ask("GET", ONE)
+    assert app.ask("UNSUBSCRIBE").endswith(b":0\r\n")
+    app.send(command("SET", ONE, 1) + command("SET", TWO, 2) + command("GET", ONE))
+    assert app.read_many(3) == [b"+OK\r\n", b"+OK\r\n", b"$1\r\n1\r\n"]
+
+
+def test_the_name_and_the_protocol_are_the_same_everywhere(masters: Masters) -> None:
+    with Connection(masters.proxy.port) as app:
+        assert app.ask("HELLO", 3, "SETNAME", "bob").startswith(b"%")
+        app.ask("HSET", TWO, "a", 1)
+        assert app.ask("HGETALL", TWO).startswith(b"%1")
+        assert app.ask("CLIENT", "SETNAME", "carol") == b"+OK\r\n"
+        for key in (ONE, TWO, THREE):
+            app.ask("SET", key, 1)
+        names = [node.ask("CLIENT", "LIST") for node in masters.nodes]
+        assert all(b"name=carol" in each for each in names)
+        assert not any(b"name=bob" in each for each in names)
+
+
+def test_replies_can_be_switched_off(app: Connection) -> None:
+    app.send(command("CLIENT", "REPLY", "OFF") + command("SET", ONE, 1) + command("SET", TWO, 2))
+    app.send(command("CLIENT", "REPLY", "ON"))
+    assert app.read() == b"+OK\r\n"
+    app.send(command("CLIENT", "REPLY", "SKIP") + command("SET", ONE, 3) + command("GET", ONE))
+    assert app.read() == b"$1\r\n3\r\n"
+
+
+def test_a_reset_ends_the_state_of_all_connections(app: Connection) -> None:
+    app.ask("HELLO", 3)
+    app.send(command("MULTI") + command("SET", TWO, 1) + command("RESET"))
+    assert app.read_many(3) == [b"+OK\r\n", b"+QUEUED\r\n", b"+RESET\r\n"]
+    app.ask("HSET", TWO, "a", 1)
+    assert app.ask("HGETALL", TWO).startswith(b"*2")
+
+
+def test_a_login_holds_for_all_masters(masters: Masters) -> None:
+    for node in masters.nodes:
+        node.ask("ACL", "SETUSER", "alice", "on", ">word", "~*", "&*", "+@all")
+    with Connection(masters.proxy.port) as app:
+        assert app.ask("AUTH", "alice", "wrong").startswith(b"-WRONGPASS")
+        assert app.ask("AUTH", "alice", "word") == b"+OK\r\n"
+        for key in (ONE, TWO, THREE):
+            assert app.ask("SET", key, 1) == b"+OK\r\n"
+        assert app.ask("ACL", "WHOAMI") == b"$5\r\nalice\r\n"
+        users = [node.ask("CLIENT", "LIST") for node in masters.nodes]
+        assert all(b"user=alice" in each for each in users)
+    for node in masters.nodes:
+        node.ask("ACL", "DELUSER", "alice")
+
+
+def test_a_cluster_client_finds_one_node(masters: Masters) -> None:
+    with RedisCluster(host="127.0.0.1", port=masters.proxy.port) as client:
+        assert [client.set(key, key) for key in KEYS] == [True] * 60
+        assert [client.get(key) for key in KEYS] == KEYS
+        assert [node.port for node in client.get_nodes()] == [masters.proxy.port]
+        pipe = client.pipeline()
+        for key in KEYS:
+            pipe.get(key)
+        assert pipe.execute() == KEYS
+
+
+def test_bytes_that_are_no_request_end_as_in_redis(masters: Masters) -> None:
+    with Connection(masters.proxy.port) as app:
+        app.send(command("SET", TWO, 1) + b"*x\r\n")
+        assert app.read() == b"+OK\r\n"
+        assert app.read_to_end().startswith(b"-ERR Protocol error: invalid multibulk length")
+
+
+def test_what_was_asked_is_answered_before_the_end(masters: Masters) -> None:
+    with Connection(masters.proxy.port) as app:
+        app.send(b"".join(command("SET", key, 1) for key in KEYS) + command("QUIT"))
+        assert app.read_to_end() == b"+OK\r\n" * 61
+    with Connection(masters.proxy.port) as app:
+        app.send(b"".join(command("GET", key) for key in KEYS))
+        app.half_close()
+        assert app.read_to_end() == b"$1\r\n1\r\n" * 60
+
+
+def test_inline_requests_and_empty_lines_are_read(masters: Masters) -> None:
+    with Connection(masters.proxy.port) as app:
+        app.send(b"\r\nSET %b 1\r\n*0\r\nGET %b\r\n" % (TWO, TWO))
+        assert app.read_many(2) == [b"+OK\r\n", b"$1\r\n1\r\n"]
+
+
+def test_internal_keys_are_hidden_at_every_master(app: Connection) -> None:
+    for key in (ONE, TWO, THREE):
+        app.ask("HSETEX", key, "EX", 100, "FIELDS", 1, "a", 1)
+        assert app.ask("TYPE", b"__ttl:t:{%b}" % key).startswith(b"-ERR this key belongs to")
+    assert app.ask("DBSIZE") == b":3\r\n"
+    assert app.ask("MGET", "__ttl:a", "__ttl:b").startswith(b"-ERR this key belongs to ttlproxy")

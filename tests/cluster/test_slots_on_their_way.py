@@ -1,0 +1,204 @@
+"""Slots that move from one of three masters to another: clients see nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+
+import pytest
+
+from tests.support.cluster import Node
+from tests.support.masters import Masters
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from ttlproxy.core.keys import SLOTS, Keys, slot
+
+KEY = b"{on its way}k"
+OTHER = b"{on its way}l"
+SLOT = slot(KEY)
+INDEX = Keys().index(KEY)
+
+
+@pytest.fixture
+def ends(masters: Masters) -> Iterator[tuple[Node, Node]]:
+    """The master that has the slot, and the one that gets it. It is back at the end."""
+    number = SLOT * 3 // SLOTS
+    source, target = masters.nodes[number], masters.nodes[(number + 1) % 3]
+    yield source, target
+    for node in (source, target):
+        node.ask("CLUSTER", "SETSLOT", SLOT, "STABLE")
+    if target.ask("CLUSTER", "COUNTKEYSINSLOT", SLOT) or not _has(source):
+        masters.move(SLOT, target, source)
+
+
+def _has(node: Node) -> bool:
+    rows = [row for row in node.ask("CLUSTER", "NODES").decode().splitlines() if "myself" in row]
+    return any(
+        int(first) <= SLOT <= int(last or first)
+        for each in rows[0].split()[8:]
+        if not each.startswith("[")
+        for first, _, last in [each.partition("-")]
+    )
+
+
+@pytest.fixture
+def client(masters: Masters) -> Iterator[Client]:
+    with closing(Client(masters.proxy.port)) as client:
+        yield client
+
+
+@contextmanager
+def _open(source: Node, target: Node) -> Iterator[Callable[..., None]]:
+    """The slot is on its way; `carry(names...)` moves keys. At the end it has arrived."""
+    assert target.ask("CLUSTER", "SETSLOT", SLOT, "IMPORTING", source.id) == b"OK"
+    assert source.ask("CLUSTER", "SETSLOT", SLOT, "MIGRATING", target.id) == b"OK"
+
+    def carry(*names: bytes) -> None:
+        to = ("127.0.0.1", target.port, "", 0, 5000, "KEYS")
+        assert source.ask("MIGRATE", *to, *names) == b"OK"
+
+    yield carry
+    while names := source.ask("CLUSTER", "GETKEYSINSLOT", SLOT, 100):
+        carry(*names)
+    for node in (target, source):
+        assert node.ask("CLUSTER", "SETSLOT", SLOT, "NODE", target.id) == b"OK"
+
+
+def test_elements_expire_where_their_slot_has_gone(
+    masters: Masters, ends: tuple[Node, Node], client: Client
+) -> None:
+    client.ask("HSET", KEY, "a", 1, "b", 2, "c", 3)
+    client.ask("HEXPIREFIELD", KEY, 1000, "FIELDS", 1, "a")
+    masters.move(SLOT, *ends)
+    assert client.ask("HTTLFIELD", KEY, "FIELDS", 2, "a", "b")[1] == -1
+    assert client.ask("HPEXPIREFIELD", KEY, 1, "FIELDS", 1, "b") == [1]
+    wait_until(lambda: bool(ends[1].ask("HKEYS", KEY) == [b"a", b"c"]), "it is reaped there")
+    client.ask("HPEXPIREFIELD", KEY, 300, "FIELDS", 1, "c")
+    masters.move(SLOT, ends[1], ends[0])
+    wait_until(lambda: bool(ends[0].ask("HKEYS", KEY) == [b"a"]), "nobody asks, and it is reaped")
+
+
+def test_what_falls_due_on_the_way_is_not_seen(
+    masters: Masters, ends: tuple[Node, Node], client: Client
+) -> None:
+    client.ask("HSET", KEY, "a", 1, "b", 2)
+    client.ask("HEXPIREFIELD", KEY, 1000, "FIELDS", 1, "a")
+    with ThreadPoolExecutor() as pool:
+        with _open(*ends) as carry:
+            carry(INDEX)
+            carry(KEY)
+            assert client.ask("HGET", KEY, "b") == b"2"
+        client.ask("HPEXPIREFIELD", KEY, 200, "FIELDS", 1, "a")
+        with _open(ends[1], ends[0]) as carry:
+            carry(KEY)
+            start_ms = ends[0].client.now_ms()
+            wait_until(lambda: ends[0].client.now_ms() > start_ms + 200, "it is due")
+            reading = pool.submit(client.ask, "HKEYS", KEY)
+        assert reading.result(30) == [b"b"]
+
+
+def test_keys_that_are_there_and_not_there_are_served_on_the_way(
+    ends: tuple[Node, Node], client: Client
+) -> None:
+    client.ask_many([("SET", KEY, 1), ("SET", OTHER, 2)])
+    with _open(*ends) as carry:
+        carry(KEY)
+        assert client.ask_many([("GET", KEY), ("GET", OTHER), ("INCR", KEY), ("INCR", OTHER)]) == [
+            b"1",
+            b"2",
+            2,
+            3,
+        ]
+        assert client.ask("SET", b"{on its way}new", 1) == b"OK"
+        assert ends[1].client.ask_many([("ASKING",), ("EXISTS", b"{on its way}new")])[1] == 1
+    assert client.ask("MGET", KEY, OTHER) == [b"2", b"3"]
+
+
+def test_a_write_with_a_deadline_waits_until_the_slot_has_arrived(
+    ends: tuple[Node, Node], client: Client
+) -> None:
+    client.ask("HSET", KEY, "a", 1)
+    with ThreadPoolExecutor() as pool:
+        with _open(*ends) as carry:
+            carry(KEY)
+            writing = pool.submit(client.ask, "HSETEX", KEY, "EX", 100, "FIELDS", 1, "b", 2)
+            answers = ends[0].ask("INFO", "commandstats")
+            wait_until(lambda: ends[0].ask("INFO", "commandstats") != answers, "it is tried again")
+            assert not writing.done()
+        assert writing.result(30) == 1
+    assert client.ask("HTTLFIELD", KEY, "b") in (99, 100)
+
+
+def test_no_request_is_lost_or_done_twice_while_slots_move(
+    masters: Masters, ends: tuple[Node, Node]
+) -> None:
+    moves, source, target = 12, *ends
+
+    def count(name: bytes, rounds: list[int]) -> int:
+        done = 0
+        with Connection(masters.proxy.port) as app:
+            while not rounds[0]:
+                app.send(command("INCR", name) * 20 + command("GET", b"elsewhere") * 3)
+                replies = app.read_many(23)
+                done += 20
+                assert replies[:20] == [b":%d\r\n" % (done - 19 + at) for at in range(20)]
+        return done
+
+    over = [0]
+    with ThreadPoolExecutor() as pool:
+        counting = [pool.submit(count, name, over) for name in (KEY, OTHER)]
+        for _ in range(moves):
+            masters.move(SLOT, source, target)
+            source, target = target, source
+        over[0] = 1
+        done = [each.result(60) for each in counting]
+    with closing(Client(masters.proxy.port)) as client:
+        assert [int(client.ask("GET", name)) for name in (KEY, OTHER)] == done
+
+
+def test_a_transaction_is_begun_anew_where_its_slot_has_gone(
+    masters: Masters, ends: tuple[Node, Node]
+) -> None:
+    with Connection(masters.proxy.port) as app:
+        assert app.ask("MULTI") == b"+OK\r\n"
+        assert app.ask("SET", KEY, 1) == b"+QUEUED\r\n"
+        masters.move(SLOT, *ends)
+        assert app.ask("INCR", KEY) == b"+QUEUED\r\n"
+        assert app.ask("EXEC") == b"*2\r\n+OK\r\n:2\r\n"
+        app.send(command("MULTI") + command("INCR", KEY))
+        assert app.read_many(2) == [b"+OK\r\n", b"+QUEUED\r\n"]
+        masters.move(SLOT, ends[1], ends[0])
+        assert app.ask("EXEC") == b"*1\r\n:3\r\n"
+    assert ends[0].ask("GET", KEY) == b"3"
+
+
+def test_watched_keys_that_have_moved_abort(masters: Masters, ends: tuple[Node, Node]) -> None:
+    with Connection(masters.proxy.port) as app:
+        app.ask("SET", KEY, 1)
+        assert app.ask("WATCH", KEY) == b"+OK\r\n"
+        masters.move(SLOT, *ends)
+        assert app.ask("MULTI") == b"+OK\r\n"
+        assert app.ask("SET", KEY, 2) == b"+QUEUED\r\n"
+        assert app.ask("EXEC") == b"*-1\r\n"
+        assert app.ask("GET", KEY) == b"$1\r\n1\r\n"
+
+
+def test_a_blocked_request_goes_on_where_its_slot_has_gone(
+    masters: Masters, ends: tuple[Node, Node], client: Client
+) -> None:
+    with Connection(masters.proxy.port) as app:
+        app.send(command("BLPOP", KEY, 60))
+        wait_until(lambda: b"blocked_clients:1" in ends[0].ask("INFO", "clients"), "it is blocked")
+        masters.move(SLOT, *ends)
+        client.ask("RPUSH", KEY, "item")
+        assert app.read() == b"*2\r\n$%d\r\n%b\r\n$4\r\nitem\r\n" % (len(KEY), KEY)
+
+
+def test_a_move_is_noticed_without_a_request(masters: Masters, ends: tuple[Node, Node]) -> None:
+    with closing(Client(masters.proxy.port)) as client:
+        client.ask("HSETEX", KEY, "PX", 600, "FIELDS", 1, "a", 1)
+        client.ask("HSETEX", KEY, "EX", 600, "FIELDS", 1, "b", 1)
+        masters.move(SLOT, *ends)
+        wait_until(lambda: bool(ends[1].ask("HKEYS", KEY) == [b"b"]), "it is reaped there")
