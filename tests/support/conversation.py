@@ -284,10 +284,11 @@ def _talking_to_masters(masters: Masters, way: Way) -> Iterator[Talk]:
 
 
 def said_in(ways: list[Way], slow: list[Way] | None = None) -> Callable[..., Iterator[Talk]]:
-    """A fixture: the test that uses it sends its text once in each of the ways, and the same in
-    front of three masters; a quick run leaves out these, and the `slow` ways."""
+    """A fixture: the test that uses it sends its text once in each of the ways, and in RESP3 and in
+    MULTI also in front of three masters; a quick run leaves out these, and the `slow` ways."""
     before = [(way, False) for way in ways]
-    more = [*((way, False) for way in slow or []), *((way, True) for way in [*ways, *(slow or [])])]
+    to_masters = [way for way in [*ways, *(slow or [])] if way in (resp3, in_multi)]
+    more = [*((way, False) for way in slow or []), *((way, True) for way in to_masters)]
     params = [*before, *(pytest.param(each, marks=pytest.mark.slow) for each in more)]
 
     @pytest.fixture(params=params, ids=lambda way: way[0].__name__ + "_to_masters" * way[1])

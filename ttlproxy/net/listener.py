@@ -55,6 +55,7 @@ class Listener:
         address = await self._bind(protocol)
         assert self._server
         await self._server.start_serving()
+        self._listen = address  # should it start again, clients find it there
         return address
 
     async def hand_over(self, take: Take) -> Listen:
@@ -67,6 +68,7 @@ class Listener:
             listener.setblocking(False)
             listener.listen(BACKLOG)
             self._accepting.append(asyncio.create_task(_accept(listener, take), name="accept"))
+        self._listen = address
         return address
 
     def stop(self) -> None:

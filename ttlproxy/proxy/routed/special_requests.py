@@ -112,16 +112,16 @@ class SpecialRequests:
             special = SpecialRequests._split
         if self._is_stranger() and route.name not in _BEFORE_LOGIN:
             special = None
+        self.blocks = route.blocks
         if special is None and self._subscriptions.limits:
             await self._subscriptions.ask(args, raw)
         elif special is None:
-            self.blocks = route.blocks
             await self.alone(raw, args, None if self._is_stranger() else ways.slot_of(args))
-            self.blocks = False
         elif route.fits(len(args)) or route.arity == -1:
             await special(self, args, raw)
         else:
             await self.at_home(args, raw)
+        self.blocks = False
 
     async def alone(self, raw: bytes, args: list[bytes], number: int | None) -> None:
         """Sends one request; ends with its reply."""
