@@ -83,7 +83,6 @@ def test_a_replica_alone_is_served_once_it_is_promoted(
     )
 
 
-@pytest.mark.slow  # the proxy looks every ten seconds
 @pytest.mark.slow  # the proxy looks at its slots every ten seconds
 def test_a_master_that_has_lost_a_slot_to_another_is_one_of_several(cluster: Cluster) -> None:
     """Its clients would be sent past the proxy: they connect anew, and both masters are served."""
