@@ -8,82 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
-from ttlproxy.core.counters import Counters
 from ttlproxy.errors import SlotMoved, UpstreamError
 from ttlproxy.link import Link
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.held_step import HeldStep
 from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
 from ttlproxy.proxy.redis_connection import HIGH, Backend
-from ttlproxy.proxy.routed.bounces import is_bounce
+from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
+from ttlproxy.proxy.routed.owner import Owner
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.session import Step
 from ttlproxy.session.lane_session import LaneSession
 from ttlproxy.session.session import Session
 from ttlproxy.wire import Requests, encode
-from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
 
 ASKING: Final = encode((b"ASKING",))
-# How what subscribers get begins, behind the header of its array.
-MESSAGES: Final = (b"$7\r\nmessage\r\n", b"$8\r\npmessage\r\n", b"$8\r\nsmessage\r\n")
-CONFIRMATIONS: Final = tuple(
-    b"$%d\r\n%b\r\n" % (len(word), word)
-    for kind in (b"", b"p", b"s")
-    for word in (kind + b"subscribe", kind + b"unsubscribe")
-)
-HasSettled = Callable[[], bool]
-
-
-class Owner(Protocol):
-    """The client, as it is seen from here.
-
-    replays: requests that each of its connections begins with, such as its login
-    """
-
-    counters: Counters
-
-    @property
-    def replays(self) -> Iterable[list[bytes]]: ...
-
-    @property
-    def hold_max_s(self) -> float: ...
-
-    async def dial(self, lane: Lane) -> Backend:
-        """Connects. Raises OSError."""
-
-    def session(self, lane: Lane, has_settled: HasSettled) -> LaneSession:
-        """A new session, over what is known of the lane's master."""
-
-    def answered(self, ticket: Ticket, reply: bytes) -> None:
-        """A reply is whole, or its rest is there."""
-
-    def part(self, ticket: Ticket, data: bytes) -> bool:
-        """A reply has begun, or goes on; whether the client takes this part now."""
-
-    def pushed(self, data: bytes) -> None:
-        """A push, between two replies."""
-
-    def bounced(self, tickets: Sequence[Ticket]) -> None:
-        """Requests that have come back, and must be sent again; `reply` has the error, if any."""
-
-    def flush(self) -> None:
-        """Replies and pushes so far may go on."""
-
-    def read(self) -> None:
-        """A lane takes no more requests for now, or takes them again."""
-
-    def keeps(self) -> None:
-        """Much is kept for the client."""
-
-    def lost(self, lane: Lane) -> None:
-        """The connection has ended, or must."""
-
-    def failed(self, trouble: BaseException) -> None:
-        """Something that a request waits for has failed."""
 
 
 class Lane:
@@ -106,18 +49,11 @@ class Lane:
         self._registry = link.context.registry
         self._backend: Backend | None = None
         self._phase = CONNECTING
-        self._ends = ReplyEnds()
-        self._begun: list[bytes] = []  # of the reply that has not ended, what waits here
-        self._kind = 0  # the first byte of that reply
-        self._in_flight: deque[Ticket] = deque()
+        self._replies = LaneReplies(owner, self._hold_up)
+        self._in_flight = self._replies.in_flight
         self._unsent: Sequence[Ticket] = ()  # of the held step, whose bytes have not gone yet
         self._early: deque[tuple[Sequence[Ticket], bytes]] = deque()
         self._kept = 0  # bytes of whole replies that wait for others
-        self._answers = 0
-        self._fences: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._confirming = 0  # how many confirmations of a subscription are to come
-        self._are_pushes = True  # confirmations and messages are
-        self._relays = False
         self._held: HeldStep | None = None
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -177,7 +113,7 @@ class Lane:
         """
         await self.opened()
         assert self.session is not None
-        self._confirming, self._are_pushes = count, by_push
+        self._replies.confirms(count, by_push=by_push)
         taker = ticket.awaited()
         step = self.session.from_client(ticket.raw)
         self._in_flight.append(ticket)
@@ -186,13 +122,13 @@ class Lane:
 
     def forget_subscriptions(self) -> None:
         """The client is subscribed to nothing any more."""
-        self._confirming, self._are_pushes = 0, True
+        self._replies.forget_subscriptions()
         if self.session is not None:
             self.session.listens = False
 
     def relay(self, data: bytes) -> None:
         """From now on all passes unread, in both directions."""
-        self._relays = True
+        self._replies.relays = True
         self._write(data)
 
     async def asked_here(self, ticket: Ticket, source: Lane) -> bytes | None:
@@ -234,10 +170,7 @@ class Lane:
 
     async def passed(self) -> None:
         """Ends when all that is in flight now has been answered."""
-        if self._in_flight:
-            fence = self._loop.create_future()
-            self._fences.append((self._answers + len(self._in_flight), fence))
-            await fence
+        await self._replies.passed()
 
     @property
     def owes(self) -> bool:
@@ -259,7 +192,7 @@ class Lane:
         unsent = len(self._held.unsent) if self._held is not None else 0
         early = sum(len(raw) for _, raw in self._early)
         to_redis = self._backend.unsent if self._backend is not None else 0
-        return unsent + early + to_redis + self._kept + sum(map(len, self._begun))
+        return unsent + early + to_redis + self._kept + self._replies.kept
 
     def give_back(self) -> None:
         """The requests that have not gone to Redis must be sent elsewhere."""
@@ -312,15 +245,9 @@ class Lane:
             (self._backend.abort if at_once else self._backend.close)()
         if self.session is not None:
             self.session.owner.end()
-        for ticket in self._in_flight:
-            ticket.fail(UpstreamError("the connection to a master has ended"))
+        self._replies.end(UpstreamError("the connection to a master has ended"))
         for ticket in self._take_unsent():
             ticket.fail(SlotMoved("its master is served no more"))
-        for _, fence in self._fences:
-            fence.set_result(None)
-        self._in_flight.clear()
-        self._fences.clear()
-        self._begun = []
 
     # From Redis: it is the `Frontend` of its connection.
 
@@ -328,36 +255,12 @@ class Lane:
         """Takes what Redis sends."""
         if self._phase is CLOSED:
             return
-        if self._relays:
-            self._owner.pushed(data)
-            self._owner.flush()
-            return
         try:
-            ends = self._ends.take(data)
-        except ValueError:
+            self._replies.take(data)
+        except Miscounted:
             self._owner.lost(self)  # never guess
-            return
-        begin, owner, in_flight = 0, self._owner, self._in_flight
-        for end in ends:
-            piece = data[begin:end]
-            kind = self._kind or piece[0]
-            if self._begun:
-                piece, self._begun = b"".join([*self._begun, piece]), []
-            begin, self._kind = end, 0
-            if kind == PUSH or not self._are_pushes:
-                kind = self._subscribed(kind, piece)
-            if kind == PUSH:
-                owner.pushed(piece)
-            elif not in_flight:
-                owner.lost(self)  # a reply to nothing
-                return
-            else:
-                self._answer(in_flight.popleft(), kind, piece)
-        if begin < len(data):
-            self._begin(data[begin:])
-        owner.flush()
         if self.retires and not self.waits:
-            owner.lost(self)
+            self._owner.lost(self)
 
     def full(self, is_full: bool) -> None:
         self.is_full = is_full
@@ -430,45 +333,6 @@ class Lane:
             self._held = held
             self._owner.counters.held += 1 if step.must_reap else 0
             self._hold(held.run())
-
-    def _answer(self, ticket: Ticket, kind: int, reply: bytes) -> None:
-        self._answers += 1
-        while self._fences and self._fences[0][0] <= self._answers:
-            self._fences.popleft()[1].set_result(None)
-        if ticket.taker is not None:
-            if not ticket.taker.done():
-                ticket.taker.set_result(reply)
-        elif kind == ERROR and is_bounce(reply):
-            ticket.error = reply
-            self._owner.bounced([ticket])
-        else:
-            self._owner.answered(ticket, reply)
-
-    def _subscribed(self, kind: int, piece: bytes) -> int:
-        """The kind of what has come while the client may be subscribed; PUSH for a message."""
-        what = piece[4:]
-        if kind != ERROR and self._confirming and what.startswith(CONFIRMATIONS):
-            self._confirming -= 1
-            if not self._confirming:
-                taker = self._in_flight.popleft().taker
-                if taker is not None and not taker.done():
-                    taker.set_result(piece)
-            return PUSH
-        is_message = not self._are_pushes and what.startswith(MESSAGES)
-        return PUSH if is_message else kind
-
-    def _begin(self, piece: bytes) -> None:
-        """A part of a reply that goes on."""
-        self._kind = self._kind or piece[0]
-        self._begun.append(piece)
-        if self._kind in (ERROR, PUSH) or not self._in_flight:
-            return
-        ticket = self._in_flight[0]
-        if ticket.taker is None:
-            if self._owner.part(ticket, b"".join(self._begun)):
-                self._begun = []
-            elif sum(map(len, self._begun)) > HIGH:
-                self._hold_up()
 
     def _hold_up(self) -> None:
         """Reads no more until the client waits for the next reply of this lane."""

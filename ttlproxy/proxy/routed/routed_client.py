@@ -20,7 +20,8 @@ from ttlproxy.link import Link, Masters
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.ending import Ending, LingeringClose
 from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
-from ttlproxy.proxy.routed.lane import HasSettled, Lane
+from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.owner import HasSettled
 from ttlproxy.proxy.routed.redirects import Redirects
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.requests_in import RequestsIn

@@ -1,0 +1,149 @@
+"""The replies of one master to one client: which request each belongs to.
+
+They are counted, so whatever does not fit the count ends the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from ttlproxy.proxy.redis_connection import HIGH
+from ttlproxy.proxy.routed.bounces import is_bounce
+from ttlproxy.proxy.routed.owner import Owner
+from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
+
+# How what subscribers get begins, behind the header of its array.
+MESSAGES: Final = (b"$7\r\nmessage\r\n", b"$8\r\npmessage\r\n", b"$8\r\nsmessage\r\n")
+CONFIRMATIONS: Final = tuple(
+    b"$%d\r\n%b\r\n" % (len(word), word)
+    for kind in (b"", b"p", b"s")
+    for word in (kind + b"subscribe", kind + b"unsubscribe")
+)
+
+
+class Miscounted(Exception):  # noqa: N818 - the name says it
+    """What has come is no reply, or a reply to nothing."""
+
+
+class LaneReplies:
+    """
+    in_flight: the requests that are owed a reply, the oldest first
+    relays: what comes is not read
+    """
+
+    def __init__(self, owner: Owner, hold_up: Callable[[], None]) -> None:
+        """`hold_up()` is called when much of a reply waits for those of others."""
+        self.in_flight: deque[Ticket] = deque()
+        self.relays = False
+        self._owner = owner
+        self._hold_up = hold_up
+        self._ends = ReplyEnds()
+        self._begun: list[bytes] = []  # of the reply that has not ended, what waits here
+        self._kind = 0  # the first byte of that reply
+        self._answers = 0
+        self._fences: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._confirming = 0  # how many confirmations of a subscription are to come
+        self._are_pushes = True  # confirmations and messages are
+
+    @property
+    def kept(self) -> int:
+        """Bytes of the reply that has not ended."""
+        return sum(map(len, self._begun))
+
+    async def passed(self) -> None:
+        """Ends when all that is in flight now has been answered."""
+        if self.in_flight:
+            fence = asyncio.get_running_loop().create_future()
+            self._fences.append((self._answers + len(self.in_flight), fence))
+            await fence
+
+    def confirms(self, count: int, *, by_push: bool) -> None:
+        """The last request is answered with so many confirmations, which pass to the client.
+
+        `by_push`: the client is in RESP3, where they and messages are pushes.
+        """
+        self._confirming, self._are_pushes = count, by_push
+
+    def forget_subscriptions(self) -> None:
+        """The client is subscribed to nothing any more."""
+        self._confirming, self._are_pushes = 0, True
+
+    def end(self, trouble: Exception) -> None:
+        """Nothing more will come."""
+        for ticket in self.in_flight:
+            ticket.fail(trouble)
+        for _, fence in self._fences:
+            fence.set_result(None)
+        self.in_flight.clear()
+        self._fences.clear()
+        self._begun = []
+
+    def take(self, data: bytes) -> None:
+        """Takes what Redis sends. Raises Miscounted."""
+        if self.relays:
+            self._owner.pushed(data)
+            self._owner.flush()
+            return
+        try:
+            ends = self._ends.take(data)
+        except ValueError as unclear:
+            raise Miscounted from unclear
+        begin, owner, in_flight = 0, self._owner, self.in_flight
+        for end in ends:
+            piece = data[begin:end]
+            kind = self._kind or piece[0]
+            if self._begun:
+                piece, self._begun = b"".join([*self._begun, piece]), []
+            begin, self._kind = end, 0
+            if kind == PUSH or not self._are_pushes:
+                kind = self._subscribed(kind, piece)
+            if kind == PUSH:
+                owner.pushed(piece)
+            elif not in_flight:
+                raise Miscounted
+            else:
+                self._answer(in_flight.popleft(), kind, piece)
+        if begin < len(data):
+            self._begin(data[begin:])
+        owner.flush()
+
+    def _answer(self, ticket: Ticket, kind: int, reply: bytes) -> None:
+        self._answers += 1
+        while self._fences and self._fences[0][0] <= self._answers:
+            self._fences.popleft()[1].set_result(None)
+        if ticket.taker is not None:
+            if not ticket.taker.done():
+                ticket.taker.set_result(reply)
+        elif kind == ERROR and is_bounce(reply):
+            ticket.error = reply
+            self._owner.bounced([ticket])
+        else:
+            self._owner.answered(ticket, reply)
+
+    def _subscribed(self, kind: int, piece: bytes) -> int:
+        """The kind of what has come while the client may be subscribed; PUSH for a message."""
+        what = piece[4:]
+        if kind != ERROR and self._confirming and what.startswith(CONFIRMATIONS):
+            self._confirming -= 1
+            if not self._confirming:
+                self._answer(self.in_flight.popleft(), kind, piece)
+            return PUSH
+        is_message = not self._are_pushes and what.startswith(MESSAGES)
+        return PUSH if is_message else kind
+
+    def _begin(self, piece: bytes) -> None:
+        """A part of a reply that goes on."""
+        self._kind = self._kind or piece[0]
+        self._begun.append(piece)
+        if self._kind in (ERROR, PUSH) or not self.in_flight:
+            return
+        ticket = self.in_flight[0]
+        if ticket.taker is None:
+            if self._owner.part(ticket, b"".join(self._begun)):
+                self._begun = []
+            elif sum(map(len, self._begun)) > HIGH:
+                self._hold_up()

@@ -1,0 +1,63 @@
+"""The client, as its lanes see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ttlproxy.core.counters import Counters
+from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.session.lane_session import LaneSession
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.lane import Lane
+
+HasSettled = Callable[[], bool]
+
+
+class Owner(Protocol):
+    """
+    replays: requests that each of its connections begins with, such as its login
+    """
+
+    counters: Counters
+
+    @property
+    def replays(self) -> Iterable[list[bytes]]: ...
+
+    @property
+    def hold_max_s(self) -> float: ...
+
+    async def dial(self, lane: Lane) -> Backend:
+        """Connects. Raises OSError."""
+
+    def session(self, lane: Lane, has_settled: HasSettled) -> LaneSession:
+        """A new session, over what is known of the lane's master."""
+
+    def answered(self, ticket: Ticket, reply: bytes) -> None:
+        """A reply is whole, or its rest is there."""
+
+    def part(self, ticket: Ticket, data: bytes) -> bool:
+        """A reply has begun, or goes on; whether the client takes this part now."""
+
+    def pushed(self, data: bytes) -> None:
+        """A push, between two replies."""
+
+    def bounced(self, tickets: Sequence[Ticket]) -> None:
+        """Requests that have come back, and must be sent again; `reply` has the error, if any."""
+
+    def flush(self) -> None:
+        """Replies and pushes so far may go on."""
+
+    def read(self) -> None:
+        """A lane takes no more requests for now, or takes them again."""
+
+    def keeps(self) -> None:
+        """Much is kept for the client."""
+
+    def lost(self, lane: Lane) -> None:
+        """The connection has ended, or must."""
+
+    def failed(self, trouble: BaseException) -> None:
+        """Something that a request waits for has failed."""
