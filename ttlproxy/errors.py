@@ -9,6 +9,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── WorkerError        exit 1: a worker ends before it serves
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
 │   ├── ServerChanged  and close all clients: the server or its role is another one
+│   ├── ServesSoon     and try again soon: Redis is there, and serves no keys yet
 │   └── SlotMoved      send the request to the master that has its slot now
 ├── ReapRefused        close the client: Redis refuses the reap that its request waits for
 ├── Unanswered         say so on the page: Redis is away, or refuses a page's query
@@ -71,6 +72,10 @@ class UpstreamError(TtlproxyError):
 
 class ServerChanged(UpstreamError):  # noqa: N818 - the name says it
     """The link's server is no master any more, or another server has its address."""
+
+
+class ServesSoon(UpstreamError):  # noqa: N818 - the name says it
+    """Redis answers, and will serve keys in a moment."""
 
 
 class Unanswered(TtlproxyError):  # noqa: N818 - the name says it

@@ -14,7 +14,7 @@ from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.model.spec import Plan
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import Node, asked_node
-from ttlproxy.errors import SeveralMasters, UnfitUpstream, UpstreamError
+from ttlproxy.errors import ServesSoon, SeveralMasters, UnfitUpstream, UpstreamError
 from ttlproxy.link.pipeline import error, run, valid
 
 log = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ async def check_slots(redis: Redis, *, all_of_them: bool = True) -> Node:
     if all_of_them and node.slots < SLOTS:
         raise SeveralMasters(f"it owns {node.slots} of the {SLOTS} slots of a Redis Cluster")
     if isinstance(error(trial), ClusterDownError):  # as for two seconds after a restart
-        raise UpstreamError("it serves no keys yet: its Cluster is down")
+        raise ServesSoon("it serves no keys yet: its Cluster is down")
     return node
 
 

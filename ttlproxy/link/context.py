@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from ttlproxy.commands import Router
 from ttlproxy.config import Settings
@@ -37,7 +36,7 @@ class Context:
     registry: managed keys; actions: the rules of ONEXPIRE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
     clock: the server's; agenda: what the reaper does next
-    schedule_queries: what is asked of schedules
+    schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
@@ -60,6 +59,7 @@ class Context:
         self.refusals = Refusals(counters)
         self.actions = ActionCache(keys, signer, self.refusals, self.scripts.ruled)
         self.registry = Registry(self.agenda.announced, self.actions.has_action)
+        self.slot_schedules = SlotSchedules(keys)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.overdue = Overdue(lambda: self.schedule_queries)
@@ -83,16 +83,15 @@ class Context:
         if clustered != keys.clustered:
             keys.clustered = clustered
             if clustered:
-                slots = SlotSchedules(keys)
-                self.schedule_queries, self.announced = slots, partial(self._announced_in, slots)
+                self.schedule_queries, self.announced = self.slot_schedules, self._announced_in
             else:
                 self.schedule_queries = ScheduleQueries(keys)
                 self.announced = self.registry.announced
             schedule = keys.schedule + b":{" if clustered else keys.schedule
             self.rights.place(schedule, keys.counted, by_slot=clustered)
 
-    def _announced_in(self, slots: SlotSchedules, db: int, key: bytes, deadline_ms: int) -> None:
-        slots.noted(key, deadline_ms)
+    def _announced_in(self, db: int, key: bytes, deadline_ms: int) -> None:
+        self.slot_schedules.noted(key, deadline_ms)
         self.registry.announced(db, key, deadline_ms)
 
     def suit_scripts_to_users(self) -> None:

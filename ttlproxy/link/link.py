@@ -26,7 +26,7 @@ from redis.exceptions import RedisError, ResponseError
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.errors import ServerChanged, UnfitUpstream, UpstreamError
+from ttlproxy.errors import ServerChanged, ServesSoon, UnfitUpstream, UpstreamError
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.announcements import Announcements
@@ -57,9 +57,12 @@ from ttlproxy.net.tasks import cancel, run_together
 
 log = logging.getLogger(__name__)
 
-_BACKOFF = Backoff(cap=2.0, base=0.05)
+_BACKOFF_S = 2.0
+_BACKOFF = Backoff(cap=_BACKOFF_S, base=0.05)
 # A life that was shorter counts as a failure.
 _HEALTHY_MS = 1000
+# Between two attempts where Redis says itself that it serves soon.
+_SOON_S = 0.2
 Result = TypeVar("Result")
 
 
@@ -165,7 +168,7 @@ class Link:
     async def _live_again_and_again(self) -> None:
         clock = self.context.clock
         while True:
-            began = clock.reading()
+            began, longest_s = clock.reading(), _BACKOFF_S
             try:
                 await self._find()
                 await run_together(
@@ -177,12 +180,14 @@ class Link:
                 self._outage_log.lost(trouble)
                 if isinstance(trouble, ServerChanged):
                     self.server.change()
+                if isinstance(trouble, ServesSoon):
+                    longest_s = _SOON_S
             finally:
                 self.serving.tried.set()
             was_healthy = self.serving.in_this_life and clock.reading() - began > _HEALTHY_MS
             self._failures = 0 if was_healthy else self._failures + 1
             if self._failures:  # the first attempt after a healthy life comes at once
-                await self.address.pause(_BACKOFF.compute(self._failures))
+                await self.address.pause(min(longest_s, _BACKOFF.compute(self._failures)))
 
     async def _find(self) -> None:
         """Finds the server for the next life."""

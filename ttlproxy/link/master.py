@@ -24,7 +24,6 @@ from ttlproxy.link.context import Context
 from ttlproxy.link.link import Link
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.reaper import Reaper
-from ttlproxy.link.slot_schedules import SlotSchedules
 from ttlproxy.net.tasks import run_together
 from ttlproxy.net.time_limit import time_limit
 
@@ -86,6 +85,7 @@ class Master:
         self.told = 0
         context = Context(settings, counters, signer)
         context.keys.settle(node.slots)
+        context.slot_schedules.owned = node.slots
         self.link = Link(settings, upstream, counters, context, lambda: on_gone(self))
         self.reaper = Reaper(settings, self.link, counters)
         self._settings = settings
@@ -118,9 +118,8 @@ class Master:
         if lost:
             context.registry.forget(lambda key: slot(key) in lost)
             context.agenda.drop(lambda key: slot(key) in lost)
-        if isinstance(queries := context.schedule_queries, SlotSchedules):
-            queries.owned = slots
-            queries.forget(lost)
+        context.slot_schedules.owned = slots
+        context.slot_schedules.forget(lost)
         if slots - self.known:
             self._lacking.set()
 
@@ -150,6 +149,10 @@ class Master:
             await self.link.serving.ready.wait()
             self._lacking.clear()
             lacking = self.owned - self.known
+            self.known |= lacking & self._read_already
+            self._on_known(self)
+            if not (lacking := self.owned - self.known):
+                continue
             redis = client(self.link.upstream, "ttlproxy:load", self._settings.connect_timeout)
             try:
                 await self._read(redis, lacking)
@@ -163,16 +166,18 @@ class Master:
             self.known |= lacking & self.owned
             self._on_known(self)
 
+    @property
+    def _read_already(self) -> set[int]:
+        """Slots that the link has read since they are this master's."""
+        context = self.link.context
+        return context.slot_schedules.read if context.rights.trusts_schedules else set()
+
     async def _read(self, redis: Redis, slots: Collection[int]) -> None:
         """Announcements go on arriving meanwhile, so a change is not missed."""
         context, schedules = self.link.context, self.link.schedules
-        queries = context.schedule_queries
-        if not isinstance(queries, SlotSchedules):
-            raise UpstreamError("it is no node of a Cluster")
-        queries.owned = self.owned
         announced = context.registry.announced
         if context.rights.trusts_schedules:
-            async for entries in queries.pages_of(redis, slots):
+            async for entries in context.slot_schedules.pages_of(redis, slots):
                 for key, due_ms in entries:
                     announced(0, key, due_ms)
         else:

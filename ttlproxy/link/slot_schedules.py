@@ -30,12 +30,13 @@ _HEAD: Final = (b"ZRANGEBYSCORE", b"", b"-inf", b"+inf", b"WITHSCORES", b"LIMIT"
 class SlotSchedules:
     """The schedules of one node's slots, and when the first key of each needs attention.
 
-    owned: the slots whose schedules are read
+    owned: the slots whose schedules are read; read: those that were read whole
     """
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self.owned: Collection[int] = range(SLOTS)
+        self.read: set[int] = set()
         # Lower bounds in ms, for all slots that have managed keys.
         self._firsts: dict[int, int] = {}
         self._unsized: list[int] = []  # slots whose size is still to be asked
@@ -115,6 +116,7 @@ class SlotSchedules:
         for number in slots:
             self._firsts.pop(number, None)
             self._deferring.discard(number)
+        self.read.difference_update(slots)
 
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
         async for entries in self.pages_of(redis, self.owned):
@@ -144,6 +146,7 @@ class SlotSchedules:
                     self.noted(key, due_ms)
                 if cursors[number] == b"0":
                     del cursors[number]
+                    self.read.add(number)
                 if found:
                     yield found
         if refused:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import Role, client, located, mismatch, several_masters
+from ttlproxy.link import NodeOfSeveral, Role, client, located, mismatch, several_masters
 from ttlproxy.operations.doctor.checks import CHECKS, SAMPLE, findings
 from ttlproxy.operations.doctor.finding import ERROR, Finding, Severity
 from ttlproxy.operations.doctor.masters import of_masters
@@ -52,7 +52,7 @@ async def examined(
     redis = client(server, "ttlproxy:doctor", settings.connect_timeout)
     try:
         await redis.initialize()
-        if masters := await several_masters(server, "ttlproxy:doctor", settings.connect_timeout):
+        if masters := await _masters(server, settings):
             return await of_masters(masters, settings, sample, mend)
         if mend:
             await mended(await meet(redis, settings, sample), mend)
@@ -61,6 +61,14 @@ async def examined(
         return [_away(upstream, await mismatch(server, role) or str(trouble))]
     finally:
         await redis.aclose()
+
+
+async def _masters(server: Upstream, settings: Settings) -> list[NodeOfSeveral]:
+    """All masters, if there are several; none where a check tells that their list is refused."""
+    try:
+        return await several_masters(server, "ttlproxy:doctor", settings.connect_timeout)
+    except NoPermissionError:
+        return []
 
 
 def _away(upstream: Upstream, trouble: str) -> Finding:
