@@ -9,6 +9,7 @@ from tests.support.processes import free_port, wait_until
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Binary, Server
 from ttlproxy.core.keys import SLOTS
+from ttlproxy.core.topology import cluster_nodes
 
 _BUS = 10_000  # how much higher the port of a node's bus is than its own
 _HIGHEST_PORT = 65_535
@@ -97,7 +98,10 @@ class Cluster:
         )
 
     def move(self, slot: int, source: Node, target: Node) -> None:
-        """Carries a slot over, with all its keys, as redis-cli does."""
+        """Carries a slot over, with all its keys, as redis-cli does; returns when all nodes know.
+
+        If it went on at once, an old claim that a node hears late could leave it without owner.
+        """
         assert target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id) == b"OK"
         assert source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id) == b"OK"
         while names := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 100):
@@ -105,6 +109,14 @@ class Cluster:
             assert source.ask("MIGRATE", *to, *names) in (b"OK", b"NOKEY")
         for node in (target, source):
             assert node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id) == b"OK"
+        name = target.id.decode()
+        wait_until(lambda: self._agree_on(slot, name), "all nodes know who has the slot")
+
+    def _agree_on(self, slot: int, owner: str) -> bool:
+        told = [cluster_nodes(node.ask("CLUSTER", "NODES").decode()) for node in self.nodes]
+        epochs = {node.epoch for nodes in told for node in nodes if node.id == owner}
+        owners = {node.id for nodes in told for node in nodes if slot in node.slots}
+        return len(epochs) == 1 and owners == {owner}
 
     def flush(self) -> None:
         """Removes all keys, and holds no slot open any more."""
