@@ -59,7 +59,9 @@ class Listen:
         elif ":" in host:
             host = ""
         if not host or not _is_port(port):
-            raise ValueError(f"{text!r} is not host:port, [v6]:port or unix:///path")
+            raise ValueError(
+                f"{text!r} is not host:port, [v6]:port or unix:///path{_hint(host, port)}"
+            )
         return cls(host=host, port=int(port))
 
     def __str__(self) -> str:
@@ -253,6 +255,9 @@ def _addresses(text: str, port: int) -> tuple[Address, ...]:
 
 def _address(text: str, port: int) -> Address:
     found = _PLACE.fullmatch(text)
+    port_said = (found and found["port"]) or ""
+    if port_said.isascii() and port_said.isdigit() and not _is_port(port_said):
+        raise ValueError("the URL names a port above 65535")
     if found is None or (found["port"] and not _is_port(found["port"])):
         raise ValueError(
             "the host or the port of the URL cannot be read"
@@ -268,6 +273,15 @@ def _address(text: str, port: int) -> Address:
 
 def _listed(addresses: tuple[Address, ...]) -> str:
     return ",".join(map(str, addresses))
+
+
+def _hint(host: str, port: str) -> str:
+    """What to add to an error about an address to listen on."""
+    if port.isascii() and port.isdigit() and int(port) > 65535:
+        return ": the highest port is 65535"
+    if not host and _is_port(port):
+        return f"; for clients on this machine: 127.0.0.1:{port}, for all: 0.0.0.0:{port}"
+    return ""
 
 
 def _is_port(text: str) -> bool:

@@ -11,7 +11,10 @@ import pytest
 
 from tests.support.requirements import absent
 from ttlproxy import __version__
+from ttlproxy.cli import flags
 from ttlproxy.cli import main as cli
+from ttlproxy.cli.guesses import misspelt_variables
+from ttlproxy.cli.subcommands import SUBCOMMANDS
 from ttlproxy.config import Settings
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis, TtlproxyError
 from ttlproxy.process import app, runner
@@ -54,6 +57,104 @@ def test_a_flag_without_its_value_is_a_problem_and_no_traceback() -> None:
     said = ttlproxy("--listen")
     assert said.returncode == 2
     assert said.stderr.splitlines()[1:] == ["  --listen: expected one argument"]
+
+
+def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
+    text = ttlproxy("--help").stdout
+    assert f"ttlproxy {'|'.join(SUBCOMMANDS)} [flags]" in text.split("\n\n")[0]
+    usual, _, others = text.partition("all other flags:")
+    for name in flags.USUAL:
+        assert f"{flags.flag(name)} " in usual
+        assert f"{flags.flag(name)} " not in others
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["doctr"], "doctr: unknown subcommand; did you mean doctor?"),
+        (["--upstraem", "geheim"], "--upstraem: unknown flag; did you mean --upstream?"),
+        (["--upstraem=geheim"], "--upstraem: unknown flag; did you mean --upstream?"),
+        (["--helpp"], "--helpp: unknown flag; did you mean --help?"),
+        (["doctor", "--sampel", "4"], "--sampel: unknown flag; did you mean --sample?"),
+        (["--quux"], "--quux: unknown flag"),
+        (
+            ["--log-level", "info", "purge"],
+            "purge: a subcommand must be the first word: ttlproxy purge [flags]",
+        ),
+        (
+            ["geheim"],
+            "unexpected arguments, which belong to no flag; subcommands are doctor, healthcheck,"
+            " purge, rights",
+        ),
+    ],
+)
+def test_a_misspelt_word_gets_the_name_that_may_be_meant(
+    words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == [f"  {problem}"]
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_a_subcommand_lists_its_flags_and_the_settings_that_it_uses(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    text = capsys.readouterr().out
+    for each in (*SUBCOMMANDS[name].flags, *map(flags.flag, SUBCOMMANDS[name].settings)):
+        assert f"  {each} " in text
+    assert "--config FILE" in text
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("TTLPROXY_UPSTREM", "TTLPROXY_UPSTREAM"),
+        ("ttlproxy_reap_bach", "TTLPROXY_REAP_BATCH"),
+        ("TTLPROXY_CONFG", "TTLPROXY_CONFIG"),
+    ],
+)
+def test_a_variable_that_is_nearly_a_setting_is_a_warning(variable: str, meant: str) -> None:
+    [sentence] = misspelt_variables([variable, "PATH"], Settings.model_fields)
+    assert sentence == f"{variable} is not a setting; did you mean {meant}?"
+
+
+def test_a_misspelt_variable_is_logged_without_its_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def serve(*_: object) -> int:
+        return 0
+
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    monkeypatch.setattr(app, "serve", serve)
+    monkeypatch.setenv("TTLPROXY_UPSTREM", "geheim")
+    assert cli.main([]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith(
+        " WARNING TTLPROXY_UPSTREM is not a setting; did you mean TTLPROXY_UPSTREAM?"
+    )
+
+
+@pytest.mark.parametrize("service", ["TTLPROXY", "TTLPROXY_ADMIN", "TTLPROXY_LISTEN"])
+def test_variables_of_a_service_in_kubernetes_are_no_warning(service: str) -> None:
+    variables = [
+        f"{service}_{end}"
+        for end in (
+            "SERVICE_HOST",
+            "SERVICE_PORT",
+            "SERVICE_PORT_ADMIN",
+            "PORT",
+            "PORT_6380_TCP",
+            "PORT_6380_TCP_PROTO",
+            "PORT_6380_TCP_PORT",
+            "PORT_6380_TCP_ADDR",
+        )
+    ]
+    settings = [*(f"TTLPROXY_{name.upper()}" for name in Settings.model_fields), "TTLPROXY_CONFIG"]
+    assert misspelt_variables([*variables, *settings], Settings.model_fields) == []
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,40 @@ def test_an_address_that_cannot_be_listened_on_is_refused(text: str) -> None:
         Listen.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("flag", "value", "hint"),
+    [
+        ("--listen", "6380", "127.0.0.1:6380"),
+        ("--listen", ":6380", "0.0.0.0:6380"),
+        ("--admin", "h:99999", "the highest port is 65535"),
+        ("--upstream", f"redis://u:{SECRET}@h:99999", "a port above 65535"),
+    ],
+)
+def test_a_port_alone_or_one_that_is_too_high_gets_a_hint(flag: str, value: str, hint: str) -> None:
+    [problem] = problems(flag, value)
+    assert hint in problem
+    assert SECRET not in problem
+
+
+def test_a_file_with_values_of_other_types_gets_errors_for_people(tmp_path: Path) -> None:
+    file = tmp_path / "ttlproxy.toml"
+    file.write_text(
+        "listen = 6380\nadmin = true\nquit_token_file = 3\nupstream = 6379\nreap_bach = 4"
+    )
+    found = problems("--config", str(file))
+    assert [each.partition(" in ")[0] for each in found] == [
+        "reap_bach",
+        "listen",
+        "admin",
+        "quit_token_file",
+        "upstream",
+    ]
+    assert "did you mean reap_batch?" in found[0]
+    assert "127.0.0.1:6380" in found[1]
+    for each in found[2:]:
+        assert each.endswith(": must be text, in quotation marks")
+
+
 _S = (Address("s", 26379),)
 
 
@@ -313,7 +347,7 @@ def test_a_settings_file_that_cannot_be_read_does_not_hide_other_problems(
 
 def test_words_beside_a_misspelt_flag_are_not_repeated() -> None:
     [problem] = problems("--upstream-pasword", SECRET)
-    assert problem == "--upstream-pasword: unknown flag"
+    assert problem == "--upstream-pasword: unknown flag; did you mean --upstream-password?"
     [problem] = problems(SECRET)
     assert SECRET not in problem
 

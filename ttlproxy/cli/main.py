@@ -8,17 +8,18 @@ import logging
 import os
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 
 from ttlproxy import __version__
 from ttlproxy.addresses import Listen
+from ttlproxy.cli import flags
+from ttlproxy.cli.guesses import PREFIX, guess, misspelt_variables
 from ttlproxy.cli.subcommands import SUBCOMMANDS, say
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
@@ -46,29 +47,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         if subcommand is None:
             settings = load(words)
             greet = started if settings.log_format == "text" else noted
-            return run(settings, app.serve(settings, greet, partial(load, words)))
+            return run(settings, _warned(app.serve(settings, greet, partial(load, words))))
         own, rest = subcommand.flagged(words)
-        settings = load(rest)
+        settings = load(rest, subcommand.flags)
     except SettingsError as error:
         return failed(error)
-    return run(settings, subcommand.run(settings, own))
+    return run(settings, _warned(subcommand.run(settings, own)))
 
 
-def load(argv: Sequence[str]) -> Settings:
-    """The settings from flags, environment and file. Raises SettingsError with all problems."""
-    flags, problems = _flags(argv)
-    config = flags.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
+async def _warned(main: Coroutine[None, None, int]) -> int:
+    """Runs `main`, after a warning for each variable whose name is misspelt."""
+    for sentence in misspelt_variables(os.environ, Settings.model_fields):
+        log.warning("%s", sentence)
+    return await main
+
+
+def load(argv: Sequence[str], also: Iterable[str] = ()) -> Settings:
+    """The settings from flags, environment and file. Raises SettingsError with all problems.
+
+    also: flags of the subcommand, which a misspelt flag may mean
+    """
+    given, problems = _flags(argv, also)
+    config = given.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
     file = _file(config, problems) if config else {}
     environment = EnvSettingsSource(Settings)()
     try:
-        settings = Settings(**{**file, **environment, **flags})
+        settings = Settings(**{**file, **environment, **given})
     except ValidationError as invalid:
         for error in invalid.errors():
             name = str(error["loc"][0])
-            place = _flag(name)
-            if name not in flags and name in environment:
-                place = f"TTLPROXY_{name.upper()}"
-            elif name not in flags and name in file:
+            place = flags.flag(name)
+            if name not in given and name in environment:
+                place = f"{PREFIX}{name.upper()}"
+            elif name not in given and name in file:
                 place = f"{name} in {config}"
             problems.append(f"{place}: {error['msg'].removeprefix('Value error, ')}")
     if problems:
@@ -76,48 +87,54 @@ def load(argv: Sequence[str]) -> Settings:
     return settings
 
 
-def _flags(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def _flags(argv: Sequence[str], also: Iterable[str]) -> tuple[dict[str, str], list[str]]:
     """The given flags, by field, and the problems. Ends the process for --help and --version."""
-    parser = argparse.ArgumentParser(
-        "ttlproxy",
-        description="A proxy in front of Redis that gives hash fields, set members and other"
-        " elements a time to live.",
-        epilog=EPILOG,
-        argument_default=argparse.SUPPRESS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    parser.add_argument("--version", action="version", version=f"ttlproxy {__version__}")
-    parser.add_argument("--config", metavar="FILE", help="a TOML file with settings")
-    for name, field in Settings.model_fields.items():
-        parser.add_argument(_flag(name), metavar=_metavar(name, field), help=_help(field))
     try:
-        flags, rest = parser.parse_known_args(argv)
+        given, rest = _parser().parse_known_args(argv)
     except argparse.ArgumentError as error:
         return {}, [f"{error.argument_name}: {error.message}"]
     # Only names are repeated: the word after a misspelt flag may be a password.
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-")]
-    problems = [f"{flag}: unknown flag" for flag in unknown]
+    known = [*map(flags.flag, ("config", "help", "version", *Settings.model_fields)), *also]
+    problems = [f"{word}: unknown flag{guess(word, known)}" for word in unknown]
     if rest and not unknown:
-        problems.append("unexpected arguments, which belong to no flag")
-    return vars(flags), problems
+        problems.append(_unexpected(argv, rest))
+    return vars(given), problems
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "ttlproxy",
+        usage=f"ttlproxy [flags]\n       ttlproxy {'|'.join(SUBCOMMANDS)} [flags]",
+        description="A proxy in front of Redis that gives hash fields, set members and other"
+        " elements a\ntime to live. Without --upstream it starts a Redis of its own.",
+        epilog=EPILOG,
+        argument_default=argparse.SUPPRESS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    usual = parser.add_argument_group("the usual flags")
+    usual.add_argument("-h", "--help", action="help", help="show this message and exit")
+    usual.add_argument("--version", action="version", version=f"ttlproxy {__version__}")
+    flags.add_config(usual)
+    flags.add(usual, flags.USUAL)
+    others = parser.add_argument_group("all other flags")
+    flags.add(others, [name for name in Settings.model_fields if name not in flags.USUAL])
+    return parser
 
 
-def _metavar(name: str, field: FieldInfo) -> str:
-    if get_origin(field.annotation) is Literal:
-        return "|".join(get_args(field.annotation))
-    return name.rpartition("_")[2].upper()
-
-
-def _help(field: FieldInfo) -> str:
-    default = field.get_default(call_default_factory=True)
-    shown = "" if default is None else f" (default: {default})"
-    return f"{field.description}{shown}".replace("%", "%%")
+def _unexpected(argv: Sequence[str], rest: Sequence[str]) -> str:
+    """The problem with words that belong to no flag. Only names of subcommands are repeated."""
+    for word in rest:
+        if word in SUBCOMMANDS:
+            return f"{word}: a subcommand must be the first word: ttlproxy {word} [flags]"
+    if argv[0] == rest[0] and (meant := guess(rest[0], SUBCOMMANDS)):
+        return f"{rest[0]}: unknown subcommand{meant}"
+    return (
+        f"unexpected arguments, which belong to no flag; subcommands are {', '.join(SUBCOMMANDS)}"
+    )
 
 
 def _file(path: str, problems: list[str]) -> dict[str, Any]:
@@ -131,7 +148,10 @@ def _file(path: str, problems: list[str]) -> dict[str, Any]:
         problems.append(f"{path}: {error}")
         return {}
     unknown = content.keys() - Settings.model_fields.keys()
-    problems += [f"{name} in {path}: unknown setting" for name in sorted(unknown)]
+    problems += [
+        f"{name} in {path}: unknown setting{guess(name, Settings.model_fields)}"
+        for name in sorted(unknown)
+    ]
     return {name: value for name, value in content.items() if name not in unknown}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from ttlproxy.cli.flags import beginning, explained
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import SettingsError
@@ -79,14 +80,15 @@ class Subcommand(NamedTuple):
     """A subcommand of `ttlproxy`.
 
     summary: for the --help of ttlproxy; description: for its own --help; flags: flag -> arguments
-    of add_argument; run: does the work, returns the exit code; takes: describes the words before
-    the flags, empty if there are none
+    of add_argument; run: does the work, returns the exit code; settings: those that it uses;
+    takes: describes the words before the flags, empty if there are none
     """
 
     summary: str
     description: str
     flags: Mapping[str, Mapping[str, Any]]
     run: Callable[[Settings, argparse.Namespace], Coroutine[None, None, int]]
+    settings: Sequence[str]
     takes: str = ""
 
     def flagged(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -96,8 +98,9 @@ class Subcommand(NamedTuple):
         """
         parser = argparse.ArgumentParser(
             f"ttlproxy {words[0]}",
-            usage=f"ttlproxy {words[0]} {self.takes} [flags]" if self.takes else None,
+            usage=" ".join(filter(None, ("ttlproxy", words[0], self.takes, "[flags]"))),
             description=self.description,
+            epilog=explained(self.settings),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
             exit_on_error=False,
@@ -114,6 +117,9 @@ class Subcommand(NamedTuple):
             own.words = taken
         return own, rest
 
+
+_OF_UPSTREAM = (*beginning("upstream", "sentinel"), "connect_timeout", "prefix", "data_dir")
+_OF_LOG = beginning("log_")
 
 SUBCOMMANDS = {
     "doctor": Subcommand(
@@ -140,6 +146,7 @@ warnings, 4 there are errors.""",
             },
         },
         _doctor,
+        (*_OF_UPSTREAM, *_OF_LOG),
     ),
     "healthcheck": Subcommand(
         "asks a running proxy whether it is healthy",
@@ -154,6 +161,7 @@ healthy, 1 it is not or does not answer, 2 the settings are wrong.""",
             }
         },
         _healthcheck,
+        ("admin", "connect_timeout"),
     ),
     "purge": Subcommand(
         "removes everything that ttlproxy stores in the upstream",
@@ -169,6 +177,7 @@ connected. Settings are given as to ttlproxy itself: as flags, in the environmen
             }
         },
         _purge,
+        (*_OF_UPSTREAM, *_OF_LOG),
     ),
     "rights": Subcommand(
         "prints the ACL rules for a user who may use some keys only",
@@ -180,6 +189,7 @@ deadlines, and no other keys. Type it into redis-cli, connected to the upstream.
 Exit codes: 0 printed, 2 a pattern or the settings are wrong.""",
         {"--cluster": {"action": "store_true", "help": "the upstream is a Redis Cluster"}},
         _rights,
+        ("prefix",),
         takes="PATTERN [PATTERN ...]",
     ),
 }

@@ -17,15 +17,27 @@ from ttlproxy.core.keys import state_name
 
 
 def _listen(value: object) -> object:
-    return Listen.parse(value) if isinstance(value, str) else value
+    if isinstance(value, int) and not isinstance(value, bool):  # `listen = 6380` in a file
+        return Listen.parse(str(value))
+    return Listen.parse(_text(value)) if not isinstance(value, Listen | None) else value
 
 
 def _upstream(value: object) -> object:
-    return Upstream.parse(value) if isinstance(value, str) else value
+    return Upstream.parse(_text(value)) if not isinstance(value, Upstream | None) else value
 
 
 def _secret_file(value: object) -> object:
-    return SecretFile(Path(value), line_of(Path(value))) if isinstance(value, str | Path) else value
+    if isinstance(value, SecretFile | None):
+        return value
+    path = value if isinstance(value, Path) else Path(_text(value))
+    return SecretFile(path, line_of(path))
+
+
+def _text(value: object) -> str:
+    """The value if it is text. A TOML file may have others."""
+    if not isinstance(value, str):
+        raise ValueError("must be text, in quotation marks")
+    return value
 
 
 def _readable(path: Path) -> Path:

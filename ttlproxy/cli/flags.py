@@ -1,0 +1,55 @@
+"""The flags of the settings, derived from the fields of Settings, and how --help shows them."""
+
+import argparse
+from collections.abc import Iterable
+from typing import Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from ttlproxy.config import Settings
+
+# What most people set: --help shows these first.
+USUAL = ("upstream", "listen", "admin", "workers", "data_dir")
+
+
+def flag(name: str) -> str:
+    """The flag of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def add(group: argparse._ActionsContainer, names: Iterable[str]) -> None:
+    """Adds the flags of these settings to a parser or to a group of one."""
+    for name in names:
+        field = Settings.model_fields[name]
+        group.add_argument(flag(name), metavar=_metavar(name, field), help=_help(field))
+
+
+def add_config(group: argparse._ActionsContainer) -> None:
+    """Adds --config, which is no setting."""
+    group.add_argument("--config", metavar="FILE", help="a TOML file with settings")
+
+
+def beginning(*prefixes: str) -> tuple[str, ...]:
+    """The settings whose names begin so, in the order of --help."""
+    return tuple(name for name in Settings.model_fields if name.startswith(prefixes))
+
+
+def explained(names: Iterable[str]) -> str:
+    """The lines of --help about these settings and --config."""
+    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
+    group = parser.add_argument_group("settings, as of ttlproxy itself")
+    add(group, names)
+    add_config(group)
+    return parser.format_help().strip()
+
+
+def _metavar(name: str, field: FieldInfo) -> str:
+    if get_origin(field.annotation) is Literal:
+        return "|".join(get_args(field.annotation))
+    return name.rpartition("_")[2].upper()
+
+
+def _help(field: FieldInfo) -> str:
+    default = field.get_default(call_default_factory=True)
+    shown = "" if default is None else f" (default: {default})"
+    return f"{field.description}{shown}".replace("%", "%%")
