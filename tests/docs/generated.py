@@ -14,7 +14,7 @@ from typing import Final
 
 from tests.docs import quoted_figures
 from ttlproxy.admin.routes import ROUTES
-from ttlproxy.cli.main import _flag, _metavar
+from ttlproxy.cli.flags import flag, metavar
 from ttlproxy.commands.features import leaderboards
 from ttlproxy.commands.model.spec import Virtual
 from ttlproxy.commands.router import LONGER, VIRTUALS
@@ -121,12 +121,12 @@ def _settings() -> str:
     for name, field in Settings.model_fields.items():
         default = "" if field.default_factory or field.default is None else f"`{field.default}`"
         what = _cell(f"{field.description}")
-        lines.append(f"| `{_flag(name)} {_cell(_metavar(name, field))}` | {what} | {default} |")
+        lines.append(f"| `{flag(name)} {_cell(metavar(name, field))}` | {what} | {default} |")
     return "\n".join(lines)
 
 
 def _at_once() -> str:
-    return ", ".join(f"`{_flag(name)}`" for name in AT_ONCE)
+    return ", ".join(f"`{flag(name)}`" for name in AT_ONCE)
 
 
 def script_commands() -> list[str]:

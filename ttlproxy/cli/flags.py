@@ -21,7 +21,7 @@ def add(group: argparse._ActionsContainer, names: Iterable[str]) -> None:
     """Adds the flags of these settings to a parser or to a group of one."""
     for name in names:
         field = Settings.model_fields[name]
-        group.add_argument(flag(name), metavar=_metavar(name, field), help=_help(field))
+        group.add_argument(flag(name), metavar=metavar(name, field), help=_help(field))
 
 
 def add_config(group: argparse._ActionsContainer) -> None:
@@ -43,7 +43,8 @@ def explained(names: Iterable[str]) -> str:
     return parser.format_help().strip()
 
 
-def _metavar(name: str, field: FieldInfo) -> str:
+def metavar(name: str, field: FieldInfo) -> str:
+    """The word that stands for the value of a setting."""
     if get_origin(field.annotation) is Literal:
         return "|".join(get_args(field.annotation))
     return name.rpartition("_")[2].upper()

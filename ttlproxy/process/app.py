@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import pickle
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -27,6 +28,7 @@ from ttlproxy.process.fd_channel import Receiver
 from ttlproxy.process.open_files import make_room
 from ttlproxy.process.redis_parts import OneRedis, SeveralRedis
 from ttlproxy.process.reload import Read, Reload, Values, adopt
+from ttlproxy.process.service_manager import ServiceManager
 from ttlproxy.process.signals import INTERRUPTED, Signals, on_interrupt
 from ttlproxy.process.supervisor import supervise
 from ttlproxy.process.workers import Workers
@@ -73,10 +75,14 @@ async def _serve(
     reload: Reload,
     started: Started,
 ) -> None:
+    manager = ServiceManager.of(os.environ)
+
     def say(address: Listen) -> None:
         started(str(address), upstream.shown, embedded)
+        manager.tell("READY=1", f"STATUS=listens on {address}, in front of {upstream.shown}")
 
     vital = [asyncio.create_task(_ended(embedded), name="embedded")] if embedded else []
+    vital.append(asyncio.create_task(manager.run(signals.stop), name="service manager"))
     shown = partial(_admin, settings, upstream, signals)
     if settings.workers == 1:
 
