@@ -116,13 +116,20 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each server version that it must run on."""
     if "version" in metafunc.fixturenames:
-        is_one_enough = metafunc.definition.get_closest_marker("any_server") is not None
         versions = servers_of_a_run("binary" in metafunc.fixturenames)
-        if is_one_enough or metafunc.config.getoption("quick"):
+        if metafunc.config.getoption("quick"):
             versions = versions[-1:]
         metafunc.parametrize(
             "version", versions, indirect=True, scope="session", ids="redis-{}".format
         )
+
+
+def _is_one_server_too_many(item: pytest.Item) -> bool:
+    """Whether one version is enough for the test, or for this case of it, and this is not that."""
+    if item.get_closest_marker("any_server") is None or not hasattr(item, "callspec"):
+        return False
+    needs_binary = "binary" in getattr(item, "fixturenames", ())
+    return item.callspec.params.get("version") not in (None, servers_of_a_run(needs_binary)[-1])
 
 
 def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
@@ -155,15 +162,16 @@ class _QuickRun:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks tests that need a server. Leaves out what a quick run does not take, and tests that
-    need a server if there is none."""
+    """Marks tests that need a server. Leaves out what a quick run does not take, servers that are
+    one too many for `any_server`, and tests that need a server if there is none."""
     takes = _QuickRun().takes if config.getoption("quick") else lambda _: True
     kept, left_out = list[pytest.Item](), list[pytest.Item]()
     for item in items:
         if "version" in getattr(item, "fixturenames", ()):
             item.add_marker("redis")
         needs_what_is_not_here = item.get_closest_marker("redis") and not servers_here()
-        (left_out if needs_what_is_not_here or not takes(item) else kept).append(item)
+        is_left_out = needs_what_is_not_here or _is_one_server_too_many(item) or not takes(item)
+        (left_out if is_left_out else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
     items[:] = _long_first(kept, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))

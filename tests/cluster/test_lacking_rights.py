@@ -28,6 +28,9 @@ REQUESTS = {name: [*REWRITTEN.get(name, ()), *MORE.get(name, ())] for name in {*
 NAMES = ["h", "s", "z", "l", "sets", "zs", "g", "ls", "text", "new", "none", "n"]
 
 
+_MARKS = [pytest.mark.slow, pytest.mark.any_server]
+
+
 class _SlotWorld(World):
     """All keys are in one slot."""
 
@@ -49,7 +52,7 @@ def world(node: Node, shared: Proxy) -> Iterator[World]:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name == "HEXPIREFIELD" else pytest.mark.slow)
+        pytest.param(name, marks=[] if name == "HEXPIREFIELD" else _MARKS)
         for name in REQUESTS
         if name not in ELSEWHERE
     ],

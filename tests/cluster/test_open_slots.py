@@ -31,8 +31,9 @@ MOVED = {
     "both have moved": ["data", "index"],
 }
 _QUICK, *_MORE = MOVED
+_MARKS = [pytest.mark.slow, pytest.mark.any_server]
 each_state = pytest.mark.parametrize(
-    "moved", [_QUICK, *(pytest.param(moved, marks=pytest.mark.slow) for moved in _MORE)]
+    "moved", [_QUICK, *(pytest.param(moved, marks=_MARKS) for moved in _MORE)]
 )
 
 
@@ -78,7 +79,7 @@ def _is_refused(cluster: Cluster, request: Sequence[bytes]) -> bool:
     return all(isinstance(reply, AskError | TryAgainError) for reply in replies)
 
 
-@pytest.mark.parametrize("careful", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("careful", [False, pytest.param(True, marks=_MARKS)])
 @each_state
 @pytest.mark.parametrize("row", EACH_ROW)
 def test_a_script_is_refused_before_it_changes_anything(
