@@ -1,0 +1,209 @@
+"""What happens at a deadline, leases, deferred commands, leaderboards and the limiter."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, TypeVar, overload
+
+from ttlproxy.redis import words
+from ttlproxy.redis.words import Condition, Sender, Ttl, UnixTime, Value
+
+Int = TypeVar("Int")
+MaybeInt = TypeVar("MaybeInt")
+Flag = TypeVar("Flag")
+MaybeWord = TypeVar("MaybeWord")
+MaybeWords = TypeVar("MaybeWords")
+Rules = TypeVar("Rules")
+AllTaken = TypeVar("AllTaken")
+AllLeft = TypeVar("AllLeft")
+Deadlines = TypeVar("Deadlines")
+AllDeferred = TypeVar("AllDeferred")
+Rows = TypeVar("Rows")
+Throttle = TypeVar("Throttle")
+
+
+class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadlines]):
+    """What happens to an element at its deadline, and what is due next."""
+
+    def onexpire(
+        self,
+        pattern: Value,
+        action: Literal["LPUSH", "RPUSH", "XADD", "PUBLISH", "SPUBLISH", "KEEP", "DEL"],
+        target: Value | None = None,
+        *,
+        give: Literal["ELEMENT", "VALUE", "EVENT"] | None = None,
+        maxlen: int | None = None,
+        approximate: bool = True,
+        most: int | None = None,
+        otherwise: Value | None = None,
+    ) -> Flag:
+        """Sets what happens to expired elements of keys that match the pattern.
+
+        target: the list, stream or channel; maxlen, approximate: of a stream; most, otherwise: an
+        element that was delivered that often goes to the list `otherwise` instead (MAX ... ELSE)
+        """
+        trim = () if maxlen is None else ("MAXLEN", "~" if approximate else "=", maxlen)
+        letters = () if most is None else ("MAX", most, *words.option("ELSE", otherwise))
+        reply: Flag = self.execute_command(
+            "ONEXPIRE", pattern, action, *words.given(target, give), *trim, *letters
+        )
+        return reply
+
+    def onexpire_rule(self, pattern: Value) -> MaybeWords:
+        """The words of the pattern's rule, the pattern first, or None."""
+        reply: MaybeWords = self.execute_command("ONEXPIRE", pattern)
+        return reply
+
+    def onexpire_rules(self) -> Rules:
+        """All rules, the longest pattern first."""
+        reply: Rules = self.execute_command("ONEXPIRE")
+        return reply
+
+    def take(self, key: Value, count: int | None = None) -> AllTaken:
+        """Removes and returns expired elements that KEEP has kept, earliest first."""
+        reply: AllTaken = self.execute_command("TAKE", key, *words.option("COUNT", count))
+        return reply
+
+    def due(self, key: Value, count: int | None = None) -> AllLeft:
+        """The elements that have a deadline, earliest first, with their time left."""
+        reply: AllLeft = self.execute_command("DUE", key, *words.option("COUNT", count))
+        return reply
+
+    def ttlproxy_key(self, key: Value, offset: int = 0, count: int = -1) -> Deadlines:
+        """The elements that have a deadline, earliest first, with it; count: -1 for all."""
+        reply: Deadlines = self.execute_command("TTLPROXY", "KEY", key, "LIMIT", offset, count)
+        return reply
+
+
+class Queues(Sender, Generic[Int, MaybeWord, MaybeWords, AllDeferred]):
+    """Leases and deferred commands."""
+
+    @overload
+    def lease(
+        self,
+        source: Value,
+        destination: Value,
+        *,
+        ex: Ttl | None = None,
+        px: Ttl | None = None,
+        count: None = None,
+        block: Ttl | None = None,
+    ) -> MaybeWord: ...
+
+    @overload
+    def lease(
+        self,
+        source: Value,
+        destination: Value,
+        *,
+        ex: Ttl | None = None,
+        px: Ttl | None = None,
+        count: int,
+        block: Ttl | None = None,
+    ) -> MaybeWords: ...
+
+    def lease(
+        self,
+        source: Value,
+        destination: Value,
+        *,
+        ex: Ttl | None = None,
+        px: Ttl | None = None,
+        count: int | None = None,
+        block: Ttl | None = None,
+    ) -> Any:
+        """Moves the last item of a list into a set with a deadline, and returns it, or None.
+
+        count: at most so many, as a list; block: wait so long for an item, in ms (0: no limit)
+        """
+        wait = words.option("BLOCK", None if block is None else words.milliseconds(block))
+        return self.execute_command(
+            "LEASE",
+            source,
+            destination,
+            *words.expiry(ex, px, None, None),
+            *words.option("COUNT", count),
+            *wait,
+        )
+
+    def defer(
+        self,
+        command: str,
+        key: Value,
+        *arguments: Value,
+        ex: Ttl | None = None,
+        px: Ttl | None = None,
+        exat: UnixTime | None = None,
+        pxat: UnixTime | None = None,
+        id: Value | None = None,
+        condition: Condition | None = None,
+    ) -> MaybeWord:
+        """Carries out a command later, and returns its id; None if the condition is not met."""
+        reply: MaybeWord = self.execute_command(
+            "DEFER",
+            *words.expiry(ex, px, exat, pxat),
+            *words.option("ID", id),
+            *words.given(condition),
+            command,
+            key,
+            *arguments,
+        )
+        return reply
+
+    def undefer(self, key: Value, *ids: Value) -> Int:
+        """Cancels deferred commands; how many there were."""
+        reply: Int = self.execute_command("UNDEFER", key, *ids)
+        return reply
+
+    def deferred(self, key: Value, count: int | None = None) -> AllDeferred:
+        """The commands that are deferred for a key, earliest first."""
+        reply: AllDeferred = self.execute_command("DEFERRED", key, *words.option("COUNT", count))
+        return reply
+
+
+class Leaderboards(Sender, Generic[Int, MaybeInt, Rows]):
+    """Sorted by a 64-bit score, the highest first; of equal ones, the earlier first."""
+
+    def lbadd(
+        self, key: Value, score: int, member: Value, *, condition: Condition | None = None
+    ) -> Int:
+        """Sets a member's score: 1 the member is new, 0 it is not, or the condition is not met."""
+        reply: Int = self.execute_command("LBADD", key, *words.given(condition), score, member)
+        return reply
+
+    def lbincrby(self, key: Value, delta: int, member: Value) -> Int:
+        """Adds to a member's score, and returns it."""
+        reply: Int = self.execute_command("LBINCRBY", key, delta, member)
+        return reply
+
+    def lbtop(self, key: Value, start: int, stop: int) -> Rows:
+        """The rows between two ranks; the first rank is 0, the last one -1."""
+        reply: Rows = self.execute_command("LBTOP", key, start, stop)
+        return reply
+
+    def lbrank(self, key: Value, member: Value) -> MaybeInt:
+        """A member's rank, or None."""
+        reply: MaybeInt = self.execute_command("LBRANK", key, member)
+        return reply
+
+    def lbaround(self, key: Value, member: Value, n: int) -> Rows:
+        """A member's row, with n rows above and n below."""
+        reply: Rows = self.execute_command("LBAROUND", key, member, n)
+        return reply
+
+    def lbrem(self, key: Value, *members: Value) -> Int:
+        """Removes members; how many there were."""
+        reply: Int = self.execute_command("LBREM", key, *members)
+        return reply
+
+
+class Limiters(Sender, Generic[Throttle]):
+    """redis-py itself has INCREX."""
+
+    def cl_throttle(
+        self, key: Value, max_burst: int, count: int, period: int, quantity: int | None = None
+    ) -> Throttle:
+        """Takes tokens (1) from a bucket that gets `count` in `period` seconds (CL.THROTTLE)."""
+        reply: Throttle = self.execute_command(
+            "CL.THROTTLE", key, max_burst, count, period, *words.given(quantity)
+        )
+        return reply

@@ -1,0 +1,102 @@
+"""Typed replies, and how they are made from what redis-py has read.
+
+The replies of these commands are the same in RESP2 and RESP3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ttlproxy.redis.words import Word
+
+
+class Row(NamedTuple):
+    """A row of a leaderboard. The best has rank 0."""
+
+    rank: int
+    member: Word
+    score: int
+
+
+class Taken(NamedTuple):
+    """An expired element; deadline_ms: when it expired, Unix time.
+
+    value: the field's value, the score of a sorted-set member, else empty
+    """
+
+    element: Word
+    value: Word
+    deadline_ms: int
+
+
+class Left(NamedTuple):
+    """An element and its time left in ms."""
+
+    element: Word
+    ms: int
+
+
+class Deadline(NamedTuple):
+    """An element and when it expires, Unix time in ms."""
+
+    element: Word
+    deadline_ms: int
+
+
+class Deferred(NamedTuple):
+    """A deferred command and its time left in ms."""
+
+    id: Word
+    ms: int
+    words: list[Word]
+
+
+class Throttled(NamedTuple):
+    """What CL.THROTTLE says; seconds: -1 if it is not limited."""
+
+    limited: bool
+    limit: int
+    remaining: int
+    retry_after_s: int
+    reset_after_s: int
+
+
+def _rows(reply: Sequence[Sequence[Any]]) -> list[Row]:
+    return [Row(rank, member, int(score)) for rank, member, score in reply]
+
+
+def _throttled(reply: Sequence[int]) -> Throttled:
+    limited, *numbers = reply
+    return Throttled(bool(limited), *numbers)
+
+
+def _each(row: Callable[..., Any]) -> Callable[[Sequence[Sequence[Any]]], list[Any]]:
+    return lambda reply: [row(*words) for words in reply]
+
+
+def _deferred(reply: Sequence[Sequence[Any]]) -> list[Deferred]:
+    return [Deferred(name, ms, words) for name, ms, *words in reply]
+
+
+def _set_or_rule(reply: Any) -> Any:
+    return True if reply in (b"OK", "OK") else reply
+
+
+def _plain(parse: Callable[[Any], Any]) -> Callable[..., Any]:
+    """As redis-py calls it: with the options of the request, which do not matter here."""
+    return lambda reply, **options: parse(reply)
+
+
+_PARSED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "CL.THROTTLE": _throttled,
+    "DEFERRED": _deferred,
+    "DUE": _each(Left),
+    "LBAROUND": _rows,
+    "LBINCRBY": int,
+    "LBTOP": _rows,
+    "ONEXPIRE": _set_or_rule,
+    "TAKE": _each(Taken),
+    "TTLPROXY": _each(Deadline),
+}
+PARSERS: Final = {name: _plain(parse) for name, parse in _PARSED.items()}
