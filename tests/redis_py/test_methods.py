@@ -107,6 +107,7 @@ def test_a_time_is_never_rounded_down() -> None:
     assert words.unix_milliseconds(datetime.fromtimestamp(1.5, UTC)) == 1500
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_type_checker_knows_arguments_and_replies(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(_PROGRAM)
