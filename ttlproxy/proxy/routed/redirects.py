@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from ttlproxy.errors import SlotMoved
 from ttlproxy.link import Backoff, Link, Masters
 from ttlproxy.proxy.routed.bounces import Bounce, read
+from ttlproxy.proxy.routed.client_lanes import ClientLanes
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.ticket import Ticket
@@ -30,22 +31,17 @@ _AGAIN: Final = Backoff(cap=0.05, base=0.001)
 _CHANGE_S: Final = 0.5
 
 
-class Lanes(Protocol):
-    """The client's connections."""
+class Client(Protocol):
+    """Whose requests they are."""
 
     order: ReplyOrder
+    lanes: ClientLanes
 
     @property
     def ways(self) -> Ways: ...
 
     @property
     def hold_max_s(self) -> float: ...
-
-    def lane_of(self, slot: int | None) -> Lane | None:
-        """The lane of the slot's master; None while it has none that serves."""
-
-    def lane_at(self, host: str, port: int) -> Lane | None:
-        """The lane of the master at this address."""
 
     def answered(self, ticket: Ticket, reply: bytes) -> None: ...
 
@@ -57,9 +53,9 @@ class Lanes(Protocol):
 class Redirects:
     """Requests of one client that have come back, by slot."""
 
-    def __init__(self, masters: Masters, lanes: Lanes) -> None:
+    def __init__(self, masters: Masters, client: Client) -> None:
         self._masters = masters
-        self._lanes = lanes
+        self._client = client
         self._lines: dict[int | None, deque[Ticket]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -80,7 +76,7 @@ class Redirects:
 
     def changed(self, owners: Sequence[Link | None]) -> None:
         """Slots have other masters: later requests wait for what is on its way to the old ones."""
-        for ticket in self._lanes.order.owed:
+        for ticket in self._client.order.owed:
             lane, number = ticket.lane, ticket.slot
             if number is None or lane is None or ticket.reply is not None:
                 continue
@@ -105,7 +101,7 @@ class Redirects:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (trouble := task.exception()) is not None:
-            self._lanes.failed(trouble)
+            self._client.failed(trouble)
 
     async def _settle(self, slot: int | None, lane: Lane | None) -> None:
         """Sends what is in line, one request after the other, until nobody is left."""
@@ -119,13 +115,13 @@ class Redirects:
             ticket = line[0]
             reply = await self.ask(ticket)
             line.popleft()
-            self._lanes.answered(ticket, reply)
-            self._lanes.flush()
+            self._client.answered(ticket, reply)
+            self._client.flush()
         del self._lines[slot]
 
     def _put_in_order(self, line: deque[Ticket]) -> None:
         """In the client's order: some come back from a node, others never went there."""
-        places = {id(ticket): at for at, ticket in enumerate(self._lanes.order.owed)}
+        places = {id(ticket): at for at, ticket in enumerate(self._client.order.owed)}
         found = sorted(line, key=lambda ticket: places.get(id(ticket), -1))
         line.clear()
         line.extend(found)
@@ -136,7 +132,7 @@ class Redirects:
         If it has changed nothing, it is sent again. If it has, the earlier one comes too late, and
         the client gets its error.
         """
-        ways, order = self._lanes.ways, self._lanes.order
+        ways, order = self._client.ways, self._client.order
         back = set(map(id, line))
         keys = {key for ticket in line for key in ways.keys_of(ticket.args)}
         overtaking = [
@@ -148,8 +144,8 @@ class Redirects:
         if any(ways.modifies(each.args) and not _has_failed(each) for each in overtaking):
             for ticket in [each for each in line if each.error is not None]:
                 line.remove(ticket)
-                self._lanes.answered(ticket, ticket.error or b"")
-            self._lanes.flush()
+                self._client.answered(ticket, ticket.error or b"")
+            self._client.flush()
             return
         for ticket in overtaking:
             order.take_back(ticket)
@@ -164,7 +160,7 @@ class Redirects:
         connection ended before the reply.
         """
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + self._lanes.hold_max_s
+        until_s = loop.time() + self._client.hold_max_s
         error, moves = ticket.error, 0
         for attempt in count():
             told = read(error) if error is not None else None
@@ -185,7 +181,7 @@ class Redirects:
 
     async def _asked(self, ticket: Ticket) -> bytes | None:
         """The reply of the slot's master, or its error; None if there is none for now."""
-        lane = self._lanes.lane_of(ticket.slot)
+        lane = self._client.lanes.of(ticket.slot)
         if lane is None:
             return None
         try:
@@ -195,8 +191,8 @@ class Redirects:
 
     async def _asked_there(self, ticket: Ticket, told: Bounce) -> bytes | None:
         """The reply of the master that takes the slot over; None if it cannot be asked now."""
-        source = self._lanes.lane_of(ticket.slot)
-        target = self._lanes.lane_at(told.host, told.port)
+        source = self._client.lanes.of(ticket.slot)
+        target = self._client.lanes.at(told.host, told.port)
         if source is None or target is None:
             self._masters.look()
             return None

@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from ttlproxy.addresses import Address
-from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import slot
 from ttlproxy.errors import REFUSED, ReapRefused, UpstreamError
-from ttlproxy.link import Link, Masters
+from ttlproxy.link import Link
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.ending import Ending, LingeringClose
 from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
+from ttlproxy.proxy.routed.client_lanes import ClientLanes
+from ttlproxy.proxy.routed.host import Host
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.owner import HasSettled
 from ttlproxy.proxy.routed.redirects import Redirects
@@ -28,46 +28,19 @@ from ttlproxy.proxy.routed.requests_in import RequestsIn
 from ttlproxy.proxy.routed.special_requests import SpecialRequests
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.ways import FIRST, HOME, KEYS, SPLIT, STEPS, Ways
-from ttlproxy.proxy.slow_clients import Activity, SlowClients
-from ttlproxy.proxy.write_batch import WriteBatch
+from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session.lane_session import LaneSession
 
 # So many requests may be without a reply before the client is read no further.
 _MOST_OWED: Final = 10_000
-# How long a master that is not served any more may take for the replies that it owes.
-_RETIRES_S: Final = 1.0
-
-
-class Host(Protocol):
-    """The server that has accepted a client.
-
-    draining: clients must end as soon as nothing is half done
-    """
-
-    settings: Settings
-    masters: Masters
-    counters: Counters
-    write_batch: WriteBatch
-    clients: set[RoutedClient]
-    slow_clients: SlowClients
-    draining: bool
-
-    async def connect(self, lane: Lane) -> Backend:
-        """A connection to the lane's master. Raises OSError, also for TLS and time-outs."""
-
-    def ways(self) -> Ways:
-        """The ways of the commands that the masters have."""
-
-    def forget(self, client: RoutedClient) -> None:
-        """The client has gone."""
 
 
 class RoutedClient(asyncio.Protocol):
-    """A client's socket, and its connections to masters.
+    """A client's socket.
 
+    lanes: its connections to masters
     order: its replies; redirects: its requests that have come back
     replays: what each of its connections begins with; by what it sets, such as the name
-    home: for requests without keys
     """
 
     def __init__(self, server: Host, source: str, activity: Activity | None) -> None:
@@ -79,12 +52,9 @@ class RoutedClient(asyncio.Protocol):
         self.counters = server.counters
         self.settings = server.settings
         self.kept_words: dict[tuple[bytes, ...], list[bytes]] = {}
-        self.lanes: dict[Link, Lane] = {}
-        self._retired: set[Lane] = set()
-        self._owners = server.masters.owners
+        self.lanes = ClientLanes(server.masters, self)
         self._changes = server.masters.changes  # of the slots' masters, as far as looked at
         self._requests = RequestsIn(server.settings.max_request_bytes)
-        self._home: Lane | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._ending: Ending | None = None
@@ -145,7 +115,7 @@ class RoutedClient(asyncio.Protocol):
         if self._ending is not None:
             self._ending.cancel()
         self.redirects.end()
-        for lane in self._all_lanes():
+        for lane in self.lanes:
             if self.specials.blocks:
                 lane.cut()
             lane.close()
@@ -155,17 +125,16 @@ class RoutedClient(asyncio.Protocol):
         self._server.forget(self)
         # Without these cycles of references its memory is free now.
         self.lanes.clear()
-        self._retired.clear()
-        self._home = self._task = self._closing = self._ending = None
+        self._task = self._closing = self._ending = None
         del self.specials, self.redirects
 
     def pause_writing(self) -> None:
         self._server.slow_clients.keeps(self)
-        for lane in self._all_lanes():
+        for lane in self.lanes:
             lane.pause(True)
 
     def resume_writing(self) -> None:
-        for lane in self._all_lanes():
+        for lane in self.lanes:
             lane.pause(False)
 
     # Where requests go.
@@ -173,30 +142,6 @@ class RoutedClient(asyncio.Protocol):
     @property
     def ways(self) -> Ways:
         return self._server.ways()
-
-    def lane_of(self, number: int | None) -> Lane | None:
-        """The lane of the slot's master, or the home for None; None while there is no master."""
-        if number is None:
-            return self.home()
-        link = self._owners[number]
-        return None if link is None else self.lane_to(link)
-
-    def lane_at(self, host: str, port: int) -> Lane | None:
-        link = self.masters.find(host, port)
-        return None if link is None else self.lane_to(link)
-
-    def lane_to(self, link: Link) -> Lane:
-        lane = self.lanes.get(link)
-        if lane is None:
-            lane = self.lanes[link] = Lane(self, link)
-        return lane
-
-    def home(self) -> Lane | None:
-        """The lane for requests without keys; None while no master serves."""
-        if self._home is None or self._home.is_closed or self._home.retires:
-            link = self.masters.home
-            self._home = None if link is None else self.lane_to(link)
-        return self._home
 
     async def ask(self, args: Sequence[bytes], raw: bytes, number: int | None) -> bytes:
         """The reply to a request of this slot, or of none."""
@@ -213,9 +158,9 @@ class RoutedClient(asyncio.Protocol):
             return
         if self._changes != self.masters.changes:
             self._changes = self.masters.changes
-            redirects.changed(self._owners)
+            redirects.changed(self.masters.owners)
         batches: dict[Lane, list[Ticket]] = {}
-        add = self.order.add
+        add, lane_of = self.order.add, self.lanes.of
         while waiting:
             args, raw = waiting[0]
             way = ways[args[0]]
@@ -230,7 +175,7 @@ class RoutedClient(asyncio.Protocol):
             self._requests.next()
             ticket = Ticket(args, raw, number)
             add(ticket)
-            lane = None if redirects and redirects.has(number) else self.lane_of(number)
+            lane = None if redirects and redirects.has(number) else lane_of(number)
             if lane is None:
                 redirects.add([ticket])
             elif lane in batches:
@@ -249,9 +194,8 @@ class RoutedClient(asyncio.Protocol):
 
     def _look_at_rest(self) -> None:
         """The last request is not whole: it may be too large, or none."""
-        requests, home = self._requests, self._home
-        is_stranger = home is not None and home.session is not None and home.session.before_login
-        if is_stranger and requests.exceeds_login():
+        requests = self._requests
+        if self.lanes.is_stranger and requests.exceeds_login():
             requests.give_up()
         if requests.ending:
             self._start(self.specials.end_with(requests.ending))
@@ -321,9 +265,7 @@ class RoutedClient(asyncio.Protocol):
         if lane.is_closed:
             return
         owes = lane.owes or self.specials.needs(lane)
-        if self.lanes.get(lane.link) is lane:
-            del self.lanes[lane.link]
-        self._retired.discard(lane)
+        self.lanes.forget(lane)
         if owes:
             lane.close()
             self.end()
@@ -347,33 +289,25 @@ class RoutedClient(asyncio.Protocol):
 
     def retire(self, link: Link) -> None:
         """A master is not served any more: what it owes may still come."""
-        lane = self.lanes.pop(link, None)
+        lane = self.lanes.served(link)
         if lane is None:
             return
         if self.specials.needs(lane):
             self.ends_because("moved")
-            lane.close()
+            self.lanes.close(lane)
             self.end()
-            return
-        lane.retires = True
-        lane.give_back()
-        if lane.owes:
-            self._retired.add(lane)
-            asyncio.get_running_loop().call_later(_RETIRES_S, self.lost, lane)
         else:
-            lane.close()
+            self.lanes.retire(lane, self.lost)
 
     def close_idle_lanes(self, since_s: float) -> None:
         """Closes connections that were last used before `since_s`, and that nothing needs."""
-        for link, lane in list(self.lanes.items()):
-            is_used = lane is self._home or lane.used_s >= since_s or lane.waits
-            if not (is_used or self.specials.needs(lane)):
-                del self.lanes[link]
-                lane.close()
+        for lane in self.lanes.unused(since_s):
+            if not self.specials.needs(lane):
+                self.lanes.close(lane)
 
     def end_at_boundary(self) -> None:
         """Ends as soon as nothing is half done, after the replies that are owed."""
-        for lane in self.lanes.values():
+        for lane in self.lanes:
             lane.answer_now()
         if not self._is_open:
             if not self.masters.serving.now:
@@ -396,8 +330,8 @@ class RoutedClient(asyncio.Protocol):
 
     def leave(self) -> None:
         """Not one of its masters is served any more."""
-        for link in list(self.lanes):
-            self.retire(link)
+        for lane in self.lanes:
+            self.retire(lane.link)
 
     # From the check for slow clients.
 
@@ -414,8 +348,7 @@ class RoutedClient(asyncio.Protocol):
 
     @property
     def buffered(self) -> int:
-        lanes = sum(lane.buffered for lane in self._all_lanes())
-        return self.unread + len(self._early) + self._requests.kept + lanes
+        return self.unread + len(self._early) + self._requests.kept + self.lanes.buffered
 
     def abort(self, why: str) -> None:
         """Ends the connection at once: the bytes kept for it are free when this returns."""
@@ -426,7 +359,7 @@ class RoutedClient(asyncio.Protocol):
         for task in (self._task, self._closing):
             if task is not None:
                 task.cancel()
-        for lane in self._all_lanes():
+        for lane in self.lanes:
             lane.close(at_once=True)
         self._transport.abort()
 
@@ -446,7 +379,7 @@ class RoutedClient(asyncio.Protocol):
         self._is_over = True
         if self._task is not None:
             self._task.cancel()
-        for lane in self._all_lanes():
+        for lane in self.lanes:
             lane.close()
         if self._has_ended:
             self._transport.close()
@@ -463,9 +396,8 @@ class RoutedClient(asyncio.Protocol):
         """Reads, or stops reading, depending on the state."""
         if self._transport.is_closing():
             return
-        lanes = self.lanes.values()
-        is_full = any(lane.is_full for lane in lanes) or len(self.order) > _MOST_OWED
-        is_full = is_full or len(self._early) > HIGH or self._kept_by_lanes() > HIGH
+        is_full = self.lanes.is_full or len(self.order) > _MOST_OWED
+        is_full = is_full or len(self._early) > HIGH or self.lanes.kept > HIGH
         self._is_stopped = is_full and not self._is_over
         if self._is_stopped:
             self._transport.pause_reading()
@@ -473,12 +405,6 @@ class RoutedClient(asyncio.Protocol):
             self._transport.resume_reading()
 
     # Inside.
-
-    def _all_lanes(self) -> list[Lane]:
-        return [*self.lanes.values(), *self._retired]
-
-    def _kept_by_lanes(self) -> int:
-        return sum(lane.buffered for lane in self.lanes.values() if lane.waits)
 
     def _keep(self) -> None:
         if self.buffered > LOW:
@@ -498,7 +424,7 @@ class RoutedClient(asyncio.Protocol):
         try:
             async with asyncio.timeout(self.hold_max_s):
                 await self.masters.serving.ready.wait()
-                while (home := self.home()) is None:
+                while (home := self.lanes.home()) is None:
                     await self.masters.change()
         except TimeoutError:
             trouble = ConnectionError(f"Redis is unavailable: {self.masters.trouble}")

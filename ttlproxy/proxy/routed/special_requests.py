@@ -18,6 +18,7 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.proxy.routed import gathering
 from ttlproxy.proxy.routed.gathering import OK, Split
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.scan import Scan
 from ttlproxy.proxy.routed.subscriptions import Subscriptions
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.transaction import Transactions
@@ -47,8 +48,6 @@ _EVERYWHERE: Final = {
     "ACL": (b"SETUSER", b"DELUSER", b"LOAD", b"SAVE"),
     "CLIENT": (b"PAUSE", b"UNPAUSE"),
 }
-# In SCAN's cursor, above the node's own: which node it is of.
-_MOST_NODES: Final = 1024
 
 
 class SpecialRequests:
@@ -65,7 +64,7 @@ class SpecialRequests:
         self._subscriptions = Subscriptions(client)
         self._skips = False  # CLIENT REPLY SKIP: the next request has no reply
         self._caching: list[bytes] | None = None  # CLIENT CACHING, for the next request
-        self._scanned: list[str] = []  # the nodes of this client's last SCAN from the beginning
+        self._scan = Scan(client)
 
     @property
     def wants_all(self) -> bool:
@@ -73,7 +72,7 @@ class SpecialRequests:
         transactions, subscriptions = self._transactions, self._subscriptions
         if self._skips or transactions.is_open or subscriptions.limits or self._caching:
             return True
-        return self._is_stranger()
+        return self._client.lanes.is_stranger
 
     @property
     def listens(self) -> bool:
@@ -105,18 +104,18 @@ class SpecialRequests:
             client.order.muted = False
 
     async def _do(self, args: list[bytes], raw: bytes) -> None:
-        ways = self._client.ways
+        ways, is_stranger = self._client.ways, self._client.lanes.is_stranger
         route = ways.router.find(args[0])
         special = _SPECIAL.get(route.name)
         if special is None and ways[args[0]] is SPLIT:
             special = SpecialRequests._split
-        if self._is_stranger() and route.name not in _BEFORE_LOGIN:
+        if is_stranger and route.name not in _BEFORE_LOGIN:
             special = None
         self.blocks = route.blocks
         if special is None and self._subscriptions.limits:
             await self._subscriptions.ask(args, raw)
         elif special is None:
-            await self.alone(raw, args, None if self._is_stranger() else ways.slot_of(args))
+            await self.alone(raw, args, None if is_stranger else ways.slot_of(args))
         elif route.fits(len(args)) or route.arity == -1:
             await special(self, args, raw)
         else:
@@ -127,7 +126,7 @@ class SpecialRequests:
         """Sends one request; ends with its reply."""
         client, ticket = self._client, Ticket(args, raw, number)
         client.order.add(ticket)
-        lane = client.lane_of(number)
+        lane = client.lanes.of(number)
         if lane is None:
             client.redirects.add([ticket])
         else:
@@ -145,8 +144,7 @@ class SpecialRequests:
     async def everywhere(self, raw: bytes, args: list[bytes]) -> list[bytes]:
         """The replies of all masters."""
         client = self._client
-        lanes = [client.lane_to(link) for link in client.masters.links.values()]
-        asked = (lane.asked(Ticket(args, raw, None)) for lane in lanes)
+        asked = (lane.asked(Ticket(args, raw, None)) for lane in client.lanes.to_all())
         return list(await asyncio.gather(*asked))
 
     async def end_with(self, ending: bytes) -> None:
@@ -163,12 +161,8 @@ class SpecialRequests:
 
     # The connection.
 
-    def _is_stranger(self) -> bool:
-        home = self._client.home()
-        return home is not None and home.session is not None and home.session.before_login
-
     async def _home(self) -> Lane:
-        home = self._client.home()
+        home = self._client.lanes.home()
         if home is None:
             raise TimeoutError
         return home
@@ -185,7 +179,7 @@ class SpecialRequests:
         client = self._client
         client.kept_words.pop(what, None)
         client.kept_words[what] = words
-        for lane in list(client.lanes.values()):
+        for lane in client.lanes.others:
             if lane is not home and (await lane.logs_in(words)).startswith(b"-"):
                 raise UpstreamError("a master refuses what another has accepted")
 
@@ -196,10 +190,8 @@ class SpecialRequests:
 
     async def _reset(self, args: list[bytes], raw: bytes) -> None:
         client, home = self._client, await self._home()
-        for link, lane in list(client.lanes.items()):
-            if lane is not home:
-                del client.lanes[link]
-                lane.close()
+        for lane in client.lanes.others:
+            client.lanes.close(lane)
         client.kept_words.clear()
         client.order.muted = False
         self._transactions.reset()
@@ -230,7 +222,7 @@ class SpecialRequests:
     async def _tell_caching(self, caching: list[bytes], args: list[bytes]) -> None:
         """The node of the next request must know, and the home no longer."""
         client, home = self._client, await self._home()
-        lane = client.lane_of(client.ways.slot_of(args))
+        lane = client.lanes.of(client.ways.slot_of(args))
         if lane is not None and lane is not home:
             await lane.asked(Ticket(caching, encode(tuple(caching)), None))
             await home.asked(Ticket([b"PING"], encode((b"PING",)), None))
@@ -294,33 +286,6 @@ class SpecialRequests:
         found = [reply for reply in replies if reply not in (gathering.NULL, b"_\r\n")]
         self._client.say(refusal or (found or replies)[0])
 
-    async def _scan(self, args: list[bytes], raw: bytes) -> None:
-        client, masters = self._client, self._client.masters
-        if not args[1].isdigit():
-            await self.at_home(args, raw)
-            return
-        own, number = divmod(int(args[1]), _MOST_NODES)
-        if args[1] == b"0" or not self._scanned:
-            self._scanned = sorted(masters.links)
-        nodes = self._scanned
-        link = masters.links.get(nodes[number]) if number < len(nodes) else None
-        if link is None:  # that node is no master any more
-            client.say(self._page(0, number + 1, b"*0\r\n"))
-            return
-        words = [args[0], b"%d" % own, *args[2:]]
-        reply = await client.lane_to(link).asked(Ticket(words, encode(tuple(words)), None))
-        if not reply.startswith(b"*2\r\n$"):
-            client.say(reply)
-            return
-        _, _, cursor, keys = reply.split(b"\r\n", 3)
-        client.say(self._page(int(cursor), number + (cursor == b"0"), keys))
-
-    def _page(self, cursor: int, number: int, keys: bytes) -> bytes:
-        """A page of SCAN: `cursor` of the node, and which node comes next."""
-        is_end = number >= len(self._scanned)
-        text = b"0" if is_end else b"%d" % (cursor * _MOST_NODES + number)
-        return b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, keys)
-
 
 Special = Callable[[SpecialRequests, list[bytes], bytes], Awaitable[None]]
 
@@ -339,6 +304,10 @@ def _transacted(
         await method(self._transactions, args, raw)
 
     return ask
+
+
+async def _scan(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
+    self._client.say(await self._scan.page(args, raw))
 
 
 async def _subscribe(self: SpecialRequests, args: list[bytes], raw: bytes) -> None:
@@ -374,7 +343,7 @@ _SPECIAL: Final[dict[str, Special]] = {
     "MONITOR": SpecialRequests._relay,
     "SYNC": SpecialRequests._relay,
     "PSYNC": SpecialRequests._relay,
-    "SCAN": SpecialRequests._scan,
+    "SCAN": _scan,
     "KEYS": _on_all(gathering.joined),
     "DBSIZE": _on_all(gathering.total),
     "RANDOMKEY": SpecialRequests._random_key,

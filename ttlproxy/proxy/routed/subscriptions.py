@@ -63,7 +63,7 @@ class Subscriptions:
         client = self._client
         name = client.ways.router.find(args[0]).name
         kind, adds = _KINDS[name]
-        lane = client.lane_of(slot(args[1]) if kind == "shard" and len(args) > 1 else None)
+        lane = client.lanes.of(slot(args[1]) if kind == "shard" and len(args) > 1 else None)
         if len(args) == 1:
             known = (at for (at, of), names in self._names.items() if of == kind and names)
             lane = next(known, lane)

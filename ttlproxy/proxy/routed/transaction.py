@@ -70,7 +70,7 @@ class Transactions:
 
     async def watch(self, args: list[bytes], raw: bytes) -> None:
         client, ticket = self._client, Ticket(args, raw, slot(args[1]))
-        lane = client.lane_of(ticket.slot)
+        lane = client.lanes.of(ticket.slot)
         if self._watched not in (None, lane):
             client.say(_CROSS_SLOT)
             return
@@ -147,7 +147,7 @@ class Transactions:
         if number is None and self._lane is not None:
             return self._lane
         async with asyncio.timeout_at(until_s):
-            while (lane := client.lane_of(number)) is None:
+            while (lane := client.lanes.of(number)) is None:
                 client.masters.look()
                 await client.masters.change()
         if self._lane not in (None, lane):  # so far it had no key
@@ -165,7 +165,7 @@ class Transactions:
         client, found = self._client, []
         for request in requests:
             number = client.ways.slot_of(request[0])
-            is_elsewhere = number is not None and client.lane_of(number) not in (None, lane)
+            is_elsewhere = number is not None and client.lanes.of(number) not in (None, lane)
             found.append((is_elsewhere, request))
         return found
 
@@ -185,7 +185,7 @@ class Transactions:
         if watched is None or self._lost:
             return False
         slots = self._watched_slots.intersection(client.ways.slot_of(args) for args, _ in requests)
-        return any(client.lane_of(number) not in (None, watched) for number in slots)
+        return any(client.lanes.of(number) not in (None, watched) for number in slots)
 
     def _null(self) -> bytes:
         return b"_\r\n" if self._client.specials.is_resp3 else b"*-1\r\n"

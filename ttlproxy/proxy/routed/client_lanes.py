@@ -1,0 +1,115 @@
+"""The connections of one client: one for each master, made when it is first needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ttlproxy.link import Link, Masters
+from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.owner import Owner
+
+# How long a master that is not served any more may take for the replies that it owes.
+_RETIRES_S: Final = 1.0
+
+
+class ClientLanes:
+    """Iterates over all, also those of masters that are not served any more."""
+
+    def __init__(self, masters: Masters, owner: Owner) -> None:
+        self._masters = masters
+        self._owners = masters.owners  # by slot
+        self._owner = owner
+        self._lanes: dict[Link, Lane] = {}
+        self._retired: set[Lane] = set()
+        self._home: Lane | None = None
+
+    def __iter__(self) -> Iterator[Lane]:
+        return iter([*self._lanes.values(), *self._retired])
+
+    def of(self, number: int | None) -> Lane | None:
+        """The lane of the slot's master, or the home for None; None while there is no master."""
+        if number is None:
+            return self.home()
+        link = self._owners[number]
+        return None if link is None else self.to(link)
+
+    def at(self, host: str, port: int) -> Lane | None:
+        """The lane of the master at this address."""
+        link = self._masters.find(host, port)
+        return None if link is None else self.to(link)
+
+    def to(self, link: Link) -> Lane:
+        lane = self._lanes.get(link)
+        if lane is None:
+            lane = self._lanes[link] = Lane(self._owner, link)
+        return lane
+
+    def to_all(self) -> list[Lane]:
+        """One for each master that is served."""
+        return [self.to(link) for link in self._masters.links.values()]
+
+    def home(self) -> Lane | None:
+        """The lane for requests without keys; None while no master serves."""
+        if self._home is None or self._home.is_closed or self._home.retires:
+            link = self._masters.home
+            self._home = None if link is None else self.to(link)
+        return self._home
+
+    @property
+    def others(self) -> list[Lane]:
+        """All of masters that are served, but for the home."""
+        return [lane for lane in self._lanes.values() if lane is not self._home]
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether the client has still to log in."""
+        home = self.home()
+        return home is not None and home.session is not None and home.session.before_login
+
+    @property
+    def is_full(self) -> bool:
+        return any(lane.is_full for lane in self._lanes.values())
+
+    @property
+    def kept(self) -> int:
+        """Bytes of requests that are not sent yet."""
+        return sum(lane.buffered for lane in self._lanes.values() if lane.waits)
+
+    @property
+    def buffered(self) -> int:
+        return sum(lane.buffered for lane in self)
+
+    def served(self, link: Link) -> Lane | None:
+        return self._lanes.get(link)
+
+    def close(self, lane: Lane) -> None:
+        """No more is expected of it."""
+        self.forget(lane)
+        lane.close()
+
+    def forget(self, lane: Lane) -> None:
+        if self._lanes.get(lane.link) is lane:
+            del self._lanes[lane.link]
+        self._retired.discard(lane)
+
+    def retire(self, lane: Lane, lost: Callable[[Lane], None]) -> None:
+        """Its master is not served any more: what it owes may still come, for a second."""
+        self.forget(lane)
+        lane.retires = True
+        lane.give_back()
+        if lane.owes:
+            self._retired.add(lane)
+            asyncio.get_running_loop().call_later(_RETIRES_S, lost, lane)
+        else:
+            lane.close()
+
+    def unused(self, since_s: float) -> list[Lane]:
+        """Those that were last used before `since_s`, on the clock of the event loop."""
+        return [lane for lane in self.others if lane.used_s < since_s and not lane.waits]
+
+    def clear(self) -> None:
+        self._lanes.clear()
+        self._retired.clear()
+        self._home = None

@@ -1,0 +1,41 @@
+"""What a client in front of several masters needs of the server that has accepted it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.link import Masters
+from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.ways import Ways
+from ttlproxy.proxy.slow_clients import SlowClients
+from ttlproxy.proxy.write_batch import WriteBatch
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.routed_client import RoutedClient
+
+
+class Host(Protocol):
+    """The server that has accepted a client.
+
+    draining: clients must end as soon as nothing is half done
+    """
+
+    settings: Settings
+    masters: Masters
+    counters: Counters
+    write_batch: WriteBatch
+    clients: set[RoutedClient]
+    slow_clients: SlowClients
+    draining: bool
+
+    async def connect(self, lane: Lane) -> Backend:
+        """A connection to the lane's master. Raises OSError, also for TLS and time-outs."""
+
+    def ways(self) -> Ways:
+        """The ways of the commands that the masters have."""
+
+    def forget(self, client: RoutedClient) -> None:
+        """The client has gone."""
