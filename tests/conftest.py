@@ -116,20 +116,20 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each server version that it must run on."""
     if "version" in metafunc.fixturenames:
+        is_one_enough = metafunc.definition.get_closest_marker("any_server") is not None
         versions = servers_of_a_run("binary" in metafunc.fixturenames)
-        if metafunc.config.getoption("quick"):
+        if is_one_enough or metafunc.config.getoption("quick"):
             versions = versions[-1:]
         metafunc.parametrize(
             "version", versions, indirect=True, scope="session", ids="redis-{}".format
         )
 
 
-def _is_one_server_too_many(item: pytest.Item) -> bool:
-    """Whether one version is enough for the test, or for this case of it, and this is not that."""
-    if item.get_closest_marker("any_server") is None or not hasattr(item, "callspec"):
-        return False
+def _is_on_older_server(item: pytest.Item) -> bool:
+    """Whether the run has a newer version for the same test."""
+    version = item.callspec.params.get("version") if hasattr(item, "callspec") else None
     needs_binary = "binary" in getattr(item, "fixturenames", ())
-    return item.callspec.params.get("version") not in (None, servers_of_a_run(needs_binary)[-1])
+    return version not in (None, servers_of_a_run(needs_binary)[-1])
 
 
 def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
@@ -144,13 +144,20 @@ def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     ]
 
 
-class _QuickRun:
-    """Takes no test that is marked with `slow`, and one of n cases of a test with `one_of(n)`."""
+class _Selection:
+    """On the newest server all tests; on older ones those of a quick run, which takes no test that
+    is marked with `slow`, and one of n cases of a test with `one_of(n)`. With `each_server` they
+    are the same on all."""
 
-    def __init__(self) -> None:
+    def __init__(self, quick: bool) -> None:
+        self._quick = quick
         self._cases = Counter[str]()
 
     def takes(self, item: pytest.Item) -> bool:
+        needs_all = item.get_closest_marker("each_server") or not _is_on_older_server(item)
+        return self._is_quick(item) if self._quick or not needs_all else True
+
+    def _is_quick(self, item: pytest.Item) -> bool:
         if item.get_closest_marker("slow"):
             return False
         one_of = item.get_closest_marker("one_of")
@@ -162,16 +169,16 @@ class _QuickRun:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks tests that need a server. Leaves out what a quick run does not take, servers that are
-    one too many for `any_server`, and tests that need a server if there is none."""
-    takes = _QuickRun().takes if config.getoption("quick") else lambda _: True
+    """Marks tests that need a server. Leaves out what a run does not take, and tests that need a
+    server if there is none."""
+    selection = _Selection(config.getoption("quick"))
     kept, left_out = list[pytest.Item](), list[pytest.Item]()
     for item in items:
         if "version" in getattr(item, "fixturenames", ()):
             item.add_marker("redis")
         needs_what_is_not_here = item.get_closest_marker("redis") and not servers_here()
-        is_left_out = needs_what_is_not_here or _is_one_server_too_many(item) or not takes(item)
-        (left_out if is_left_out else kept).append(item)
+        is_taken = not needs_what_is_not_here and selection.takes(item)
+        (kept if is_taken else left_out).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
     items[:] = _long_first(kept, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))

@@ -28,9 +28,6 @@ REQUESTS = {name: [*REWRITTEN.get(name, ()), *MORE.get(name, ())] for name in {*
 NAMES = ["h", "s", "z", "l", "sets", "zs", "g", "ls", "text", "new", "none", "n"]
 
 
-_MARKS = [pytest.mark.slow, pytest.mark.any_server]
-
-
 class _SlotWorld(World):
     """All keys are in one slot."""
 
@@ -49,11 +46,12 @@ def world(node: Node, shared: Proxy) -> Iterator[World]:
         yield _SlotWorld(shared, node.port, direct, stack)
 
 
+# What a Cluster adds is the same in all scripts, so a fourth of them is enough.
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name == "HEXPIREFIELD" else _MARKS)
-        for name in REQUESTS
+        pytest.param(name, marks=[] if name == "HEXPIREFIELD" else pytest.mark.slow)
+        for name in list(REQUESTS)[::4]
         if name not in ELSEWHERE
     ],
 )

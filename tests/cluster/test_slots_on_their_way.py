@@ -149,10 +149,12 @@ def test_no_request_is_lost_or_done_twice_while_slots_move(
     over = [0]
     with ThreadPoolExecutor() as pool:
         counting = [pool.submit(count, name, over) for name in (KEY, OTHER)]
-        for _ in range(moves):
-            masters.move(SLOT, source, target)
-            source, target = target, source
-        over[0] = 1
+        try:
+            for _ in range(moves):
+                masters.move(SLOT, source, target)
+                source, target = target, source
+        finally:
+            over[0] = 1
         done = [each.result(60) for each in counting]
     with closing(Client(masters.proxy.port)) as client:
         assert [int(client.ask("GET", name)) for name in (KEY, OTHER)] == done

@@ -236,6 +236,7 @@ def _restrict(direct: Client, *rules: str) -> None:
     assert direct.ask("ACL", "SETUSER", "limited", *everything, *rules) == b"OK"
 
 
+@pytest.mark.each_server
 @pytest.mark.one_of(5)
 @every_type
 @pytest.mark.parametrize(
@@ -308,6 +309,7 @@ def test_a_full_server_refuses_what_it_would_refuse_by_itself_and_that_whole(
             until_swept(direct)
 
 
+@pytest.mark.each_server
 @pytest.mark.one_of(4)
 @every_type
 def test_a_replica_refuses_writes_in_redis_own_words(

@@ -269,6 +269,7 @@ def test_every_command_that_runs_as_a_script_is_here() -> None:
     assert {name for name, _ in CASES} == {*VIRTUALS, *OVERRIDES, "SWAPDB"} - ELSEWHERE
 
 
+@pytest.mark.each_server
 @pytest.mark.one_of(7)
 @pytest.mark.parametrize("name", list(dict.fromkeys(name for name, _ in CASES)))
 def test_who_lacks_a_command_of_the_script_changes_nothing(world: World, name: str) -> None:

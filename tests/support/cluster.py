@@ -106,7 +106,8 @@ class Cluster:
         assert source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id) == b"OK"
         while names := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 100):
             to: list[Word] = ["127.0.0.1", target.port, "", 0, 5000, "KEYS"]
-            assert source.ask("MIGRATE", *to, *names) in (b"OK", b"NOKEY")
+            reply = source.ask("MIGRATE", *to, *names)
+            assert reply in (b"OK", b"NOKEY"), f"{reply}\n{source.ask('CLUSTER', 'NODES')}"
         for node in (target, source):
             assert node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id) == b"OK"
         name = target.id.decode()

@@ -284,13 +284,13 @@ def _talking_to_masters(masters: Masters, way: Way) -> Iterator[Talk]:
 
 
 def said_in(ways: list[Way], slow: list[Way] | None = None) -> Callable[..., Iterator[Talk]]:
-    """A fixture: the test that uses it sends its text once in each of the ways, and to one version
-    of the server also in the `slow` ways, and in RESP3 and in MULTI in front of three masters."""
+    """A fixture: the test that uses it sends its text once in each of the ways, and in RESP3 also
+    in front of three masters, and in MULTI if that is a `slow` way; a quick run leaves out these,
+    and the `slow` ways."""
     before = [(way, False) for way in ways]
-    to_masters = [way for way in [*ways, *(slow or [])] if way in (resp3, in_multi)]
+    to_masters = [resp3, *(way for way in slow or [] if way is in_multi)]
     more = [*((way, False) for way in slow or []), *((way, True) for way in to_masters)]
-    marks = [pytest.mark.slow, pytest.mark.any_server]
-    params = [*before, *(pytest.param(each, marks=marks) for each in more)]
+    params = [*before, *(pytest.param(each, marks=pytest.mark.slow) for each in more)]
 
     @pytest.fixture(params=params, ids=lambda way: way[0].__name__ + "_to_masters" * way[1])
     def talk(request: pytest.FixtureRequest, version: str) -> Iterator[Talk]:
