@@ -119,7 +119,12 @@ INTERNAL_KEY = (
     b"ERR this key belongs to ttlproxy; clients may use it only if show_internal_keys is set"
 )
 TOO_LARGE = b"ERR the request is larger than ttlproxy keeps; its setting is max_request_bytes"
-NO_RULES_IN_A_CLUSTER = b"ERR ONEXPIRE is not supported in front of a Redis Cluster"
+NOT_IN_FORCE = (
+    b"TRYAGAIN the rule is stored, but some slots could not be told of it yet: set it again"
+)
+NO_RULE_IN_A_TRANSACTION = (
+    b"ERR ONEXPIRE is not allowed in a transaction in front of a Redis Cluster of several masters"
+)
 UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs have failed"
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"
 # An unknown command, sent to Redis so that it aborts EXEC.
@@ -185,6 +190,13 @@ def count_mismatch(many: str) -> bytes:
 
 def no_such_star(mark: bytes) -> bytes:
     return b"ERR the pattern has no wildcard for %%%s in the destination" % mark
+
+
+def needs_tag(dest: bytes, tag: bytes) -> bytes:
+    return b"CROSSSLOT '%b' is in another slot than matching keys: give it the hash tag %b" % (
+        dest,
+        tag,
+    )
 
 
 def invalid_count(many: str) -> bytes:

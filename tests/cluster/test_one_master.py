@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from tests.cluster.rows import EACH_ROW
@@ -15,6 +17,7 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy, release
+from ttlproxy.core.keys import SLOTS, Keys
 
 
 class _SlotConnection(Connection):
@@ -105,6 +108,25 @@ def test_what_a_cluster_does_not_have_is_refused_as_redis_does(node: Node, share
         app.ask("HSETEX", "a", "EX", 10_000, "FIELDS", 1, "f", "v")
         assert app.ask("DEL", "a", "b") == direct.ask("DEL", "a", "b")
         assert app.ask("HTTLFIELD", "a", "f") != b":-1\r\n"
-        expected = b"-ERR ONEXPIRE is not supported in front of a Redis Cluster\r\n"
-        assert app.ask("ONEXPIRE", "a*", "PUBLISH", "news") == expected
-        assert app.ask("ONEXPIRE", "a*") == expected
+        assert app.ask("ONEXPIRE", "a*", "RPUSH", "b").startswith(b"-CROSSSLOT 'b' is in another")
+
+
+def test_a_rule_holds_in_all_slots(node: Node, shared: Proxy) -> None:
+    with closing(Client(shared.port)) as app:
+        assert app.ask("FLUSHALL") == b"OK"
+        rule = ("ONEXPIRE", "held:{*}", "RPUSH", "late:{%1}")
+        assert app.ask_many([("MULTI",), rule, ("EXEC",)])[2] == [b"OK"]
+        assert app.ask("ONEXPIRE") == [[word.encode() for word in rule[1:]]]
+        for part in "abc":
+            assert app.ask("SADDEX", f"held:{{{part}}}", "PX", 1, "MEMBERS", 1, part) == 1
+        for part in "abc":
+            ends = (f"late:{{{part}}}", f"taken:{{{part}}}", "LEFT", "LEFT")
+            assert app.ask("BLMOVE", *ends, 30) == part.encode()
+        assert app.ask("DBSIZE") == 3
+        keys = Keys(clustered=True)
+        known = node.client.ask_many(
+            [("HGET", keys.shared_in(number, keys.rules), "version") for number in range(SLOTS)]
+        )
+        assert len({*known}) == 1
+        assert app.ask("ONEXPIRE", "held:{*}", "DEL") == b"OK"
+        assert app.ask("FLUSHALL") == b"OK"

@@ -43,7 +43,7 @@ def test_a_server_is_not_given_scripts_that_only_a_cluster_needs() -> None:
     alone, clustered = Scripts(b""), Scripts(b"")
     clustered.suit(Traits(clustered=True))
     names = [{script.name for script in scripts.all()} for scripts in (alone, clustered)]
-    assert names[1] - names[0] == {"cluster_topology", "slots_survey"}
+    assert names[1] - names[0] == {"cluster_topology", "slots_learn", "slots_survey"}
     assert names[1] == {*alone}
 
 

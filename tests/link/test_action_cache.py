@@ -20,11 +20,10 @@ class Rules(ActionCache):
     """The cache; told: (whether there may be rules, whether one counts), as last told."""
 
     def __init__(self, counters: Counters) -> None:
+        super().__init__(KEYS, SIGNER, Refusals(counters))
         self.told: list[tuple[bool, bool]] = []
-        super().__init__(KEYS, SIGNER, Refusals(counters), self._tell)
-
-    def _tell(self, ruled: bool, counting: bool) -> None:
-        self.told.append((ruled, counting))
+        self.tell(lambda *told: self.told.append(told))
+        self.told.clear()
 
     def dest(self, key: str, db: int = 0) -> bytes | None:
         action = self.of(db).of(key.encode())
@@ -71,7 +70,7 @@ async def test_databases_have_rules_of_their_own(
     rules.changed(3, False, b"p")
     assert rules.told[-1] == (True, True), "those of the first count still"
     assert rules.has_action(b"other"), "whatever has changed is not known yet"
-    assert rules.to_adopt == {3}
+    assert rules.set_anew == {3: 1}
     await rules.learn(redis, 3)
     rules.forget(0)
     rules.changed(3, False, b"p")

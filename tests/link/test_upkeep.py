@@ -83,12 +83,17 @@ async def test_rules_that_have_changed_are_read_and_refusals_stop_nothing_else(
 
 @pytest.mark.parametrize("has_field_ttls", [True, False])
 async def test_deadlines_of_the_server_s_own_are_looked_for_where_there_are_some(
-    upkeep: Upkeep, context: Context, redis: Redis, has_field_ttls: bool
+    upkeep: Upkeep, context: Context, redis: Redis, direct: Client, has_field_ttls: bool
 ) -> None:
     context.scripts.suit(context.scripts.traits._replace(field_ttls=has_field_ttls))
-    context.actions.changed(0, False, b"s")
+    for _ in range(2):
+        context.actions.changed(0, False, b"s")
+        direct.ask("CONFIG", "RESETSTAT")
+        await upkeep.run(redis)
+        assert (b"cmdstat_scan:" in direct.ask("INFO", "commandstats")) == has_field_ttls
+    direct.ask("CONFIG", "RESETSTAT")
     await upkeep.run(redis)
-    assert bool(context.actions.to_adopt) != has_field_ttls
+    assert b"cmdstat_scan:" not in direct.ask("INFO", "commandstats")
 
 
 async def test_keys_that_the_schedule_lacks_are_found_where_the_server_holds_keys(

@@ -25,7 +25,7 @@ _REMEMBERED = 1024
 _LONGEST_REMEMBERED = 256
 # The actions that a rule can have.
 VERBS = frozenset({b"LPUSH", b"RPUSH", b"XADD", b"PUBLISH", b"SPUBLISH", b"KEEP"})
-_BY_NAME = frozenset({b"PUBLISH", b"SPUBLISH", b"KEEP", b"?"})
+_BY_NAME = frozenset({b"PUBLISH", b"SPUBLISH", b"KEEP", b"?", b"@"})
 
 
 class Action(NamedTuple):
@@ -85,8 +85,10 @@ def verified(value: bytes | None, pattern: bytes, signer: Signer) -> bytes | Non
     return row if signer.signed(signature, RULE, (pattern, row)) else None
 
 
-# No script has a handler for this action: due elements stay, and their key is parked.
+# No script has a handler for these actions: due elements stay, and their key is parked.
 _UNREADABLE = Action(b"? - 0", b"", b"")
+ELSEWHERE = Action(b"@ - 0", b"", b"")
+"""The destination is in another slot of a Cluster than the key."""
 
 
 def _action(rule: bytes) -> Action:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import cycle
 from typing import Final, NamedTuple
 
 _NOTHING = re.compile(rb"(?!)")
@@ -90,13 +91,15 @@ def stars(pattern: bytes) -> int:
     return len(_between_stars(pattern)) - 1
 
 
-def sample(pattern: bytes, filler: bytes) -> bytes:
-    """A name with `filler` for each run of stars, and its first byte for each other wildcard.
+def sample(pattern: bytes, *fillers: bytes) -> bytes:
+    """A name with the fillers, in turn, for its runs of stars, and the first byte of the first for
+    each other wildcard.
 
     To test whether an ACL pattern covers this one, take a filler that no ACL pattern contains.
     """
+    of_stars, of_others = cycle(fillers), fillers[0][:1]
     return _WILDCARD.sub(
-        lambda found: found[1] or (filler if found[0][:1] == b"*" else filler[:1]), pattern
+        lambda found: found[1] or (next(of_stars) if found[0][:1] == b"*" else of_others), pattern
     )
 
 

@@ -33,10 +33,10 @@ STATE: Final = b"ttlproxy-state:"
 
 def slot(key: bytes) -> int:
     """The Cluster slot of `key`, as `CLUSTER KEYSLOT` gives it (src/cluster.c, keyHashSlot)."""
-    return crc_hqx(_tag(key) or key, 0) % SLOTS
+    return crc_hqx(hash_tag(key) or key, 0) % SLOTS
 
 
-def _tag(key: bytes) -> bytes:
+def hash_tag(key: bytes) -> bytes:
     """The hash tag: the bytes between the first `{` and the first `}` after it; may be empty."""
     opening = key.find(b"{")
     if opening < 0:
@@ -124,7 +124,7 @@ class Keys:
 
     def index(self, key: bytes) -> bytes:
         """The name of the index of data key `key`."""
-        if b"{" in key and _tag(key):
+        if b"{" in key and hash_tag(key):
             return self.prefix + TAGGED + key
         return b"%s{%s}:%s" % (self.prefix, self._tags[crc_hqx(key, 0) % SLOTS], key)
 
@@ -168,6 +168,11 @@ class Keys:
         """The hash tag that internal names have for this slot."""
         return self._tags[slot]
 
+    @property
+    def all_words(self) -> bytes:
+        """The words of all slots, three characters each."""
+        return b"".join(self._tags)
+
     def together(self, db: int, key: bytes) -> int:
         """A number that is the same for all keys that one script may be called for."""
         return slot(key) if self.clustered else db
@@ -189,8 +194,8 @@ class Keys:
         return b"%s{%s}" % (self.prefix + NONE, self._tags[slot(key)])
 
     def rule(self, pattern: bytes) -> bytes:
-        """The key of the rule of ONEXPIRE for this pattern."""
-        return self.prefix + RULE + pattern
+        """The key of the rule of ONEXPIRE for this pattern; in a Cluster, in the home slot."""
+        return self.home(self.prefix + RULE) + pattern
 
     def deferred(self, key: bytes) -> bytes:
         """The hash of the commands that are deferred for `key`; it is a managed key itself."""
@@ -282,8 +287,9 @@ class Keys:
 
     def ruled(self, name: bytes) -> tuple[int, bool, bytes] | None:
         """(db, whether the rule counts deliveries, pattern) of an announcement
-        `<prefix>!rules:<db>:<1 or 0>:<pattern>`; None for any other name."""
-        said = self.prefix + RULES_CHANGED
+        `<prefix>!rules:<db>:<1 or 0>:<pattern>`; None for any other name. In a Cluster it is in
+        the home slot: `<prefix>!rules::{<word>}<db>:...`."""
+        said = self.home(self.prefix + RULES_CHANGED)
         db, counts, pattern, *_ = (*name.removeprefix(said).split(b":", 2), b"", b"")
         if not (name.startswith(said) and db.isdigit()):
             return None

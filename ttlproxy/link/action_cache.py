@@ -1,8 +1,9 @@
 """The rules of ONEXPIRE in each database, as far as this proxy has read them.
 
 A script that acts on rules is given their version, and refuses all but the current one. So old
-rules here do no harm. Clients may write to the list of rules, so a known rule ends only with its
-own key, and a rule that no proxy has signed is ignored.
+rules here do no harm. In front of a Cluster each slot knows the version; a script refuses older
+ones. Clients may write to the list of rules, so a known rule ends only with its own key, and a rule
+that no proxy has signed is ignored.
 """
 
 from __future__ import annotations
@@ -28,30 +29,36 @@ _TOGETHER = 500
 
 
 class ActionCache:
-    """Rules by database.
+    """Rules by database; of several masters all have one. Keys: of the server that is read."""
 
-    `on_rules(ruled, counting)` is told whether there may be rules, and rules with a MAX.
-    """
-
-    def __init__(
-        self,
-        keys: Keys,
-        signer: Signer,
-        refusals: Refusals,
-        on_rules: Callable[[bool, bool], None],
-    ) -> None:
+    def __init__(self, keys: Keys, signer: Signer, refusals: Refusals) -> None:
         self._keys = keys
         self._signer = signer
         self._refusals = refusals
-        self._on_rules = on_rules
+        self._hearers: list[Callable[[bool, bool], None]] = []
         self._known: dict[int, Actions] = {}
         # All patterns ever known of a database, until their keys are gone.
         self._patterns: defaultdict[int, set[bytes]] = defaultdict(set)
         self._outdated: Counter[int] = Counter()  # calls in a row with an old version
         self._changed: set[int] = set()
+        self._rewound: dict[int, bytes] = {}  # versions that a Cluster's slots know newer ones than
         self._changes = 0
-        self.to_adopt: set[int] = set()
-        """Databases where keys may have had deadlines before they had a rule."""
+        self.set_anew: Counter[int] = Counter()
+        """How often a rule of a database was set: keys may have had deadlines before."""
+
+    def tell(self, hearer: Callable[[bool, bool], None]) -> None:
+        """From now on `hearer(ruled, counting)` is told whether there may be rules, and rules with
+        a MAX."""
+        self._hearers.append(hearer)
+        known = self._known.values()
+        hearer(any(known), any(rules.counts for rules in known))
+
+    def leave(self, hearer: Callable[[bool, bool], None]) -> None:
+        """It is told no more."""
+        self._hearers.remove(hearer)
+
+    def knows(self, db: int) -> bool:
+        return db in self._known
 
     def of(self, db: int) -> Actions:
         """The known rules of a database."""
@@ -59,15 +66,24 @@ class ActionCache:
 
     def version(self, db: int) -> bytes:
         """The version of these rules, for a script."""
-        return _ANY if self._outdated[db] >= _PATIENCE else self.of(db).version
+        known = self.of(db).version
+        if self._outdated[db] >= _PATIENCE or self._rewound.get(db) == known:
+            return _ANY
+        return b"+" + known if self._keys.clustered else known
 
     def accepted(self, db: int) -> None:
         """A script has accepted the version."""
         del self._outdated[db]
 
     def refused(self, db: int) -> None:
-        """A script has refused the version: the rules have changed."""
+        """A script has refused the version: the rules have changed.
+
+        In a Cluster the rules are written before the slots are told. If the same version is read
+        again, the home slot was flushed, or has lost its last writes in a failover.
+        """
         self._outdated[db] += 1
+        if self._keys.clustered:
+            self._rewound[db] = self.of(db).version
         self.forget(db)
 
     def named(self, db: int, patterns: Iterable[bytes]) -> None:
@@ -94,8 +110,6 @@ class ActionCache:
                 self._learnt(db, actions)
 
     async def _read(self, redis: Redis, db: int) -> Actions:
-        if self._keys.clustered:
-            return _NONE  # there are none in front of a Cluster
         version, patterns = await self._listed(redis, db)
         wanted = sorted(patterns | self._patterns[db])
         values: list[bytes | None] = []
@@ -113,7 +127,7 @@ class ActionCache:
         return Actions(signed, version)
 
     async def _listed(self, redis: Redis, db: int) -> tuple[bytes, set[bytes]]:
-        (reply,) = await run(redis, [(db, (b"HGETALL", self._keys.rules))])
+        (reply,) = await run(redis, [(db, (b"HGETALL", self._keys.home(self._keys.rules)))])
         if isinstance(reply, ResponseError) and is_wrong_type(reply):
             return b"", set()
         return listed(valid(reply))
@@ -135,12 +149,16 @@ class ActionCache:
         """The rule of a pattern has just changed; `counts`: whether it has a MAX."""
         self.forget(db)
         self._patterns[db].add(pattern)
-        self.to_adopt.add(db)
-        self._on_rules(True, counts or any(known.counts for known in self._known.values()))
+        self.set_anew[db] += 1
+        self._say(True, counts or any(known.counts for known in self._known.values()))
 
     def _learnt(self, db: int, rules: Actions) -> None:
         self._known[db] = rules
         self._changed.discard(db)
         if not self._changed:
             known = self._known.values()
-            self._on_rules(any(known), any(rules.counts for rules in known))
+            self._say(any(known), any(rules.counts for rules in known))
+
+    def _say(self, ruled: bool, counting: bool) -> None:
+        for hearer in self._hearers:
+            hearer(ruled, counting)

@@ -147,6 +147,7 @@ class Announcements:
     def _flushed(self) -> None:
         """Any key may be gone, or be another one: a replica that takes another master's data says
         the same. Until all is read anew, entries too many only cost reaps."""
-        self._context.actions.forget_all()
+        if self._context.has_rules:
+            self._context.actions.forget_all()
         self.flushes += 1
         self._confirmations.first(self._shared_state.keep)

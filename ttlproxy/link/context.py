@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from redis.asyncio import Redis
+
 from ttlproxy.commands import Router
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
@@ -16,6 +18,7 @@ from ttlproxy.link.agenda import Agenda
 from ttlproxy.link.info_section import InfoSection
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.rules_of_all import RulesOfAll
 from ttlproxy.link.schedule_queries import ScheduleQueries
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.slot_schedules import SlotSchedules
@@ -45,9 +48,14 @@ class Context:
     """
 
     def __init__(
-        self, settings: Settings, counters: Counters, signer: Signer | None = None
+        self,
+        settings: Settings,
+        counters: Counters,
+        signer: Signer | None = None,
+        rules_of_all: RulesOfAll | None = None,
     ) -> None:
-        """`signer`: of all masters of a Cluster; a single server's context makes its own."""
+        """`signer`, `rules_of_all`: of all masters of a Cluster; a single server's context makes
+        its own."""
         self.is_one_of_several = signer is not None
         prefix, key_file = settings.prefix.encode(), settings.signing_key_file
         self.has_own_secret = key_file is not None
@@ -57,7 +65,11 @@ class Context:
         self.agenda = Agenda()
         self.clock = ServerClock(self.agenda.look_now)
         self.refusals = Refusals(counters)
-        self.actions = ActionCache(keys, signer, self.refusals, self.scripts.ruled)
+        self._rules_of_all = rules_of_all
+        self.actions = (
+            rules_of_all.actions if rules_of_all else ActionCache(keys, signer, self.refusals)
+        )
+        self.actions.tell(self.scripts.ruled)
         self.registry = Registry(self.agenda.announced, self.actions.has_action)
         self.slot_schedules = SlotSchedules(keys)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
@@ -65,7 +77,12 @@ class Context:
         self.overdue = Overdue(lambda: self.schedule_queries)
         info = InfoSection(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(
-            self.scripts, keys, info.section, signer, lambda: self.schedule_queries.to_count()
+            self.scripts,
+            keys,
+            info.section,
+            signer,
+            lambda: self.schedule_queries.to_count(bool(self.actions.of(0).version)),
+            self.is_one_of_several,
         )
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(
@@ -89,6 +106,25 @@ class Context:
                 self.announced = self.registry.announced
             schedule = keys.schedule + b":{" if clustered else keys.schedule
             self.rights.place(schedule, keys.counted, by_slot=clustered)
+
+    def end(self) -> None:
+        """The server is left for good."""
+        self.actions.leave(self.scripts.ruled)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether the rules of ONEXPIRE are kept at this server."""
+        return not self.is_one_of_several or self.keys.are_home
+
+    async def learn_rules(self, redis: Redis, db: int) -> None:
+        """Reads the rules of a database, unless they are known. `redis`: this server.
+
+        Raises redis-py's RedisError; ResponseError if another master has them and does not answer.
+        """
+        if self._rules_of_all is None or self.keys.are_home:
+            await self.actions.learn(redis, db)
+        elif not self.actions.knows(db):
+            await self._rules_of_all.learn()
 
     def _announced_in(self, db: int, key: bytes, deadline_ms: int) -> None:
         self.slot_schedules.noted(key, deadline_ms)

@@ -225,7 +225,8 @@ class Link:
             reaping = await self._open(stack, "ttlproxy:reaps")
             await self._setup.prepare(redis)
             self.address.check()
-            self.context.actions.forget_all()
+            if self.context.has_rules:
+                self.context.actions.forget_all()
             stack.callback(self._reap_requests.stop)
             stack.callback(self.serving.stop)  # before waiting sessions are told to ask anew
             self._over.clear()

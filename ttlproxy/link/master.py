@@ -24,8 +24,10 @@ from ttlproxy.link.context import Context
 from ttlproxy.link.link import Link
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.reaper import Reaper
+from ttlproxy.link.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import run_together
 from ttlproxy.net.time_limit import time_limit
+from ttlproxy.scripts.script_calls import ScriptCalls
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +71,7 @@ class Master:
         upstream: Upstream,
         counters: Counters,
         signer: Signer,
+        rules_of_all: RulesOfAll,
         node: ClusterNode,
         tell: Tell,
         on_known: Callable[[Master], None],
@@ -83,7 +86,7 @@ class Master:
         self.owned: set[int] = set()
         self.known: set[int] = set()
         self.told = 0
-        context = Context(settings, counters, signer)
+        context = Context(settings, counters, signer, rules_of_all)
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots
         self.link = Link(settings, upstream, counters, context, lambda: on_gone(self))
@@ -103,6 +106,19 @@ class Master:
             slots=self._follow(),
             schedules=self._learn(),
         )
+
+    @property
+    def is_home(self) -> bool:
+        """Whether it has what a whole Cluster has once, such as the rules of ONEXPIRE."""
+        return self.link.context.keys.are_home
+
+    @property
+    def upstream(self) -> Upstream:
+        return self.link.upstream
+
+    @property
+    def script_calls(self) -> ScriptCalls:
+        return self.link.context.script_calls
 
     def look(self) -> None:
         """Asks it at once what it knows."""

@@ -26,6 +26,7 @@ from ttlproxy.link.context import first_signer
 from ttlproxy.link.link import Link
 from ttlproxy.link.master import Master, nodes_told_by
 from ttlproxy.link.resolution import resolved
+from ttlproxy.link.rules_of_all import RulesOfAll
 from ttlproxy.link.serving import Serving
 from ttlproxy.net.tasks import cancel, drop
 
@@ -43,6 +44,7 @@ class Masters:
     changes: how often a slot's owner has changed
     serving: whether clients are served: by one master at least
     links: those of all masters, by the node's id
+    rules: those of ONEXPIRE
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Masters:
         self._counters = counters
         self._on_gone = on_gone
         self._signer = first_signer(settings)
+        self.rules = RulesOfAll(settings, self._signer, counters, lambda: self._masters.values())
         self._has_secret = settings.signing_key_file is not None
         self._masters: dict[str, Master] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -180,6 +183,7 @@ class Masters:
             server,
             self._counters,
             self._signer,
+            self.rules,
             node,
             self._told,
             self._changed,
@@ -196,6 +200,7 @@ class Masters:
         del self._masters[master.id], self.links[master.id]
         self._unfit.pop(master.id, None)
         self._tasks.pop(master.id).cancel()
+        master.link.context.end()
         self._on_gone(master.link)
 
     async def _keep(self, master: Master) -> None:

@@ -29,12 +29,14 @@ class NativeDeadlines:
         self._actions = context.actions
         self._refusals = context.refusals
         self._cursors: dict[int, bytes] = {}
+        self._seen: dict[int, int] = {}  # of a database, how often a rule was set
 
     async def __call__(self, redis: Redis) -> None:
         """Raises redis-py's ConnectionError or TimeoutError."""
-        for db in self._actions.to_adopt:
-            self._cursors[db] = b"0"
-        self._actions.to_adopt.clear()
+        for db, times in self._actions.set_anew.items():
+            if self._seen.get(db) != times:
+                self._cursors[db] = b"0"
+            self._seen[db] = times
         if not self._cursors or await self._is_paused():
             return
         for db in list(self._cursors):

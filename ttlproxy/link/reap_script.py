@@ -14,7 +14,8 @@ from redis.exceptions import NoScriptError, ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.expiry_actions import Action
+from ttlproxy.core.expiry_actions import ELSEWHERE, Action, Actions
+from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import Place
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import KEYS_PER_CALL, error, run, valid
@@ -99,6 +100,7 @@ class ReapScript:
         self._keys = context.keys
         self._script_calls = context.script_calls
         self._actions = context.actions
+        self._learn_rules = context.learn_rules
         self._registry = context.registry
         self._clock = context.clock
         self._refusals = context.refusals
@@ -135,7 +137,7 @@ class ReapScript:
         refused: dict[int, ResponseError] = {}
         for db in {db for db, _ in limits}:
             try:
-                await self._actions.learn(redis, db)
+                await self._learn_rules(redis, db)
             except ResponseError as refusal:
                 refused[db] = refusal
         for place in limits:
@@ -223,6 +225,13 @@ class ReapScript:
         self._refusals.note(f"to reap in database {place[0]}", refusal)
         outcome.refused[place] = refusal
 
+    def _action(self, rules: Actions, key: bytes) -> Action | None:
+        """The action on the key's elements; in a Cluster it must be in the key's slot."""
+        action = rules.of(key)
+        if action and self._keys.clustered and any(slot(key) != slot(to) for to in action.keys):
+            return ELSEWHERE
+        return action
+
     def _batches(self, limits: dict[Place, int], together: int) -> Iterator[_Batch]:
         """The calls for these places, each for at most `together` keys."""
         alike: dict[tuple[int, int, int], list[bytes]] = {}
@@ -232,7 +241,7 @@ class ReapScript:
             rules = self._actions.of(db)
             for at in range(0, len(found), together):
                 keys = tuple(found[at : at + together])
-                actions = tuple(map(rules.of, keys)) if rules else ()
+                actions = tuple(self._action(rules, key) for key in keys) if rules else ()
                 deferring = map(self._script_calls.keys.deferring, keys)
                 others = tuple(key for key in deferring if key is not None)
                 pads = self._script_calls.signer.pads if others else _NO_PADS

@@ -107,7 +107,7 @@ class RegistryLoader:
                     await self._schedules.search(redis, db)
                 elif not rights.trusts_schedules:
                     self._registry.load_known(db)
-                await self._context.actions.learn(redis, db)
+                await self._context.learn_rules(redis, db)
                 await self._schedules.load(redis, db)
             except ResponseError as refusal:
                 self._schedules.refused(db, refusal)

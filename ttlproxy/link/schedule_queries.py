@@ -66,8 +66,8 @@ class ScheduleQueries:
         """The slots that have managed keys; none unless in front of a Cluster."""
         return ()
 
-    def to_count(self) -> bytes:
-        """The slots that keys_count.lua looks at, as it takes them."""
+    def to_count(self, has_rules: bool) -> bytes:
+        """The slots that keys_count.lua looks at, as it takes them; has_rules: of ONEXPIRE."""
         return b""
 
     async def find(self, redis: Redis) -> None:

@@ -57,9 +57,11 @@ class SlotSchedules:
     def slots(self) -> Collection[int]:
         return self._firsts
 
-    def to_count(self) -> bytes:
+    def to_count(self, has_rules: bool) -> bytes:
         keys, own = self._keys, slot(self._keys.here)
-        kinds = {number: b"+" if number in self._deferring else b" " for number in self._firsts}
+        none, some = (b"r", b"R") if has_rules else (b" ", b"+")
+        slots = self.owned if has_rules else self._firsts
+        kinds = {number: some if number in self._deferring else none for number in slots}
         return b"".join(keys.word(each) + kind for each, kind in kinds.items() if each != own)
 
     def noted(self, key: bytes, due_ms: int) -> None:

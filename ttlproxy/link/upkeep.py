@@ -60,7 +60,7 @@ class Upkeep:
         actions = self._context.actions
         for db in actions.unread:
             try:
-                await actions.learn(redis, db)
+                await self._context.learn_rules(redis, db)
             except ResponseError as refusal:
                 self._context.refusals.note(f"to read the rules of database {db}", refusal)
         if self._context.scripts.traits.field_ttls:

@@ -63,7 +63,7 @@ _IN_DRY_RUNS = re.compile(
     re.MULTILINE,
 )
 # Scripts that are needed in front of a Cluster only.
-_IN_A_CLUSTER = {"cluster_topology", "slots_survey"}
+_IN_A_CLUSTER = {"cluster_topology", "slots_learn", "slots_survey"}
 # How names of indexes end in a script's header; "key..." are data keys, then their indexes.
 _INDEXES = ("index", "key...")
 _TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}

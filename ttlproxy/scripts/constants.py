@@ -17,6 +17,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "KEPT": keys.KEPT,
     "COUNTS": keys.COUNTS,
     "RULE": keys.RULE,
+    "RULES": keys.RULES,
     "LATER": keys.LATER,
     "NONE": keys.NONE,
     "TAGGED": keys.TAGGED,
@@ -36,6 +37,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "SIGNATURE_LENGTH": signing.SIGNATURE_LENGTH,
     "DEFERRED": signing.DEFERRED,
     "UNKNOWN_DATABASE": errors.UNKNOWN_DATABASE,
+    "NOT_IN_FORCE": errors.NOT_IN_FORCE,
     # Scripts return these for an element, or a first deadline: see docs/commands.md.
     "NO_ELEMENT": -2,
     "NO_DEADLINE": -1,

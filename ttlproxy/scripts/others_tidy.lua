@@ -9,7 +9,7 @@
 -- include index
 -- include others
 -- include counts
-local RULE, COUNTS = prefix .. const.RULE, prefix .. const.COUNTS
+local RULE, COUNTS = prefix .. const.RULE .. home_tag, prefix .. const.COUNTS
 local wanted = { [others] = 'set', [rules] = 'hash' }
 for name, kind in pairs(wanted) do
   local there = redis.call('TYPE', name).ok

@@ -164,9 +164,19 @@ local function is_over()
   return actions_left <= 0 or passed_us() > tonumber(budget)
 end
 
--- '*' means any version: somebody changes it all the time.
+-- '*' means any version: somebody changes it all the time. `+version` comes in front of a Cluster, where a
+-- slot may lack the latest version, and learns it here.
 local current = redis.pcall('HGET', rules, const.VERSION)
-if version ~= '*' and version ~= (type(current) == 'string' and current or '') then
+current = type(current) == 'string' and current or ''
+local own = string.match(version, '^%+(.*)$')
+if own then
+  local lead = (tonumber(own) or 0) - (tonumber(current) or 0)
+  if lead < 0 then
+    return false
+  elseif lead > 0 then
+    redis.pcall('HSET', rules, const.VERSION, own)
+  end
+elseif version ~= '*' and version ~= current then
   return false
 end
 index_write_when_full(KEYS[first_key + all], prefix)

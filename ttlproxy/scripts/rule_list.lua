@@ -6,7 +6,7 @@
 --   pattern first, which is the order in which they count
 -- include netstrings
 local function rule_of(pattern)
-  local signed = redis.pcall('GET', prefix .. const.RULE .. pattern)
+  local signed = redis.pcall('GET', prefix .. const.RULE .. home_tag .. pattern)
   if type(signed) ~= 'string' then
     return signed
   end
@@ -30,7 +30,7 @@ end
 
 -- Asks Redis if it can be asked, because each refusal would be logged.
 local function may_read(pattern)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('GET', prefix .. const.RULE .. pattern)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('GET', prefix .. const.RULE .. home_tag .. pattern)
 end
 
 local found = {}

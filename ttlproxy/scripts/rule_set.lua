@@ -1,8 +1,9 @@
 -- ONEXPIRE with an action: sets what becomes of elements at their deadline, in keys of a pattern.
 -- KEYS: rules rule others sample...
--- ARGV: db pattern row signature counts verb dest...
+-- ARGV: db pattern row signature counts samples slots verb dest...
 -- RESULT: OK
--- The samples are matching keys and destinations: Redis checks that the client may touch them.
+-- The samples are matching keys and destinations: Redis checks that the client may touch them. In front of a
+-- Cluster they are netstrings, and `slots` are those that are told of the new version: see slots_learn.lua.
 -- include try
 -- include clock
 -- include index
@@ -10,11 +11,13 @@
 -- include visible
 -- include rule_refusal
 -- include others
+-- include samples
+-- include slot_versions
 rules_make_room()
 if failure then
   return failure
 end
-local refusal = refusal_of(verb)
+local refusal = refused_sample(samples) or refusal_of(verb)
 if refusal then
   return refusal
 end
@@ -29,9 +32,10 @@ if redis.call('EXISTS', rule) == 0 and redis.call('HLEN', rules) > most then
 end
 announce_guard()
 try('SET', rule, signature .. row)
-try('HSET', rules, ':' .. pattern, '', const.VERSION, next_version())
+local version = next_version()
+try('HSET', rules, ':' .. pattern, '', const.VERSION, version)
 rules_changed(counts)
 if not failure then
   others_add(rule)
 end
-return failure or { ok = 'OK' }
+return failure or rules_spread(version, slots) or { ok = 'OK' }

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Final, TypeAlias
 
-from ttlproxy import errors
 from ttlproxy.commands import Call
-from ttlproxy.commands.model.calls import refusal
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import Script, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
+from ttlproxy.scripts.rule_calls import RULE_CALLS, at_home
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
 Section: TypeAlias = Callable[[], bytes]
@@ -29,7 +28,16 @@ class ScriptCalls:
     direct: the calls that have a fast path.
     """
 
-    __slots__ = ("_scripts", "_section", "_slots", "direct", "keys", "signer", "unconfirmed")
+    __slots__ = (
+        "_is_one_of_several",
+        "_scripts",
+        "_section",
+        "_slots",
+        "direct",
+        "keys",
+        "signer",
+        "unconfirmed",
+    )
 
     def __init__(
         self,
@@ -38,11 +46,14 @@ class ScriptCalls:
         section: Section,
         signer: Signer | None = None,
         slots: Callable[[], bytes] = bytes,
+        is_one_of_several: bool = False,
     ) -> None:
-        """`signer`: not needed if nothing is signed; `slots`: for keys_count.lua."""
+        """`signer`: not needed if nothing is signed; `slots`: for keys_count.lua;
+        is_one_of_several: the server is one of the masters of a Cluster."""
         self.signer = signer or Signer(b"")
         self._section = section
         self._slots = slots
+        self._is_one_of_several = is_one_of_several
         self._scripts = scripts
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
@@ -63,8 +74,8 @@ class ScriptCalls:
         client may lack a right that the script needs.
         """
         clustered = self.keys.clustered
-        if clustered:
-            call = _NOT_IN_A_CLUSTER.get(call.script, call)
+        if clustered and call.script in RULE_CALLS:
+            call = at_home(call, self.keys, self._told_at_once())
         scripts = self._scripts
         script = scripts.careful(call.script) if careful else scripts[call.script]
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
@@ -101,6 +112,11 @@ class ScriptCalls:
     def slots(self) -> bytes:
         """The slots of a Cluster that keys_count.lua looks at."""
         return self._slots()
+
+    def _told_at_once(self) -> bytes:
+        """The slots that a script tells of a rule in the same step: a Cluster's only master has
+        all; of several, each is told by itself (link/rules_of_all.py)."""
+        return b"" if self._is_one_of_several else self.keys.all_words
 
     def reads(self, call: Call) -> bool:
         """Whether the call writes nothing."""
@@ -141,10 +157,12 @@ _SLOT_ROLES: Final[dict[str, _Role]] = _ROLES | {
     "state": lambda keys, data: keys.shared_by(data[0], keys.state),
     "old_layout": lambda keys, data: keys.shared_by(data[0], keys.old_layout),
     "schedule": lambda keys, data: keys.shared_by(data[0], keys.schedule),
+    "rule": lambda keys, data: keys.rule(data[1]),
     "rules": lambda keys, data: keys.shared_by(data[0], keys.rules),
     "lease": lambda keys, data: keys.shared_by(data[0], keys.lease),
 }
 _SLOT_ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = _ROLES_OF_MANY | {
+    "sample...": lambda keys, data: (),
     "fixed...": lambda keys, data: [keys.shared_by(data[0], name) for name in keys.fixed],
 }
 
@@ -168,9 +186,6 @@ _FIRST: Final[
     "section": lambda calls, argv, db, resp: (calls.section(), *argv),
     "slots": lambda calls, argv, db, resp: (calls.slots(), *argv),
 }
-
-_RULES = refusal("ONEXPIRE", errors.NO_RULES_IN_A_CLUSTER)
-_NOT_IN_A_CLUSTER: Final = dict.fromkeys(("rule_list", "rule_set", "rule_drop"), _RULES)
 
 # Scripts that write down what the link will act on -> the position of the signature among the
 # words, its kind, and which words are signed (counted without the signature).

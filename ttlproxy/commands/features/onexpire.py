@@ -44,11 +44,12 @@ def _set(args: Args) -> Call:
     if verb.upper() == b"DEL":
         if len(args) > 3:
             raise Refused(errors.SYNTAX)
-        return Call("rule_drop", (pattern, *_samples(pattern, ())), (pattern,))
+        return Call("rule_drop", (pattern, *_samples(pattern, ())), (pattern, b"", b""))
     action, words = _read(args)
     _check(pattern, action)
     dests = () if action.verb == b"KEEP" else (action.dest, action.rest)[: 1 + action.counts]
-    argv = (pattern, written(action, words), b"%d" % action.counts, action.verb, *dests)
+    how = (b"%d" % action.counts, b"", b"", action.verb)
+    argv = (pattern, written(action, words), *how, *dests)
     return Call("rule_set", (pattern, *_samples(pattern, action.keys)), argv)
 
 

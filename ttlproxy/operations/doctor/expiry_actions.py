@@ -38,12 +38,14 @@ _UNREADABLE: Final = _Fault(
 async def rules(target: Target) -> list[Finding]:
     """A finding for each database with unsigned or unreadable rules, and for each destination of
     the wrong type."""
-    if target.keys.clustered:
-        return [Finding("rules", OK, "ONEXPIRE is not supported in front of a Cluster")]
+    if target.keys.clustered and not target.keys.are_home:
+        return [Finding("rules", OK, "the rules of ONEXPIRE are at another master")]
     signer = await target.signer()
     count, found = 0, list[Finding]()
     for db in target.databases:
-        _, listing = listed(await target.ask(b"HGETALL", target.keys.rules, db=db))
+        _, listing = listed(
+            await target.ask(b"HGETALL", target.keys.home(target.keys.rules), db=db)
+        )
         patterns = sorted(listing)
         names = map(target.keys.rule, patterns)
         values = await target.ask(b"MGET", *names, db=db) if patterns else []

@@ -25,6 +25,7 @@ _LATE: Final = "Other proxies may learn of deadlines late."
 _FIRES: Final = "Scripts call these: expired elements are not removed or not delivered."
 _SILENT: Final = "ONEXPIRE and DEFER cannot publish, and there are no element events."
 _WAITS: Final = "LEASE ... BLOCK does not wait."
+_UNTOLD_SLOTS: Final = "Rules of ONEXPIRE cannot be set."
 _UNPURGED: Final = "ttlproxy purge fails."
 _UNTOLD: Final = "The status page is incomplete."
 _UNEXAMINED: Final = "The doctor cannot check deadlines."
@@ -58,6 +59,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     "schedule_mend": (WARNING, "Keys that are missing from the schedule are not put back."),
     **dict.fromkeys(("old_rule", "old_deferred", "old_counts"), (WARNING, _UNCONVERTED)),
     "schedule_clear": (WARNING, "A value of another type in place of a schedule is not removed."),
+    "slots_learn": (WARNING, _UNTOLD_SLOTS),
     "others_tidy": (INFO, _MISCOUNTED),
     "deferred_examine": (INFO, _UNEXAMINED),
     "key_examine": (INFO, _UNEXAMINED),
@@ -92,13 +94,18 @@ class Right(NamedTuple):
         return "+" + b"|".join(self.words[:count]).decode().lower()
 
 
+_IN_CLUSTER: Final = (
+    Right((b"CLUSTER", b"NODES"), ERROR, _STARTS),
+    Right((b"ASKING",), WARNING, _UNTOLD_SLOTS),
+)
+
+
 def asked(keys: Keys) -> tuple[Right, ...]:
     """The requests that the link, the reaper, the pages and the subcommands send themselves."""
     schedule, state = keys.home(keys.schedule), keys.home(keys.state)
     rules, others = keys.home(keys.rules), keys.home(keys.others)
-    in_cluster = Right((b"CLUSTER", b"NODES"), ERROR, _STARTS)
     return (
-        *([in_cluster] if keys.clustered else []),
+        *(_IN_CLUSTER if keys.clustered else ()),
         Right((b"CLIENT", b"SETNAME", b"n"), ERROR, _STARTS),
         Right(
             (b"CLIENT", b"SETINFO", b"lib-name", b"n"), INFO, "CLIENT LIST shows no library name."

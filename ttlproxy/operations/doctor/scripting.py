@@ -32,7 +32,10 @@ _SHOWN: Final = 3
 def _trials(keys: Keys) -> tuple[Call, ...]:
     """Calls of the proxy's own scripts that find nothing to do."""
     key = keys.prefix + b"!doctor"
-    slots, rules = Call("slots_survey", (), (b"x1F",)), Call("rule_list", (key,), (key,))
+    in_cluster = (
+        Call("slots_survey", (), (b"x1F",)),
+        Call("slots_learn", (), (b"1", b"")),
+    )
     return (
         Call("reap", (key,), (b"10", b"1000", b"*", b"", b"", b"1")),
         Call("sweep", (key,), (b"0", b"10")),
@@ -47,7 +50,8 @@ def _trials(keys: Keys) -> tuple[Call, ...]:
         Call("keys_survey", (key,), (b"1",)),
         Call("schedule_page", (), (b"0", b"1", b"10")),
         Call("schedule_survey", (), (b"1", b"1")),
-        slots if keys.clustered else rules,
+        Call("rule_list", (key,), (key,)),
+        *(in_cluster if keys.clustered else ()),
     )
 
 

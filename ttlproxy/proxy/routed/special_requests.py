@@ -272,6 +272,14 @@ class SpecialRequests:
             number = int(wanted) if wanted.isdigit() and int(wanted) < len(self._owners) else None
         self._client.say(await self._client.ask(args, raw, number))
 
+    async def _set_rule(self, args: list[bytes], raw: bytes) -> None:
+        """A rule is in force once each slot knows that there is a new one."""
+        client, rules = self._client, self._client.masters.rules
+        reply = await client.ask(args, raw, rules.home)
+        if reply == OK and not await rules.spread(client.hold_max_s):
+            reply = b"-%b\r\n" % errors.NOT_IN_FORCE
+        client.say(reply)
+
     @property
     def _owners(self) -> Sequence[object]:
         return self._client.masters.owners
@@ -355,4 +363,5 @@ _SPECIAL: Final[dict[str, Special]] = {
     "CONFIG": SpecialRequests._some_everywhere,
     "ACL": SpecialRequests._some_everywhere,
     "CLUSTER": SpecialRequests._cluster,
+    "ONEXPIRE": SpecialRequests._set_rule,
 }

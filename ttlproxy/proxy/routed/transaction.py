@@ -34,6 +34,7 @@ _SPOILING: Final[Request] = ([b"GET"], encode((b"GET",)))
 _LAST: Final = frozenset({"EXEC", "DISCARD", "RESET", "QUIT"})
 _QUEUED: Final = b"+QUEUED\r\n"
 _CROSS_SLOT: Final = b"-%b\r\n" % errors.CROSS_SLOT
+_NO_RULE: Final = b"-%b\r\n" % errors.NO_RULE_IN_A_TRANSACTION
 _ABORTED: Final = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 
 
@@ -118,16 +119,14 @@ class Transactions:
         for attempt in count(1):
             lane = await self._place(requests, until_s)
             before = [] if lane is self._lane else [_MULTI, *self._history]
-            crossing = self._crossing(requests, lane)
-            sent = [_SPOILING if each else request for each, request in crossing]
+            refused = [self._refusal(args, lane) for args, _ in requests]
+            checked = list(zip(refused, requests, strict=True))
+            sent = [_SPOILING if each else request for each, request in checked]
             replies = await self._exchange(lane, [*before, *sent])
             if not any(map(is_bounce, replies)):
                 self._lane, own = lane, replies[len(before) :]
                 self._history += sent
-                return [
-                    _CROSS_SLOT if each else reply
-                    for (each, _), reply in zip(crossing, own, strict=True)
-                ]
+                return [each or reply for each, reply in zip(refused, own, strict=True)]
             if not is_over:
                 await self._exchange(lane, [_DISCARD])
             self._lane = None
@@ -160,14 +159,17 @@ class Transactions:
         slots = map(self._client.ways.slot_of, (args for args, _ in [*self._history, *requests]))
         return next((number for number in slots if number is not None), None)
 
-    def _crossing(self, requests: list[Request], lane: Lane) -> list[tuple[bool, Request]]:
-        """Whether the key of each request is at another master."""
-        client, found = self._client, []
-        for request in requests:
-            number = client.ways.slot_of(request[0])
-            is_elsewhere = number is not None and client.lanes.of(number) not in (None, lane)
-            found.append((is_elsewhere, request))
-        return found
+    def _refusal(self, args: list[bytes], lane: Lane) -> bytes:
+        """What the client is told of a request that the transaction cannot have; empty if it can.
+
+        Its key is at another master; or it is a rule, of which every master must be told.
+        """
+        client = self._client
+        if client.ways.router.find(args[0]).name == "ONEXPIRE":
+            return _NO_RULE
+        number = client.ways.slot_of(args)
+        is_elsewhere = number is not None and client.lanes.of(number) not in (None, lane)
+        return _CROSS_SLOT if is_elsewhere else b""
 
     async def _exchange(self, lane: Lane | None, requests: Sequence[Request]) -> list[bytes]:
         """The replies of a master to requests that go together."""

@@ -45,7 +45,7 @@ SPECIALS: Final = frozenset(
         *("SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE"),
         *("SSUBSCRIBE", "SUNSUBSCRIBE", "SPUBLISH", "MONITOR", "SYNC", "PSYNC"),
         *("SCAN", "KEYS", "DBSIZE", "RANDOMKEY", "FLUSHALL", "FLUSHDB", "WAIT"),
-        *("SCRIPT", "FUNCTION", "CONFIG", "ACL", "CLUSTER"),
+        *("SCRIPT", "FUNCTION", "CONFIG", "ACL", "CLUSTER", "ONEXPIRE"),
     ]
 )
 

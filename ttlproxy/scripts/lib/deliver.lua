@@ -203,7 +203,9 @@ local TYPES = { LPUSH = 'list', RPUSH = 'list', XADD = 'stream' }
 -- The error if nothing can be handed on to `dest`; nil if it can.
 local function destination_error(dest)
   local wanted = TYPES[rule.verb]
-  if not handlers[rule.verb] or rule.payload and not payloads[rule.payload] then
+  if rule.verb == '@' then
+    return { err = 'CROSSSLOT the destination of a rule is in another slot than the key' }
+  elseif not handlers[rule.verb] or rule.payload and not payloads[rule.payload] then
     return { err = 'ERR the rule of ONEXPIRE cannot be read' }
   elseif not wanted then
     return

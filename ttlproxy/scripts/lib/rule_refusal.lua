@@ -10,7 +10,7 @@ end
 
 -- Redis's error if the client may not call it. Tried on a key of another type, where it does nothing.
 local function refused(command)
-  local probe = prefix .. const.ANNOUNCEMENT .. 'probe'
+  local probe = prefix .. const.ANNOUNCEMENT .. 'probe' .. slot_tag
   try('DEL', probe)
   try('HSET', probe, '', '')
   local reply = failure or not dry_run and redis.pcall(command, probe, unpack(WORDS[command]))

@@ -7,7 +7,7 @@ local function rules_changed(counts)
   if failure then
     return
   end
-  local name = prefix .. const.RULES_CHANGED .. actual_db(db) .. ':' .. counts .. ':' .. pattern
+  local name = prefix .. const.RULES_CHANGED .. home_tag .. actual_db(db) .. ':' .. counts .. ':' .. pattern
   try('SET', name, '')
   try('DEL', name)
 end

@@ -1,0 +1,18 @@
+-- Whether the client may touch keys of any slot of a Cluster. A script may not name them, and Redis checks
+-- rights before it looks where a key is.
+-- GIVES: refused_sample
+-- include netstrings
+-- include noperm
+-- Redis's error for the first that the client may not touch. `samples`: a row of netstrings.
+local function refused_sample(samples)
+  for _, sample in ipairs(words_from(1, samples)) do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('SET', sample, '', 'GET') then
+      return noperm("The user executing the script can't access at least one of the keys")
+    end
+    local reply = redis.pcall('EXISTS', sample)
+    local refusal = type(reply) == 'table' and noperm(reply.err)
+    if refusal then
+      return refusal
+    end
+  end
+end
