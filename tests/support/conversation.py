@@ -285,10 +285,11 @@ def _talking_to_masters(masters: Masters, way: Way) -> Iterator[Talk]:
 
 def said_in(ways: list[Way], slow: list[Way] | None = None) -> Callable[..., Iterator[Talk]]:
     """A fixture: the test that uses it sends its text once in each of the ways, and in RESP3 also
-    in front of three masters, and in MULTI if that is a `slow` way; a quick run leaves out these,
-    and the `slow` ways."""
+    in front of three masters, or in MULTI if it has no RESP3, or has it among the `slow` ways; a
+    quick run leaves out these, and the `slow` ways."""
     before = [(way, False) for way in ways]
-    to_masters = [resp3, *(way for way in slow or [] if way is in_multi)]
+    both = [way for way in [*ways, *(slow or [])] if way in (resp3, in_multi)]
+    to_masters = both if slow else both[:1]
     more = [*((way, False) for way in slow or []), *((way, True) for way in to_masters)]
     params = [*before, *(pytest.param(each, marks=pytest.mark.slow) for each in more)]
 
