@@ -9,6 +9,7 @@ import pytest
 import redis as redis_py
 from redis.cluster import RedisCluster
 
+from tests.conftest import StartProxy
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -50,6 +51,20 @@ def test_replies_come_in_the_order_of_the_requests(app: Connection) -> None:
     app.send(b"".join(command("GET", (ONE, TWO, THREE)[each]) for each in wanted))
     bulks = [b"$%d\r\n%b\r\n" % (len(value), value) for value in values]
     assert app.read_many(50) == [bulks[each] for each in wanted]
+
+
+def test_no_request_is_split_if_that_is_not_wanted(
+    masters: Masters, start_proxy: StartProxy
+) -> None:
+    proxy = start_proxy(masters.nodes[0].url, "--cluster-split", "no")
+    with closing(Client(proxy.port)) as client:
+        managed = ("HSETEX", TWO, "EX", 1000, "FIELDS", 1, "a", 1)
+        assert client.ask_many([("SET", ONE, "v"), managed]) == [b"OK", 1]
+        for words in (("MGET", ONE, TWO), ("DEL", ONE, TWO), ("MSET", ONE, 1, TWO, 2)):
+            assert str(client.ask(*words)) == "Keys in request don't hash to the same slot"
+        assert client.ask("MGET", ONE) == [b"v"]
+        assert client.ask("HTTLFIELD", TWO, "a") in (999, 1000)
+        assert client.ask("DEL", TWO) == 1
 
 
 def test_elements_expire_at_every_master(masters: Masters, client: Client) -> None:

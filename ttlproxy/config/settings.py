@@ -69,6 +69,11 @@ class Settings(BaseSettings):
         description="host:port that Cluster clients get as the address of the one node; by default"
         " the address that each of them has connected to",
     )
+    cluster_split: Literal["yes", "no"] = Field(
+        "yes",
+        description="whether MGET, MSET, DEL, UNLINK, EXISTS and TOUCH may name keys of several"
+        " slots of a Cluster: a request for each slot, not atomic; no: CROSSSLOT, as from Redis",
+    )
     workers: int = Field(
         1,
         ge=1,

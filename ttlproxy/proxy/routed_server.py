@@ -45,14 +45,17 @@ class RoutedServer(ClientServer[RoutedClient]):
         super().__init__(settings, counters, clients, source)
         self.masters = masters
         self._tls = for_redis(masters.upstream)
-        self._ways = Ways(Router())
+        self._ways = self._ways_of(Router())
 
     def ways(self) -> Ways:
         """The ways of the commands that the masters have."""
         home = self.masters.home
         if home is not None and home.context.router is not self._ways.router:
-            self._ways = Ways(home.context.router)
+            self._ways = self._ways_of(home.context.router)
         return self._ways
+
+    def _ways_of(self, router: Router) -> Ways:
+        return Ways(router, splits=self.settings.cluster_split == "yes")
 
     async def connect(self, lane: Lane) -> Backend:
         """A connection to the lane's master. Raises OSError, also for TLS and time-outs."""

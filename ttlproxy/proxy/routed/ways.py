@@ -53,13 +53,17 @@ SPECIALS: Final = frozenset(
 class Ways(dict[bytes, Way]):
     """The way of each command by its name as it was sent, for the commands of one server."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, *, splits: bool = True) -> None:
+        """`splits`: requests with keys of several slots may become one for each slot."""
         super().__init__()
         self.router = router
+        self._splits = splits
 
     def __missing__(self, name: bytes) -> Way:
         route = self.router.find(name)
         way = _way(route)
+        if way is SPLIT and not self._splits:
+            way = KEYS
         if name in (route.name.encode(), route.name.lower().encode()):  # else there is no end
             self[name] = way
         return way
