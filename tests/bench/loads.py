@@ -54,6 +54,7 @@ class Flood:
     """redis-benchmark: many clients at once, each with a pipeline of the same request.
 
     keyspace: ANY is a number below it
+    knows_clusters: it sends each request to the node that has its key
     """
 
     words: tuple[str, ...]
@@ -61,6 +62,7 @@ class Flood:
     clients: int = 50
     pipeline: int = 1
     keyspace: int = 10_000
+    knows_clusters: bool = False
 
     def __call__(self, target: Target) -> Run:
         """Raises RuntimeError with redis-benchmark's output if that has no figure."""
@@ -69,6 +71,7 @@ class Flood:
         command = [
             *("redis-benchmark", "-h", "127.0.0.1", "-p", str(target.port), "--csv"),
             *("-c", str(self.clients), "-P", str(self.pipeline), "-n", str(requests)),
+            *(["--cluster"] if self.knows_clusters else []),
             *("-r", str(self.keyspace), *self.words),
         ]
         done = subprocess.run(

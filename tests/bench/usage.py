@@ -10,8 +10,8 @@ _TICK_US = 1e6 / os.sysconf("SC_CLK_TCK")
 
 
 class Cpu(NamedTuple):
-    """CPU time in µs. The total is of the main thread, exact to the nanosecond. User and system
-    time are of all threads, exact to a tick of the kernel (usually 10 ms)."""
+    """CPU time in µs, of all threads. The total is exact to the nanosecond, user and system time to
+    a tick of the kernel (usually 10 ms)."""
 
     total_us: float
     user_us: float
@@ -25,10 +25,11 @@ NONE = Cpu(0, 0, 0)
 
 
 def cpu(pid: int) -> Cpu:
-    total_ns = Path(f"/proc/{pid}/schedstat").read_text().split()[0]
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    total_ns = sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)
     # Fields 14 and 15 of proc(5), counted after the name, which may contain anything.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return Cpu(int(total_ns) / 1000, int(fields[11]) * _TICK_US, int(fields[12]) * _TICK_US)
+    return Cpu(total_ns / 1000, int(fields[11]) * _TICK_US, int(fields[12]) * _TICK_US)
 
 
 def forget_peak(pid: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tests.bench.parts import (
     attached,
+    cluster,
     firing,
     forwarding,
     latency,
@@ -55,5 +56,6 @@ PARTS = (
     Part("size", "bytes in Redis for an element with a deadline", size.scenarios),
     Part("reaping", "elements that fall due in great numbers", reaping.scenarios),
     Part("firing", "what each action of ONEXPIRE costs for an element", firing.scenarios),
+    Part("cluster", "GET and SET in front of three masters", cluster.scenarios, _FLOODED),
     Part("tasks", "delayed tasks, beside BullMQ and a poll", tasks.scenarios, ("node", "npm")),
 )
