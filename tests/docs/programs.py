@@ -21,7 +21,7 @@ from tests.support.requirements import absent, find_program
 SLOW: Final = 900
 _PRINTED: Final = re.compile(r"(?:Println|println|log)\(.*\);? // (.*)$", re.MULTILINE)
 # Use only the installed Go.
-_GO: Final = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
+GO: Final = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
 
 
 def run(
@@ -43,32 +43,38 @@ def run_node(program: str, folder: Path) -> None:
 
 
 def run_go(program: str, folder: Path) -> None:
-    go = _tool("go")
+    go = tool("go")
     (folder / "main.go").write_text(program)
-    run([go, "mod", "init", "example"], folder, env=_GO)
-    _fetch("go-redis", [go, "get", "github.com/redis/go-redis/v9"], folder, _GO)
-    _compare(program, run([go, "run", "."], folder, env=_GO))
+    run([go, "mod", "init", "example"], folder, env=GO)
+    fetch("go-redis", [go, "get", "github.com/redis/go-redis/v9"], folder, GO)
+    _compare(program, run([go, "run", "."], folder, env=GO))
 
 
 def run_java(program: str, folder: Path) -> None:
-    java, maven = _tool("java"), _tool("mvn")
     (folder / "Cart.java").write_text(program)
+    fetch_java(folder)
+    _compare(program, run([tool("java"), "-cp", "lib/*", "Cart.java"], folder))
+
+
+def fetch_java(folder: Path) -> None:
+    """Puts Jedis and Lettuce, and what they need, into `lib`."""
     shutil.copy(CLIENTS / "pom.xml", folder)
-    fetch = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
-    _fetch("jedis", fetch, folder)
-    _compare(program, run([java, "-cp", "lib/*", "Cart.java"], folder))
+    words = ["-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+    fetch("jedis", [tool("mvn"), *words], folder)
 
 
-def _tool(name: str) -> str:
+def tool(name: str) -> str:
+    """The path of a program; without it the test is skipped."""
     found = find_program(name)
     if found is None:
         absent(name, f"no {name} here")
     return found
 
 
-def _fetch(
+def fetch(
     client: str, command: Sequence[str], folder: Path, env: dict[str, str] | None = None
 ) -> None:
+    """Runs the command that gets a client; if it fails, the test is skipped."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=env)
     if done.returncode:
         said = f"{done.stdout}{done.stderr}".strip()[-300:]
