@@ -327,11 +327,11 @@ def test_ten_thousand_due_at_once_arrive_in_order_a_few_in_each_call(
 def test_what_a_consumer_has_popped_is_not_handed_on(talk: Talk) -> None:
     talk("""
         ONEXPIRE * RPUSH late                           -> OK
-        RPUSHEX l PX 20 ELEMENTS 3 a b c                -> 3
+        RPUSHEX l PX 200 ELEMENTS 3 a b c               -> 3
         BLPOP l 1                                       -> ["l", "a"]
-        SADDEX s PX 20 MEMBERS 2 x y                    -> 2
+        SADDEX s PX 200 MEMBERS 2 x y                   -> 2
         SREM s x                                        -> 1
-        wait 20 in time
+        wait 200 in time
         EXISTS l s                                      -> 0
         SORT late ALPHA                                 -> ["b", "c", "y"]
     """)

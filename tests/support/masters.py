@@ -27,7 +27,19 @@ class Masters(Cluster):
 
     def tagged(self, words: Sequence[bytes]) -> list[bytes]:
         """The words of a request, with TAG in front of each key."""
+        if words[0].upper() == b"ONEXPIRE":
+            return _tagged_rule(words)
         tagged, after = list(words), 2 if words[0] == b"TTLPROXY" else 1
         for key in self._router.find(words[0]).certain_keys(words):
             tagged[tagged.index(key, after)] = TAG + key
         return tagged
+
+
+def _tagged_rule(words: Sequence[bytes]) -> list[bytes]:
+    """The words of ONEXPIRE with TAG in front of the pattern, and of destinations that are keys."""
+    tagged = [words[0], *(TAG + pattern for pattern in words[1:2]), *words[2:]]
+    if len(words) > 3 and words[2].upper() in (b"LPUSH", b"RPUSH", b"XADD"):
+        places = [3, *(at for at in range(4, len(words)) if words[at - 1].upper() == b"ELSE")]
+        for at in places:
+            tagged[at] = TAG + words[at]
+    return tagged

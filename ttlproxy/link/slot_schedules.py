@@ -59,9 +59,10 @@ class SlotSchedules:
 
     def to_count(self, has_rules: bool) -> bytes:
         keys, own = self._keys, slot(self._keys.here)
-        none, some = (b"r", b"R") if has_rules else (b" ", b"+")
-        slots = self.owned if has_rules else self._firsts
-        kinds = {number: some if number in self._deferring else none for number in slots}
+        if has_rules:  # elements may wait for TAKE in any slot
+            kinds = dict.fromkeys(self.owned, b"R")
+        else:
+            kinds = {each: b"+" if each in self._deferring else b" " for each in self._firsts}
         return b"".join(keys.word(each) + kind for each, kind in kinds.items() if each != own)
 
     def noted(self, key: bytes, due_ms: int) -> None:

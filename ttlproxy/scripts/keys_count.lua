@@ -4,8 +4,8 @@
 -- ARGV: slots
 -- The first of the keys is the schedule, the last the set of others. In front of a Cluster, each slot has
 -- such keys, those of KEYS are in the home slot. `slots` has four characters for each other slot that may
--- have some: its word, and `+` if it may have a set of others, `r` if it may know the version of the rules,
--- `R` for both.
+-- have some: its word, and `+` if it may have a set of others, `R` if it may also know the version of the
+-- rules.
 -- RESULT: the command's
 -- include index
 local schedule, others = KEYS[first_fixed], KEYS[#KEYS]
@@ -26,7 +26,7 @@ if slots ~= '' then
     local word = string.sub(slots, at, at + 2) .. '}'
     count(index_count(schedule_of .. word))
     local kind = string.sub(slots, at + 3, at + 3)
-    if kind == 'r' or kind == 'R' then
+    if kind == 'R' then
       hidden = hidden + redis.call('EXISTS', rules_of .. word)
     end
     if kind == '+' or kind == 'R' then
