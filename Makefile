@@ -16,8 +16,9 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test check lint collected bench docs clean python
 
+# With CLUSTER=1, a Cluster of three masters and three replicas is behind the proxy.
 run: .venv/run.stamp
-	$(BIN)/ttlproxy
+	$(BIN)/ttlproxy $(if $(CLUSTER),--embedded cluster)
 
 # Runs the tests on the newest server of this machine. With TTLPROXY_REQUIRE=6.2,7.0,chromium they
 # run on each of these servers, slow tests too, and none of the list may be missing.

@@ -24,7 +24,7 @@ from ttlproxy.cli.subcommands import SUBCOMMANDS, say
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
 from ttlproxy.process import app
-from ttlproxy.process.embedded import Embedded
+from ttlproxy.process.app import AnyEmbedded
 from ttlproxy.process.runner import failed, run
 
 log = logging.getLogger(__name__)
@@ -155,27 +155,19 @@ def _file(path: str, problems: list[str]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name not in unknown}
 
 
-def started(listen: str, upstream: str, embedded: Embedded | None) -> None:
+def started(listen: str, upstream: str, embedded: AnyEmbedded | None) -> None:
     """Print the greeting: clients may connect."""
     say(greeting(listen, upstream, embedded))
 
 
-def noted(listen: str, upstream: str, embedded: Embedded | None) -> None:
+def noted(listen: str, upstream: str, embedded: AnyEmbedded | None) -> None:
     """Log that clients may connect."""
     log.info("ttlproxy %s listens on %s, in front of %s", __version__, listen, upstream)
 
 
-def greeting(listen: str, upstream: str, embedded: Embedded | None) -> str:
+def greeting(listen: str, upstream: str, embedded: AnyEmbedded | None) -> str:
     """The greeting. Programs that start the proxy read its address in the first line."""
-    if embedded:
-        behind = [
-            f"in front of an embedded Redis: {embedded.binary.name} {embedded.version}",
-            f"  binary  {embedded.binary} (pid {embedded.pid})",
-            f"  data    {embedded.data_dir}",
-            f"  socket  {embedded.socket_path}",
-        ]
-    else:
-        behind = [f"in front of {upstream}"]
+    behind = embedded.description if embedded else [f"in front of {upstream}"]
     client = _redis_cli(Listen.parse(listen))
     commands = ("HSET h a 1 b 2", "HEXPIREFIELD h a 1", "HTTLFIELD h a", "HGETALL h")
     tries = [f"  {client} {command}" for command in commands]

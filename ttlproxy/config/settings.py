@@ -212,6 +212,11 @@ class Settings(BaseSettings):
         " with user:password@, or redis-sentinel://HOST,HOST#NAME; without it an embedded Redis is"
         " started",
     )
+    embedded: Literal["one", "cluster"] = Field(
+        "one",
+        description="the embedded Redis: one server, or a Cluster of three masters and three"
+        " replicas to try out, on free ports of 127.0.0.1",
+    )
     data_dir: DataDir = Field(
         default_factory=state_dir, description="directory for the data of the embedded Redis"
     )

@@ -10,7 +10,7 @@ import pickle
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ttlproxy.addresses import Listen, Upstream
 from ttlproxy.config import Settings
@@ -24,6 +24,7 @@ from ttlproxy.net.tasks import Task, cancel, run_together, until
 from ttlproxy.operations.doctor import Finding, examined
 from ttlproxy.operations.purge import purged
 from ttlproxy.process.embedded import Embedded
+from ttlproxy.process.embedded_cluster import EmbeddedCluster
 from ttlproxy.process.fd_channel import Receiver
 from ttlproxy.process.open_files import make_room
 from ttlproxy.process.redis_parts import OneRedis, SeveralRedis
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Started = Callable[[str, str, Embedded | None], None]
+AnyEmbedded: TypeAlias = Embedded | EmbeddedCluster
+Started = Callable[[str, str, AnyEmbedded | None], None]
 
 
 async def serve(settings: Settings, started: Started, read: Read) -> int:
@@ -70,7 +72,7 @@ async def serve(settings: Settings, started: Started, read: Read) -> int:
 async def _serve(
     settings: Settings,
     upstream: Upstream,
-    embedded: Embedded | None,
+    embedded: AnyEmbedded | None,
     signals: Signals,
     reload: Reload,
     started: Started,
@@ -260,7 +262,7 @@ async def _drain(server: Server | RoutedServer, limit_s: float, now: asyncio.Eve
         log.warning("%s cut off, because %s: %s", cut_off, why, found)
 
 
-async def _ended(embedded: Embedded) -> None:
+async def _ended(embedded: AnyEmbedded) -> None:
     code = await embedded.wait()
     raise EmbeddedError(f"the embedded server has stopped, with exit code {code}")
 
@@ -271,18 +273,21 @@ async def _check_addresses(settings: Settings) -> None:
         await Listener(address).check()
 
 
-async def _upstream(settings: Settings, stack: AsyncExitStack) -> tuple[Upstream, Embedded | None]:
+async def _upstream(
+    settings: Settings, stack: AsyncExitStack
+) -> tuple[Upstream, AnyEmbedded | None]:
     """The Redis behind the proxy; an embedded one is stopped when the stack is closed."""
     if settings.upstream is not None:
         return settings.upstream, None
-    embedded = Embedded(settings.data_dir)
+    kind = EmbeddedCluster if settings.embedded == "cluster" else Embedded
+    embedded = kind(settings.data_dir)
     stack.push_async_callback(embedded.stop)
     return Upstream.parse(await embedded.start()), embedded
 
 
 async def _unless(
-    stop: asyncio.Event, main: Coroutine[None, None, tuple[Upstream, Embedded | None]]
-) -> tuple[Upstream, Embedded | None] | None:
+    stop: asyncio.Event, main: Coroutine[None, None, tuple[Upstream, AnyEmbedded | None]]
+) -> tuple[Upstream, AnyEmbedded | None] | None:
     """The result of `main`; None if `stop` is set first."""
     running = asyncio.create_task(main, name="start")
     try:

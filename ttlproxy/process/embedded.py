@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -23,6 +24,7 @@ from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis
 SOCKET_PATH_MAX = 100  # bytes; sun_path of unix(7) holds 108, on macOS 104
 STOP_S = 10.0
 POLL_S = 0.01
+NO_OPTIONS: Mapping[str, str] = {}
 
 
 def find_server() -> Path:
@@ -44,7 +46,9 @@ class Embedded:
     NoEmbeddedRedis if there is no server to run.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, options: Mapping[str, str] = NO_OPTIONS) -> None:
+        """`options`: of redis-server; without any, it listens on the unix socket only."""
+        self._options = options
         self.binary = find_server()
         self.version = ""
         self.data_dir = data_dir.absolute()
@@ -52,6 +56,16 @@ class Embedded:
         self.pid = 0
         self._process: Process | None = None
         self._lock: int | None = None  # a file descriptor, locked while this one owns data_dir
+
+    @property
+    def description(self) -> list[str]:
+        """What runs, in lines for people."""
+        return [
+            f"in front of an embedded Redis: {self.binary.name} {self.version}",
+            f"  binary  {self.binary} (pid {self.pid})",
+            f"  data    {self.data_dir}",
+            f"  socket  {self.socket_path}",
+        ]
 
     async def start(self) -> str:
         """Start the server, wait until it answers, return its URL. Raises EmbeddedError."""
@@ -124,6 +138,7 @@ class Embedded:
             "save": "",
             "daemonize": "no",
             "logfile": str(self._log),
+            **self._options,
         }
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
         with self._open_log() as log:
