@@ -145,27 +145,34 @@ def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
 
 
 class _Selection:
-    """On the newest server all tests; on older ones those of a quick run, which takes no test that
-    is marked with `slow`, and one of n cases of a test with `one_of(n)`. With `each_server` they
-    are the same on all."""
+    """On the newest server all tests. A quick run takes no test that is marked with `slow`, and one
+    of n cases of a test with `one_of(n)`. Older servers get every test, but no more cases of it
+    than a quick run, unless it is marked with `each_server`."""
 
     def __init__(self, quick: bool) -> None:
         self._quick = quick
         self._cases = Counter[str]()
 
     def takes(self, item: pytest.Item) -> bool:
-        needs_all = item.get_closest_marker("each_server") or not _is_on_older_server(item)
-        return self._is_quick(item) if self._quick or not needs_all else True
+        if self._quick:
+            return not item.get_closest_marker("slow") and self._is_one_of(item)
+        if item.get_closest_marker("each_server") or not _is_on_older_server(item):
+            return True
+        return not _is_slow_case(item) and self._is_one_of(item)
 
-    def _is_quick(self, item: pytest.Item) -> bool:
-        if item.get_closest_marker("slow"):
-            return False
+    def _is_one_of(self, item: pytest.Item) -> bool:
         one_of = item.get_closest_marker("one_of")
         if one_of is None:
             return True
         name = item.nodeid.partition("[")[0]
         self._cases[name] += 1
         return bool(self._cases[name] % one_of.args[0] == 1)
+
+
+def _is_slow_case(item: pytest.Item) -> bool:
+    """Whether the marker stands at this case of a test, not at the test."""
+    cases = item.callspec.marks if hasattr(item, "callspec") else []
+    return any(mark.name == "slow" for mark in cases)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -143,6 +143,20 @@ async def test_what_was_closed_tells_nothing_and_opens_no_more(
     await asyncio.to_thread(wait_until, lambda: not _ours(server.port), "both are closed")
 
 
+async def test_one_that_is_cancelled_when_it_is_just_there_is_closed(
+    pushes: Pushes, server: AnyServer
+) -> None:
+    """The loop does not run meanwhile, so nobody has taken what the thread has made."""
+    opening = asyncio.create_task(pushes.open(Upstream.parse(server.url), LIMIT_S, 0))
+    await asyncio.sleep(0)
+    wait_until(lambda: any("t" in each["flags"] for each in _ours(server.port)), "it tracks keys")
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    pushes.close()
+    await asyncio.to_thread(wait_until, lambda: not _ours(server.port), "it is closed")
+
+
 async def test_one_is_opened_after_another_was_closed(
     another: Callable[[], Pushes], told: Told, server: AnyServer, direct: Client
 ) -> None:

@@ -66,6 +66,7 @@ class Pushes:
         self._reader = hiredis.Reader()
         self._poll = select.poll()
         self._socket: socket.socket | None = None
+        self._made: socket.socket | None = None  # the same, as soon as the thread has made it
         self._closed = False
         self._loop = asyncio.get_running_loop()
 
@@ -79,8 +80,9 @@ class Pushes:
         self._closed = True
         if self._socket is not None:
             self._loop.remove_reader(self._socket)
-            self._socket.close()
             self._socket = None
+        if self._made is not None:  # `open` may have been cancelled since
+            self._made.close()
 
     def receive(self) -> None:
         """Takes what Redis has pushed so far, without waiting."""
@@ -134,6 +136,7 @@ class Pushes:
             prefix = self._keys.announcement_prefix
             self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
             connection.setblocking(False)
+            self._made = connection
             if self._closed:
                 raise UpstreamError("the push connection is no longer needed")
         except BaseException:  # whatever it is: nobody else has the socket yet
