@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import yaml
 
 from tests.conftest import StartServer
+from tests.support.redis_client import Client
 from tests.support.requirements import absent
 from tests.support.sentinels import NAME as SERVICE
 from tests.support.sentinels import Sentinel
@@ -179,7 +181,7 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     assert (said.returncode, said.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", ["compose.yaml", "compose.sentinel.yaml"])
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.sentinel.yaml", "compose.cluster.yaml"])
 def test_compose_starts_the_image_that_is_built_here(name: str) -> None:
     compose = yaml.safe_load((DEPLOY / name).read_text())
     services = compose["services"]
@@ -216,6 +218,20 @@ def test_servers_and_sentinels_take_their_settings_in_compose(
         assert sentinel.start().facts()["down-after-milliseconds"] == 5000
     finally:
         sentinel.remove()
+
+
+@pytest.mark.any_server
+def test_nodes_take_their_settings_in_compose(start_server: StartServer) -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())
+    lines = compose["configs"]["cluster.conf"]["content"].splitlines()
+    words = [word for line in lines for word in f"--{line}".split()]
+    with closing(Client(start_server(*words).port)) as node:
+        assert b"cluster_known_nodes:1" in node.ask("CLUSTER", "INFO")
+    script = compose["configs"]["create.sh"]["content"].replace("$$", "$")
+    _run("sh", "-n", "-c", script)
+    nodes = [name for name in compose["services"] if name.startswith("redis-")]
+    assert f'nodes="{" ".join(nodes)}"' in script
+    assert compose["services"]["create"]["depends_on"] == nodes
 
 
 def test_the_image_has_a_numeric_user_and_needs_no_shell() -> None:
