@@ -249,7 +249,10 @@ def celery(masters: Masters) -> Iterator[Celery]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Celery uses what redis-py calls deprecated
 def test_celery(celery: Celery) -> None:
-    add = celery.task(lambda one, other: one + other, name="add")
+    def sum_of(one: int, other: int) -> int:
+        return one + other
+
+    add = celery.task(sum_of, name="add")
     with start_worker(celery, pool="solo", perform_ping_check=False, shutdown_timeout=30):
         results = [add.delay(number, 1) for number in range(10)]
         results.append(add.apply_async((10, 1), countdown=0.1))

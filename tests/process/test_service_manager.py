@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,23 @@ def test_an_abstract_socket_is_one_too() -> None:
         listening.settimeout(LONGEST_S)
         ServiceManager.of({"NOTIFY_SOCKET": f"@{name}"}).tell("READY=1")
         assert listening.recv(4096) == b"READY=1"
+
+
+async def test_a_manager_that_is_busy_hears_it_later(tmp_path: Path, heard: socket.socket) -> None:
+    """Its queue has room for some messages only."""
+    manager, stop = ServiceManager(str(tmp_path / "notify"), 0.001), asyncio.Event()
+    giving = asyncio.create_task(manager.run(stop))
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as another:
+        another.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                another.sendto(b"full", str(tmp_path / "notify"))
+    manager.tell("READY=1")
+    stop.set()
+    lines = await asyncio.to_thread(_until, heard, "STOPPING=1")
+    assert lines.index("READY=1") < lines.index("STOPPING=1")
+    giving.cancel()
+    await asyncio.wait({giving})
 
 
 def test_a_manager_that_is_gone_is_a_warning(

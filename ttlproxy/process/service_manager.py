@@ -10,11 +10,15 @@ import logging
 import os
 import socket
 from collections.abc import MutableMapping
-from typing import Self
+from typing import Final, Self
 
 from ttlproxy.net.tasks import cancel
 
 log = logging.getLogger(__name__)
+
+# Between two attempts while the manager is busy; between two looks whether anything is owed.
+_AGAIN_S: Final = 0.1
+_IDLE_S: Final = 1.0
 
 
 class ServiceManager:
@@ -26,6 +30,7 @@ class ServiceManager:
 
     def __init__(self, path: str = "", every_s: float = 0.0) -> None:
         self._path, self._every_s = path, every_s
+        self._owed: list[bytes] = []  # messages for which its queue had no room yet
 
     @classmethod
     def of(cls, environment: MutableMapping[str, str]) -> Self:
@@ -37,16 +42,11 @@ class ServiceManager:
         return cls(path, int(limit_us) / 2e6 if ours and limit_us.isdecimal() else 0.0)
 
     def tell(self, *lines: str) -> None:
-        """Sends assignments, such as READY=1. If that fails, the log says so."""
-        if not self._path:
-            return
-        address = f"\0{self._path[1:]}" if self._path.startswith("@") else self._path
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to_manager:
-                to_manager.setblocking(False)
-                to_manager.sendto("\n".join(lines).encode(), address)
-        except OSError as trouble:
-            log.warning("the service manager cannot be told %s: %s", lines[0], trouble)
+        """Sends assignments, such as READY=1; later, if the manager is busy. If that fails, the log
+        says so."""
+        if self._path:
+            self._owed.append("\n".join(lines).encode())
+            self._send()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Gives signs of life until cancelled, and says when `stop` is set."""
@@ -58,8 +58,25 @@ class ServiceManager:
         finally:
             await cancel(living)
 
+    def _send(self) -> None:
+        """Sends what is owed, as far as there is room for it."""
+        address = f"\0{self._path[1:]}" if self._path.startswith("@") else self._path
+        while self._owed:
+            try:
+                with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to_manager:
+                    to_manager.setblocking(False)
+                    to_manager.sendto(self._owed[0], address)
+            except BlockingIOError:
+                return
+            except OSError as trouble:
+                said = self._owed[0].partition(b"\n")[0].decode()
+                log.warning("the service manager cannot be told %s: %s", said, trouble)
+            del self._owed[0]
+
     async def _live(self) -> None:
-        while self._path and self._every_s:
-            self.tell("WATCHDOG=1")
-            await asyncio.sleep(self._every_s)
+        while self._path:
+            if self._every_s and not self._owed:
+                self.tell("WATCHDOG=1")
+            self._send()
+            await asyncio.sleep(_AGAIN_S if self._owed else self._every_s or _IDLE_S)
         await asyncio.Event().wait()
