@@ -122,8 +122,8 @@ TOO_LARGE = b"ERR the request is larger than ttlproxy keeps; its setting is max_
 NOT_IN_FORCE = (
     b"TRYAGAIN the rule is stored, but some slots could not be told of it yet: set it again"
 )
-NO_RULE_IN_A_TRANSACTION = (
-    b"ERR ONEXPIRE is not allowed in a transaction in front of a Redis Cluster of several masters"
+NOT_IN_A_TRANSACTION = (
+    b"ERR %b is not allowed in a transaction in front of a Redis Cluster of several masters"
 )
 UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs have failed"
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"

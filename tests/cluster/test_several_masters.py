@@ -114,7 +114,7 @@ def test_requests_on_several_keys_are_gathered(client: Client) -> None:
 
 def test_an_error_of_one_master_is_the_reply_to_all(client: Client) -> None:
     client.ask("SADD", KEYS[7], "a")
-    assert "wrong number of arguments for 'mset'" in str(client.ask("MSET", *KEYS[:3]))
+    assert "wrong number of arguments for" in str(client.ask("MSET", *KEYS[:3]))
     assert client.ask("MGET", *KEYS[6:9]) == [None, None, None]
     assert "hash to the same slot" in str(client.ask("SUNION", ONE, TWO))
     assert client.ask("PING") == b"PONG"
@@ -321,3 +321,41 @@ def test_internal_keys_are_hidden_at_every_master(app: Connection) -> None:
         assert app.ask("TYPE", b"__ttl:t:{%b}" % key).startswith(b"-ERR this key belongs to")
     assert app.ask("DBSIZE") == b":3\r\n"
     assert app.ask("MGET", "__ttl:a", "__ttl:b").startswith(b"-ERR this key belongs to ttlproxy")
+
+
+def test_a_request_that_is_split_is_refused_as_a_whole(app: Connection) -> None:
+    """MSET without the last value: no master writes its part."""
+    assert app.ask("MSET", ONE, 1, TWO, 2, THREE) == app.ask("MSET", ONE, 1, ONE)
+    assert app.ask("EXISTS", ONE, TWO, THREE) == b":0\r\n"
+
+
+def test_a_transaction_counts_keys_beside_other_requests(app: Connection) -> None:
+    app.send(command("MULTI") + command("SET", ONE, 1) + command("DBSIZE") + command("EXEC"))
+    assert app.read_many(4) == [b"+OK\r\n", *[b"+QUEUED\r\n"] * 2, b"*2\r\n+OK\r\n:1\r\n"]
+
+
+@pytest.mark.parametrize(
+    "words", ["HELLO 3", "AUTH word", "SUBSCRIBE c", "UNSUBSCRIBE", "CLIENT REPLY OFF", "MONITOR"]
+)
+def test_a_transaction_cannot_have_what_concerns_the_connection(
+    app: Connection, words: str
+) -> None:
+    assert app.ask("MULTI") == b"+OK\r\n"
+    assert b"is not allowed in a transaction" in app.ask(*words.split())
+    assert app.ask("EXEC").startswith(b"-EXECABORT")
+    assert app.ask("PING") == b"+PONG\r\n"
+
+
+def test_a_subscribed_client_may_do_nothing_else_at_any_master(
+    app: Connection,
+) -> None:
+    app.ask("SUBSCRIBE", "channel")
+    refused = [app.ask("MULTI"), *(app.ask("WATCH", key) for key in (ONE, TWO, THREE))]
+    assert all(reply.startswith(b"-ERR Can't execute ") for reply in refused)
+
+
+def test_a_reset_of_too_many_words_does_not_end_a_transaction(app: Connection) -> None:
+    app.ask("MULTI")
+    assert app.ask("RESET", "now") == b"-ERR wrong number of arguments for 'reset' command\r\n"
+    assert app.ask("GET", ONE) == b"+QUEUED\r\n"
+    assert app.ask("EXEC").startswith(b"-EXECABORT")

@@ -2,8 +2,9 @@
 Knows RESP requests; sends nothing."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
@@ -24,6 +25,19 @@ QUIT = command("QUIT")
 SILENT = [b"\r\n", b"\n", b"*0\r\n", b"*-1\r\n", b"  \r\n"]
 BARE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:*")
 LONGEST_INLINE = 60_000  # below 64 KiB, where Redis refuses a line
+_KEYS = KEYS | {"any", "missing", "lone", "words", "relative", "never", "short"}
+
+
+class Vocabulary(NamedTuple):
+    """What a stream is made of. `named` gives the name of a key as it is sent.
+
+    queued: rows of transactions, if not all; connected: also transactions and subscriptions
+    """
+
+    rows: Sequence[str]
+    named: Callable[[bytes], bytes] = bytes
+    queued: Sequence[str] = ()
+    connected: bool = True
 
 
 def _spelled(word: str, chance: Random) -> bytes:
@@ -33,12 +47,13 @@ def _spelled(word: str, chance: Random) -> bytes:
     return word.encode()
 
 
-def _word(word: str, chance: Random) -> bytes:
+def _word(word: str, words: Vocabulary, chance: Random) -> bytes:
     pool = word[1:-1]
     if not (word.startswith("{") and pool in POOLS):
         return _spelled(word, chance)
     of_another_type = pool in KEYS and chance.random() < 0.1
-    return chance.choice(POOLS["any" if of_another_type else pool])
+    chosen = chance.choice(POOLS["any" if of_another_type else pool])
+    return words.named(chosen) if pool in _KEYS else chosen
 
 
 def names() -> set[str]:
@@ -54,17 +69,17 @@ def _lines(*tables: str) -> list[str]:
 _EXACT = frozenset(_lines(EXACT))
 
 
-def _row(rows: list[str], chance: Random) -> list[bytes]:
+def _row(vocabulary: Vocabulary, chance: Random) -> list[bytes]:
     """One row; sometimes its last word is missing, or it has one too many."""
-    row = chance.choice(rows)
+    row = chance.choice(vocabulary.rows)
     template = row.split()
-    words = [_word(word, chance) for word in template]
+    words = [_word(word, vocabulary, chance) for word in template]
     flaw = chance.randrange(20)
     if template[0] in NEVER_FLAWED or row in _EXACT:
         return words
     if flaw == 0 and len(words) > 1:
         return words[:-1]
-    return [*words, b"7"] if flaw == 1 else words
+    return [*words, vocabulary.named(b"7")] if flaw == 1 else words
 
 
 def _quoted(word: bytes, quote_all: bool) -> bytes:
@@ -75,9 +90,9 @@ def _quoted(word: bytes, quote_all: bool) -> bytes:
     )
 
 
-def _request(rows: list[str], chance: Random) -> bytes:
+def _request(vocabulary: Vocabulary, chance: Random) -> bytes:
     """As an array of bulks, or, three times in twenty, as an inline command."""
-    words = _row(rows, chance)
+    words = _row(vocabulary, chance)
     form = chance.randrange(20)
     if form > 2 or sum(map(len, words)) * 4 > LONGEST_INLINE:
         return command(*words)
@@ -85,17 +100,19 @@ def _request(rows: list[str], chance: Random) -> bytes:
     return (b" \t" if form == 1 else b"") + line + (b"\n" if form == 2 else b"\r\n")
 
 
-def _requests(rows: list[str], most: int, chance: Random) -> bytes:
-    return b"".join(_request(rows, chance) for _ in range(chance.randint(0, most)))
+def _requests(vocabulary: Vocabulary, most: int, chance: Random) -> bytes:
+    return b"".join(_request(vocabulary, chance) for _ in range(chance.randint(0, most)))
 
 
-def _transaction(rows: list[str], chance: Random) -> bytes:
-    start = chance.choice([b"", b"", command("WATCH", "h1", "s1"), command("WATCH", "t1")])
+def _transaction(vocabulary: Vocabulary, chance: Random) -> bytes:
+    h1, s1, t1 = map(vocabulary.named, (b"h1", b"s1", b"t1"))
+    start = chance.choice([b"", b"", command("WATCH", h1, s1), command("WATCH", t1)])
     end = chance.choice([command("EXEC"), command("exec"), command("DISCARD")])
-    return start + command("MULTI") + _requests(rows, 6, chance) + end
+    queued = vocabulary._replace(rows=vocabulary.queued or vocabulary.rows)
+    return start + command("MULTI") + _requests(queued, 6, chance) + end
 
 
-def _subscription(chance: Random) -> bytes:
+def _subscription(vocabulary: Vocabulary, chance: Random) -> bytes:
     start = command("SUBSCRIBE", "differential-1") + command("PSUBSCRIBE", "differential-p*")
     # Channels are named ("7" is from a flawed row): without names replies have a random order.
     end = (
@@ -103,31 +120,45 @@ def _subscription(chance: Random) -> bytes:
         + command("PUNSUBSCRIBE", "differential-p*", 7)
         + command("SUNSUBSCRIBE", "differential-1", 7)
     )
-    return start + _requests(_lines(SUBSCRIBED), 5, chance) + end
+    return start + _requests(vocabulary._replace(rows=_lines(SUBSCRIBED)), 5, chance) + end
 
 
-def _step(rows: list[str], seed: int) -> bytes:
+def _step(vocabulary: Vocabulary, seed: int) -> bytes:
     """The bytes for a seed; Hypothesis shrinks a failing run by leaving seeds out."""
     chance = Random(seed)
     kind = chance.randrange(20)
-    if kind < 2:
-        return _transaction(rows, chance)
-    if kind == 2:
-        return _subscription(chance)
+    if kind < 2 and vocabulary.connected:
+        return _transaction(vocabulary, chance)
+    if kind == 2 and vocabulary.connected:
+        return _subscription(vocabulary, chance)
     if kind == 3:
         return chance.choice(SILENT)
-    return _request(rows, chance)
+    return _request(vocabulary, chance)
+
+
+def keys_of(row: str) -> int:
+    """How many of its words are keys."""
+    return sum(word[1:-1] in _KEYS for word in row.split())
+
+
+def rows_for(server: str) -> list[str]:
+    """The rows that a server of that version answers."""
+    return _lines(ROWS, EXACT, *[BEFORE_REDIS_8] * (release(server) < (8,)))
 
 
 def pipeline(server: str, seeds: Sequence[int]) -> bytes:
-    """Some dozen requests, in the order of their seeds, that a server of that version answers.
+    """A stream of all that a server of that version answers."""
+    return stream(Vocabulary(rows_for(server)), seeds)
+
+
+def stream(vocabulary: Vocabulary, seeds: Sequence[int]) -> bytes:
+    """Some dozen requests, in the order of their seeds.
 
     The last is QUIT, so the replies end with EOF. Before it comes a PING: CLIENT REPLY SKIP
     suppresses the reply to the next request, and after a QUIT without a reply Redis leaves the
     connection open.
     """
-    rows = _lines(ROWS, EXACT, *[BEFORE_REDIS_8] * (release(server) < (8,)))
-    return b"".join(_step(rows, seed) for seed in seeds) + command("PING") + QUIT
+    return b"".join(_step(vocabulary, seed) for seed in seeds) + command("PING") + QUIT
 
 
 def pieces(data: bytes, cuts: Sequence[float]) -> list[bytes]:

@@ -160,6 +160,11 @@ class Keys:
             self.here = b"{%s}" % self._tags[min(owned)]
 
     @property
+    def own_tag(self) -> bytes:
+        """The name of a data key in one of the server's slots."""
+        return b"{%s}" % self._tags[slot(self.here)]
+
+    @property
     def are_home(self) -> bool:
         """Whether the server has what a whole Cluster has once, such as the proxies' secret."""
         return self.here == self.prefix

@@ -67,7 +67,7 @@ class ScheduleQueries:
         return ()
 
     def to_count(self, has_rules: bool) -> bytes:
-        """The slots that keys_count.lua looks at, as it takes them; has_rules: of ONEXPIRE."""
+        """The slots that slots_count.lua looks at, as it takes them; has_rules: of ONEXPIRE."""
         return b""
 
     async def find(self, redis: Redis) -> None:

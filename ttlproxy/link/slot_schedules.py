@@ -58,12 +58,13 @@ class SlotSchedules:
         return self._firsts
 
     def to_count(self, has_rules: bool) -> bytes:
-        keys, own = self._keys, slot(self._keys.here)
+        keys = self._keys
         if has_rules:  # elements may wait for TAKE in any slot
             kinds = dict.fromkeys(self.owned, b"R")
         else:
             kinds = {each: b"+" if each in self._deferring else b" " for each in self._firsts}
-        return b"".join(keys.word(each) + kind for each, kind in kinds.items() if each != own)
+        kinds[slot(keys.here)] = b"L"
+        return b"".join(keys.word(each) + kind for each, kind in kinds.items())
 
     def noted(self, key: bytes, due_ms: int) -> None:
         """The key needs attention at that time, or earlier."""

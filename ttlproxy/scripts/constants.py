@@ -13,6 +13,8 @@ from ttlproxy.core import expiry_actions, keys, signing
 
 VALUES: Final[Mapping[str, int | bytes]] = {
     # Internal keys, behind the prefix: whole names, or how they begin.
+    "SCHEDULE": keys.SCHEDULE,
+    "LEASE": keys.LEASE,
     "OTHERS": keys.OTHERS,
     "KEPT": keys.KEPT,
     "COUNTS": keys.COUNTS,

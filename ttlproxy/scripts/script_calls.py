@@ -48,7 +48,7 @@ class ScriptCalls:
         slots: Callable[[], bytes] = bytes,
         is_one_of_several: bool = False,
     ) -> None:
-        """`signer`: not needed if nothing is signed; `slots`: for keys_count.lua;
+        """`signer`: not needed if nothing is signed; `slots`: for slots_count.lua;
         is_one_of_several: the server is one of the masters of a Cluster."""
         self.signer = signer or Signer(b"")
         self._section = section
@@ -76,6 +76,8 @@ class ScriptCalls:
         clustered = self.keys.clustered
         if clustered and call.script in RULE_CALLS:
             call = at_home(call, self.keys, self._told_at_once())
+        elif clustered:
+            call = call._replace(script=_IN_A_CLUSTER.get(call.script, call.script))
         scripts = self._scripts
         script = scripts.careful(call.script) if careful else scripts[call.script]
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
@@ -110,7 +112,7 @@ class ScriptCalls:
         return self._section()
 
     def slots(self) -> bytes:
-        """The slots of a Cluster that keys_count.lua looks at."""
+        """The slots of a Cluster that slots_count.lua looks at."""
         return self._slots()
 
     def _told_at_once(self) -> bytes:
@@ -126,6 +128,9 @@ class ScriptCalls:
         """Redis has said that it does not know a script."""
         self._scripts.flushed()
 
+
+# Scripts that are others in front of a Cluster.
+_IN_A_CLUSTER: Final = {"keys_count": "slots_count"}
 
 # The names that a script's header may have in KEYS -> what they mean for the call's data keys.
 _ROLES: Final[dict[str, _Role]] = {

@@ -64,6 +64,8 @@ class Split:
     def __init__(self, args: Sequence[bytes]) -> None:
         self._name = args[0].decode().upper()
         step = STEPS[self._name]
+        if (len(args) - 1) % step:  # Redis refuses it: one node says so, and none writes
+            args = [args[0], *[args[1]] * (step + 1)]
         self._places: dict[int, list[int]] = {}
         words: dict[int, list[bytes]] = {}
         for at in range(1, len(args), step):

@@ -16,10 +16,11 @@ from ttlproxy import errors
 from ttlproxy.core.keys import slot
 from ttlproxy.errors import UpstreamError
 from ttlproxy.proxy.routed import gathering
+from ttlproxy.proxy.routed.connection_settings import KEPT
 from ttlproxy.proxy.routed.gathering import OK, Split
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.scan import Scan
-from ttlproxy.proxy.routed.subscriptions import Subscriptions
+from ttlproxy.proxy.routed.subscriptions import KINDS, Subscriptions
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.routed.transaction import Transactions
 from ttlproxy.proxy.routed.ways import SPLIT
@@ -30,16 +31,8 @@ if TYPE_CHECKING:
 
 # What a client that has not logged in may do, beside being refused.
 _BEFORE_LOGIN: Final = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
-# CLIENT's subcommands that each connection of the client needs, and how many words name what they
-# set.
-_KEPT: Final = {
-    b"SETNAME": 2,
-    b"SETINFO": 3,
-    b"NO-EVICT": 2,
-    b"NO-TOUCH": 2,
-    b"TRACKING": 2,
-    b"CAPA": 2,
-}
+# What a client that is subscribed in RESP2 may do, beside PING.
+_SUBSCRIBED: Final = frozenset(KINDS) | {"QUIT", "RESET"}
 # The subcommands that go to all masters: of all, the first error counts, or the first reply.
 _EVERYWHERE: Final = {
     "SCRIPT": (b"LOAD", b"FLUSH"),
@@ -110,6 +103,8 @@ class SpecialRequests:
         if special is None and ways[args[0]] is SPLIT:
             special = SpecialRequests._split
         if is_stranger and route.name not in _BEFORE_LOGIN:
+            special = None
+        if self._subscriptions.limits and route.name not in _SUBSCRIBED:
             special = None
         self.blocks = route.blocks
         if special is None and self._subscriptions.limits:
@@ -207,11 +202,11 @@ class SpecialRequests:
         word = args[1].upper()
         if word == b"REPLY" and len(args) == 3 and args[2].upper() in _REPLIES:
             _REPLIES[args[2].upper()](self)
-        elif word in _KEPT:
+        elif word in KEPT:
             home = await self._home()
             reply = await home.logs_in(args)
             if reply.startswith(b"+"):
-                await self._keep((b"CLIENT", *map(bytes.upper, args[1 : _KEPT[word]])), args, home)
+                await self._keep((b"CLIENT", *map(bytes.upper, args[1 : KEPT[word]])), args, home)
             self._client.say(reply)
         elif word == b"CACHING":
             if (await self.at_home(args, raw)).startswith(b"+"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 # What a request changes, and whether it adds.
-_KINDS: Final = {
+KINDS: Final = {
     "SUBSCRIBE": ("channel", True),
     "UNSUBSCRIBE": ("channel", False),
     "PSUBSCRIBE": ("pattern", True),
@@ -55,14 +55,14 @@ class Subscriptions:
         That comes after the look at the slot, so the request names a slot of that master.
         """
         lane = next(at for (at, _), names in self._names.items() if names)
-        keys, own = set(self._client.ways.certain_keys_of(args)), lane.link.context.keys.here
+        keys, own = set(self._client.ways.certain_keys_of(args)), lane.link.context.keys.own_tag
         words = [own if word in keys else word for word in args]
         self._client.say(await lane.asked(Ticket(words, encode(tuple(words)), None)))
 
     async def change(self, args: list[bytes], raw: bytes) -> None:
         client = self._client
         name = client.ways.router.find(args[0]).name
-        kind, adds = _KINDS[name]
+        kind, adds = KINDS[name]
         lane = client.lanes.of(slot(args[1]) if kind == "shard" and len(args) > 1 else None)
         if len(args) == 1:
             known = (at for (at, of), names in self._names.items() if of == kind and names)

@@ -16,9 +16,11 @@ from ttlproxy import errors
 from ttlproxy.core.keys import slot
 from ttlproxy.link import Backoff
 from ttlproxy.proxy.routed.bounces import is_bounce
+from ttlproxy.proxy.routed.connection_settings import is_setting
 from ttlproxy.proxy.routed.gathering import OK
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.requests_in import Request, RequestsIn
+from ttlproxy.proxy.routed.subscriptions import KINDS
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.wire import encode
 
@@ -31,10 +33,12 @@ _DISCARD: Final[Request] = ([b"DISCARD"], encode((b"DISCARD",)))
 _UNWATCH: Final[Request] = ([b"UNWATCH"], encode((b"UNWATCH",)))
 # Refused by Redis for its number of words, so that EXEC aborts.
 _SPOILING: Final[Request] = ([b"GET"], encode((b"GET",)))
+# What a transaction cannot have: the replies in that of EXEC could not be counted, or every master
+# must be told.
+_REFUSED: Final = frozenset({"MONITOR", "SYNC", "PSYNC", "ONEXPIRE"}) | KINDS.keys()
 _LAST: Final = frozenset({"EXEC", "DISCARD", "RESET", "QUIT"})
 _QUEUED: Final = b"+QUEUED\r\n"
 _CROSS_SLOT: Final = b"-%b\r\n" % errors.CROSS_SLOT
-_NO_RULE: Final = b"-%b\r\n" % errors.NO_RULE_IN_A_TRANSACTION
 _ABORTED: Final = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 
 
@@ -96,9 +100,11 @@ class Transactions:
         name = ""
         while requests.waiting and name not in _LAST:
             taken.append(requests.next())
-            name = router.find(taken[-1][0][0]).name
+            args = taken[-1][0]
+            route = router.find(args[0])
+            name = route.name if route.fits(len(args)) else ""
         rest = taken.pop() if name in ("RESET", "QUIT") else None
-        is_over = name in ("EXEC", "DISCARD") and router.find(b"EXEC").fits(len(taken[-1][0]))
+        is_over = name in ("EXEC", "DISCARD")
         replies = await self._answers(taken, is_over=is_over) if taken else []
         client.order.say(b"".join(replies))
         if is_over:
@@ -162,11 +168,12 @@ class Transactions:
     def _refusal(self, args: list[bytes], lane: Lane) -> bytes:
         """What the client is told of a request that the transaction cannot have; empty if it can.
 
-        Its key is at another master; or it is a rule, of which every master must be told.
+        Its key is at another master; or more than one node must know of it.
         """
         client = self._client
-        if client.ways.router.find(args[0]).name == "ONEXPIRE":
-            return _NO_RULE
+        name = client.ways.router.find(args[0]).name
+        if name in _REFUSED or is_setting(name, args):
+            return b"-%b\r\n" % errors.NOT_IN_A_TRANSACTION % name.encode()
         number = client.ways.slot_of(args)
         is_elsewhere = number is not None and client.lanes.of(number) not in (None, lane)
         return _CROSS_SLOT if is_elsewhere else b""
