@@ -96,6 +96,7 @@ def lone_node(binary: Binary) -> Iterator[Server]:
         yield cluster.nodes[0]
 
 
+@pytest.mark.one_of(2)
 @both_protocols
 @generated
 @given(seeds=SEEDS, cuts=CUTS)
@@ -107,6 +108,7 @@ def test_keys_of_one_slot_are_as_in_a_cluster_of_one_node(
     _alike(lone_node, masters, pieces(hello + sent, cuts))
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("managed", [False, True], ids=["unmanaged", "managed"])
 @both_protocols
 @generated
