@@ -46,9 +46,16 @@ class ClientLanes:
             lane = self._lanes[link] = Lane(self._owner, link)
         return lane
 
-    def to_all(self) -> list[Lane]:
-        """One for each master that is served."""
-        return [self.to(link) for link in self._masters.links.values()]
+    async def links(self) -> dict[str, Link]:
+        """Of the masters that requests about all keys are for, by their ids.
+
+        Raises TimeoutError if there is none for hold_max.
+        """
+        async with asyncio.timeout(self._owner.hold_max_s):
+            while not (links := dict(self._masters.links)):
+                self._masters.look()
+                await self._masters.change()
+        return links
 
     def home(self) -> Lane | None:
         """The lane for requests without keys; None while no master serves."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.link import Link
+from ttlproxy.proxy.routed.all_masters import replies_of
 from ttlproxy.wire import encode
 
 if TYPE_CHECKING:
@@ -23,18 +24,22 @@ class Scan:
 
     async def page(self, args: list[bytes], raw: bytes) -> bytes:
         """The reply to a SCAN. A node that is no master any more is passed over."""
-        links = self._client.masters.links
+        client = self._client
         if not args[1].isdigit():
-            return await self._client.ask(args, raw, None)
+            return await client.ask(args, raw, None)
         own, number = divmod(int(args[1]), _MOST_NODES)
         if args[1] == b"0" or not self._nodes:
-            self._nodes = sorted(links)
-        link = links.get(self._nodes[number]) if number < len(self._nodes) else None
-        if link is None:
-            return self._page(0, number + 1, b"*0\r\n")
+            self._nodes = sorted(await client.lanes.links())
+        name = self._nodes[number] if number < len(self._nodes) else ""
+
+        async def node() -> dict[str, Link]:
+            link = client.masters.links.get(name)
+            return {} if link is None else {name: link}
+
         words = [args[0], b"%d" % own, *args[2:]]
-        lane = self._client.lanes.to(link)
-        reply = await lane.asked(Ticket(words, encode(tuple(words)), None))
+        reply = (await replies_of(client, node, words, encode(tuple(words)))).get(name)
+        if reply is None:
+            return self._page(0, number + 1, b"*0\r\n")
         if not reply.startswith(b"*2\r\n$"):
             return reply
         _, _, cursor, keys = reply.split(b"\r\n", 3)

@@ -16,6 +16,7 @@ from ttlproxy import errors
 from ttlproxy.core.keys import slot
 from ttlproxy.errors import UpstreamError
 from ttlproxy.proxy.routed import gathering
+from ttlproxy.proxy.routed.all_masters import replies_of
 from ttlproxy.proxy.routed.connection_settings import KEPT
 from ttlproxy.proxy.routed.gathering import OK, Split
 from ttlproxy.proxy.routed.lane import Lane
@@ -139,8 +140,7 @@ class SpecialRequests:
     async def everywhere(self, raw: bytes, args: list[bytes]) -> list[bytes]:
         """The replies of all masters."""
         client = self._client
-        asked = (lane.asked(Ticket(args, raw, None)) for lane in client.lanes.to_all())
-        return list(await asyncio.gather(*asked))
+        return [*(await replies_of(client, client.lanes.links, args, raw)).values()]
 
     async def end_with(self, ending: bytes) -> None:
         """The stream of requests has broken: Redis answers that, and closes."""

@@ -1,0 +1,72 @@
+"""Asks several masters the same, so that each that is a master at the end has answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import count
+from typing import Final, Protocol
+
+from ttlproxy.errors import SlotMoved
+from ttlproxy.link import Backoff, Link, Masters
+from ttlproxy.proxy.routed.bounces import is_bounce
+from ttlproxy.proxy.routed.client_lanes import ClientLanes
+from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.ticket import Ticket
+
+_AGAIN: Final = Backoff(cap=0.1, base=0.002)
+# What a master answers that has just become a replica.
+_READ_ONLY: Final = b"-READONLY "
+Links = Callable[[], Awaitable[Mapping[str, Link]]]
+
+
+class Client(Protocol):
+    """Whose request it is."""
+
+    masters: Masters
+    lanes: ClientLanes
+
+    @property
+    def hold_max_s(self) -> float: ...
+
+
+async def replies_of(
+    client: Client, links: Links, args: Sequence[bytes], raw: bytes
+) -> dict[str, bytes]:
+    """The reply of each of these masters, by its id; `links()`: which they are now.
+
+    A node that sends the request back is asked again, or the one that has replaced it is asked; for
+    at most hold_max, then its error counts. Raises TimeoutError if it has none, and UpstreamError
+    if a connection ends before the reply.
+    """
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + client.hold_max_s
+    replies: dict[str, bytes] = {}
+    for attempt in count(1):
+        now = await links()
+        lacking = [name for name in now if _is_sent_back(replies.get(name))]
+        asked = [_asked(client.lanes.to(now[name]), args, raw) for name in lacking]
+        for name, reply in zip(lacking, await asyncio.gather(*asked), strict=True):
+            replies[name] = reply or replies.get(name, b"")
+        found = {name: replies[name] for name in now}
+        if not any(map(_is_sent_back, found.values())):
+            return found
+        if loop.time() > until_s:
+            if b"" in found.values():
+                raise TimeoutError
+            return found
+        client.masters.look()
+        await asyncio.sleep(_AGAIN.compute(attempt))
+    raise AssertionError
+
+
+async def _asked(lane: Lane, args: Sequence[bytes], raw: bytes) -> bytes:
+    """The reply; empty if the lane is given up before the request has gone."""
+    try:
+        return await lane.asked(Ticket(list(args), raw, None))
+    except SlotMoved:
+        return b""
+
+
+def _is_sent_back(reply: bytes | None) -> bool:
+    return not reply or is_bounce(reply) or reply.startswith(_READ_ONLY)
