@@ -1,4 +1,4 @@
-"""A Cluster of one master, and a proxy in front of it."""
+"""A Cluster of one master, and a proxy in front of it. Three masters, each at a port of its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.cluster import Cluster, Node
+from tests.support.masters import Masters
+from tests.support.processes import free_range
 from tests.support.servers import Binary, Proxy
 
 
@@ -19,5 +21,14 @@ def node(binary: Binary) -> Iterator[Node]:
 @pytest.fixture(scope="module")
 def shared(node: Node) -> Iterator[Proxy]:
     proxy = Proxy(node.url, forked=True).start()
+    yield proxy
+    proxy.remove()
+
+
+@pytest.fixture(scope="module")
+def view(shared_masters: Masters) -> Iterator[Proxy]:
+    """A proxy in front of `masters`; each of the three ports after its own has a master."""
+    words = ("--listen", f"127.0.0.1:{free_range(4)}", "--cluster-view", "nodes")
+    proxy = Proxy(shared_masters.nodes[0].url, *words, forked=True).start()
     yield proxy
     proxy.remove()

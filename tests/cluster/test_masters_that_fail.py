@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Cluster
-from tests.support.processes import wait_until
+from tests.support.processes import free_range, wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.servers import Binary, Proxy
@@ -32,7 +32,9 @@ def cluster(binary: Binary) -> Iterator[Cluster]:
 
 @pytest.fixture
 def proxy(cluster: Cluster, start_proxy: StartProxy) -> Proxy:
-    return start_proxy(cluster.nodes[0].url)
+    """The ports after its own are each about one master."""
+    listen = f"127.0.0.1:{free_range(4)}"
+    return start_proxy(cluster.nodes[0].url, "--listen", listen, "--cluster-view", "nodes")
 
 
 def _second(key: bytes) -> bool:
@@ -63,15 +65,26 @@ def _expire(cluster: Cluster, client: Client, number: int) -> None:
 
 
 def test_a_demoted_master_is_left_without_an_error(cluster: Cluster, proxy: Proxy) -> None:
-    second = next(key for key in KEYS if _second(key))
-    with closing(Client(proxy.port)) as client, Connection(proxy.port) as app:
+    """The replica that is promoted is at the port of its master."""
+    keys = [key for key in KEYS if _second(key)]
+    name = cluster.nodes[4].ask("INFO", "server").split(b"run_id:")[1][:40]
+    with (
+        closing(Client(proxy.port)) as client,
+        closing(Client(proxy.port + 2)) as second,
+        Connection(proxy.port) as app,
+    ):
         _written(client)
+        slots = second.ask("CLUSTER", "SLOTS")
+        assert second.ask("DBSIZE") == len(keys)
         cluster.nodes[4].promote()
         for number in range(1, 30):
-            app.send(command("DBSIZE") + command("INCR", b"{%b}n" % second) + command("PING"))
+            assert second.ask("CLUSTER", "SLOTS") == slots
+            app.send(command("DBSIZE") + command("INCR", b"{%b}n" % keys[0]) + command("PING"))
             size, *rest = app.read_many(3)
             assert size.startswith(b":")
             assert rest == [b":%d\r\n" % number, b"+PONG\r\n"]
+            assert second.ask("DBSIZE") == len(keys) + 1
+        wait_until(lambda: name in second.ask("INFO", "server"), "it is about the replica")
         _expire(cluster, client, 4)
 
 

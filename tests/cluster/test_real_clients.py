@@ -30,6 +30,7 @@ from tests.support.masters import Masters
 from tests.support.npm import CLIENTS
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
+from tests.support.servers import Proxy
 from ttlproxy.core.keys import SLOTS, slot
 
 KEYS: Final = [f"k:{number}" for number in range(30)]
@@ -167,21 +168,34 @@ def test_redis_cli(masters: Masters, flags: Sequence[str], tmp_path: Path) -> No
     assert printed.split("\n") == [*["OK"] * 30, "1", "100", "OK", "QUEUED", "1", "32", ""]
 
 
-def _benchmark(masters: Masters, *flags: str) -> list[str]:
+def _benchmark(port: int, *flags: str) -> list[str]:
     load = ["-q", "-n", "1000", "-c", "10", "-P", "4", "-r", "1000", "-t", "set,get,hset,spop"]
-    return [tool("redis-benchmark"), "-p", str(masters.proxy.port), *flags, *load]
+    return [tool("redis-benchmark"), "-p", str(port), *flags, *load]
 
 
 @pytest.mark.any_server
-def test_redis_benchmark(masters: Masters, tmp_path: Path) -> None:
-    assert run(_benchmark(masters), tmp_path).count("requests per second") == 4
+def test_redis_benchmark(masters: Masters, view: Proxy, tmp_path: Path) -> None:
+    for port in (masters.proxy.port, view.port + 1):
+        assert run(_benchmark(port), tmp_path).count("requests per second") == 4
+    for port in (view.port, view.port + 1):
+        printed = run(_benchmark(port, "--cluster"), tmp_path)
+        assert "Cluster has 3 master nodes" in printed
+        assert printed.count("requests per second") == 4
 
 
 @pytest.mark.any_server
 def test_redis_benchmark_refuses_a_cluster_of_one_node(masters: Masters) -> None:
-    words = _benchmark(masters, "--cluster")
+    words = _benchmark(masters.proxy.port, "--cluster")
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.strip()) == (1, "Invalid cluster: 1 node(s).")
+
+
+@pytest.mark.any_server
+def test_the_check_of_redis_cli_finds_nothing_wrong(view: Proxy, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{view.port + 1}"
+    printed = run([tool("redis-cli"), "--cluster", "check", address], tmp_path)
+    assert "All nodes agree about slots configuration" in printed
+    assert "All 16384 slots covered" in printed
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Node
+from tests.support.processes import free_range
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
@@ -54,6 +55,17 @@ def _fields(flat: list[Any]) -> dict[bytes, Any]:
 def test_an_announced_address_is_told_instead(node: Node, start_proxy: StartProxy) -> None:
     proxy = start_proxy(node.url, "--cluster-announce", "proxy.example:7000")
     assert _slots(proxy.port) == [[0, 16383, [b"proxy.example", 7000, node.id]]]
+
+
+def test_each_port_takes_all_where_there_is_one_master(node: Node, start_proxy: StartProxy) -> None:
+    first = free_range(4)
+    words = ("--listen", f"127.0.0.1:{first}", "--cluster-view", "nodes")
+    start_proxy(node.url, *words, "--cluster-announce", "proxy.example:7000")
+    for number in range(4):
+        with closing(Client(first + number)) as app:
+            [slots] = app.ask("CLUSTER", "SLOTS")
+            assert (*slots[:2], *slots[2][:2]) == (0, 16383, b"proxy.example", 7001)
+            assert app.ask("SET", "k", number) == b"OK"
 
 
 def test_what_else_is_asked_of_the_cluster_goes_to_redis(node: Node, shared: Proxy) -> None:

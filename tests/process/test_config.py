@@ -31,6 +31,30 @@ def test_what_cluster_clients_are_told_must_be_an_address(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("flag", "words", "text"),
+    [
+        ("--cluster-view", "--listen 127.0.0.1:0 --cluster-view nodes", "a port other than 0"),
+        ("--cluster-view", "--listen unix:///run/s --cluster-view nodes", "needs host:port"),
+        ("--cluster-ports", "--cluster-ports 3", "needs cluster_view nodes"),
+        ("--cluster-ports", "--cluster-view nodes --listen h:65533", "no 3 ports after 65533"),
+        ("--cluster-ports", "--cluster-view nodes --cluster-ports 0", "greater than or equal to 1"),
+        ("--cluster-announce", "--cluster-view nodes --cluster-announce h:65535", "no 3 ports"),
+        ("--admin", "--cluster-view nodes --admin 127.0.0.1:6383", "the ports 6381 to 6383"),
+    ],
+)
+def test_the_nodes_of_a_cluster_need_ports_of_their_own(flag: str, words: str, text: str) -> None:
+    [problem] = problems(*words.split())
+    assert problem.startswith(f"{flag}: ")
+    assert text in problem
+
+
+def test_the_nodes_of_a_cluster_have_the_ports_after_listen() -> None:
+    words = ["--listen", "[::1]:7000", "--cluster-view", "nodes", "--cluster-ports", "2"]
+    assert load(words).addresses == [Listen("::1", port) for port in (7000, 7001, 7002)]
+    assert load(["--admin", "h:6381"]).addresses == [Listen("127.0.0.1", 6380)]
+
+
+@pytest.mark.parametrize(
     ("text", "listen"),
     [
         ("127.0.0.1:6380", Listen("127.0.0.1", 6380)),

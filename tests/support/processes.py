@@ -1,10 +1,12 @@
 """A child process that is ended by its process id. Knows no Redis and no test framework."""
 
 import os
+import random
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 
 from tests.support.forkserver import Forked
 
@@ -22,6 +24,19 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def free_range(count: int) -> int:
+    """The first of so many consecutive ports of 127.0.0.1 that were free just now.
+
+    They are lower than those that a system chooses by itself, from 32768 on.
+    """
+    while True:
+        first = random.randrange(10_000, 32_768 - count)
+        with ExitStack() as held, suppress(OSError):
+            for port in range(first, first + count):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
 
 
 def attempts(timeout_s: float, waiting_for: str) -> Iterator[None]:

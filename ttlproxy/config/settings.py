@@ -22,6 +22,7 @@ from pydantic_settings import (
 )
 
 from ttlproxy.addresses import Listen, Upstream
+from ttlproxy.config.cluster_ports import ports_after
 from ttlproxy.config.upstream_parts import completed
 from ttlproxy.config.values import (
     DataDir,
@@ -64,10 +65,23 @@ class Settings(BaseSettings):
         description="address for clients: host:port, [v6]:port or unix:///path; port 0 is any"
         " free port",
     )
+    cluster_view: Literal["one", "nodes"] = Field(
+        "one",
+        description="what clients of a Cluster find: one node, the proxy; or nodes, each master at"
+        " a port of its own, from the one after that of listen on",
+    )
+    cluster_ports: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        validate_default=True,
+        description="how many ports the nodes have, 3 unless set; more masters than ports share"
+        " them",
+    )
     cluster_announce: OptionalListen = Field(
         None,
-        description="host:port that Cluster clients get as the address of the one node; by default"
-        " the address that each of them has connected to",
+        description="host:port that clients of a Cluster reach listen at, where they cannot use the"
+        " address that they have connected to; further nodes have the ports after it",
     )
     cluster_split: Literal["yes", "no"] = Field(
         "yes",
@@ -299,18 +313,61 @@ class Settings(BaseSettings):
             raise ValueError("needs tls_cert too")
         return path
 
+    @field_validator("cluster_view")
+    @classmethod
+    def _with_port(cls, view: str, info: ValidationInfo) -> str:
+        listen = info.data.get("listen")
+        if view == "nodes" and listen is not None and not listen.port:
+            raise ValueError("nodes needs host:port in listen, with a port other than 0")
+        return view
+
+    @field_validator("cluster_ports")
+    @classmethod
+    def _after_listen(cls, count: int | None, info: ValidationInfo) -> int | None:
+        view, listen = info.data.get("cluster_view"), info.data.get("listen")
+        if view == "one" and count is not None:
+            raise ValueError("needs cluster_view nodes")
+        if view == "nodes" and listen is not None:
+            ports_after(listen, count)
+        return count
+
     @field_validator("cluster_announce")
     @classmethod
-    def _reachable(cls, announced: Listen | None) -> Listen | None:
+    def _reachable(cls, announced: Listen | None, info: ValidationInfo) -> Listen | None:
         if announced is not None and not announced.port:
             raise ValueError("must be host:port, with a port that clients can reach")
+        if announced is not None and info.data.get("cluster_view") == "nodes":
+            ports_after(announced, info.data.get("cluster_ports"))
         return announced
+
+    @field_validator("admin")
+    @classmethod
+    def _elsewhere(cls, admin: Listen | None, info: ValidationInfo) -> Listen | None:
+        listen = info.data.get("listen")
+        if admin is not None and listen is not None and info.data.get("cluster_view") == "nodes":
+            nodes = ports_after(listen, info.data.get("cluster_ports"))
+            if admin.port in nodes:
+                raise ValueError(f"cluster_view nodes takes the ports {nodes[0]} to {nodes[-1]}")
+        return admin
 
     @field_validator("upstream")
     @classmethod
     def _complete(cls, upstream: Upstream | None, info: ValidationInfo) -> Upstream | None:
         """The upstream, with user, password and TLS from the other settings."""
         return completed(upstream, info.data)
+
+    @property
+    def node_ports(self) -> int:
+        """How many ports the nodes have that clients of a Cluster find; 0 if it is one node."""
+        return len(self.addresses) - 1
+
+    @property
+    def addresses(self) -> list[Listen]:
+        """Where clients connect: `listen`, and where the nodes are."""
+        if self.cluster_view == "one":
+            return [self.listen]
+        nodes = ports_after(self.listen, self.cluster_ports)
+        return [self.listen, *(Listen(self.listen.host, port) for port in nodes)]
 
     @classmethod
     def settings_customise_sources(

@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.config import Settings
+from ttlproxy.core.cluster_view import ClusterView
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode
@@ -45,6 +46,7 @@ class Masters:
     serving: whether clients are served: by one master at least
     links: those of all masters, by the node's id
     rules: those of ONEXPIRE
+    view: the nodes that clients find
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Masters:
         self.serving = Serving()
         self.changes = 0
         self.links: dict[str, Link] = {}
+        self.view = ClusterView(settings.node_ports)
         self._settings = settings
         self._counters = counters
         self._on_gone = on_gone
@@ -71,6 +74,7 @@ class Masters:
         self._addresses: dict[Address, None] = dict.fromkeys(upstream.addresses)
         self._unfit: dict[str, str] = {}
         self._trouble = self._logged = ""
+        self._shares_ports = False
         self._change = asyncio.Event()
         self._failed = asyncio.Event()
 
@@ -105,6 +109,20 @@ class Masters:
         serving = [each for each in self._masters.values() if each.link.serving.now and each.known]
         serving.sort(key=lambda master: not master.link.context.keys.are_home)
         return serving[0].link if serving else None
+
+    def home_at(self, port: int) -> Link | None:
+        """For requests without keys at this port of `view`: its master, or another."""
+        for name in self.view.masters_at(port):
+            master = self._masters.get(name)
+            if master is not None and master.link.serving.now and master.known:
+                return master.link
+        return self.home
+
+    def links_at(self, port: int) -> dict[str, Link]:
+        """For requests about all keys at this port of `view`: its masters, or those of the whole
+        Cluster. Some may be missing that have just failed."""
+        own = self.view.masters_at(port)
+        return {name: self.links[name] for name in own or self.links if name in self.links}
 
     def find(self, host: str, port: int) -> Link | None:
         """The master at this address, as MOVED and ASK name it."""
@@ -175,6 +193,8 @@ class Masters:
                 self._addresses.setdefault(Address(host, node.port))
             if node.is_master and node.is_there and node.id not in self._masters:
                 self._add(node, self.upstream.at(Address(host, node.port)))
+        self.view.meet(nodes)
+        self._note_shared_ports()
 
     def _add(self, node: ClusterNode, server: Upstream) -> None:
         log.info("a master of the Cluster: %s, with %d slots", server.address, len(node.slots))
@@ -244,6 +264,8 @@ class Masters:
         owner: dict[int, Master] = {}
         for master in sorted(self._masters.values(), key=lambda each: each.epoch):
             owner.update(dict.fromkeys(master.claims or (), master))
+        self.view.follow({number: master.id for number, master in owner.items()})
+        self._note_shared_ports()
         owned: dict[str, set[int]] = {name: set() for name in self._masters}
         for number, master in owner.items():
             owned[master.id].add(number)
@@ -253,6 +275,11 @@ class Masters:
             if master.claims is not None and not owned[master.id]:
                 self._remove(master)
         self._publish()
+
+    def _note_shared_ports(self) -> None:
+        if self.view.is_shared and not self._shares_ports:
+            log.warning("there are more masters than cluster_ports, so some share a port")
+        self._shares_ports = self.view.is_shared
 
     def _publish(self) -> None:
         """Sets the owners of all slots."""

@@ -1,4 +1,4 @@
-"""Listens at an address and accepts connections. Knows nothing about clients."""
+"""Listens at addresses and accepts connections. Knows nothing about clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -97,6 +97,39 @@ class Listener:
         for bound in self._server.sockets:
             keep_alive(bound, self._keepalive_s)  # accepted sockets inherit this
         return Listen(host=listen.host, port=self._server.sockets[0].getsockname()[1])
+
+
+class Listeners:
+    """Those of several addresses, which start and stop together. Of their addresses, the first is
+    told."""
+
+    def __init__(
+        self, addresses: Sequence[Listen], permissions: str | None, keepalive_s: int
+    ) -> None:
+        """As for Listener; at least one address."""
+        self._all = [Listener(listen, permissions, keepalive_s) for listen in addresses]
+
+    @property
+    def accepts(self) -> bool:
+        return self._all[0].accepts
+
+    async def start(self, protocol: Callable[[], asyncio.Protocol]) -> Listen:
+        return await self._together(lambda listener: listener.start(protocol))
+
+    async def hand_over(self, take: Take) -> Listen:
+        return await self._together(lambda listener: listener.hand_over(take))
+
+    def stop(self) -> None:
+        for listener in self._all:
+            listener.stop()
+
+    async def _together(self, start: Callable[[Listener], Awaitable[Listen]]) -> Listen:
+        try:
+            first, *_ = [await start(listener) for listener in self._all]
+        except OSError:
+            self.stop()
+            raise
+        return first
 
 
 async def _accept(listener: socket.socket, take: Take) -> None:

@@ -80,6 +80,8 @@ async def _serve(
     manager = ServiceManager.of(os.environ)
 
     def say(address: Listen) -> None:
+        if nodes := settings.addresses[1:]:
+            log.info("nodes of a Cluster are at %s", ", ".join(map(str, nodes)))
         started(str(address), upstream.shown, embedded)
         manager.tell("READY=1", f"STATUS=listens on {address}, in front of {upstream.shown}")
 
@@ -269,7 +271,7 @@ async def _ended(embedded: AnyEmbedded) -> None:
 
 async def _check_addresses(settings: Settings) -> None:
     """Raises OSError if an address cannot be bound, before an embedded server is started."""
-    for address in filter(None, (settings.listen, settings.admin)):
+    for address in filter(None, (*settings.addresses, settings.admin)):
         await Listener(address).check()
 
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from ttlproxy.config import Settings
 from ttlproxy.errors import WorkerError
-from ttlproxy.net.listener import Listener
+from ttlproxy.net.listener import Listeners
 from ttlproxy.net.tasks import cancel, run_together
 from ttlproxy.process.fd_channel import Sender, channel
 from ttlproxy.process.reload import Values, adopt
@@ -34,7 +34,7 @@ _PAUSE_S: Final = (0.5, 1.5)
 
 
 class Workers:
-    """The processes that serve, and the listening socket.
+    """The processes that serve, and the listening sockets.
 
     address: where clients connect; with the real port, once `listen` is done
     totals: the workers' metrics and health
@@ -45,8 +45,8 @@ class Workers:
         self._settings = settings
         self.address = settings.listen
         self.totals = WorkerTotals()
-        self._listener = Listener(
-            settings.listen, settings.unix_socket_perm, settings.tcp_keepalive
+        self._listeners = Listeners(
+            settings.addresses, settings.unix_socket_perm, settings.tcp_keepalive
         )
         self._limit = ClientLimit(settings.max_clients)
         self._senders: dict[asyncio.subprocess.Process, Sender] = {}
@@ -69,7 +69,7 @@ class Workers:
     async def listen(self) -> None:
         """Waits until all workers serve, then accepts clients. Raises OSError."""
         await self._until_serving(self._settings.workers)
-        self.address = await self._listener.hand_over(self._give)
+        self.address = await self._listeners.hand_over(self._give)
         self.totals.accepts = True
 
     async def adopt(self, values: Values) -> None:
@@ -82,7 +82,7 @@ class Workers:
     async def stop(self) -> None:
         """Accepts no more clients; each worker finishes what is in flight, and then ends."""
         self._stops = True
-        self._listener.stop()
+        self._listeners.stop()
         for sender in self._senders.values():
             sender.finish()
 
@@ -93,7 +93,7 @@ class Workers:
     async def close(self) -> None:
         """Kills the workers that are left."""
         self._stops = True
-        self._listener.stop()
+        self._listeners.stop()
         self._signal(signal.SIGKILL)
         for process in list(self._senders):
             await process.wait()
@@ -117,7 +117,7 @@ class Workers:
             self.totals.lost(process.pid)
             if self._stops:
                 return
-            if not (sender.ready.is_set() or self._listener.accepts):
+            if not (sender.ready.is_set() or self._listeners.accepts):
                 raise WorkerError(f"a worker ended before it was ready, with exit code {code}")
             self.totals.replaced += 1
             log.error(

@@ -14,7 +14,7 @@ from typing import Final
 
 from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
-from ttlproxy.net.listener import Listener
+from ttlproxy.net.listener import Listeners
 from ttlproxy.net.log_summaries import Summaries
 from ttlproxy.net.tasks import report
 from ttlproxy.proxy.client_limit import ClientLimit, ClientProtocol
@@ -77,11 +77,11 @@ class Admission:
 
 
 class Gate:
-    """Accepts clients at an address of this process's own, with PROXY headers if they are set."""
+    """Accepts clients at addresses of this process's own, with PROXY headers if they are set."""
 
     def __init__(self, settings: Settings) -> None:
-        self._listener = Listener(
-            settings.listen, settings.unix_socket_perm, settings.tcp_keepalive
+        self._listeners = Listeners(
+            settings.addresses, settings.unix_socket_perm, settings.tcp_keepalive
         )
         self._settings = settings
         self._admission: Admission | None = None
@@ -89,13 +89,13 @@ class Gate:
     async def start(self, protocol: ClientProtocol) -> Listen:
         """Starts to accept clients; returns the address. Raises OSError."""
         if self._settings.proxy_protocol == "no":
-            return await self._listener.start(partial(protocol, ""))
+            return await self._listeners.start(partial(protocol, ""))
         self._admission = Admission(protocol, self._settings, self.ended)
-        return await self._listener.hand_over(self._take)
+        return await self._listeners.hand_over(self._take)
 
     def stop(self) -> None:
         """Accepts no more clients."""
-        self._listener.stop()
+        self._listeners.stop()
 
     def ended(self) -> None:
         """A client that was accepted has gone."""

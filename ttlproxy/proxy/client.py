@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Protocol, cast
 
-from ttlproxy.addresses import Address
 from ttlproxy.config import Settings
+from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Counters
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.link import Link
@@ -55,6 +55,9 @@ class Host(Protocol):
 
     async def connect(self, client: Client) -> Backend:
         """A connection to Redis. Raises OSError, also for TLS and time-outs."""
+
+    def reached(self, transport: asyncio.BaseTransport) -> Reached | None:
+        """Where a client has connected; None for a unix socket that is not announced."""
 
     def forget(self, client: Client) -> None:
         """The client has gone."""
@@ -274,14 +277,6 @@ class Client(asyncio.Protocol):
 
     # Inside.
 
-    def _reached_at(self) -> Address | None:
-        """Where a Cluster's client has reached us, or shall; None for a unix socket."""
-        announced = self._server.settings.cluster_announce
-        if announced is not None:
-            return Address(announced.host, announced.port)
-        name = self._transport.get_extra_info("sockname")
-        return Address(*name[:2]) if isinstance(name, tuple) else None
-
     async def _connect(self) -> None:
         link, server = self._link, self._server
         try:
@@ -306,7 +301,7 @@ class Client(asyncio.Protocol):
             server.settings.max_request_bytes,
             server.counters.requests,
             self._backend.has_settled,
-            self._reached_at() if context.keys.clustered else None,
+            server.reached(self._transport) if context.keys.clustered else None,
         )
         if self._session.stranger:
             self._backend.count_lines()

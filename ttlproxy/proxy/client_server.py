@@ -8,8 +8,9 @@ from collections import Counter
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
-from ttlproxy.addresses import Listen
+from ttlproxy.addresses import Address, Listen
 from ttlproxy.config import Settings
+from ttlproxy.core.cluster_view import ClusterView, Reached
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link
 from ttlproxy.net.time_limit import time_limit
@@ -61,7 +62,9 @@ class ClientServer(ABC, Generic[AnyClient]):
         counters: Counters,
         clients: set[AnyClient],
         source: ClientSource,
+        view: ClusterView,
     ) -> None:
+        """`view`: the nodes that clients find, in front of a Cluster."""
         self.settings = settings
         self.counters = counters
         self.write_batch = WriteBatch()
@@ -69,6 +72,7 @@ class ClientServer(ABC, Generic[AnyClient]):
         self.slow_clients = SlowClients(settings, clients)
         self.draining = False
         self._source = source
+        self._view = view
         self._gone = asyncio.Event()
         self._factory = ProtocolFactory(settings, counters, self._client, source.ended)
 
@@ -117,6 +121,17 @@ class ClientServer(ABC, Generic[AnyClient]):
         self.counters.clients = len(self.clients)
         self._source.ended()
         self._gone.set()
+
+    def reached(self, transport: asyncio.BaseTransport) -> Reached | None:
+        """Where a Cluster's client has connected; None for a unix socket that is not announced."""
+        at, announced = transport.get_extra_info("sockname"), self.settings.cluster_announce
+        has_port = isinstance(at, tuple)
+        number = at[1] - self.settings.listen.port if has_port and self._view.ports else 0
+        if not 0 <= number <= self._view.ports:
+            number = 0
+        if announced is not None:
+            return Reached(self._view, Address(announced.host, announced.port), number)
+        return Reached(self._view, Address(at[0], at[1] - number), number) if has_port else None
 
     async def _dialled(self, frontend: Frontend, link: Link, tls: Contexts | None) -> Backend:
         """A connection to the link's server. Raises OSError, also for TLS and time-outs."""

@@ -42,7 +42,7 @@ class RoutedServer(ClientServer[RoutedClient]):
         clients: RoutedClients,
         source: ClientSource,
     ) -> None:
-        super().__init__(settings, counters, clients, source)
+        super().__init__(settings, counters, clients, source, masters.view)
         self.masters = masters
         self._tls = for_redis(masters.upstream)
         self._ways = self._ways_of(Router())

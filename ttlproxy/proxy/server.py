@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ttlproxy.config import Settings
+from ttlproxy.core.cluster_view import ClusterView
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link
 from ttlproxy.net.tls import for_redis
@@ -33,7 +34,7 @@ class Server(ClientServer[Client]):
         clients: Clients,
         source: ClientSource,
     ) -> None:
-        super().__init__(settings, counters, clients, source)
+        super().__init__(settings, counters, clients, source, ClusterView(settings.node_ports))
         self.link = link
         self._tls = for_redis(link.upstream)
 

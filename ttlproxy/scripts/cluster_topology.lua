@@ -1,19 +1,58 @@
--- CLUSTER NODES, SHARDS or SLOTS with one node, which is the proxy.
+-- CLUSTER MYID, NODES, SHARDS or SLOTS with the nodes of core/cluster_view.py: the proxy.
 -- READS
 -- KEYS:
--- ARGV: host port what
+-- ARGV: what host mine node...
 -- RESULT: the command's
-local LAST = const.SLOTS - 1
-local id = redis.pcall('CLUSTER', 'MYID')
-if type(id) == 'table' then
-  return id
+-- `mine` is the number of the node that is asked. Each node is its id, its port and its slots: `a1b2 6380 0-99 200`.
+local nodes = {}
+for number = first_node, #ARGV do
+  local id, port, slots = string.match(ARGV[number], '^(%S+) (%d+)(.*)$')
+  if id == '-' then
+    id = redis.pcall('CLUSTER', 'MYID')
+    if type(id) == 'table' then
+      return id
+    end
+  end
+  nodes[#nodes + 1] = { id = id, port = tonumber(port), slots = slots }
 end
-if what == 'slots' then
-  return { { 0, LAST, { host, tonumber(port), id } } }
+local me = nodes[tonumber(mine)]
+if what == 'myid' then
+  return me.id
 elseif what == 'nodes' then
-  local bus = port + const.BUS
-  return string.format('%s %s:%s@%d myself,master - 0 0 1 connected 0-%d\n', id, host, port, bus, LAST)
+  local lines = {}
+  for number, node in ipairs(nodes) do
+    local flags = node == me and 'myself,master' or 'master'
+    local at = string.format('%s:%d@%d', host, node.port, node.port + const.BUS)
+    lines[number] = string.format('%s %s %s - 0 0 %d connected%s\n', node.id, at, flags, number, node.slots)
+  end
+  return table.concat(lines)
 end
-local node = { id = id, port = tonumber(port), ip = host, endpoint = host, role = 'master' }
-node['replication-offset'], node.health = 0, 'online'
-return { { map = { slots = { 0, LAST }, nodes = { { map = node } } } } }
+local function ranges(node)
+  local found = {}
+  for first, last in string.gmatch(node.slots, '(%d+)%-?(%d*)') do
+    found[#found + 1] = { tonumber(first), tonumber(last) or tonumber(first) }
+  end
+  return found
+end
+local found = {}
+if what == 'slots' then
+  for _, node in ipairs(nodes) do
+    for _, range in ipairs(ranges(node)) do
+      found[#found + 1] = { range[1], range[2], { host, node.port, node.id } }
+    end
+  end
+  table.sort(found, function(one, other)
+    return one[1] < other[1]
+  end)
+  return found
+end
+for number, node in ipairs(nodes) do
+  local slots = {}
+  for _, range in ipairs(ranges(node)) do
+    slots[#slots + 1], slots[#slots + 2] = range[1], range[2]
+  end
+  local one = { id = node.id, port = node.port, ip = host, endpoint = host, role = 'master' }
+  one['replication-offset'], one.health = 0, 'online'
+  found[number] = { map = { slots = slots, nodes = { { map = one } } } }
+end
+return found

@@ -28,8 +28,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "RULES_CHANGED": keys.RULES_CHANGED,
     # How the name of the state begins; the prefix follows.
     "STATE": keys.STATE,
-    # A Cluster has so many slots; how much higher the port of a node's bus is than its own.
-    "SLOTS": keys.SLOTS,
+    # How much higher the port of the bus of a Cluster's node is than its own.
     "BUS": 10_000,
     # The field of the hash of rules that is no pattern.
     "VERSION": expiry_actions.VERSION,

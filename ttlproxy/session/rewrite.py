@@ -106,10 +106,9 @@ def _survey(state: State, survey: Survey, args: list[bytes]) -> bytes | None:
         return None
     plan = survey.plan(args)
     if isinstance(plan, Call) and survey.of_proxy:
-        address = state.reached_at
-        if address is None:
+        if state.reached is None:
             return None
-        plan = plan._replace(argv=(address.host.encode(), b"%d" % address.port, *plan.argv))
+        plan = plan._replace(argv=(*plan.argv, *state.reached.words()))
     if isinstance(plan, Call):
         return state.encoded(plan) if _may_hear(state, survey) else None
     return None if plan is None else encode(plan)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from ttlproxy import errors
-from ttlproxy.addresses import Address
 from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Route, Router
 from ttlproxy.commands.model.calls import marked
+from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Registry
@@ -54,12 +54,12 @@ class Session(State):
         max_request_bytes: int,
         counts: Handled,
         has_settled: Callable[[], bool],
-        reached_at: Address | None = None,
+        reached: Reached | None = None,
     ) -> None:
         """`has_settled`: whether the connection to Redis is at rest, as `Owner` defines it;
-        `reached_at`: what a Cluster's client is told as the proxy's address, None if nothing."""
+        `reached`: where a Cluster's client has connected, None if it learns of no node."""
         owner = Owner(has_settled, self._heed)
-        super().__init__(script_calls, registry, rights, owner, reached_at)
+        super().__init__(script_calls, registry, rights, owner, reached)
         self._router = router
         self._passthrough = router.passthrough
         self._now_ms = now_ms

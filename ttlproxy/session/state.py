@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from ttlproxy.addresses import Address
 from ttlproxy.commands import Call
+from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -80,7 +80,7 @@ class State(Effects):
         "modifies",
         "owed",
         "quit",
-        "reached_at",
+        "reached",
         "replicates",
         "replies",
         "resp",
@@ -100,10 +100,10 @@ class State(Effects):
         registry: Registry,
         rights: Rights,
         owner: Owner,
-        reached_at: Address | None = None,
+        reached: Reached | None = None,
     ) -> None:
         super().__init__(registry, owner)
-        self.reached_at = reached_at
+        self.reached = reached
         self.script_calls = script_calls
         self.rights = rights
         self.transaction: Transaction | None = None

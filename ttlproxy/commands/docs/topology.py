@@ -1,4 +1,4 @@
-"""The topology of a Cluster as clients see it: the proxy is the one node, and owns all slots.
+"""The topology of a Cluster as clients see it: all nodes are the proxy (core/cluster_view.py).
 
 A client that knew the real nodes would go past the proxy.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from ttlproxy.commands.model.spec import Call, Survey
 
-_ASKED: Final = frozenset({b"NODES", b"SHARDS", b"SLOTS"})
+_ASKED: Final = frozenset({b"MYID", b"NODES", b"SHARDS", b"SLOTS"})
 
 
 def _plan(args: Sequence[bytes]) -> Call | None:

@@ -142,7 +142,7 @@ class Survey:
     None means the request as it came; of_keys: it sees keys, so all that is due must be gone;
     heard: its script repeats what the link has read by ACL CAT, which not every client may call;
     counts: its script subtracts the proxy's own keys, which not every client may read;
-    of_proxy: its script is called with the host and the port that the client has connected to.
+    of_proxy: its script is also called with the nodes that clients of a Cluster find: the proxy.
     """
 
     name: str

@@ -15,9 +15,13 @@ _RETIRES_S: Final = 1.0
 
 
 class ClientLanes:
-    """Iterates over all, also those of masters that are not served any more."""
+    """Iterates over all, also those of masters that are not served any more.
+
+    port: the number of the one that the client has connected to, in `masters.view`
+    """
 
     def __init__(self, masters: Masters, owner: Owner) -> None:
+        self.port = 0
         self._masters = masters
         self._owners = masters.owners  # by slot
         self._owner = owner
@@ -47,12 +51,19 @@ class ClientLanes:
         return lane
 
     async def links(self) -> dict[str, Link]:
-        """Of the masters that requests about all keys are for, by their ids.
+        """Of the masters that requests about all keys at this port are for, by their ids.
 
         Raises TimeoutError if there is none for hold_max.
         """
+        return await self._links_at(self.port)
+
+    async def links_of_all(self) -> dict[str, Link]:
+        """Also those at other ports. Raises TimeoutError if there is none for hold_max."""
+        return await self._links_at(0)
+
+    async def _links_at(self, port: int) -> dict[str, Link]:
         async with asyncio.timeout(self._owner.hold_max_s):
-            while not (links := dict(self._masters.links)):
+            while not (links := self._masters.links_at(port)):
                 self._masters.look()
                 await self._masters.change()
         return links
@@ -60,7 +71,7 @@ class ClientLanes:
     def home(self) -> Lane | None:
         """The lane for requests without keys; None while no master serves."""
         if self._home is None or self._home.is_closed or self._home.retires:
-            link = self._masters.home
+            link = self._masters.home_at(self.port)
             self._home = None if link is None else self.to(link)
         return self._home
 

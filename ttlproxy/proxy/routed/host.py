@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from ttlproxy.config import Settings
+from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Masters
 from ttlproxy.proxy.redis_connection import Backend
@@ -36,6 +38,9 @@ class Host(Protocol):
 
     def ways(self) -> Ways:
         """The ways of the commands that the masters have."""
+
+    def reached(self, transport: asyncio.BaseTransport) -> Reached | None:
+        """Where a client has connected; None for a unix socket that is not announced."""
 
     def forget(self, client: RoutedClient) -> None:
         """The client has gone."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
-from ttlproxy.addresses import Address
+from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.keys import slot
 from ttlproxy.errors import REFUSED, ReapRefused, UpstreamError
 from ttlproxy.link import Link
@@ -53,6 +53,7 @@ class RoutedClient(asyncio.Protocol):
         self.settings = server.settings
         self.kept_words: dict[tuple[bytes, ...], list[bytes]] = {}
         self.lanes = ClientLanes(server.masters, self)
+        self._reached: Reached | None = None
         self._changes = server.masters.changes  # of the slots' masters, as far as looked at
         self._requests = RequestsIn(server.settings.max_request_bytes)
         self._task: asyncio.Task[None] | None = None
@@ -71,6 +72,8 @@ class RoutedClient(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH, LOW)
         server = self._server
+        self._reached = server.reached(self._transport)
+        self.lanes.port = self._reached.number if self._reached is not None else 0
         write = server.write_batch.writer(self._transport, server.counters.to_clients)
         self.order = ReplyOrder(self._noting(write, awaits=False))
         self.redirects = Redirects(server.masters, self)
@@ -232,7 +235,7 @@ class RoutedClient(asyncio.Protocol):
             self.settings.max_request_bytes,
             self.counters.requests,
             has_settled,
-            self._reached_at(),
+            self._reached,
         )
 
     def answered(self, ticket: Ticket, reply: bytes) -> None:
@@ -410,14 +413,6 @@ class RoutedClient(asyncio.Protocol):
         if self.buffered > LOW:
             self._server.slow_clients.keeps(self)
             self.read()
-
-    def _reached_at(self) -> Address | None:
-        """Where a Cluster's client has reached us, or shall; None for a unix socket."""
-        announced = self.settings.cluster_announce
-        if announced is not None:
-            return Address(announced.host, announced.port)
-        name = self._transport.get_extra_info("sockname")
-        return Address(*name[:2]) if isinstance(name, tuple) else None
 
     async def _connect(self) -> None:
         """Connects to its home. What fails there is told by `failed`."""

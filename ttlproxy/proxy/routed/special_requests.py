@@ -138,7 +138,7 @@ class SpecialRequests:
         return reply
 
     async def everywhere(self, raw: bytes, args: list[bytes]) -> list[bytes]:
-        """The replies of all masters."""
+        """The replies of all masters, or of those at the client's port."""
         client = self._client
         return [*(await replies_of(client, client.lanes.links, args, raw)).values()]
 
@@ -282,6 +282,12 @@ class SpecialRequests:
     async def _publish_in_slot(self, args: list[bytes], raw: bytes) -> None:
         self._client.say(await self._client.ask(args, raw, slot(args[1])))
 
+    async def _wait(self, args: list[bytes], raw: bytes) -> None:
+        """What the client has written may be at any master, whatever its port."""
+        client = self._client
+        replies = await replies_of(client, client.lanes.links_of_all, args, raw)
+        client.say(gathering.least([*replies.values()]))
+
     async def _random_key(self, args: list[bytes], raw: bytes) -> None:
         replies = await self.everywhere(raw, args)
         shuffle(replies)
@@ -352,7 +358,7 @@ _SPECIAL: Final[dict[str, Special]] = {
     "RANDOMKEY": SpecialRequests._random_key,
     "FLUSHALL": _on_all(gathering.first),
     "FLUSHDB": _on_all(gathering.first),
-    "WAIT": _on_all(gathering.least),
+    "WAIT": SpecialRequests._wait,
     "SCRIPT": SpecialRequests._some_everywhere,
     "FUNCTION": SpecialRequests._some_everywhere,
     "CONFIG": SpecialRequests._some_everywhere,
