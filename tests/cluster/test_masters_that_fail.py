@@ -9,6 +9,7 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy
+from tests.support.admin_pages import FLAGS, Pages, families, metric, pages
 from tests.support.cluster import Cluster
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -32,7 +33,7 @@ def cluster(binary: Binary) -> Iterator[Cluster]:
 
 @pytest.fixture
 def proxy(cluster: Cluster, start_proxy: StartProxy) -> Proxy:
-    return start_proxy(cluster.nodes[0].url)
+    return start_proxy(cluster.nodes[0].url, *FLAGS)
 
 
 def _second(key: bytes) -> bool:
@@ -46,6 +47,11 @@ def _answer(port: int, *words: str | bytes | int) -> object:
             return client.ask(*words)
     except ConnectionError:
         return None
+
+
+def _up(admin: Pages) -> set[str]:
+    """The servers that metrics are about."""
+    return {sample.labels["node"] for sample in families(admin)["ttlproxy_node_up"].samples}
 
 
 def _written(client: Client) -> None:
@@ -85,11 +91,19 @@ def test_others_are_served_while_a_master_is_away(cluster: Cluster, proxy: Proxy
         wait_until(lambda: _answer(proxy.port, "HGET", others[0], "a") == b"1", "served")
         with closing(Client(proxy.port)) as another:
             assert another.ask_many([("HGET", key, "a") for key in others]) == [b"1"] * len(others)
+        admin, names = pages(proxy), [f"127.0.0.1:{node.port}" for node in cluster.nodes]
+        assert names[1] in admin.until(f"/readyz?node={names[1]}", 503).text
+        ready = admin.get("/readyz")
+        assert (ready.status, ready.text.count("not served")) == (200, 1)
+        assert ready.text.startswith(f"ready\nnot served: {names[1]}: ")
+        assert [metric(admin, "ttlproxy_node_up", node=name) for name in names[:3]] == [1, 0, 1]
         cluster.nodes[4].promote("TAKEOVER")
         second = next(key for key in KEYS if _second(key))
         wait_until(lambda: _answer(proxy.port, "HGET", second, "a") == b"1", "it is replaced")
         with closing(Client(proxy.port)) as another:
             _expire(cluster, another, 4)
+        wait_until(lambda: admin.get("/readyz").text == "ready\n", "all are served")
+        assert _up(admin) == {names[0], names[2], names[4]}
 
 
 @pytest.mark.slow
@@ -110,7 +124,9 @@ def test_a_master_that_is_away_at_the_start_is_found_later(
     for node in cluster.nodes:
         node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
     cluster.nodes[2].kill()
-    proxy = start_proxy(cluster.nodes[0].url)
+    proxy = start_proxy(cluster.nodes[0].url, *FLAGS)
     assert _answer(proxy.port, "SET", SECOND, 1) == b"OK"
     cluster.nodes[5].promote("TAKEOVER")
     wait_until(lambda: _answer(proxy.port, "SET", THIRD, 1) == b"OK", "the third is served")
+    masters = {f"127.0.0.1:{cluster.nodes[number].port}" for number in (0, 1, 5)}
+    wait_until(lambda: _up(pages(proxy)) == masters, "nothing is left of the one that was away")

@@ -9,13 +9,13 @@ import pytest
 
 from tests.operations.test_purge import purge
 from tests.operations.test_status_routes import inspected, surveyed
-from tests.support.admin_pages import FLAGS, Pages, pages
+from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
 from tests.support.doctor import above_info, examine, of
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
-from ttlproxy.core.keys import slot
+from ttlproxy.core.keys import SLOTS, slot
 
 KEYS = [b"k:%d" % number for number in range(60)]
 
@@ -99,23 +99,49 @@ def test_the_page_counts_the_keys_of_all_masters(
         assert inspected(admin, key=key.decode())["timed"] == 1
 
 
-def test_metrics_tell_of_all_masters(masters: Masters, watched: Proxy, admin: Pages) -> None:
+def test_metrics_tell_of_all_masters_and_of_each(
+    masters: Masters, watched: Proxy, admin: Pages
+) -> None:
+    names = [f"127.0.0.1:{node.port}" for node in masters.nodes]
     with closing(Client(watched.port)) as client:
         _fill(client)
-    wait_until(lambda: "ttlproxy_managed_keys 60.0" in admin.get("/metrics").text, "they are known")
-    assert all(f"127.0.0.1:{node.port}" in admin.get("/metrics").text for node in masters.nodes)
+        becomes(admin, 60, "ttlproxy_managed_keys")
+        for number, name in enumerate(names):
+            own = sum(slot(key) * 3 // SLOTS == number for key in KEYS)
+            assert metric(admin, "ttlproxy_node_managed_keys", node=name) == own
+            assert metric(admin, "ttlproxy_node_up", node=name) == 1
+            assert metric(admin, "ttlproxy_node_connections", node=name) == 1
+            assert metric(admin, "ttlproxy_node_slots", node=name) in (5461, 5462)
+            assert 0 <= metric(admin, "ttlproxy_node_clock_ahead_seconds", node=name) < 1
+        reaped = "ttlproxy_node_reaped_elements_total"
+        before = [metric(admin, reaped, node=name) for name in names]
+        first = next(key for key in KEYS if slot(key) * 3 < SLOTS)
+        client.ask("HPEXPIREFIELD", first, 1, "FIELDS", 1, "f")
+        becomes(admin, before[0] + 1, reaped, node=names[0])
+        assert metric(admin, "ttlproxy_node_reap_lag_seconds_total", node=names[0]) > 0
+        assert [metric(admin, reaped, node=name) for name in names[1:]] == before[1:]
 
 
-def test_a_slot_without_a_master_is_not_ready(masters: Masters, admin: Pages) -> None:
+def test_a_slot_without_a_master_is_named_and_others_are_served(
+    masters: Masters, admin: Pages
+) -> None:
     number = slot(b"nobody has it")
-    owner = masters.nodes[number * 3 // 16384]
-    admin.until("/readyz", 200)
+    owner = masters.nodes[number * 3 // SLOTS]
+    wait_until(lambda: admin.get("/readyz").text == "ready\n", "all are served")
+    for node in masters.nodes:
+        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
     assert owner.ask("CLUSTER", "DELSLOTS", number) == b"OK"
     try:
-        assert "1 slots are not served" in admin.until("/readyz", 503).text
+        said = "ready\n1 slot is not served\n"
+        wait_until(lambda: admin.get("/readyz").text == said, "it is named")
+        assert admin.get("/readyz").status == 200
     finally:
         assert owner.ask("CLUSTER", "ADDSLOTS", number) == b"OK"
-    admin.until("/readyz", 200)
+        for node in masters.nodes:
+            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "yes")
+    wait_until(lambda: admin.get("/readyz").text == "ready\n", "all are served")
+    assert admin.get(f"/readyz?node=127.0.0.1:{owner.port}").text == "ready\n"
+    assert f"127.0.0.1:{owner.port}" in admin.until("/readyz?node=no.such:1", 404).text
     wait_until(
         lambda: all(b"cluster_state:ok" in node.ask("CLUSTER", "INFO") for node in masters.nodes),
         "the Cluster is well",

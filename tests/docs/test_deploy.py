@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 import yaml
 
 from tests.conftest import StartServer
-from tests.support.redis_client import Client
+from tests.support.cluster import Node
 from tests.support.requirements import absent
 from tests.support.sentinels import NAME as SERVICE
 from tests.support.sentinels import Sentinel
@@ -154,6 +153,10 @@ def test_prometheus_takes_the_alerts() -> None:
     _run(_tool("promtool"), "check", "rules", ALERTS)
 
 
+def test_alerts_fire_for_the_masters_that_they_are_about() -> None:
+    _run(_tool("promtool"), "test", "rules", Path(__file__).with_name("alerts.yaml"))
+
+
 def test_every_alert_has_its_place_in_the_handbook() -> None:
     (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
     handbook = (ROOT / "docs" / "operations.md").read_text()
@@ -166,7 +169,7 @@ def test_the_dashboard_is_one_that_grafana_can_import() -> None:
     board = json.loads(DASHBOARD.read_text())
     numbers = [panel["id"] for panel in board["panels"]]
     assert len(numbers) == len(set(numbers))
-    for panel in board["panels"]:
+    for panel in (panel for panel in board["panels"] if panel["type"] != "row"):
         assert panel["targets"]
         assert panel["datasource"]["uid"] == "${datasource}"
 
@@ -221,12 +224,15 @@ def test_servers_and_sentinels_take_their_settings_in_compose(
 
 
 @pytest.mark.any_server
-def test_nodes_take_their_settings_in_compose(start_server: StartServer) -> None:
+def test_nodes_take_their_settings_in_compose(binary: Binary) -> None:
     compose = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())
     lines = compose["configs"]["cluster.conf"]["content"].splitlines()
     words = [word for line in lines for word in f"--{line}".split()]
-    with closing(Client(start_server(*words).port)) as node:
+    node = Node(binary, *words).start()
+    try:
         assert b"cluster_known_nodes:1" in node.ask("CLUSTER", "INFO")
+    finally:
+        node.remove()
     script = compose["configs"]["create.sh"]["content"].replace("$$", "$")
     _run("sh", "-n", "-c", script)
     nodes = [name for name in compose["services"] if name.startswith("redis-")]

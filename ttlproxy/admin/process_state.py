@@ -23,6 +23,13 @@ class Subject(Protocol):
 
     def why_not_ready(self) -> str: ...
 
+    def nodes(self) -> Mapping[str, str]:
+        """Why each server is not served; empty if it is. By address; several masters have one
+        each."""
+
+    def trouble(self) -> str:
+        """Why some requests have to wait, even if the proxy is ready."""
+
     def report(self) -> Report:
         """All metrics, as of now or nearly."""
 

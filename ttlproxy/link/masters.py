@@ -17,13 +17,14 @@ from redis.exceptions import RedisError
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.config import Settings
+from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream, UpstreamError
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.context import first_signer
-from ttlproxy.link.link import Link
+from ttlproxy.link.link import Link, Node
 from ttlproxy.link.master import Master, nodes_told_by
 from ttlproxy.link.resolution import resolved
 from ttlproxy.link.rules_of_all import RulesOfAll
@@ -95,6 +96,25 @@ class Masters:
         return list(self.links.values())
 
     @property
+    def nodes(self) -> dict[str, Node]:
+        """The masters by address. Other threads may ask."""
+        return {
+            each.shown: Node(each.link, len(each.owned), self._why_not(each))
+            for each in list(self._masters.values())
+        }
+
+    def _why_not(self, master: Master) -> str:
+        """Why requests for a master have to wait; empty if it is served."""
+        if not master.link.serving.now:
+            return master.link.trouble or "it has not answered yet"
+        if not master.owned:
+            return "it has not told yet which slots it owns"
+        lacking = len(master.owned) - len(master.known)
+        if lacking > 0:
+            return f"the deadlines of {counted(lacking, 'slot is', 'slots are')} being read"
+        return "" if self._has_secret else "the master with the proxies' secret is away"
+
+    @property
     def shown(self) -> str:
         """The addresses of all masters, for people."""
         return ", ".join(sorted(master.shown for master in self._masters.values()))
@@ -134,7 +154,8 @@ class Masters:
             if master.link.trouble
         ]
         lacking = sum(owner is None for owner in self.owners)
-        return "; ".join([*troubles, self._trouble or f"{lacking} slots are not served"])
+        unserved = f"{counted(lacking, 'slot is', 'slots are')} not served"
+        return "; ".join([*troubles, self._trouble or unserved])
 
     async def drop_leases(self) -> None:
         """Lets other proxies reap at once; for the end."""
@@ -250,7 +271,8 @@ class Masters:
         for master in list(self._masters.values()):
             if owned[master.id] != set(master.owned):
                 master.owns(owned[master.id])
-            if master.claims is not None and not owned[master.id]:
+            heard_of = master.claims if master.claims is not None else master.told_to_own
+            if not owned[master.id] and owner.keys() >= set(heard_of):
                 self._remove(master)
         self._publish()
 

@@ -23,7 +23,7 @@ class OneRedis:
         clients = Clients()
         self.link = Link(settings, upstream, counters, Context(settings, counters), clients.leave)
         self.server = Server(settings, self.link, counters, clients, source)
-        self._reaper = Reaper(settings, self.link, counters)
+        self._reaper = Reaper(settings, self.link)
 
     def start(self) -> list[Task]:
         """The tasks beside the link and the server."""

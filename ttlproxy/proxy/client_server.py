@@ -123,7 +123,11 @@ class ClientServer(ABC, Generic[AnyClient]):
         loop, upstream = asyncio.get_running_loop(), link.upstream
         link.address.look()
         backend = Backend(
-            frontend, self.write_batch, self.counters.to_redis, self.settings.tcp_keepalive
+            frontend,
+            self.write_batch,
+            self.counters.to_redis,
+            link.context.connections,
+            self.settings.tcp_keepalive,
         )
         async with time_limit(self.settings.connect_timeout):
             if upstream.path:
