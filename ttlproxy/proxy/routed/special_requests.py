@@ -83,9 +83,17 @@ class SpecialRequests:
         return "in a transaction" if self._transactions.is_open else ""
 
     def needs(self, lane: Lane) -> bool:
-        """Whether the client cannot go on without the connection."""
-        relays = self.relaying is lane
-        return relays or self._transactions.needs(lane) or self._subscriptions.needs(lane)
+        """Whether the client cannot go on without the connection.
+
+        With client tracking Redis remembers there which keys the client has read.
+        """
+        stays = self.relaying is lane or self._tracks
+        return stays or self._transactions.needs(lane) or self._subscriptions.needs(lane)
+
+    @property
+    def _tracks(self) -> bool:
+        words = self._client.kept_words.get((b"CLIENT", b"TRACKING"))
+        return words is not None and words[2].upper() == b"ON"
 
     async def next(self) -> None:
         """Does the next request."""
@@ -180,7 +188,9 @@ class SpecialRequests:
         client.kept_words.pop(what, None)
         client.kept_words[what] = words
         for lane in client.lanes.others:
-            if lane is not home and (await lane.logs_in(words)).startswith(b"-"):
+            if lane is home or lane.is_closed or lane.session is None:  # it begins with them
+                continue
+            if (await lane.logs_in(words)).startswith(b"-"):
                 raise UpstreamError("a master refuses what another has accepted")
 
     @property
@@ -287,6 +297,16 @@ class SpecialRequests:
     async def _publish_in_slot(self, args: list[bytes], raw: bytes) -> None:
         self._client.say(await self._client.ask(args, raw, slot(args[1])))
 
+    async def _wait(self, args: list[bytes], raw: bytes) -> None:
+        """A connection may be younger than what the client has written: the PING before makes it
+        know how far the master has come (src/server.c, processCommand sets `woff`)."""
+        ping = [b"PING"]
+        asked = (
+            lane.asked_together([Ticket(ping, encode((b"PING",)), None), Ticket(args, raw, None)])
+            for lane in self._client.lanes.to_all()
+        )
+        self._client.say(gathering.least([last for _, last in await asyncio.gather(*asked)]))
+
     async def _random_key(self, args: list[bytes], raw: bytes) -> None:
         replies = await self.everywhere(raw, args)
         shuffle(replies)
@@ -357,7 +377,7 @@ _SPECIAL: Final[dict[str, Special]] = {
     "RANDOMKEY": SpecialRequests._random_key,
     "FLUSHALL": _on_all(gathering.first),
     "FLUSHDB": _on_all(gathering.first),
-    "WAIT": _on_all(gathering.least),
+    "WAIT": SpecialRequests._wait,
     "SCRIPT": SpecialRequests._some_everywhere,
     "FUNCTION": SpecialRequests._some_everywhere,
     "CONFIG": SpecialRequests._some_everywhere,
