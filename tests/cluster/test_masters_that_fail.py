@@ -9,6 +9,7 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy
+from tests.operations.test_status_routes import status
 from tests.support.admin_pages import FLAGS, Pages, families, metric, pages
 from tests.support.cluster import Cluster
 from tests.support.processes import wait_until
@@ -96,6 +97,8 @@ def test_others_are_served_while_a_master_is_away(cluster: Cluster, proxy: Proxy
         ready = admin.get("/readyz")
         assert (ready.status, ready.text.count("not served")) == (200, 1)
         assert ready.text.startswith(f"ready\nnot served: {names[1]}: ")
+        troubles = [bool(each["why_not"]) for each in status(admin)["masters"]]
+        assert sorted(troubles) == [False, False, True]
         assert [metric(admin, "ttlproxy_node_up", node=name) for name in names[:3]] == [1, 0, 1]
         cluster.nodes[4].promote("TAKEOVER")
         second = next(key for key in KEYS if _second(key))

@@ -10,6 +10,7 @@ import pytest
 from tests.operations.test_purge import purge
 from tests.operations.test_status_routes import inspected, surveyed
 from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
+from tests.support.browser import PHONE, launched, visit
 from tests.support.doctor import above_info, examine, of
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
@@ -97,6 +98,22 @@ def test_the_page_counts_the_keys_of_all_masters(
     assert (page["managed"], len(page["keys"])) == (60, 50)
     for key in KEYS[:6]:
         assert inspected(admin, key=key.decode())["timed"] == 1
+
+
+@pytest.mark.any_server
+def test_the_page_has_a_row_for_each_master(masters: Masters, watched: Proxy, admin: Pages) -> None:
+    with closing(Client(watched.port)) as client, launched() as browser:
+        _fill(client)
+        with visit(browser, f"http://127.0.0.1:{admin.where}/", PHONE, "dark") as seen:
+            rows = "[...document.querySelectorAll('#masters tbody tr')].map((row) => row.cells)"
+            keys = f"{rows}.reduce((sum, cells) => sum + Number(cells[3].textContent), 0)"
+            seen.until(f"{keys} === {len(KEYS)}")
+            first = f"{rows}.map((cells) => `${{cells[0].textContent}} ${{cells[1].textContent}}`)"
+            said = sorted(f"127.0.0.1:{node.port} served" for node in masters.nodes)
+            assert seen.page.evaluate(first) == said
+            assert seen.text("#state-text") == "serving"
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+            assert (seen.unnamed(), seen.wrongs) == ([], [])
 
 
 def test_metrics_tell_of_all_masters_and_of_each(
