@@ -54,6 +54,27 @@ def test_the_doctor_examines_each_master(masters: Masters, client: Client) -> No
     assert of("slots", found).what == "all slots have a master; there are 3"
     assert of("coverage", found).what.startswith("cluster-require-full-coverage is on at 127.0.0.1")
     assert "differ by" in of("clocks", found).what
+    assert of("failover", found).what.startswith("no master has a replica: 127.0.0.1")
+
+
+def test_the_doctor_without_the_right_to_config_still_sees_the_slots(masters: Masters) -> None:
+    for node in masters.nodes:
+        node.ask("ACL", "SETUSER", "few", "on", ">word", "~*", "&*", "+@all", "-config")
+    try:
+        found = examine(f"redis://few:word@127.0.0.1:{masters.nodes[0].port}")
+    finally:
+        for node in masters.nodes:
+            node.ask("ACL", "DELUSER", "few")
+    assert of("slots", found).what == "all slots have a master; there are 3"
+    assert [each for each in found if each.check == "coverage"] == []
+
+
+def test_the_doctor_compares_the_bound_of_connections_with_maxclients(masters: Masters) -> None:
+    found = examine(masters.nodes[0].url, max_clients=90_000, max_redis_connections=50_000)
+    told = [each for each in found if each.check == "max-clients"]
+    assert [each.severity for each in told] == [2, 2, 2]
+    assert "but max_redis_connections of a proxy is 50000" in told[0].what
+    assert told[0].mend.startswith("CONFIG SET maxclients 500")
 
 
 def test_the_doctor_tells_a_slot_on_its_way_and_which_node_has_it(masters: Masters) -> None:

@@ -163,7 +163,7 @@ class Link:
     @property
     def nodes(self) -> dict[str, Node]:
         """The server by its address; none if none has been found yet."""
-        why_not = "" if self.serving.now else self.trouble or "it has not answered yet"
+        why_not = "" if self.serving.now else self.trouble or "there is no connection to it"
         return {self.shown: Node(self, 0, why_not)} if self.shown else {}
 
     @property

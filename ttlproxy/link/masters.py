@@ -106,7 +106,7 @@ class Masters:
     def _why_not(self, master: Master) -> str:
         """Why requests for a master have to wait; empty if it is served."""
         if not master.link.serving.now:
-            return master.link.trouble or "it has not answered yet"
+            return master.link.trouble or "there is no connection to it"
         if not master.owned:
             return "it has not told yet which slots it owns"
         lacking = len(master.owned) - len(master.known)

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final
 
 from ttlproxy.errors import (
-    MAX_CLIENTS,
     NO_FREE_CONNECTION,
     NoFreeConnection,
     SlotMoved,
@@ -33,6 +32,9 @@ from ttlproxy.session.lane_session import LaneSession
 from ttlproxy.session.session import Session
 from ttlproxy.wire import Requests, encode
 
+# How Redis refuses a connection (src/networking.c, acceptCommonHandler); a node of a Cluster counts
+# the connections of other nodes, too, and says so.
+_TOO_MANY: Final = b"-ERR max number of clients"
 ASKING: Final = encode((b"ASKING",))
 
 
@@ -296,22 +298,22 @@ class Lane:
         return self._take_first
 
     def _take_first(self, data: bytes) -> None:
-        if data == MAX_CLIENTS:
-            self._owner.turned_away(self)
+        if data.startswith(_TOO_MANY):
+            self._owner.turned_away(self, data)
             return
         if self._backend is not None:
             self._backend.give_to(self._take_data)
         self._take_data(data)
 
-    def turn_back(self) -> None:
+    def turn_back(self, error: bytes) -> None:
         """Redis has too many clients, and has closed the connection without reading from it."""
         tickets = [*self._in_flight, *self._take_unsent()]
         self._in_flight.clear()
         self.close()
         for ticket in tickets:
-            ticket.error = MAX_CLIENTS
+            ticket.error = error
             if ticket.taker is not None and not ticket.taker.done():
-                ticket.taker.set_result(MAX_CLIENTS)
+                ticket.taker.set_result(error)
         self._owner.bounced([ticket for ticket in tickets if ticket.taker is None])
 
     def _take_data(self, data: bytes) -> None:

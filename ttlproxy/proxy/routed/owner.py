@@ -68,7 +68,7 @@ class Owner(Protocol):
     def crowded_out(self, lane: Lane) -> None:
         """There was no room for the connection for hold_max."""
 
-    def turned_away(self, lane: Lane) -> None:
+    def turned_away(self, lane: Lane, error: bytes) -> None:
         """Redis has refused the connection, as it has too many clients."""
 
     def lost(self, lane: Lane) -> None:

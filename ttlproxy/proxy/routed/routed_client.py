@@ -314,13 +314,13 @@ class RoutedClient(asyncio.Protocol):
         else:
             self._refuse(NoFreeConnection(words))
 
-    def turned_away(self, lane: Lane) -> None:
+    def turned_away(self, lane: Lane, error: bytes) -> None:
         words = "cannot connect to a master: it has reached its maxclients"
         self.client_log.often(logging.WARNING, words)
         lane.link.context.node_counts.connections_refused += 1
         self.limit.make_room_at(lane.link)
         self.lanes.forget(lane)
-        lane.turn_back()
+        lane.turn_back(error)
 
     # From the server.
 
