@@ -135,6 +135,24 @@ def test_idle_clients_survive_a_killed_master(cluster: Cluster, proxy: Proxy) ->
         assert app.ask("GET", second) == b"$1\r\n1\r\n"
 
 
+@pytest.mark.slow
+@pytest.mark.any_server
+def test_masters_that_come_back_at_other_addresses_are_served(
+    binary: Binary, start_proxy: StartProxy
+) -> None:
+    """As pods do: one of them, and then another one."""
+    with Cluster(binary, nodes=3, masters=3) as cluster:
+        first, second, third = cluster.nodes
+        proxy = start_proxy(first.url, *FLAGS)
+        with closing(Client(proxy.port)) as client:
+            _written(client)
+        for node, key in ((second, SECOND), (third, THIRD)):
+            node.move_away()
+            wait_until(lambda key=key: _answer(proxy.port, "SET", key, 1) == b"OK", "it is served")  # type: ignore[misc]
+            names = {f"127.0.0.1:{each.port}" for each in cluster.nodes}
+            wait_until(lambda names=names: _up(pages(proxy)) == names, "the old one is forgotten")  # type: ignore[misc]
+
+
 def test_a_master_that_is_away_at_the_start_is_found_later(
     cluster: Cluster, start_proxy: StartProxy
 ) -> None:

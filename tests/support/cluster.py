@@ -31,6 +31,12 @@ class Node(Server):
                 self.client = Client(self.port)
                 return self
 
+    def move_away(self) -> None:
+        """Kills it, and starts it from its folder at another port; it is the same node there."""
+        self.kill()
+        self.client.close()
+        self.start()
+
     def ask(self, *words: Word) -> Any:
         return self.client.ask(*words)
 

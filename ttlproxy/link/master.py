@@ -122,6 +122,11 @@ class Master:
     def script_calls(self) -> ScriptCalls:
         return self.link.context.script_calls
 
+    @property
+    def is_away(self) -> bool:
+        """Whether it was not reached when that was last tried."""
+        return self.link.serving.tried.is_set() and not self.link.serving.now
+
     def look(self) -> None:
         """Asks it at once what it knows."""
         self._wanted.set()

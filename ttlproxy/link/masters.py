@@ -189,13 +189,20 @@ class Masters:
         return False
 
     async def _meet(self, nodes: list[ClusterNode], asked_at: str) -> None:
-        """Adds masters that are new. `asked_at`: the host of the node that told."""
-        for node in nodes:
-            host = node.host or asked_at
-            if node.is_there:
-                self._addresses.setdefault(Address(host, node.port))
-            if node.is_master and node.is_there and node.id not in self._masters:
-                self._add(node, self.upstream.at(Address(host, node.port)))
+        """Adds masters that are new, or have another address now.
+
+        `asked_at`: the host of the node that told.
+        """
+        for node in (node for node in nodes if node.is_there):
+            address = Address(node.host or asked_at, node.port)
+            self._addresses.setdefault(address)
+            server, known = self.upstream.at(address), self._masters.get(node.id)
+            if known is not None and known.is_away and known.shown != server.address:
+                self._remove(known, f"it is at {server.address} now")
+                self._publish()
+                known = None
+            if node.is_master and known is None:
+                self._add(node, server)
 
     def _add(self, node: ClusterNode, server: Upstream) -> None:
         log.info("a master of the Cluster: %s, with %d slots", server.address, len(node.slots))
@@ -216,8 +223,8 @@ class Masters:
         task.add_done_callback(drop)
         self._tasks[node.id] = task
 
-    def _remove(self, master: Master) -> None:
-        log.info("%s is no master of the Cluster any more", master.shown)
+    def _remove(self, master: Master, why: str) -> None:
+        log.info("%s is no master of the Cluster any more: %s", master.shown, why)
         del self._masters[master.id], self.links[master.id]
         self._unfit.pop(master.id, None)
         self._tasks.pop(master.id).cancel()
@@ -273,7 +280,7 @@ class Masters:
                 master.owns(owned[master.id])
             heard_of = master.claims if master.claims is not None else master.told_to_own
             if not owned[master.id] and owner.keys() >= set(heard_of):
-                self._remove(master)
+                self._remove(master, "it owns no slots")
         self._publish()
 
     def _publish(self) -> None:
