@@ -36,8 +36,8 @@ class Late(Overdue):
 
 def test_every_figure_has_its_line() -> None:
     registry, counters, overdue = Registry(), Counters(), Late(lambda: ScheduleQueries(Keys()))
-    Clock.passed_ms, node_counts = 0, NodeCounts()
-    section = InfoSection(Clock(), registry, counters, node_counts, overdue)
+    Clock.passed_ms = 0
+    section = InfoSection(Clock(), registry, counters, overdue)
     registry.announced(0, b"k", NOW_MS)
     registry.announced(3, b"k", NOW_MS)
     counters.clients, counters.accepted, counters.refused = 11, 12, 13
@@ -47,7 +47,9 @@ def test_every_figure_has_its_line() -> None:
         counters.reap_call_ms.observe(late_ms, count)
     counters.count_fired("RPUSH", 20, 2)
     counters.count_fired("KEEP", 1, 1)
-    node_counts.parked.update(oom=3, noperm=4)
+    node = NodeCounts()
+    node.parked.update(oom=3, noperm=4)
+    counters.nodes.add(node)
     counters.gone.update(redis=5, client=6)
     overdue.keys = 21
     Clock.passed_ms = 62_000

@@ -115,7 +115,8 @@ class Counters:
     carried out because no proxy signed them, by kind; gone: closed clients, by who closed them:
     client, redis, or the proxy: refused, held (longer than hold_max), drained, cut_off (the drain
     took too long), moved (other server, or its role changed), error, idle, stalled (read nothing
-    for too long), buffers (all clients together took too much memory).
+    for too long), buffers (all clients together took too much memory); nodes: counts about each
+    server.
     """
 
     __slots__ = (
@@ -127,6 +128,7 @@ class Counters:
         "held",
         "holding",
         "lag_ms",
+        "nodes",
         "reap_call_ms",
         "reaped_elements",
         "refusals",
@@ -156,6 +158,12 @@ class Counters:
         self.dead_lettered_elements = 0
         self.gone: Counter[str] = Counter()
         self.unsigned: Counter[str] = Counter()
+        self.nodes: set[NodeCounts] = set()
+
+    @property
+    def parked(self) -> Counter[str]:
+        """Keys now that Redis refuses to let us reap, by reason."""
+        return sum((node.parked for node in self.nodes), Counter[str]())
 
     def count_reaped(self, kind: str, count: int, late_ms: int) -> None:
         """`count` elements of a key of type `kind` were reaped, the oldest `late_ms` late."""

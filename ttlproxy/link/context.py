@@ -66,6 +66,8 @@ class Context:
         self.agenda = Agenda()
         self.clock = ServerClock(self.agenda.look_now)
         self.node_counts = NodeCounts()
+        counters.nodes.add(self.node_counts)
+        self._counters = counters
         self.connections = Connections()
         self.refusals = Refusals(counters, self.node_counts)
         self._rules_of_all = rules_of_all
@@ -78,7 +80,7 @@ class Context:
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.overdue = Overdue(lambda: self.schedule_queries)
-        info = InfoSection(self.clock, self.registry, counters, self.node_counts, self.overdue)
+        info = InfoSection(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(
             self.scripts,
             keys,
@@ -113,6 +115,7 @@ class Context:
     def end(self) -> None:
         """The server is left for good."""
         self.actions.leave(self.scripts.ruled)
+        self._counters.nodes.discard(self.node_counts)
 
     @property
     def has_rules(self) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 
 from ttlproxy import __version__
-from ttlproxy.core.counters import Counters, NodeCounts
+from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.server_clock import ServerClock
@@ -16,17 +15,11 @@ class InfoSection:
     """The status of a proxy that starts now."""
 
     def __init__(
-        self,
-        clock: ServerClock,
-        registry: Registry,
-        counters: Counters,
-        node_counts: NodeCounts,
-        overdue: Overdue,
+        self, clock: ServerClock, registry: Registry, counters: Counters, overdue: Overdue
     ) -> None:
         self._clock = clock
         self._registry = registry
         self._counters = counters
-        self._node_counts = node_counts
         self._overdue = overdue
         self._began_ms = clock.reading()
 
@@ -34,17 +27,11 @@ class InfoSection:
         """The section as of now."""
         uptime_ms = self._clock.reading() - self._began_ms
         now_ms = self._clock.now_ms()
-        parked = self._node_counts.parked
-        return _section(uptime_ms, self._registry, self._counters, parked, self._overdue, now_ms)
+        return _section(uptime_ms, self._registry, self._counters, self._overdue, now_ms)
 
 
 def _section(
-    uptime_ms: float,
-    registry: Registry,
-    counters: Counters,
-    parked: Counter[str],
-    overdue: Overdue,
-    now_ms: int,
+    uptime_ms: float, registry: Registry, counters: Counters, overdue: Overdue, now_ms: int
 ) -> bytes:
     """The section in INFO's format; fields that Redis has too have its names.
 
@@ -64,7 +51,7 @@ def _section(
         "reaped_elements": sum(counters.reaped_elements.values()),
         "fired_elements": sum(counters.fired_elements.values()),
         "dead_letters": counters.dead_lettered_elements,
-        "parked_keys": parked.total(),
+        "parked_keys": sum(counters.parked.values()),
         "swept_entries": counters.swept_entries,
         "refusals": counters.refusals,
     }
@@ -76,5 +63,5 @@ def _section(
         lines.append(f"reaped_{kind}:elements={count}")
     for verb, count in sorted(counters.fired_elements.items()):
         lines.append(f"fired_{verb}:elements={count}")
-    lines += [f"parked_{why}:keys={count}" for why, count in sorted(parked.items())]
+    lines += [f"parked_{why}:keys={count}" for why, count in sorted(counters.parked.items())]
     return "".join(f"{line}\r\n" for line in ["# Ttlproxy", *lines]).encode()
