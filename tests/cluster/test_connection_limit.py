@@ -70,7 +70,7 @@ def test_clients_share_what_there_is(masters: Masters, proxy: Proxy, admin: Page
 
     def use(number: int) -> int:
         with closing(redis.Redis(port=proxy.port, protocol=2 + number % 2)) as client:
-            for turn in range(1, 9):
+            for turn in range(1, 7):
                 for key in (f"{FIRST}:{{{FIRST}}}{number}", f"{{{SECOND}}}{number}"):
                     assert client.incr(key) == turn
                 with client.pipeline(transaction=False) as pipeline:
@@ -83,6 +83,9 @@ def test_clients_share_what_there_is(masters: Masters, proxy: Proxy, admin: Page
                     assert pipeline.execute() == [turn, turn]
                 keys = [f"{{{key}}}h" for key in (FIRST, SECOND, THIRD)]
                 assert client.exists(*keys) == 3
+                assert client.blpop([f"{{{SECOND}}}none"], timeout=0.01) is None
+                assert client.wait(0, 10) == 0
+                assert client.dbsize() > 3
             return client.client_id()
 
     with ThreadPoolExecutor(16) as pool:

@@ -102,8 +102,13 @@ def test_others_are_served_while_a_master_is_away(cluster: Cluster, proxy: Proxy
         for node in cluster.nodes:
             node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
         assert client.ask("WAIT", 1, 10_000) == 1
-        cluster.nodes[1].kill()
+        with Connection(proxy.port) as blocked:
+            blocked.send(command("BLPOP", b"{%b}none" % SECOND, 0))
+            wait_until(lambda: b"blocked_clients:1" in cluster.nodes[1].ask("INFO"), "it waits")
+            cluster.nodes[1].kill()
+            assert blocked.read_to_end() == b""
         wait_until(lambda: _answer(proxy.port, "HGET", others[0], "a") == b"1", "served")
+        assert proxy.faults == []
         with closing(Client(proxy.port)) as another:
             assert another.ask_many([("HGET", key, "a") for key in others]) == [b"1"] * len(others)
         admin, names = pages(proxy), [f"127.0.0.1:{node.port}" for node in cluster.nodes]

@@ -132,10 +132,10 @@ class ClientServer(ABC, Generic[AnyClient]):
         async with time_limit(self.settings.connect_timeout):
             if upstream.path:
                 await loop.create_unix_connection(backend.protocol, upstream.path)
-                return backend
-            host, port = upstream.host, upstream.port
-            if tls is None:
-                await loop.create_connection(backend.protocol, host, port)
+            elif tls is None:
+                await loop.create_connection(backend.protocol, upstream.host, upstream.port)
             else:
-                await establish(tls.current(), backend.protocol(), host, port, upstream.server_name)
+                host, port, name = upstream.host, upstream.port, upstream.server_name
+                await establish(tls.current(), backend.protocol(), host, port, name)
+        backend.count()
         return backend

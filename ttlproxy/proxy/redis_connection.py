@@ -92,6 +92,7 @@ class Backend:
         """`tally`, `connections`: count the bytes that it sends, and that it is there."""
         self._client = client
         self._connections = connections
+        self._is_counted = self._is_lost = False
         self._write_batch = write_batch
         self._tally = tally
         self._keepalive_s = keepalive_s
@@ -119,17 +120,23 @@ class Backend:
         self._transport.set_write_buffer_limits(HIGH, LOW)
         keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
         self.write = self._write_batch.writer(self._transport, self._tally)
-        self._connections.now += 1
 
     def connection_lost(self, take: Take, exc: Exception | None) -> None:
         """`take`: the function that took what Redis sent last."""
-        self._connections.now -= 1
+        self._is_lost = True
+        self._connections.now -= self._is_counted
         if not self._is_closed:
             if exc is not None and (data := undelivered(self._transport)):
                 take(data)
             if self._held and self._held != _OK:
                 self._to_client(self._held)
         self._client.end()
+
+    def count(self) -> None:
+        """It is there. Not counted before: if whoever connects is cancelled in the last moment,
+        uvloop closes the connection without connection_lost."""
+        self._is_counted = not self._is_lost
+        self._connections.now += self._is_counted
 
     def pause_writing(self) -> None:
         self._client.full(True)

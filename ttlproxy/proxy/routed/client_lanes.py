@@ -46,10 +46,6 @@ class ClientLanes:
             lane = self._lanes[link] = Lane(self._owner, link)
         return lane
 
-    def to_all(self) -> list[Lane]:
-        """One for each master that is served."""
-        return [self.to(link) for link in self._masters.links.values()]
-
     def home(self) -> Lane | None:
         """The lane for requests without keys; None while no master serves."""
         if self._home is None or self._home.is_closed or self._home.retires:

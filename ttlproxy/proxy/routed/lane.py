@@ -63,6 +63,7 @@ class Lane:
         self._unsent: Sequence[Ticket] = ()  # of the held step, whose bytes have not gone yet
         self._early: deque[tuple[Sequence[Ticket], bytes]] = deque()
         self._trouble = UpstreamError("the connection to a master has ended")
+        self._expected = 0  # how many wait in `opened`
         self._kept = 0  # bytes of whole replies that wait for others
         self._held: HeldStep | None = None
         self._task: asyncio.Task[None] | None = None
@@ -180,8 +181,12 @@ class Lane:
     async def opened(self) -> None:
         """Ends when it is connected, and holds nothing. Raises UpstreamError if it has ended;
         NoFreeConnection if there was no room for it."""
-        while self._task is not None and self._phase is not CLOSED:
-            await asyncio.wait({self._task})
+        self._expected += 1
+        try:
+            while self._task is not None and self._phase is not CLOSED:
+                await asyncio.wait({self._task})
+        finally:
+            self._expected -= 1
         if self._phase is CLOSED:
             raise self._trouble
 
@@ -248,7 +253,7 @@ class Lane:
 
     def cut(self) -> None:
         """The client has gone while its request blocks: tells Redis at once."""
-        if self._backend is not None:
+        if self._backend is not None and self._phase is not CLOSED:
             self._backend.cut()
 
     def close(self, *, at_once: bool = False) -> None:
@@ -271,8 +276,8 @@ class Lane:
     @property
     def is_unused(self) -> bool:
         """Whether nothing is on its way, and the client can do without it for now."""
-        is_quiet = self._phase is OPEN and self._task is None and not self.waits
-        return is_quiet and self._owner.can_spare(self)
+        is_quiet = self._phase is OPEN and self._task is None
+        return is_quiet and not (self.waits or self._expected) and self._owner.can_spare(self)
 
     def give_up(self) -> None:
         """Makes room for the connection of another client."""

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Final
 from ttlproxy import errors
 from ttlproxy.core.keys import slot
 from ttlproxy.errors import UpstreamError
+from ttlproxy.link import Link
 from ttlproxy.proxy.routed import gathering
 from ttlproxy.proxy.routed.gathering import OK, Split
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.requests_in import Request
 from ttlproxy.proxy.routed.scan import Scan
 from ttlproxy.proxy.routed.subscriptions import Subscriptions
 from ttlproxy.proxy.routed.ticket import Ticket
@@ -28,6 +30,7 @@ from ttlproxy.wire import encode
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
+_PING: Final[Request] = ([b"PING"], encode((b"PING",)))
 # What a client that has not logged in may do, beside being refused.
 _BEFORE_LOGIN: Final = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
 # CLIENT's subcommands that each connection of the client needs, and how many words name what they
@@ -151,9 +154,17 @@ class SpecialRequests:
 
     async def everywhere(self, raw: bytes, args: list[bytes]) -> list[bytes]:
         """The replies of all masters."""
+        return [replies[-1] for replies in await self._everywhere([(args, raw)])]
+
+    async def _everywhere(self, requests: Sequence[Request]) -> list[list[bytes]]:
+        """The replies of all masters to requests that go together."""
         client = self._client
-        asked = (lane.asked(Ticket(args, raw, None)) for lane in client.lanes.to_all())
-        return list(await asyncio.gather(*asked))
+
+        async def asked(link: Link) -> list[bytes]:
+            tickets = [Ticket(args, raw, None) for args, raw in requests]
+            return await client.lanes.to(link).asked_together(tickets)
+
+        return list(await asyncio.gather(*map(asked, client.masters.all)))
 
     async def end_with(self, ending: bytes) -> None:
         """The stream of requests has broken: Redis answers that, and closes."""
@@ -300,12 +311,8 @@ class SpecialRequests:
     async def _wait(self, args: list[bytes], raw: bytes) -> None:
         """A connection may be younger than what the client has written: the PING before makes it
         know how far the master has come (src/server.c, processCommand sets `woff`)."""
-        ping = [b"PING"]
-        asked = (
-            lane.asked_together([Ticket(ping, encode((b"PING",)), None), Ticket(args, raw, None)])
-            for lane in self._client.lanes.to_all()
-        )
-        self._client.say(gathering.least([last for _, last in await asyncio.gather(*asked)]))
+        replies = await self._everywhere([_PING, (args, raw)])
+        self._client.say(gathering.least([last for _, last in replies]))
 
     async def _random_key(self, args: list[bytes], raw: bytes) -> None:
         replies = await self.everywhere(raw, args)
