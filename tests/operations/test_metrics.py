@@ -15,7 +15,8 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
-from ttlproxy.telemetry.metrics_catalogue import BY_NODE, METRICS
+from ttlproxy.telemetry.metric_spec import BY_NODE
+from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 pytestmark = pytest.mark.any_server
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from ttlproxy.telemetry.health import Worker
-from ttlproxy.telemetry.metrics_catalogue import Report
+from ttlproxy.telemetry.metric_spec import Report
 
 
 class Subject(Protocol):

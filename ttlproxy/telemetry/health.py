@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ttlproxy.telemetry.metrics_catalogue import Report, Source, report
+from ttlproxy.telemetry.metric_spec import Report, Source
+from ttlproxy.telemetry.metrics_catalogue import report
 
 # If the event loop has not turned for so long, we call it stuck. The longest legal step is to parse
 # a request of max_request_bytes.

@@ -6,64 +6,16 @@ Other threads call its `read` at any time, so it must read a single value once.
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Final, cast
 
 from ttlproxy import __version__
 from ttlproxy.core.counters import ACTIONS, GONE, KINDS, PARKED, SIGNED, Counters, Handled
 from ttlproxy.core.histogram import Histogram
-from ttlproxy.link import Link, Masters, Node
-from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
-
-Buckets: TypeAlias = tuple[list[float], list[int], float]
-"""Upper bounds; how many observations are in each bucket and above all; the sum of their values."""
-Value: TypeAlias = float | dict[str, float] | dict[str, str] | Buckets
-"""A metric's value: a number; numbers by label; the labels of an info; a histogram's buckets."""
-Report: TypeAlias = dict[str, Value]
-"""Metric name -> value."""
-
-
-# The label of metrics about one of several servers: its address.
-BY_NODE: Final = "node"
-
-
-class Source(NamedTuple):
-    """The objects that the metrics of one process are read from."""
-
-    counters: Counters
-    link: Link | Masters
-    heartbeat: LoopHeartbeat
-    loop: asyncio.AbstractEventLoop
-
-
-class MetricSpec(NamedTuple):
-    """kind: Prometheus's type; label: the label's name, if any, and `values` all its values; those
-    of BY_NODE are the servers that are there.
-
-    of_many: how the numbers of several processes become one, for each value of the label
-    """
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram", "info"]
-    meaning: str
-    read: Callable[[Source], Value]
-    label: str = ""
-    values: tuple[str, ...] = ()
-    of_many: Literal["sum", "largest", "least"] = "sum"
-
-    @property
-    def series(self) -> tuple[str, ...]:
-        """The names of its time series in queries."""
-        if self.kind == "histogram":
-            return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
-        return (self.name,)
-
-
-def _oldest_overdue_s(link: Link) -> float:
-    return link.context.overdue.oldest_s(link.context.clock.now_ms())
+from ttlproxy.telemetry.metric_spec import BY_NODE, Buckets, MetricSpec, Report, Source, Value
+from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
 
 
 def _by(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
@@ -77,19 +29,6 @@ def _requests(counts: Handled) -> dict[str, float]:
 
 def _sent(counters: Counters) -> dict[str, float]:
     return {"clients": counters.to_clients.bytes, "redis": counters.to_redis.bytes}
-
-
-def _by_node(read: Callable[[Node], float]) -> Callable[[Source], Value]:
-    """A number for each server."""
-    return lambda source: {name: read(node) for name, node in source.link.nodes.items()}
-
-
-def _clocks_ahead(source: Source) -> dict[str, float]:
-    """By how many seconds each clock is ahead of the one that is the furthest behind."""
-    nodes = source.link.nodes.items()
-    clocks = {name: node.link.context.clock.now_ms() for name, node in nodes if not node.why_not}
-    behind_ms = min(clocks.values(), default=0)
-    return {name: (now_ms - behind_ms) / 1000 for name, now_ms in clocks.items()}
 
 
 def _parked(source: Source) -> dict[str, float]:
@@ -227,7 +166,7 @@ METRICS: Final = (
         "ttlproxy_oldest_overdue_seconds",
         "gauge",
         "how long the oldest of them has been due",
-        lambda source: max(map(_oldest_overdue_s, source.link.all), default=0.0),
+        lambda source: max(map(oldest_overdue_s, source.link.all), default=0.0),
         of_many="largest",
     ),
     MetricSpec(
@@ -278,118 +217,7 @@ METRICS: Final = (
         ),
         of_many="largest",
     ),
-    MetricSpec(
-        "ttlproxy_node_up",
-        "gauge",
-        "1 while this server's link is up and its deadlines are known, else 0",
-        _by_node(lambda node: 0 if node.why_not else 1),
-        BY_NODE,
-        of_many="least",
-    ),
-    MetricSpec(
-        "ttlproxy_node_slots",
-        "gauge",
-        "slots that it owns as one of several masters of a Cluster, else 0",
-        _by_node(lambda node: node.slots),
-        BY_NODE,
-        of_many="largest",
-    ),
-    MetricSpec(
-        "ttlproxy_node_managed_keys",
-        "gauge",
-        "its known keys that have elements with a deadline",
-        _by_node(lambda node: len(node.link.context.registry)),
-        BY_NODE,
-        of_many="largest",
-    ),
-    MetricSpec(
-        "ttlproxy_node_overdue_keys",
-        "gauge",
-        "its keys that still have expired elements, as seen within the last second",
-        _by_node(lambda node: node.link.context.overdue.keys),
-        BY_NODE,
-        of_many="largest",
-    ),
-    MetricSpec(
-        "ttlproxy_node_oldest_overdue_seconds",
-        "gauge",
-        "how long the oldest of them has been due",
-        _by_node(lambda node: _oldest_overdue_s(node.link)),
-        BY_NODE,
-        of_many="largest",
-    ),
-    MetricSpec(
-        "ttlproxy_node_parked_keys",
-        "gauge",
-        "its keys that are not reaped for a while, because it refuses it",
-        _by_node(lambda node: node.link.context.node_counts.parked.total()),
-        BY_NODE,
-    ),
-    MetricSpec(
-        "ttlproxy_node_reaped_elements_total",
-        "counter",
-        "elements removed there at their deadline",
-        _by_node(lambda node: node.link.context.node_counts.reaped_elements),
-        BY_NODE,
-    ),
-    MetricSpec(
-        "ttlproxy_node_reap_lag_seconds_total",
-        "counter",
-        "the sum of how late each of them was removed",
-        _by_node(lambda node: node.link.context.node_counts.late_ms / 1000),
-        BY_NODE,
-    ),
-    MetricSpec(
-        "ttlproxy_node_refusals_total",
-        "counter",
-        "the proxy's own requests that it answered with an error",
-        _by_node(lambda node: node.link.context.node_counts.refusals),
-        BY_NODE,
-    ),
-    MetricSpec(
-        "ttlproxy_node_round_trip_seconds",
-        "gauge",
-        "how long it took to answer the proxy's heartbeat",
-        _by_node(lambda node: node.link.heartbeat.round_trip_ms / 1000),
-        BY_NODE,
-        of_many="largest",
-    ),
-    MetricSpec(
-        "ttlproxy_node_clock_ahead_seconds",
-        "gauge",
-        "by how much its clock is ahead of that of the master whose clock is the furthest behind",
-        _clocks_ahead,
-        BY_NODE,
-        of_many="largest",
-    ),
-    MetricSpec(
-        "ttlproxy_node_connections",
-        "gauge",
-        "clients' connections to it",
-        _by_node(lambda node: node.link.context.connections.now),
-        BY_NODE,
-    ),
-    MetricSpec(
-        "ttlproxy_node_connections_waiting",
-        "gauge",
-        "clients' connections to it that wait until there may be another one",
-        _by_node(lambda node: node.link.context.connections.waiting),
-        BY_NODE,
-    ),
-    MetricSpec(
-        "ttlproxy_node_connection_waits_total",
-        "counter",
-        "how often a client's connection to it had to wait for that",
-        _by_node(lambda node: node.link.context.node_counts.connection_waits),
-        BY_NODE,
-    ),
-    MetricSpec(
-        "ttlproxy_node_connections_refused_total",
-        "counter",
-        "clients' connections that it refused because of its own maxclients",
-        _by_node(lambda node: node.link.context.node_counts.connections_refused),
-        BY_NODE,
-    ),
+    *NODE_METRICS,
     MetricSpec(
         "ttlproxy_event_loop_lag_seconds",
         "histogram",

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from ttlproxy.telemetry.health import STUCK_S, Health, Worker
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
+from ttlproxy.telemetry.metric_spec import Report
 from ttlproxy.telemetry.metrics_catalogue import (
-    Report,
     by_node,
     lasting,
     total,
