@@ -10,6 +10,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── UpstreamError      log and try again: Redis is away, or refuses the link
 │   ├── ServerChanged  and close all clients: the server or its role is another one
 │   ├── ServesSoon     and try again soon: Redis is there, and serves no keys yet
+│   ├── NoFreeConnection  answer with an error: clients may have no more connections to a master
 │   └── SlotMoved      send the request to the master that has its slot now
 ├── ReapRefused        close the client: Redis refuses the reap that its request waits for
 ├── Unanswered         say so on the page: Redis is away, or refuses a page's query
@@ -78,6 +79,10 @@ class ServesSoon(UpstreamError):  # noqa: N818 - the name says it
     """Redis answers, and will serve keys in a moment."""
 
 
+class NoFreeConnection(UpstreamError):  # noqa: N818 - the name says it
+    """A client has waited for a connection to a master, and there may be no more of them."""
+
+
 class Unanswered(TtlproxyError):  # noqa: N818 - the name says it
     """Redis is away, takes too long, or refuses a page's query; the text says which."""
 
@@ -110,6 +115,9 @@ class UnfitUpstream(TtlproxyError):  # noqa: N818 - the name says it
 # 8's (src/t_hash.c); for other types, its words for a field are replaced.
 
 REFUSED = b"-ERR ttlproxy has no connection to Redis, try again later\r\n"
+NO_FREE_CONNECTION = (
+    b"-ERR ttlproxy has no free connection to this master of the Cluster, try again later\r\n"
+)
 NOAUTH = b"NOAUTH Authentication required."
 MAX_CLIENTS = b"-ERR max number of clients reached\r\n"
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"

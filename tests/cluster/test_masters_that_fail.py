@@ -9,7 +9,10 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from tests.conftest import StartProxy
+from tests.operations.test_status_routes import status
+from tests.support.admin_pages import FLAGS, Pages, families, metric, pages
 from tests.support.cluster import Cluster
+from tests.support.doctor import examine
 from tests.support.processes import free_range, wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
@@ -34,7 +37,8 @@ def cluster(binary: Binary) -> Iterator[Cluster]:
 def proxy(cluster: Cluster, start_proxy: StartProxy) -> Proxy:
     """The ports after its own are each about one master."""
     listen = f"127.0.0.1:{free_range(4)}"
-    return start_proxy(cluster.nodes[0].url, "--listen", listen, "--cluster-view", "nodes")
+    view = ("--listen", listen, "--cluster-view", "nodes")
+    return start_proxy(cluster.nodes[0].url, *FLAGS, *view)
 
 
 def _second(key: bytes) -> bool:
@@ -48,6 +52,17 @@ def _answer(port: int, *words: str | bytes | int) -> object:
             return client.ask(*words)
     except ConnectionError:
         return None
+
+
+def _failover(cluster: Cluster) -> list[str]:
+    """What the doctor says of failovers."""
+    found = examine(cluster.nodes[2].url, sample=10)
+    return [each.what for each in found if each.check == "failover"]
+
+
+def _up(admin: Pages) -> set[str]:
+    """The servers that metrics are about."""
+    return {sample.labels["node"] for sample in families(admin)["ttlproxy_node_up"].samples}
 
 
 def _written(client: Client) -> None:
@@ -86,6 +101,13 @@ def test_a_demoted_master_is_left_without_an_error(cluster: Cluster, proxy: Prox
             assert second.ask("DBSIZE") == len(keys) + 1
         wait_until(lambda: name in second.ask("INFO", "server"), "it is about the replica")
         _expire(cluster, client, 4)
+    wait_until(lambda: _failover(cluster) == ["each master has a replica; there are 3"], "well")
+    first, replica = cluster.nodes[0], cluster.nodes[3]
+    for name in ("masteruser", "masterauth"):
+        assert replica.ask("CONFIG", "SET", name, "nobody") == b"OK"
+    assert first.ask("CLIENT", "KILL", "TYPE", "replica") == 1
+    said = f"127.0.0.1:{first.port} sends its writes to 0 of 1 replica: 127.0.0.1:{replica.port}"
+    wait_until(lambda: _failover(cluster) == [said], "it is told")
 
 
 @pytest.mark.slow
@@ -96,15 +118,30 @@ def test_others_are_served_while_a_master_is_away(cluster: Cluster, proxy: Proxy
         for node in cluster.nodes:
             node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
         assert client.ask("WAIT", 1, 10_000) == 1
-        cluster.nodes[1].kill()
+        with Connection(proxy.port) as blocked:
+            blocked.send(command("BLPOP", b"{%b}none" % SECOND, 0))
+            wait_until(lambda: b"blocked_clients:1" in cluster.nodes[1].ask("INFO"), "it waits")
+            cluster.nodes[1].kill()
+            assert blocked.read_to_end() == b""
         wait_until(lambda: _answer(proxy.port, "HGET", others[0], "a") == b"1", "served")
+        assert proxy.faults == []
         with closing(Client(proxy.port)) as another:
             assert another.ask_many([("HGET", key, "a") for key in others]) == [b"1"] * len(others)
+        admin, names = pages(proxy), [f"127.0.0.1:{node.port}" for node in cluster.nodes]
+        admin.until(f"/readyz?node={names[1]}", 503)
+        ready = admin.get("/readyz")
+        assert (ready.status, ready.text.count("not served")) == (200, 1)
+        assert ready.text.startswith(f"ready\nnot served: {names[1]}: ")
+        troubles = [bool(each["why_not"]) for each in status(admin)["masters"]]
+        assert sorted(troubles) == [False, False, True]
+        assert [metric(admin, "ttlproxy_node_up", node=name) for name in names[:3]] == [1, 0, 1]
         cluster.nodes[4].promote("TAKEOVER")
         second = next(key for key in KEYS if _second(key))
         wait_until(lambda: _answer(proxy.port, "HGET", second, "a") == b"1", "it is replaced")
         with closing(Client(proxy.port)) as another:
             _expire(cluster, another, 4)
+        wait_until(lambda: admin.get("/readyz").text == "ready\n", "all are served")
+        assert _up(admin) == {names[0], names[2], names[4]}
 
 
 @pytest.mark.slow
@@ -119,13 +156,33 @@ def test_idle_clients_survive_a_killed_master(cluster: Cluster, proxy: Proxy) ->
         assert app.ask("GET", second) == b"$1\r\n1\r\n"
 
 
+@pytest.mark.slow
+@pytest.mark.any_server
+def test_masters_that_come_back_at_other_addresses_are_served(
+    binary: Binary, start_proxy: StartProxy
+) -> None:
+    """As pods do: one of them, and then another one."""
+    with Cluster(binary, nodes=3, masters=3) as cluster:
+        first, second, third = cluster.nodes
+        proxy = start_proxy(first.url, *FLAGS)
+        with closing(Client(proxy.port)) as client:
+            _written(client)
+        for node, key in ((second, SECOND), (third, THIRD)):
+            node.move_away()
+            wait_until(lambda key=key: _answer(proxy.port, "SET", key, 1) == b"OK", "it is served")  # type: ignore[misc]
+            names = {f"127.0.0.1:{each.port}" for each in cluster.nodes}
+            wait_until(lambda names=names: _up(pages(proxy)) == names, "the old one is forgotten")  # type: ignore[misc]
+
+
 def test_a_master_that_is_away_at_the_start_is_found_later(
     cluster: Cluster, start_proxy: StartProxy
 ) -> None:
     for node in cluster.nodes:
         node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
     cluster.nodes[2].kill()
-    proxy = start_proxy(cluster.nodes[0].url)
+    proxy = start_proxy(cluster.nodes[0].url, *FLAGS)
     assert _answer(proxy.port, "SET", SECOND, 1) == b"OK"
     cluster.nodes[5].promote("TAKEOVER")
     wait_until(lambda: _answer(proxy.port, "SET", THIRD, 1) == b"OK", "the third is served")
+    masters = {f"127.0.0.1:{cluster.nodes[number].port}" for number in (0, 1, 5)}
+    wait_until(lambda: _up(pages(proxy)) == masters, "nothing is left of the one that was away")

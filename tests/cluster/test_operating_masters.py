@@ -9,13 +9,14 @@ import pytest
 
 from tests.operations.test_purge import purge
 from tests.operations.test_status_routes import inspected, surveyed
-from tests.support.admin_pages import FLAGS, Pages, pages
+from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
+from tests.support.browser import PHONE, launched, visit
 from tests.support.doctor import above_info, examine, of
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
-from ttlproxy.core.keys import slot
+from ttlproxy.core.keys import SLOTS, slot
 
 KEYS = [b"k:%d" % number for number in range(60)]
 
@@ -53,6 +54,27 @@ def test_the_doctor_examines_each_master(masters: Masters, client: Client) -> No
     assert of("slots", found).what == "all slots have a master; there are 3"
     assert of("coverage", found).what.startswith("cluster-require-full-coverage is on at 127.0.0.1")
     assert "differ by" in of("clocks", found).what
+    assert of("failover", found).what.startswith("no master has a replica: 127.0.0.1")
+
+
+def test_the_doctor_without_the_right_to_config_still_sees_the_slots(masters: Masters) -> None:
+    for node in masters.nodes:
+        node.ask("ACL", "SETUSER", "few", "on", ">word", "~*", "&*", "+@all", "-config")
+    try:
+        found = examine(f"redis://few:word@127.0.0.1:{masters.nodes[0].port}")
+    finally:
+        for node in masters.nodes:
+            node.ask("ACL", "DELUSER", "few")
+    assert of("slots", found).what == "all slots have a master; there are 3"
+    assert [each for each in found if each.check == "coverage"] == []
+
+
+def test_the_doctor_compares_the_bound_of_connections_with_maxclients(masters: Masters) -> None:
+    found = examine(masters.nodes[0].url, max_clients=90_000, max_redis_connections=50_000)
+    told = [each for each in found if each.check == "max-clients"]
+    assert [each.severity for each in told] == [2, 2, 2]
+    assert "but max_redis_connections of a proxy is 50000" in told[0].what
+    assert told[0].mend.startswith("CONFIG SET maxclients 500")
 
 
 def test_the_doctor_tells_a_slot_on_its_way_and_which_node_has_it(masters: Masters) -> None:
@@ -99,23 +121,71 @@ def test_the_page_counts_the_keys_of_all_masters(
         assert inspected(admin, key=key.decode())["timed"] == 1
 
 
-def test_metrics_tell_of_all_masters(masters: Masters, watched: Proxy, admin: Pages) -> None:
+@pytest.mark.any_server
+def test_the_page_has_a_row_for_each_master(masters: Masters, watched: Proxy, admin: Pages) -> None:
+    with closing(Client(watched.port)) as client, launched() as browser:
+        _fill(client)
+        with visit(browser, f"http://127.0.0.1:{admin.where}/", PHONE, "dark") as seen:
+            rows = "[...document.querySelectorAll('#masters tbody tr')].map((row) => row.cells)"
+            keys = f"{rows}.reduce((sum, cells) => sum + Number(cells[3].textContent), 0)"
+            seen.until(f"{keys} === {len(KEYS)}")
+            first = f"{rows}.map((cells) => `${{cells[0].textContent}} ${{cells[1].textContent}}`)"
+            said = sorted(f"127.0.0.1:{node.port} served" for node in masters.nodes)
+            assert seen.page.evaluate(first) == said
+            assert seen.text("#state-text") == "serving"
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+            assert (seen.unnamed(), seen.wrongs) == ([], [])
+
+
+def test_metrics_tell_of_all_masters_and_of_each(
+    masters: Masters, watched: Proxy, admin: Pages
+) -> None:
+    names = [f"127.0.0.1:{node.port}" for node in masters.nodes]
     with closing(Client(watched.port)) as client:
         _fill(client)
-    wait_until(lambda: "ttlproxy_managed_keys 60.0" in admin.get("/metrics").text, "they are known")
-    assert all(f"127.0.0.1:{node.port}" in admin.get("/metrics").text for node in masters.nodes)
+        becomes(admin, 60, "ttlproxy_managed_keys")
+        for number, name in enumerate(names):
+            own = sum(slot(key) * 3 // SLOTS == number for key in KEYS)
+            assert metric(admin, "ttlproxy_node_managed_keys", node=name) == own
+            assert metric(admin, "ttlproxy_node_up", node=name) == 1
+            assert metric(admin, "ttlproxy_node_connections", node=name) == 1
+            assert metric(admin, "ttlproxy_node_slots", node=name) in (5461, 5462)
+            assert 0 <= metric(admin, "ttlproxy_node_clock_ahead_seconds", node=name) < 1
+        reaped = "ttlproxy_node_reaped_elements_total"
+        before = [metric(admin, reaped, node=name) for name in names]
+        first = next(key for key in KEYS if slot(key) * 3 < SLOTS)
+
+        def is_reaped_here() -> bool:
+            """Another proxy may have been faster."""
+            client.ask("HSETEX", first, "PX", 1, "FIELDS", 1, "f", "v")
+            client.ask_many([("HLEN", first)] * 99)
+            return metric(admin, reaped, node=names[0]) > before[0]
+
+        wait_until(is_reaped_here, "it is reaped here")
+        assert metric(admin, "ttlproxy_node_reap_lag_seconds_total", node=names[0]) > 0
+        assert [metric(admin, reaped, node=name) for name in names[1:]] == before[1:]
 
 
-def test_a_slot_without_a_master_is_not_ready(masters: Masters, admin: Pages) -> None:
+def test_a_slot_without_a_master_is_named_and_others_are_served(
+    masters: Masters, admin: Pages
+) -> None:
     number = slot(b"nobody has it")
-    owner = masters.nodes[number * 3 // 16384]
-    admin.until("/readyz", 200)
+    owner = masters.nodes[number * 3 // SLOTS]
+    wait_until(lambda: admin.get("/readyz").text == "ready\n", "all are served")
+    for node in masters.nodes:
+        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
     assert owner.ask("CLUSTER", "DELSLOTS", number) == b"OK"
     try:
-        assert "1 slots are not served" in admin.until("/readyz", 503).text
+        said = "ready\n1 slot is not served\n"
+        wait_until(lambda: admin.get("/readyz").text == said, "it is named")
+        assert admin.get("/readyz").status == 200
     finally:
         assert owner.ask("CLUSTER", "ADDSLOTS", number) == b"OK"
-    admin.until("/readyz", 200)
+        for node in masters.nodes:
+            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "yes")
+    wait_until(lambda: admin.get("/readyz").text == "ready\n", "all are served")
+    assert admin.get(f"/readyz?node=127.0.0.1:{owner.port}").text == "ready\n"
+    assert f"127.0.0.1:{owner.port}" in admin.until("/readyz?node=no.such:1", 404).text
     wait_until(
         lambda: all(b"cluster_state:ok" in node.ask("CLUSTER", "INFO") for node in masters.nodes),
         "the Cluster is well",

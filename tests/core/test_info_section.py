@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from tests.support.session_world import NOW_MS
-from ttlproxy.core.counters import Counters
+from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.info_section import InfoSection
@@ -47,7 +47,9 @@ def test_every_figure_has_its_line() -> None:
         counters.reap_call_ms.observe(late_ms, count)
     counters.count_fired("RPUSH", 20, 2)
     counters.count_fired("KEEP", 1, 1)
-    counters.parked.update(oom=3, noperm=4)
+    node = NodeCounts()
+    node.parked.update(oom=3, noperm=4)
+    counters.nodes.add(node)
     counters.gone.update(redis=5, client=6)
     overdue.keys = 21
     Clock.passed_ms = 62_000

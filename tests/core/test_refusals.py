@@ -7,7 +7,7 @@ import logging
 import pytest
 from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
-from ttlproxy.core.counters import Counters
+from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.link.refusals import Refusals, is_wrong_type, passes, reason
 from ttlproxy.link.server_clock import ServerClock
 
@@ -53,7 +53,7 @@ def test_each_cause_is_logged_once_a_minute_and_counted_each_time(
     now_ms: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     counters = Counters()
-    refusals = Refusals(counters)
+    refusals = Refusals(counters, NodeCounts())
 
     def lines() -> list[str]:
         found = [record.getMessage() for record in caplog.records]

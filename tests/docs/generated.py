@@ -146,7 +146,8 @@ def _pages() -> str:
 def _metrics() -> str:
     rows = []
     for metric in METRICS:
-        values = f"`{metric.label}`: {', '.join(metric.values)}" if metric.label else ""
+        known = metric.values or ["the server's `host:port`"]
+        values = f"`{metric.label}`: {', '.join(known)}" if metric.label else ""
         which = "" if metric.of_many == "sum" else f"; of several workers the {metric.of_many}"
         rows.append((f"`{metric.name}`", metric.kind, values, metric.meaning + which))
     return quoted_figures.table(("metric", "type", "labels", "what it is"), rows)

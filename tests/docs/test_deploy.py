@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 import yaml
 
 from tests.conftest import StartServer
-from tests.support.redis_client import Client
+from tests.support.cluster import Node
 from tests.support.requirements import absent
 from tests.support.sentinels import NAME as SERVICE
 from tests.support.sentinels import Sentinel
@@ -78,7 +77,7 @@ def test_a_manifest_is_as_its_schema_says(path: Path, kubernetes: str) -> None:
     kubernetes_validate.validate(manifest, kubernetes, strict=True)
 
 
-@pytest.mark.parametrize("name", ["example", "standalone"])
+@pytest.mark.parametrize("name", ["example", "standalone", "cluster"])
 def test_a_kustomization_renders_to_what_its_schemas_say(name: str) -> None:
     for manifest in _rendered(name):
         for version in (OLDEST, NEWEST):
@@ -95,6 +94,26 @@ def test_the_component_adds_a_native_sidecar_to_a_deployment() -> None:
     assert [each["name"] for each in deployment["spec"]["template"]["spec"]["containers"]] == [
         "shop"
     ]
+
+
+def test_the_proxies_of_the_cluster_example_find_its_pods() -> None:
+    folder = KUBERNETES / "cluster"
+    own, redis = yaml.safe_load((folder / "kustomization.yaml").read_text())["configMapGenerator"]
+    settings = dict(literal.split("=", 1) for literal in own["literals"])
+    pods = yaml.safe_load((folder / "redis.yaml").read_text())
+    service = yaml.safe_load((folder / "redis-service.yaml").read_text())
+    assert (service["metadata"]["name"], service["spec"]["clusterIP"]) == ("redis", "None")
+    assert pods["spec"]["serviceName"] == "redis"
+    names = [f"redis-{number}.redis" for number in range(pods["spec"]["replicas"])]
+    upstream = Upstream.parse(settings["TTLPROXY_UPSTREAM"])
+    assert {address.host for address in upstream.addresses} <= {*names}
+    proxies = yaml.safe_load((KUBERNETES / "standalone" / "deployment.yaml").read_text())["spec"]
+    most = proxies["replicas"] + proxies["strategy"]["rollingUpdate"]["maxSurge"]
+    assert most * int(settings["TTLPROXY_MAX_REDIS_CONNECTIONS"]) < 10_000, "Redis's maxclients"
+    for name in (name for name in redis["files"] if name.endswith(".sh")):
+        script = (folder / name).read_text()
+        _run("sh", "-n", "-c", script)
+        assert f"in {' '.join(map(str, range(len(names))))};" in script
 
 
 @pytest.mark.parametrize("path", ["sidecar/sidecar.yaml", "standalone/deployment.yaml"])
@@ -154,6 +173,10 @@ def test_prometheus_takes_the_alerts() -> None:
     _run(_tool("promtool"), "check", "rules", ALERTS)
 
 
+def test_alerts_fire_for_the_masters_that_they_are_about() -> None:
+    _run(_tool("promtool"), "test", "rules", Path(__file__).with_name("alerts.yaml"))
+
+
 def test_every_alert_has_its_place_in_the_handbook() -> None:
     (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
     handbook = (ROOT / "docs" / "operations.md").read_text()
@@ -166,7 +189,7 @@ def test_the_dashboard_is_one_that_grafana_can_import() -> None:
     board = json.loads(DASHBOARD.read_text())
     numbers = [panel["id"] for panel in board["panels"]]
     assert len(numbers) == len(set(numbers))
-    for panel in board["panels"]:
+    for panel in (panel for panel in board["panels"] if panel["type"] != "row"):
         assert panel["targets"]
         assert panel["datasource"]["uid"] == "${datasource}"
 
@@ -221,12 +244,17 @@ def test_servers_and_sentinels_take_their_settings_in_compose(
 
 
 @pytest.mark.any_server
-def test_nodes_take_their_settings_in_compose(start_server: StartServer) -> None:
+def test_nodes_take_their_settings(binary: Binary) -> None:
     compose = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())
     lines = compose["configs"]["cluster.conf"]["content"].splitlines()
+    lines += (KUBERNETES / "cluster" / "redis.conf").read_text().splitlines()
+    lines = [line for line in lines if not line.startswith(("#", "dir "))]
     words = [word for line in lines for word in f"--{line}".split()]
-    with closing(Client(start_server(*words).port)) as node:
+    node = Node(binary, *words).start()
+    try:
         assert b"cluster_known_nodes:1" in node.ask("CLUSTER", "INFO")
+    finally:
+        node.remove()
     script = compose["configs"]["create.sh"]["content"].replace("$$", "$")
     _run("sh", "-n", "-c", script)
     nodes = [name for name in compose["services"] if name.startswith("redis-")]

@@ -32,7 +32,7 @@ async def _reaping(server: Server, **settings: object) -> AsyncIterator[Counters
     chosen = Settings(upstream=server.url, **settings)  # type: ignore[arg-type]
     counters = Counters()
     link = Link(chosen, Upstream.parse(server.url), counters, Context(chosen, counters))
-    reaper = Reaper(chosen, link, counters)
+    reaper = Reaper(chosen, link)
     tasks = [asyncio.create_task(link.run()), asyncio.create_task(reaper.run())]
     try:
         await link.serving.ready.wait()

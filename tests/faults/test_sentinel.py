@@ -380,7 +380,9 @@ def test_operators_are_told_which_server_is_the_master(
         assert shown.endswith(f"#mymaster (127.0.0.1:{server.port})")
         assert admin.until("/readyz", 200)
         assert "error" not in json.loads(admin.get("/inspect.json").text)
-    found = of("sentinels", examine(url))
+    told = examine(url)
+    found = of("sentinels", told)
+    assert of("replicas", told).what == "the server has no replica that is connected to it"
     assert (found.severity, str(away) in found.what) == (Severity.WARNING, True)
     of("connection", examine(_url(away)))
     with Connection(proxy.port) as client:

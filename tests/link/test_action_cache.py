@@ -8,7 +8,7 @@ from redis.exceptions import ResponseError
 
 from tests.link.conftest import KEYS, Become, set_rule
 from tests.support.redis_client import Client
-from ttlproxy.core.counters import Counters
+from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.core.signing import Signer
 from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.refusals import Refusals
@@ -20,7 +20,7 @@ class Rules(ActionCache):
     """The cache; told: (whether there may be rules, whether one counts), as last told."""
 
     def __init__(self, counters: Counters) -> None:
-        super().__init__(KEYS, SIGNER, Refusals(counters))
+        super().__init__(KEYS, SIGNER, Refusals(counters, NodeCounts()))
         self.told: list[tuple[bool, bool]] = []
         self.tell(lambda *told: self.told.append(told))
         self.told.clear()

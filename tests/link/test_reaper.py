@@ -42,7 +42,7 @@ class Reaping:
         self.counters = Counters()
         self.context = Context(chosen, self.counters)
         self.link = Link(chosen, Upstream.parse(url), self.counters, self.context)
-        self.reaper = Reaper(chosen, self.link, self.counters)
+        self.reaper = Reaper(chosen, self.link)
         self.tasks = [
             asyncio.create_task(self.link.run()),
             asyncio.create_task(self.reaper.run()),
@@ -282,11 +282,11 @@ async def test_what_redis_refuses_for_one_key_is_parked_and_others_are_reaped(
         _make_due(direct, "bad")
         _make_due(direct, "good")
         await until(_gone(direct, "good"))
-        await until(lambda: reaping.counters.parked.total() == 1)
+        await until(lambda: reaping.context.node_counts.parked.total() == 1)
         direct.ask("ACL", "SETUSER", "narrow", "~*")
         reaping.context.agenda.look_now()
         await until(_gone(direct, "bad"))
-        await until(lambda: not reaping.counters.parked)
+        await until(lambda: not reaping.context.node_counts.parked)
 
 
 class Pause:
@@ -314,7 +314,7 @@ async def test_parked_keys_are_left_alone_for_a_while_and_hide_no_others(
         direct.ask("ACL", "SETUSER", "narrow", "resetkeys", "~good", "~__ttl:*")
         direct.ask("ACL", "LOG", "RESET")
         _make_due(direct, "bad")
-        await until(lambda: reaping.counters.parked.total() == 1)
+        await until(lambda: reaping.context.node_counts.parked.total() == 1)
         refused = _refused(direct, b"bad")
         _make_due(direct, "good", m=2)
         await until(_gone(direct, "good"))
@@ -329,7 +329,7 @@ async def test_a_parked_key_is_tried_again_when_its_pause_is_over(
     async with _reaping(narrow) as reaping:
         direct.ask("ACL", "SETUSER", "narrow", "resetkeys", "~__ttl:*")
         _make_due(direct, "bad")
-        await until(lambda: reaping.counters.parked.total() == 1)
+        await until(lambda: reaping.context.node_counts.parked.total() == 1)
         direct.ask("ACL", "SETUSER", "narrow", "~*")
         await until(_gone(direct, "bad"))
 

@@ -15,6 +15,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
+from ttlproxy.telemetry.metric_spec import BY_NODE
 from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 pytestmark = pytest.mark.any_server
@@ -50,10 +51,10 @@ def test_names_are_as_the_style_has_them() -> None:
     for each in METRICS:
         assert _NAME.fullmatch(each.name)
         assert each.name.endswith("_total") == (each.kind == "counter")
-        assert bool(each.label) == bool(each.values)
+        assert bool(each.label) == (bool(each.values) or each.label == BY_NODE)
 
 
-def test_every_metric_is_shown_and_no_other(admin: Pages) -> None:
+def test_every_metric_is_shown_and_no_other(admin: Pages, redis_server: Server) -> None:
     shown = families(admin)
     for each in METRICS:
         family = shown[each.name.removesuffix("_total")]
@@ -62,7 +63,8 @@ def test_every_metric_is_shown_and_no_other(admin: Pages) -> None:
         assert samples - {f"{each.name.removesuffix('_total')}_created"} == set(each.series)
         if each.label:
             found = [sample.labels[each.label] for sample in family.samples]
-            assert found == list(each.values)
+            here = [f"127.0.0.1:{redis_server.port}"]
+            assert found == (here if each.label == BY_NODE else list(each.values))
     ours = {each.name.removesuffix("_total") for each in METRICS}
     assert {name for name in shown if name.startswith("ttlproxy_")} == ours
     assert all(name.startswith(_OWN) for name in shown)

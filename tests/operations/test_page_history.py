@@ -1,7 +1,7 @@
 """Time series from the metrics: rates, quantiles, and what has been added since the last read."""
 
 from ttlproxy.admin.history import LENGTH, History, gauge, quantile, rate, up
-from ttlproxy.telemetry.metrics_catalogue import Report
+from ttlproxy.telemetry.metric_spec import Report
 
 BOUNDS = [0.001, 0.01, 0.1]
 

@@ -19,9 +19,9 @@ _GIVEN_UP_S = 7
 class Node(Server):
     """One redis-server as a node of a Cluster."""
 
-    def __init__(self, binary: Binary) -> None:
+    def __init__(self, binary: Binary, *config: str) -> None:
         # With a shorter timeout than Redis's own, nodes of a busy machine take each other for dead.
-        super().__init__(binary, "--cluster-enabled", "yes")
+        super().__init__(binary, "--cluster-enabled", "yes", *config)
 
     def start(self) -> Node:
         """Returns when the node serves."""
@@ -30,6 +30,12 @@ class Node(Server):
             if self.port + _BUS <= _HIGHEST_PORT and self._launch():
                 self.client = Client(self.port)
                 return self
+
+    def move_away(self) -> None:
+        """Kills it, and starts it from its folder at another port; it is the same node there."""
+        self.kill()
+        self.client.close()
+        self.start()
 
     def ask(self, *words: Word) -> Any:
         return self.client.ask(*words)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate, islice
 from typing import Final, TypeAlias
 
-from ttlproxy.telemetry.metrics_catalogue import Report, Value
+from ttlproxy.telemetry.metric_spec import Report, Value
 
 # Five minutes, as long as the charts are wide.
 LENGTH: Final = 300

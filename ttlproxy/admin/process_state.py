@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from ttlproxy.telemetry.health import Worker
-from ttlproxy.telemetry.metrics_catalogue import Report
+from ttlproxy.telemetry.metric_spec import Report
 
 
 class Subject(Protocol):
@@ -22,6 +22,13 @@ class Subject(Protocol):
     def why_not_started(self) -> str: ...
 
     def why_not_ready(self) -> str: ...
+
+    def nodes(self) -> Mapping[str, str]:
+        """Why each server is not served; empty if it is. By address; several masters have one
+        each."""
+
+    def trouble(self) -> str:
+        """Why some requests have to wait, even if the proxy is ready."""
 
     def report(self) -> Report:
         """All metrics, as of now or nearly."""

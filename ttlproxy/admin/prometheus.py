@@ -19,7 +19,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from ttlproxy.admin.process_state import Subject
-from ttlproxy.telemetry.metrics_catalogue import METRICS, Buckets, MetricSpec, Value
+from ttlproxy.telemetry.metric_spec import Buckets, MetricSpec, Value
+from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 
 async def metrics(request: web.Request) -> web.Response:

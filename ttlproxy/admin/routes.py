@@ -39,7 +39,9 @@ ROUTES: Final = (
         "GET",
         "/readyz",
         probes.readyz,
-        "200 while clients are served: started, Redis there, scripts loaded, not draining",
+        "200 while clients are served: started, Redis there, scripts loaded, not draining; of"
+        " several masters one is enough, and the text names the others; with `?node=host:port` 200"
+        " while that one is served",
     ),
     Route("GET", "/metrics", prometheus.metrics, "the metrics below, for Prometheus"),
     Route(

@@ -19,6 +19,7 @@ from ttlproxy.admin.due_survey import survey
 from ttlproxy.admin.expiry_actions import rules
 from ttlproxy.admin.history import History
 from ttlproxy.admin.host_check import is_loopback
+from ttlproxy.admin.masters import masters
 from ttlproxy.admin.page import HEADERS, document
 from ttlproxy.admin.process_state import Subject
 from ttlproxy.admin.redis_queries import Inquiry
@@ -73,6 +74,7 @@ class Watch:
             "slow": self._slow.answer,
             "rules": self._rules.answer if self.has_inspector else {},
             "findings": self._findings.answer,
+            "masters": masters(subject),
             "workers": [worker._asdict() for worker in subject.workers()],
             **self._history.since(since if life == self._life else -1),
         }

@@ -114,6 +114,14 @@ class Settings(BaseSettings):
         ge=1,
         description="clients connected at a time; more are refused, as with Redis's maxclients",
     )
+    max_redis_connections: int = Field(
+        0,
+        ge=0,
+        description="connections of clients to each master of a Cluster, over all workers; a client"
+        " that needs one more gets that of another who does not use it now, or waits; 0: one for"
+        " each client",
+        json_schema_extra=_AT_ONCE,
+    )
     timeout: int = Field(
         0, ge=0, description="seconds after which an idle client is closed, as in Redis; 0: never"
     )

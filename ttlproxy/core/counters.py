@@ -38,6 +38,56 @@ class Tally:
         self.bytes = 0
 
 
+class NodeCounts:
+    """Counts about one server, in front of which there may be others.
+
+    parked: keys now that it refuses to let us reap, by reason; replaced, never changed
+    reaped_elements: how many; late_ms: the sum of how late each was; refusals: the proxy's own
+    requests that it answered with an error; connection_waits: how often a client had to wait for a
+    connection, because there may be no more of them; connections_refused: clients' connections that
+    it has refused, as it had too many
+    """
+
+    __slots__ = (
+        "connection_waits",
+        "connections_refused",
+        "late_ms",
+        "parked",
+        "reaped_elements",
+        "refusals",
+    )
+
+    def __init__(self) -> None:
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Another server is at hand."""
+        self.parked: Counter[str] = Counter()
+        self.reaped_elements = 0
+        self.late_ms = 0
+        self.refusals = 0
+        self.connection_waits = 0
+        self.connections_refused = 0
+
+    def count_reaped(self, count: int, late_ms: int) -> None:
+        """`count` elements of a key were reaped, the oldest `late_ms` late."""
+        self.reaped_elements += count
+        self.late_ms += count * late_ms
+
+
+class Connections:
+    """Clients' connections to one server.
+
+    now: those that are there; waiting: requests that wait for one
+    """
+
+    __slots__ = ("now", "waiting")
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.waiting = 0
+
+
 class Handled:
     """How many of the clients' requests were handled in each way.
 
@@ -61,12 +111,12 @@ class Counters:
     dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
     element, the lateness of the oldest element of its key that was reaped with it; reap_call_ms:
     Redis's time for each call of the reap script; swept_entries: index entries whose element was
-    gone; parked: keys now that Redis refuses to let us reap, by reason; refusals: the proxy's own
-    requests that Redis answered with an error; unsigned: items not carried out because no proxy
-    signed them, by kind; gone: closed clients, by who closed them: client, redis, or the proxy:
-    refused, held (longer than hold_max), drained, cut_off (the drain took too long), moved (other
-    server, or its role changed), error, idle, stalled (read nothing for too long), buffers (all
-    clients together took too much memory).
+    gone; refusals: the proxy's own requests that Redis answered with an error; unsigned: items not
+    carried out because no proxy signed them, by kind; gone: closed clients, by who closed them:
+    client, redis, or the proxy: refused, held (longer than hold_max), drained, cut_off (the drain
+    took too long), moved (other server, or its role changed), error, idle, stalled (read nothing
+    for too long), buffers (all clients together took too much memory); nodes: counts about each
+    server.
     """
 
     __slots__ = (
@@ -78,7 +128,7 @@ class Counters:
         "held",
         "holding",
         "lag_ms",
-        "parked",
+        "nodes",
         "reap_call_ms",
         "reaped_elements",
         "refusals",
@@ -101,7 +151,6 @@ class Counters:
         self.to_redis = Tally()
         self.swept_entries = 0
         self.refusals = 0
-        self.parked: Counter[str] = Counter()
         self.reaped_elements: Counter[str] = Counter()
         self.lag_ms = Histogram(_LAGS)
         self.reap_call_ms = Histogram(_CALLS)
@@ -109,6 +158,12 @@ class Counters:
         self.dead_lettered_elements = 0
         self.gone: Counter[str] = Counter()
         self.unsigned: Counter[str] = Counter()
+        self.nodes: set[NodeCounts] = set()
+
+    @property
+    def parked(self) -> Counter[str]:
+        """Keys now that Redis refuses to let us reap, by reason."""
+        return sum((node.parked for node in self.nodes), Counter[str]())
 
     def count_reaped(self, kind: str, count: int, late_ms: int) -> None:
         """`count` elements of a key of type `kind` were reaped, the oldest `late_ms` late."""

@@ -53,6 +53,7 @@ class ClusterNode(NamedTuple):
 
     host: empty where the node does not know its own; myself: the node that was asked
     epoch: of two masters that claim a slot, the one with the higher epoch has it
+    master: the id of a replica's master, else empty
     """
 
     id: str
@@ -61,6 +62,7 @@ class ClusterNode(NamedTuple):
     flags: frozenset[str]
     epoch: int
     slots: frozenset[int]
+    master: str
 
     @property
     def myself(self) -> bool:
@@ -85,11 +87,17 @@ def cluster_nodes(text: str) -> list[ClusterNode]:
 def _node(words: list[str]) -> ClusterNode:
     if len(words) < _SLOTS_AT:
         raise ValueError(f"a line of CLUSTER NODES is too short: {' '.join(words)!r}")
-    name, address, flags, _, _, _, epoch, _ = words[:_SLOTS_AT]
+    name, address, flags, master, _, _, epoch, _ = words[:_SLOTS_AT]
     host, _, port = address.partition(",")[0].partition("@")[0].rpartition(":")
     slots = [number for each in words[_SLOTS_AT:] if each[:1] != "[" for number in _range(each)]
     return ClusterNode(
-        name, host, int(port), frozenset(flags.split(",")), int(epoch), frozenset(slots)
+        name,
+        host,
+        int(port),
+        frozenset(flags.split(",")),
+        int(epoch),
+        frozenset(slots),
+        master.strip("-"),
     )
 
 

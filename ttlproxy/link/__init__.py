@@ -16,7 +16,7 @@ from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL, check_slots, is_n
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
 from ttlproxy.link.discovery import located
-from ttlproxy.link.link import Link
+from ttlproxy.link.link import Link, Node
 from ttlproxy.link.list_waiters import ListWaiters
 from ttlproxy.link.masters import Masters
 from ttlproxy.link.pipeline import KEYS_PER_CALL, run, valid
@@ -42,6 +42,7 @@ __all__ = [
     "Link",
     "ListWaiters",
     "Masters",
+    "Node",
     "NodeOfSeveral",
     "Role",
     "ScheduleQueries",

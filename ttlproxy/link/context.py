@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 
 from ttlproxy.commands import Router
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
+from ttlproxy.core.counters import Connections, Counters, NodeCounts
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Place, Registry
@@ -43,6 +43,7 @@ class Context:
     announced: takes announcements; the registry's own method unless in front of a Cluster
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
+    node_counts, connections: about the present server; the link begins new counts at another one
     is_one_of_several: the server is one of the masters of a Cluster
     has_own_secret: the secret for signing comes from a file, and is not kept in Redis
     """
@@ -64,7 +65,11 @@ class Context:
         self.scripts = Scripts(prefix)
         self.agenda = Agenda()
         self.clock = ServerClock(self.agenda.look_now)
-        self.refusals = Refusals(counters)
+        self.node_counts = NodeCounts()
+        counters.nodes.add(self.node_counts)
+        self._counters = counters
+        self.connections = Connections()
+        self.refusals = Refusals(counters, self.node_counts)
         self._rules_of_all = rules_of_all
         self.actions = (
             rules_of_all.actions if rules_of_all else ActionCache(keys, signer, self.refusals)
@@ -110,6 +115,7 @@ class Context:
     def end(self) -> None:
         """The server is left for good."""
         self.actions.leave(self.scripts.ruled)
+        self._counters.nodes.discard(self.node_counts)
 
     @property
     def has_rules(self) -> bool:

@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
@@ -64,6 +64,18 @@ _HEALTHY_MS = 1000
 # Between two attempts where Redis says itself that it serves soon.
 _SOON_S = 0.2
 Result = TypeVar("Result")
+
+
+class Node(NamedTuple):
+    """A server as operators see it.
+
+    slots: of a Cluster, if it is one of several masters; why_not: why clients' requests that are
+    for it have to wait; empty if it serves
+    """
+
+    link: Link
+    slots: int
+    why_not: str
 
 
 class Link:
@@ -149,6 +161,12 @@ class Link:
         return [self]
 
     @property
+    def nodes(self) -> dict[str, Node]:
+        """The server by its address; none if none has been found yet."""
+        why_not = "" if self.serving.now else self.trouble or "there is no connection to it"
+        return {self.shown: Node(self, 0, why_not)} if self.shown else {}
+
+    @property
     def shown(self) -> str:
         """The server's address, for people; empty if none has been found yet."""
         return self.address.shown
@@ -195,6 +213,7 @@ class Link:
             if self._wants_master:
                 self._outage_log.at(self.upstream.address)
             self.list_waiters.start_anew()
+            self.context.node_counts.start_anew()
 
     async def while_it_lives(self, work: Coroutine[None, None, Result]) -> Result:
         """Does `work`; raises UpstreamError if the present life of the link ends before.

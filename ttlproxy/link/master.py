@@ -59,6 +59,7 @@ class Master:
     """
     id, shown: the node's id, and its address for people
     claims: the slots that it says are its own; None before its first word
+    told_to_own: those that another node has said are its own, when it was met
     epoch: that of the claims
     owned: the slots that are its own, as no other claims them with a higher epoch
     known: those of them whose managed keys the link knows
@@ -82,6 +83,7 @@ class Master:
         self.id = node.id
         self.shown = upstream.address
         self.claims: Collection[int] | None = None
+        self.told_to_own = node.slots
         self.epoch = node.epoch
         self.owned: set[int] = set()
         self.known: set[int] = set()
@@ -90,7 +92,7 @@ class Master:
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots
         self.link = Link(settings, upstream, counters, context, lambda: on_gone(self))
-        self.reaper = Reaper(settings, self.link, counters)
+        self.reaper = Reaper(settings, self.link)
         self._settings = settings
         self._upstream = upstream
         self._tell = tell
@@ -119,6 +121,11 @@ class Master:
     @property
     def script_calls(self) -> ScriptCalls:
         return self.link.context.script_calls
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it was not reached when that was last tried."""
+        return self.link.serving.tried.is_set() and not self.link.serving.now
 
     def look(self) -> None:
         """Asks it at once what it knows."""

@@ -18,13 +18,14 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import ClusterView
+from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream, UpstreamError
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.context import first_signer
-from ttlproxy.link.link import Link
+from ttlproxy.link.link import Link, Node
 from ttlproxy.link.master import Master, nodes_told_by
 from ttlproxy.link.resolution import resolved
 from ttlproxy.link.rules_of_all import RulesOfAll
@@ -99,6 +100,25 @@ class Masters:
         return list(self.links.values())
 
     @property
+    def nodes(self) -> dict[str, Node]:
+        """The masters by address. Other threads may ask."""
+        return {
+            each.shown: Node(each.link, len(each.owned), self._why_not(each))
+            for each in list(self._masters.values())
+        }
+
+    def _why_not(self, master: Master) -> str:
+        """Why requests for a master have to wait; empty if it is served."""
+        if not master.link.serving.now:
+            return master.link.trouble or "there is no connection to it"
+        if not master.owned:
+            return "it has not told yet which slots it owns"
+        lacking = len(master.owned) - len(master.known)
+        if lacking > 0:
+            return f"the deadlines of {counted(lacking, 'slot is', 'slots are')} being read"
+        return "" if self._has_secret else "the master with the proxies' secret is away"
+
+    @property
     def shown(self) -> str:
         """The addresses of all masters, for people."""
         return ", ".join(sorted(master.shown for master in self._masters.values()))
@@ -152,7 +172,8 @@ class Masters:
             if master.link.trouble
         ]
         lacking = sum(owner is None for owner in self.owners)
-        return "; ".join([*troubles, self._trouble or f"{lacking} slots are not served"])
+        unserved = f"{counted(lacking, 'slot is', 'slots are')} not served"
+        return "; ".join([*troubles, self._trouble or unserved])
 
     async def drop_leases(self) -> None:
         """Lets other proxies reap at once; for the end."""
@@ -186,13 +207,20 @@ class Masters:
         return False
 
     async def _meet(self, nodes: list[ClusterNode], asked_at: str) -> None:
-        """Adds masters that are new. `asked_at`: the host of the node that told."""
-        for node in nodes:
-            host = node.host or asked_at
-            if node.is_there:
-                self._addresses.setdefault(Address(host, node.port))
-            if node.is_master and node.is_there and node.id not in self._masters:
-                self._add(node, self.upstream.at(Address(host, node.port)))
+        """Adds masters that are new, or have another address now.
+
+        `asked_at`: the host of the node that told.
+        """
+        for node in (node for node in nodes if node.is_there):
+            address = Address(node.host or asked_at, node.port)
+            self._addresses.setdefault(address)
+            server, known = self.upstream.at(address), self._masters.get(node.id)
+            if known is not None and known.is_away and known.shown != server.address:
+                self._remove(known, f"it is at {server.address} now")
+                self._publish()
+                known = None
+            if node.is_master and known is None:
+                self._add(node, server)
         self.view.meet(nodes)
         self._note_shared_ports()
 
@@ -215,8 +243,8 @@ class Masters:
         task.add_done_callback(drop)
         self._tasks[node.id] = task
 
-    def _remove(self, master: Master) -> None:
-        log.info("%s is no master of the Cluster any more", master.shown)
+    def _remove(self, master: Master, why: str) -> None:
+        log.info("%s is no master of the Cluster any more: %s", master.shown, why)
         del self._masters[master.id], self.links[master.id]
         self._unfit.pop(master.id, None)
         self._tasks.pop(master.id).cancel()
@@ -272,8 +300,9 @@ class Masters:
         for master in list(self._masters.values()):
             if owned[master.id] != set(master.owned):
                 master.owns(owned[master.id])
-            if master.claims is not None and not owned[master.id]:
-                self._remove(master)
+            heard_of = master.claims if master.claims is not None else master.told_to_own
+            if not owned[master.id] and owner.keys() >= set(heard_of):
+                self._remove(master, "it owns no slots")
         self._publish()
 
     def _note_shared_ports(self) -> None:

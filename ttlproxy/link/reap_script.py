@@ -105,6 +105,7 @@ class ReapScript:
         self._clock = context.clock
         self._refusals = context.refusals
         self._counters = counters
+        self._node_counts = context.node_counts
 
     async def __call__(
         self, redis: Redis, limits: dict[Place, int], turn: asyncio.Lock | None = None
@@ -210,6 +211,7 @@ class ReapScript:
             )
             self._registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)
             self._counters.count_reaped(kind.decode(), removed, late_ms)
+            self._node_counts.count_reaped(removed, late_ms)
             if fired:
                 action = batch.actions[number]
                 assert action

@@ -18,7 +18,6 @@ from redis.exceptions import RedisError, ResponseError
 
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.agenda import NEVER
@@ -44,12 +43,11 @@ _UNREAD_MS = 1000
 class Reaper:
     """Reaps what is past its deadline, for all clients and proxies."""
 
-    def __init__(self, settings: Settings, link: Link, counters: Counters) -> None:
+    def __init__(self, settings: Settings, link: Link) -> None:
         self._settings = settings
         self._link = link
         self._context = link.context
         self._agenda = link.context.agenda
-        self._counters = counters
         self._holder = uuid4().hex.encode()
         self._batch = settings.reap_batch
         self._together = KEYS_PER_CALL  # keys of one call
@@ -141,7 +139,7 @@ class Reaper:
                 return
             await self._reap(redis, due)
         self._agenda.parked.forget(now_ms)
-        self._counters.parked = self._agenda.parked.reasons
+        self._context.node_counts.parked = self._agenda.parked.reasons
         await self._plan_next(redis, databases, now_ms)
 
     async def _sleep(self) -> None:
@@ -193,7 +191,7 @@ class Reaper:
             self._context.sweep_later(outcome.stale_entries)
             for place, refusal in outcome.refused.items():
                 self._agenda.parked.park(place, clock.now_ms(), reason(refusal), passes(refusal))
-            self._counters.parked = self._agenda.parked.reasons
+            self._context.node_counts.parked = self._agenda.parked.reasons
 
     async def _hold_lease(self, redis: Redis) -> bool:
         """Takes or renews the lease, unless more than two thirds of it are left."""

@@ -14,7 +14,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from ttlproxy.core.counters import Counters
+from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.link.server_clock import ServerClock
 
 log = logging.getLogger(__name__)
@@ -51,8 +51,9 @@ def is_wrong_type(refusal: ResponseError) -> bool:
 class Refusals:
     """Remembers what was logged of late, so that a thousand clients cause one line."""
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: Counters, node_counts: NodeCounts) -> None:
         self._counters = counters
+        self._node_counts = node_counts
         self._said: dict[str, float] = {}  # when, by the local clock
 
     def note(self, what: str, refusal: ResponseError) -> None:
@@ -60,6 +61,7 @@ class Refusals:
         if is_elsewhere(refusal):
             return  # whoever follows the slots knows
         self._counters.refusals += 1
+        self._node_counts.refusals += 1
         self._say(f"Redis refuses {what}: {refusal}")
 
     def unsigned(self, kind: str, db: int, count: int) -> None:

@@ -17,7 +17,7 @@ from redis.exceptions import AskError, ConnectionError, RedisError, ResponseErro
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
+from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.signing import Signer
@@ -60,7 +60,7 @@ class RulesOfAll:
         masters: Callable[[], Collection[Owner]],
     ) -> None:
         self._keys = Keys(settings.prefix.encode(), clustered=True)
-        self.actions = ActionCache(self._keys, signer, Refusals(counters))
+        self.actions = ActionCache(self._keys, signer, Refusals(counters, NodeCounts()))
         self.home = slot(self._keys.prefix)
         self._timeout_s = settings.connect_timeout
         self._masters = masters

@@ -38,7 +38,7 @@ from ttlproxy.proxy.routed_server import RoutedServer
 from ttlproxy.proxy.server import ClientSource, Server
 from ttlproxy.telemetry.health import Health
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
-from ttlproxy.telemetry.metrics_catalogue import Source
+from ttlproxy.telemetry.metric_spec import Source
 from ttlproxy.telemetry.worker_totals import EVERY_S, report_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""How many clients the limit of open files allows."""
+"""How many clients, and connections to masters, the limit of open files allows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ log = logging.getLogger(__name__)
 
 # A client takes two: its own socket and the one to Redis.
 _OF_CLIENT: Final = 2
+# What a process takes at most where the system sets no limit.
+_PLENTY: Final = 1 << 20
 # For everything else that a process opens; Redis reserves 32.
 RESERVED: Final = 64
 
@@ -17,6 +19,20 @@ RESERVED: Final = 64
 def room(limit: int, most: int, processes: int) -> int:
     """How many of `most` clients fit, at least 1, if each process may open `limit` files."""
     return max(min(most, (limit - RESERVED) // _OF_CLIENT * processes), 1)
+
+
+def beside_clients(clients: int, processes: int) -> int:
+    """Raises the limit as far as it goes; returns how many connections to masters of a Cluster each
+    process may have beside its share of the clients, each of whom needs at least one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = _PLENTY if hard == resource.RLIM_INFINITY else min(hard, _PLENTY)
+    if soft == resource.RLIM_INFINITY:
+        limit = _PLENTY
+    elif soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    else:
+        limit = soft
+    return max(limit - RESERVED - -(-clients // processes), 1)
 
 
 def make_room(most: int, processes: int, chosen: bool) -> int:

@@ -10,6 +10,7 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.link import Context, Link, Masters
 from ttlproxy.link.reaper import Reaper
 from ttlproxy.net.tasks import Task
+from ttlproxy.process.open_files import beside_clients
 from ttlproxy.proxy.routed_server import RoutedClients, RoutedServer
 from ttlproxy.proxy.server import Clients, ClientSource, Server
 
@@ -23,7 +24,7 @@ class OneRedis:
         clients = Clients()
         self.link = Link(settings, upstream, counters, Context(settings, counters), clients.leave)
         self.server = Server(settings, self.link, counters, clients, source)
-        self._reaper = Reaper(settings, self.link, counters)
+        self._reaper = Reaper(settings, self.link)
 
     def start(self) -> list[Task]:
         """The tasks beside the link and the server."""
@@ -46,7 +47,14 @@ class SeveralRedis:
     ) -> None:
         clients = RoutedClients()
         self.link = Masters(settings, upstream, counters, clients.retire)
-        self.server = RoutedServer(settings, self.link, counters, clients, source)
+        self.server = RoutedServer(
+            settings,
+            self.link,
+            counters,
+            clients,
+            source,
+            beside_clients(settings.max_clients, settings.workers),
+        )
 
     def start(self) -> list[Task]:
         return []

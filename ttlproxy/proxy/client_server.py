@@ -138,15 +138,19 @@ class ClientServer(ABC, Generic[AnyClient]):
         loop, upstream = asyncio.get_running_loop(), link.upstream
         link.address.look()
         backend = Backend(
-            frontend, self.write_batch, self.counters.to_redis, self.settings.tcp_keepalive
+            frontend,
+            self.write_batch,
+            self.counters.to_redis,
+            link.context.connections,
+            self.settings.tcp_keepalive,
         )
         async with time_limit(self.settings.connect_timeout):
             if upstream.path:
                 await loop.create_unix_connection(backend.protocol, upstream.path)
-                return backend
-            host, port = upstream.host, upstream.port
-            if tls is None:
-                await loop.create_connection(backend.protocol, host, port)
+            elif tls is None:
+                await loop.create_connection(backend.protocol, upstream.host, upstream.port)
             else:
-                await establish(tls.current(), backend.protocol(), host, port, upstream.server_name)
+                host, port, name = upstream.host, upstream.port, upstream.server_name
+                await establish(tls.current(), backend.protocol(), host, port, name)
+        backend.count()
         return backend

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
-from ttlproxy.core.counters import Tally
+from ttlproxy.core.counters import Connections, Tally
 from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.tcp_progress import Progress, progress, received
 from ttlproxy.net.undelivered import undelivered
@@ -82,9 +82,17 @@ class Backend:
     """A client's own connection to Redis: copies what Redis sends."""
 
     def __init__(
-        self, client: Frontend, write_batch: WriteBatch, tally: Tally, keepalive_s: int
+        self,
+        client: Frontend,
+        write_batch: WriteBatch,
+        tally: Tally,
+        connections: Connections,
+        keepalive_s: int,
     ) -> None:
+        """`tally`, `connections`: count the bytes that it sends, and that it is there."""
         self._client = client
+        self._connections = connections
+        self._is_counted = self._is_lost = False
         self._write_batch = write_batch
         self._tally = tally
         self._keepalive_s = keepalive_s
@@ -115,12 +123,20 @@ class Backend:
 
     def connection_lost(self, take: Take, exc: Exception | None) -> None:
         """`take`: the function that took what Redis sent last."""
+        self._is_lost = True
+        self._connections.now -= self._is_counted
         if not self._is_closed:
             if exc is not None and (data := undelivered(self._transport)):
                 take(data)
             if self._held and self._held != _OK:
                 self._to_client(self._held)
         self._client.end()
+
+    def count(self) -> None:
+        """It is there. Not counted before: if whoever connects is cancelled in the last moment,
+        uvloop closes the connection without connection_lost."""
+        self._is_counted = not self._is_lost
+        self._connections.now += self._is_counted
 
     def pause_writing(self) -> None:
         self._client.full(True)
@@ -134,7 +150,7 @@ class Backend:
         """Sends `request(mark)`; False if its reply is null, which is kept back."""
         self._answered = asyncio.get_running_loop().create_future()
         if not self.is_cut:
-            self._receive(self._look)
+            self.give_to(self._look)
             self.write(request(self._marked.another()))
         return await self._answered
 
@@ -145,13 +161,13 @@ class Backend:
         if marked.doubtful:
             self.write(encode((marked.fence(),)))
         if marked.done:
-            self._receive(self._to_client)
+            self.give_to(self._to_client)
         if (marked.found or marked.refused) and answered is not None and not answered.done():
             answered.set_result(not marked.null)
 
     def count_lines(self) -> None:
         """Counts replies from now on, before any request: the client has not logged in yet."""
-        self._receive(self._count)
+        self.give_to(self._count)
 
     async def has_replied(self, count: int) -> None:
         """Ends when `count` replies have come since `count_lines`."""
@@ -172,17 +188,17 @@ class Backend:
         if self._paid is not None and lines.ended >= self._owed and not self._paid.done():
             self._paid.set_result(None)
         if lines.let_in:
-            self._receive(self._to_client)
+            self.give_to(self._to_client)
         if lines.let_in is not None and let_in is not None and not let_in.done():
             let_in.set_result(lines.let_in)
 
-    def _receive(self, take: Take) -> None:
+    def give_to(self, take: Take) -> None:
         """From now on, `take` gets what Redis sends."""
         self._transport.set_protocol(Receiver(self, take))
 
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""
-        self._receive(self._hold_back)
+        self.give_to(self._hold_back)
         self.write(request)
 
     def _hold_back(self, data: bytes) -> None:

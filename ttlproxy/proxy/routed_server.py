@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Final
 
 from ttlproxy.commands import Router
@@ -13,6 +14,7 @@ from ttlproxy.net.tasks import run_together
 from ttlproxy.net.tls import for_redis
 from ttlproxy.proxy.client_server import ClientServer, ClientSource
 from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.routed_client import RoutedClient
 from ttlproxy.proxy.routed.ways import Ways
@@ -20,6 +22,8 @@ from ttlproxy.proxy.routed.ways import Ways
 # A client's connection to a master is closed when it was not used for so long.
 _IDLE_S: Final = 60.0
 _LOOK_S: Final = 10.0
+# The link's own connections to a master, and some that are there for a moment.
+_OWN: Final = 12
 
 
 class RoutedClients(set[RoutedClient]):
@@ -41,11 +45,21 @@ class RoutedServer(ClientServer[RoutedClient]):
         counters: Counters,
         clients: RoutedClients,
         source: ClientSource,
+        files: int,
     ) -> None:
+        """`files`: how many connections to masters the limit of open files allows."""
         super().__init__(settings, counters, clients, source, masters.view)
         self.masters = masters
+        self.limit = ConnectionLimit(self._most_to_each, lambda: self._most_in_all(files))
         self._tls = for_redis(masters.upstream)
         self._ways = self._ways_of(Router())
+
+    def _most_to_each(self) -> int:
+        most = self.settings.max_redis_connections
+        return max(most // self.settings.workers, 1) if most else sys.maxsize
+
+    def _most_in_all(self, files: int) -> int:
+        return max(files - _OWN * len(self.masters.links), 1)
 
     def ways(self) -> Ways:
         """The ways of the commands that the masters have."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ttlproxy.telemetry.metrics_catalogue import Report, Source, report
+from ttlproxy.telemetry.metric_spec import Report, Source
+from ttlproxy.telemetry.metrics_catalogue import report
 
 # If the event loop has not turned for so long, we call it stuck. The longest legal step is to parse
 # a request of max_request_bytes.
@@ -38,13 +39,24 @@ class Health:
         return "" if self.accepts else "starting: clients are not accepted yet"
 
     def why_not_ready(self) -> str:
-        """Ready while the link serves: then its scripts are loaded and all managed keys known."""
+        """Ready while the link serves: then its scripts are loaded and all managed keys known.
+
+        Of several masters, one is enough: a proxy that took itself out of service because of one
+        would take all others out as well, and so would every other proxy.
+        """
         if self.drains:
             return "draining: the proxy is shutting down"
-        trouble = self._source.link.trouble
-        if not self._source.link.serving.now or trouble:
+        if not self._source.link.serving.now:
+            trouble = self._source.link.trouble
             return f"the link to Redis is down{trouble and f': {trouble}'}"
         return self.why_not_started()
+
+    def nodes(self) -> Mapping[str, str]:
+        """Why each server is not served; empty if it is. By address."""
+        return {name: node.why_not for name, node in self._source.link.nodes.items()}
+
+    def trouble(self) -> str:
+        return self._source.link.trouble
 
     def report(self) -> Report:
         return report(self._source)

@@ -6,59 +6,16 @@ Other threads call its `read` at any time, so it must read a single value once.
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, cast
 
 from ttlproxy import __version__
 from ttlproxy.core.counters import ACTIONS, GONE, KINDS, PARKED, SIGNED, Counters, Handled
 from ttlproxy.core.histogram import Histogram
-from ttlproxy.link import Link, Masters
-from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
-
-Buckets: TypeAlias = tuple[list[float], list[int], float]
-"""Upper bounds; how many observations are in each bucket and above all; the sum of their values."""
-Value: TypeAlias = float | dict[str, float] | dict[str, str] | Buckets
-"""A metric's value: a number; numbers by label; the labels of an info; a histogram's buckets."""
-Report: TypeAlias = dict[str, Value]
-"""Metric name -> value."""
-
-
-class Source(NamedTuple):
-    """The objects that the metrics of one process are read from."""
-
-    counters: Counters
-    link: Link | Masters
-    heartbeat: LoopHeartbeat
-    loop: asyncio.AbstractEventLoop
-
-
-class MetricSpec(NamedTuple):
-    """kind: Prometheus's type; label: the label's name, if any, and `values` all its values.
-
-    of_many: how the numbers of several processes become one, if there is no label
-    """
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram", "info"]
-    meaning: str
-    read: Callable[[Source], Value]
-    label: str = ""
-    values: tuple[str, ...] = ()
-    of_many: Literal["sum", "largest", "least"] = "sum"
-
-    @property
-    def series(self) -> tuple[str, ...]:
-        """The names of its time series in queries."""
-        if self.kind == "histogram":
-            return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
-        return (self.name,)
-
-
-def _oldest_overdue_s(link: Link) -> float:
-    return link.context.overdue.oldest_s(link.context.clock.now_ms())
+from ttlproxy.telemetry.metric_spec import BY_NODE, Buckets, MetricSpec, Report, Source, Value
+from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
 
 
 def _by(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
@@ -72,6 +29,11 @@ def _requests(counts: Handled) -> dict[str, float]:
 
 def _sent(counters: Counters) -> dict[str, float]:
     return {"clients": counters.to_clients.bytes, "redis": counters.to_redis.bytes}
+
+
+def _parked(source: Source) -> dict[str, float]:
+    reasons = [link.context.node_counts.parked for link in source.link.all]
+    return {why: sum(each[why] for each in reasons) for why in PARKED}
 
 
 def _in_seconds(of_ms: Histogram) -> Buckets:
@@ -204,14 +166,14 @@ METRICS: Final = (
         "ttlproxy_oldest_overdue_seconds",
         "gauge",
         "how long the oldest of them has been due",
-        lambda source: max(map(_oldest_overdue_s, source.link.all), default=0.0),
+        lambda source: max(map(oldest_overdue_s, source.link.all), default=0.0),
         of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_parked_keys",
         "gauge",
         "keys that are not reaped for a while, because Redis refuses it",
-        lambda source: _by(source.counters.parked, PARKED),
+        _parked,
         "reason",
         PARKED,
     ),
@@ -255,6 +217,7 @@ METRICS: Final = (
         ),
         of_many="largest",
     ),
+    *NODE_METRICS,
     MetricSpec(
         "ttlproxy_event_loop_lag_seconds",
         "histogram",
@@ -295,6 +258,21 @@ _OF_MANY: Final[dict[str, Callable[[Iterable[float]], float]]] = {
 }
 
 
+def by_node(of: Report, name: str) -> dict[str, float]:
+    """A metric of a report by server; empty if it has none."""
+    return cast(dict[str, float], of.get(name, {}))
+
+
+def without_nodes(of: Report, gone: Collection[str]) -> Report:
+    """The report without these servers."""
+    kept = dict(of)
+    for metric in METRICS:
+        if metric.label == BY_NODE and metric.name in kept:
+            numbers = by_node(of, metric.name)
+            kept[metric.name] = {name: numbers[name] for name in numbers if name not in gone}
+    return kept
+
+
 def report(source: Source) -> Report:
     """All metrics of one process, as of now."""
     return {metric.name: metric.read(source) for metric in METRICS}
@@ -324,5 +302,7 @@ def _total(metric: MetricSpec, values: Sequence[Value]) -> Value:
         return bounds[0], [sum(each) for each in zip(*counts, strict=True)], sum(sums)
     if metric.label:
         by_label = cast(Sequence[dict[str, float]], values)
-        return {name: sum(each[name] for each in by_label) for name in metric.values}
+        names = dict.fromkeys(name for each in by_label for name in each)
+        one = _OF_MANY[metric.of_many]
+        return {name: one([each[name] for each in by_label if name in each]) for name in names}
     return _OF_MANY[metric.of_many](cast(Sequence[float], values))

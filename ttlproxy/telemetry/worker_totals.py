@@ -12,12 +12,20 @@ from typing import Final, NamedTuple
 
 from ttlproxy.telemetry.health import STUCK_S, Health, Worker
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
-from ttlproxy.telemetry.metrics_catalogue import Report, lasting, total
+from ttlproxy.telemetry.metric_spec import Report
+from ttlproxy.telemetry.metrics_catalogue import (
+    by_node,
+    lasting,
+    total,
+    without_nodes,
+)
 
 # How often each worker sends a report.
 EVERY_S: Final = 0.5
 # The key of all workers that have ended; the others' keys are their pids.
 _ENDED: Final = 0
+# A counter that has all servers.
+_OF_NODES: Final = "ttlproxy_node_refusals_total"
 
 
 class _Report(NamedTuple):
@@ -26,6 +34,8 @@ class _Report(NamedTuple):
     at_s: float
     why_not_ready: str
     report: Report
+    nodes: dict[str, str]
+    trouble: str
 
     @property
     def age_s(self) -> float:
@@ -34,7 +44,8 @@ class _Report(NamedTuple):
 
 def report_of(health: Health) -> bytes:
     """A worker's report on itself, for `WorkerTotals.heard`."""
-    return json.dumps([health.why_not_ready(), health.report()]).encode()
+    message = [health.why_not_ready(), health.report(), health.nodes(), health.trouble()]
+    return json.dumps(message).encode()
 
 
 class WorkerTotals:
@@ -61,7 +72,10 @@ class WorkerTotals:
         now = dict(self._reports)
         if last := now.pop(pid, None):
             before = now.get(_ENDED, last._replace(report={})).report
-            now[_ENDED] = last._replace(report=total([before, lasting(last.report)]))
+            counted = total([before, lasting(last.report)])
+            there = last.nodes.keys() | _nodes(now)
+            counted = without_nodes(counted, by_node(counted, _OF_NODES).keys() - there)
+            now[_ENDED] = last._replace(report=counted, nodes={}, trouble="")
             self._reports = now
 
     def why_not_live(self) -> str:
@@ -85,12 +99,25 @@ class WorkerTotals:
             return self.why_not_started()
         return f"no worker is ready: {reasons[0]}" if reasons else "no worker is running"
 
+    def nodes(self) -> Mapping[str, str]:
+        """Why a server is not served by a worker; empty if all serve it. By address."""
+        found = dict.fromkeys(_nodes(self._reports), "")
+        for last in self._working().values():
+            found.update({name: why_not for name, why_not in last.nodes.items() if why_not})
+        return dict(sorted(found.items()))
+
+    def trouble(self) -> str:
+        return next(filter(None, (last.trouble for last in self._working().values())), "")
+
     def report(self) -> Report:
         ours: Report = {
             "ttlproxy_connections_refused_total": self.refused,
             "ttlproxy_workers_replaced_total": self.replaced,
         }
-        found = total([ours, *(last.report for last in self._reports.values())])
+        reports = self._reports
+        found = total([ours, *(last.report for last in reports.values())])
+        # A worker that has ended may have counted for servers that are gone.
+        found = without_nodes(found, by_node(found, _OF_NODES).keys() - _nodes(reports))
         ages = [last.age_s for last in self._working().values()]
         found["ttlproxy_heartbeat_age_seconds"] = max(self.heartbeat.age_s(), *ages, 0)
         return found
@@ -111,6 +138,11 @@ class WorkerTotals:
 
     def _working(self) -> dict[int, _Report]:
         return {pid: last for pid, last in self._reports.items() if pid != _ENDED}
+
+
+def _nodes(reports: Mapping[int, _Report]) -> set[str]:
+    """The servers that workers have."""
+    return {name for last in reports.values() for name in last.nodes}
 
 
 def _clients(report: Report) -> float:

@@ -1,6 +1,8 @@
 // Asks for the metrics once a second while somebody looks, and shows them.
 const EVERY_MS = 1000;
 const PATIENCE_MS = 4000;
+// The proxy knows the clocks of Redis no better than this.
+const CLOCK_MS = 50;
 
 const TILES = [
   // title, series, words of a value, what stands below
@@ -71,10 +73,17 @@ function showTiles(status) {
   }
 }
 
+function stateOf({ why_not: whyNot, masters }) {
+  if (whyNot) return ['bad', whyNot];
+  const served = masters.filter((master) => !master.why_not).length;
+  return served < masters.length ? ['warn', `serving ${served} of ${masters.length} masters`] : ['good', 'serving'];
+}
+
 function showHead(status) {
   const state = byId('state');
-  state.className = `state ${status.why_not ? 'bad' : 'good'}`;
-  say(byId('state-text'), status.why_not || 'serving');
+  const [kind, words] = stateOf(status);
+  state.className = `state ${kind}`;
+  say(byId('state-text'), words);
   say(byId('version'), status.version);
   const facts = [['Redis', status.upstream], ['up for', duration(status.uptime_s)]];
   fill(byId('facts'), facts, (rows) => {
@@ -172,6 +181,34 @@ function showRules({ rules = [], all = 0 }) {
   ], rows));
 }
 
+function overdueAt(master) {
+  if (master.why_not) return '–';
+  return master.overdue_keys ? `${count(master.overdue_keys)}, for ${milliseconds(master.oldest_overdue_ms)}` : '0';
+}
+
+function connectionsTo(master) {
+  return master.waiting ? `${count(master.connections)}, ${count(master.waiting)} waiting` : count(master.connections);
+}
+
+function clockOf(master) {
+  if (master.clock_ahead_ms === null) return '–';
+  return master.clock_ahead_ms < CLOCK_MS ? 'the same' : `${milliseconds(master.clock_ahead_ms)} ahead`;
+}
+
+function showMasters(masters) {
+  byId('masters-card').hidden = !masters.length;
+  fill(byId('masters'), masters, (all) => scrolled(table('Masters', [
+    ['Address', 'mono', (master) => master.address],
+    ['State', 'state-of', (master) => make('span', { class: master.why_not ? 'bad' : '' }, master.why_not || 'served')],
+    ['Slots', 'number', (master) => count(master.slots)],
+    ['Managed keys', 'number', (master) => count(master.managed_keys)],
+    ['Overdue', 'number', overdueAt],
+    ['Clock', 'number', clockOf],
+    ['Round trip', 'number', (master) => (master.why_not ? '–' : milliseconds(master.round_trip_ms))],
+    ['Connections', 'number', connectionsTo],
+  ], all)));
+}
+
 function showWorkers(workers) {
   byId('workers-card').hidden = workers.length < 2;
   fill(byId('workers'), workers, (all) => table('Workers', [
@@ -200,6 +237,7 @@ function show(status) {
   showSlow(status.slow);
   showFindings(status.findings);
   showRules(status.rules);
+  showMasters(status.masters);
   showWorkers(status.workers);
   byId('inspector').hidden = !status.inspector;
   for (const name of ['throughput', 'latency', 'lag']) charts[name].show(samples);

@@ -83,6 +83,17 @@ async def replicas(target: Target) -> list[Finding]:
     starved = _starved(info, target.config)
     if starved:
         return [starved]
+    if not found and _has_sentinels(target):
+        return [
+            Finding(
+                "replicas",
+                WARNING,
+                "the server has no replica that is connected to it",
+                "Sentinels watch it, and nobody can take over from it. A replica that has lost it"
+                " is promoted without what was written since.",
+                "look at SENTINEL REPLICAS, and at master_link_status and masterauth of each",
+            )
+        ]
     if not found:
         return [Finding("replicas", OK, "the server has no replicas")]
     behind = [replica for replica in found if not _keeps_up(replica)]
@@ -109,6 +120,11 @@ async def replicas(target: Target) -> list[Finding]:
             else "CONFIG SET min-replicas-to-write 1 refuses writes while no replica is up to date",
         )
     ]
+
+
+def _has_sentinels(target: Target) -> bool:
+    upstream = target.settings.upstream
+    return upstream is not None and upstream.sentinels is not None
 
 
 def _starved(info: Mapping[str, Any], config: Mapping[str, str]) -> Finding | None:

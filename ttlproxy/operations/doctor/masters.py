@@ -13,7 +13,9 @@ from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.link import NodeOfSeveral, close_all, run, valid
+from ttlproxy.link.server_identity import fields
 from ttlproxy.operations.doctor.checks import findings
+from ttlproxy.operations.doctor.failovers import VALIDITY, MasterFacts, failover
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.mend import mended
 from ttlproxy.operations.doctor.target import meet
@@ -60,18 +62,37 @@ async def _of_cluster(masters: Sequence[NodeOfSeveral]) -> list[Finding]:
     told: list[ClusterNode] = []
     clocks_ms: list[int] = []
     strict: list[str] = []
+    facts: list[MasterFacts] = []
     for redis in masters:
-        words = [(b"CLUSTER", b"NODES"), (b"TIME",), (b"CONFIG", b"GET", _COVERAGE)]
+        words = [
+            (b"CLUSTER", b"NODES"),
+            (b"TIME",),
+            (b"INFO", b"replication"),
+            (b"CONFIG", b"GET", _COVERAGE),
+            (b"CONFIG", b"GET", VALIDITY),
+        ]
         try:
-            text, (seconds, microseconds), coverage = map(
-                valid, await run(redis.plain, [(0, each) for each in words])
-            )
+            *replies, coverage, validity = await run(redis.plain, [(0, each) for each in words])
+            text, (seconds, microseconds), replication = map(valid, replies)
         except (RedisError, OSError):
             continue
         told += cluster_nodes(text.decode(errors="replace"))
+        any_age = b"0" in _values(validity)
+        facts.append(MasterFacts(redis.shown, redis.node.id, fields(replication), any_age))
         clocks_ms.append(int(seconds) * 1000 + int(microseconds) // 1000)
-        strict += [redis.shown] * (coverage[1:] == [b"yes"])
-    return [*_slots(told), *_clocks(clocks_ms), *_coverage(strict), *_lost(told)]
+        strict += [redis.shown] * (b"yes" in _values(coverage))
+    return [
+        *_slots(told),
+        *_clocks(clocks_ms),
+        *_coverage(strict),
+        *_lost(told),
+        *failover(facts, told),
+    ]
+
+
+def _values(reply: object) -> list[bytes]:
+    """The values in a reply to CONFIG GET; none if it is refused."""
+    return reply[1::2] if isinstance(reply, list) else []
 
 
 _COVERAGE: Final = b"cluster-require-full-coverage"

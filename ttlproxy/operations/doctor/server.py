@@ -7,7 +7,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ttlproxy.core.counted import counted
 from ttlproxy.core.keys import SLOTS
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import LAYOUT, OLDEST, check_slots
+from ttlproxy.link import LAYOUT, OLDEST, NodeOfSeveral, check_slots
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target
 
@@ -169,15 +169,17 @@ async def clients(target: Target) -> list[Finding]:
 
 async def max_clients(target: Target) -> list[Finding]:
     """Compares the server's limit with that of one proxy; there may be several."""
-    limit, ours = target.info.get("maxclients", 0), target.settings.max_clients
+    settings = target.settings
+    limit, ours, name = target.info.get("maxclients", 0), settings.max_clients, "max_clients"
+    if isinstance(target.redis, NodeOfSeveral) and 0 < settings.max_redis_connections < ours:
+        ours, name = settings.max_redis_connections, "max_redis_connections"
     if not limit or limit >= ours:
         return [Finding("max-clients", OK, f"Redis accepts {limit or '?'} clients, a proxy {ours}")]
-    was_chosen = "max_clients" in target.settings.model_fields_set
     return [
         Finding(
             "max-clients",
-            WARNING if was_chosen else INFO,
-            f"Redis accepts {limit} clients, but max_clients of a proxy is {ours}",
+            WARNING if name in settings.model_fields_set else INFO,
+            f"Redis accepts {limit} clients, but {name} of a proxy is {ours}",
             "Redis refuses clients beyond its limit. The proxy needs a few connections itself.",
             f"CONFIG SET maxclients {ours + _OWN}",
         )

@@ -1,8 +1,8 @@
 """A client in front of several masters of a Cluster: to it they are one Redis.
 
 `client` cuts what comes in into requests, and sends each to the `lane` of the master that owns its
-key's slot: a connection to that master, with a session over what is known there. Replies are
-counted, and `reply_order` gives them back in the order of the requests. `redirects` sends again
-what a node has sent back; `special_requests` and its neighbours do what concerns more than one
-node.
+key's slot: a connection to that master, with a session over what is known there; `connection_limit`
+says when it may connect. Replies are counted, and `reply_order` gives them back in the order of the
+requests. `redirects` sends again what a node has sent back; `special_requests` and its neighbours
+do what concerns more than one node.
 """

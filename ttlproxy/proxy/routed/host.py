@@ -10,6 +10,7 @@ from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Masters
 from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
 from ttlproxy.proxy.routed.ways import Ways
 from ttlproxy.proxy.slow_clients import SlowClients
@@ -23,6 +24,7 @@ class Host(Protocol):
     """The server that has accepted a client.
 
     draining: clients must end as soon as nothing is half done
+    limit: how many connections clients may have
     """
 
     settings: Settings
@@ -32,6 +34,7 @@ class Host(Protocol):
     clients: set[RoutedClient]
     slow_clients: SlowClients
     draining: bool
+    limit: ConnectionLimit
 
     async def connect(self, lane: Lane) -> Backend:
         """A connection to the lane's master. Raises OSError, also for TLS and time-outs."""

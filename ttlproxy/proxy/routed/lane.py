@@ -12,7 +12,12 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Final
 
-from ttlproxy.errors import SlotMoved, UpstreamError
+from ttlproxy.errors import (
+    NO_FREE_CONNECTION,
+    NoFreeConnection,
+    SlotMoved,
+    UpstreamError,
+)
 from ttlproxy.link import Link
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.held_step import HeldStep
@@ -21,11 +26,15 @@ from ttlproxy.proxy.redis_connection import HIGH, Backend
 from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
 from ttlproxy.proxy.routed.owner import Owner
 from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Step
 from ttlproxy.session.lane_session import LaneSession
 from ttlproxy.session.session import Session
 from ttlproxy.wire import Requests, encode
 
+# How Redis refuses a connection (src/networking.c, acceptCommonHandler); a node of a Cluster counts
+# the connections of other nodes, too, and says so.
+_TOO_MANY: Final = b"-ERR max number of clients"
 ASKING: Final = encode((b"ASKING",))
 
 
@@ -35,7 +44,7 @@ class Lane:
     is_full: Redis does not keep up
     is_held_up: it is not read: too many of its replies wait for those of others
     retires: its master is not served any more, so that it ends with its last reply
-    used_s: when it was last given requests
+    used_s: when it was last given requests, or was connected
     """
 
     def __init__(self, owner: Owner, link: Link) -> None:
@@ -53,6 +62,8 @@ class Lane:
         self._in_flight = self._replies.in_flight
         self._unsent: Sequence[Ticket] = ()  # of the held step, whose bytes have not gone yet
         self._early: deque[tuple[Sequence[Ticket], bytes]] = deque()
+        self._trouble = UpstreamError("the connection to a master has ended")
+        self._expected = 0  # how many wait in `opened`
         self._kept = 0  # bytes of whole replies that wait for others
         self._held: HeldStep | None = None
         self._task: asyncio.Task[None] | None = None
@@ -98,12 +109,16 @@ class Lane:
             ticket.taker = None
 
     async def asked_together(self, tickets: Sequence[Ticket]) -> list[bytes]:
-        """Sends requests in one go; returns their replies. Raises UpstreamError as `asked` does."""
+        """Sends requests in one go; returns their replies. Raises UpstreamError as `asked` does;
+        NoFreeConnection if there was no room for a connection."""
         takers: list[asyncio.Future[bytes]] = []
         for ticket in tickets:
             takers.append(ticket.awaited())
         self.send(tickets, b"".join([ticket.raw for ticket in tickets]))
-        return [await taker for taker in takers]
+        replies = [await taker for taker in takers]
+        if NO_FREE_CONNECTION in replies:  # not one of them has gone to Redis
+            raise self._trouble
+        return replies
 
     async def confirmed(self, ticket: Ticket, count: int, *, by_push: bool) -> bytes:
         """Sends a request of the SUBSCRIBE family, which is answered with so many confirmations.
@@ -137,8 +152,10 @@ class Lane:
         What is known of the slot is known there, until it has moved. None if something is due in
         its keys: nothing can be reaped before.
         """
-        await self.opened()
         await source.opened()
+        await self.opened()
+        if source.is_closed:
+            raise SlotMoved("the connection to the slot's master has ended")
         assert source.session is not None
         step = source.session.from_client(ticket.raw)
         if step.must_reap or step.pauses:
@@ -162,11 +179,16 @@ class Lane:
         return await self._prepared(words)
 
     async def opened(self) -> None:
-        """Ends when it is connected, and holds nothing. Raises UpstreamError if it has ended."""
-        while self._task is not None and self._phase is not CLOSED:
-            await asyncio.wait({self._task})
+        """Ends when it is connected, and holds nothing. Raises UpstreamError if it has ended;
+        NoFreeConnection if there was no room for it."""
+        self._expected += 1
+        try:
+            while self._task is not None and self._phase is not CLOSED:
+                await asyncio.wait({self._task})
+        finally:
+            self._expected -= 1
         if self._phase is CLOSED:
-            raise UpstreamError("the connection to a master has ended")
+            raise self._trouble
 
     async def passed(self) -> None:
         """Ends when all that is in flight now has been answered."""
@@ -231,7 +253,7 @@ class Lane:
 
     def cut(self) -> None:
         """The client has gone while its request blocks: tells Redis at once."""
-        if self._backend is not None:
+        if self._backend is not None and self._phase is not CLOSED:
             self._backend.cut()
 
     def close(self, *, at_once: bool = False) -> None:
@@ -245,14 +267,61 @@ class Lane:
             (self._backend.abort if at_once else self._backend.close)()
         if self.session is not None:
             self.session.owner.end()
-        self._replies.end(UpstreamError("the connection to a master has ended"))
+        self._replies.end(self._trouble)
         for ticket in self._take_unsent():
             ticket.fail(SlotMoved("its master is served no more"))
 
+    # From the limit of connections.
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing is on its way, and the client can do without it for now."""
+        is_quiet = self._phase is OPEN and self._task is None
+        return is_quiet and not (self.waits or self._expected) and self._owner.can_spare(self)
+
+    def give_up(self) -> None:
+        """Makes room for the connection of another client."""
+        self._owner.gives_up(self)
+
+    def refuse(self) -> None:
+        """There was no room for it: its requests are answered with an error, and it ends."""
+        tickets = self._take_unsent()
+        self._trouble = NoFreeConnection("clients may have no more connections to a master")
+        self.close()
+        for ticket in tickets:
+            if ticket.taker is None:
+                self._owner.answered(ticket, NO_FREE_CONNECTION)
+            elif not ticket.taker.done():
+                ticket.taker.set_result(NO_FREE_CONNECTION)
+        self._owner.flush()
+
     # From Redis: it is the `Frontend` of its connection.
 
-    def write(self, data: bytes) -> None:
-        """Takes what Redis sends."""
+    @property
+    def write(self) -> Write:
+        """Takes what Redis sends first."""
+        return self._take_first
+
+    def _take_first(self, data: bytes) -> None:
+        if data.startswith(_TOO_MANY):
+            self._owner.turned_away(self, data)
+            return
+        if self._backend is not None:
+            self._backend.give_to(self._take_data)
+        self._take_data(data)
+
+    def turn_back(self, error: bytes) -> None:
+        """Redis has too many clients, and has closed the connection without reading from it."""
+        tickets = [*self._in_flight, *self._take_unsent()]
+        self._in_flight.clear()
+        self.close()
+        for ticket in tickets:
+            ticket.error = error
+            if ticket.taker is not None and not ticket.taker.done():
+                ticket.taker.set_result(error)
+        self._owner.bounced([ticket for ticket in tickets if ticket.taker is None])
+
+    def _take_data(self, data: bytes) -> None:
         if self._phase is CLOSED:
             return
         try:
@@ -269,7 +338,8 @@ class Lane:
         self._owner.read()
 
     def end(self) -> None:
-        """Redis has closed."""
+        """Redis has closed, or this side has."""
+        self._owner.limit.leave(self)
         if self._phase is not CLOSED:
             self._owner.lost(self)
 
@@ -343,9 +413,20 @@ class Lane:
 
     async def _open(self) -> None:
         owner = self._owner
-        self._backend, term = await connect(self.link, partial(owner.dial, self), owner.hold_max_s)
+        try:
+            async with asyncio.timeout(owner.hold_max_s):
+                await owner.limit.enter(self)
+        except TimeoutError:
+            raise NoFreeConnection("clients may have no more connections to a master") from None
+        attempt = partial(owner.dial, self)
+        try:
+            self._backend, term = await connect(self.link, attempt, owner.hold_max_s)
+        except BaseException:
+            owner.limit.leave(self)
+            raise
         if term != self.link.server.term:
             raise SlotMoved("the master has changed")
+        self.used_s = self._loop.time()
         self.session = owner.session(self, self._backend.has_settled)
         for words in owner.replays:
             reply = await self._prepared(words)
@@ -405,6 +486,8 @@ class Lane:
         elif isinstance(trouble, SlotMoved):
             self._phase = OPEN
             self.give_back()
+        elif isinstance(trouble, NoFreeConnection):
+            self._owner.crowded_out(self)
         else:
             self._owner.failed(trouble)
 

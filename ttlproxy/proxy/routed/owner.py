@@ -11,6 +11,7 @@ from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.session.lane_session import LaneSession
 
 if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
     from ttlproxy.proxy.routed.lane import Lane
 
 HasSettled = Callable[[], bool]
@@ -19,9 +20,11 @@ HasSettled = Callable[[], bool]
 class Owner(Protocol):
     """
     replays: requests that each of its connections begins with, such as its login
+    limit: how many connections all clients may have
     """
 
     counters: Counters
+    limit: ConnectionLimit
 
     @property
     def replays(self) -> Iterable[list[bytes]]: ...
@@ -55,6 +58,18 @@ class Owner(Protocol):
 
     def keeps(self) -> None:
         """Much is kept for the client."""
+
+    def can_spare(self, lane: Lane) -> bool:
+        """Whether a connection on which nothing is on its way may be closed."""
+
+    def gives_up(self, lane: Lane) -> None:
+        """The connection makes room for another client's."""
+
+    def crowded_out(self, lane: Lane) -> None:
+        """There was no room for the connection for hold_max."""
+
+    def turned_away(self, lane: Lane, error: bytes) -> None:
+        """Redis has refused the connection, as it has too many clients."""
 
     def lost(self, lane: Lane) -> None:
         """The connection has ended, or must."""

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Final, Protocol
 
-from ttlproxy.errors import SlotMoved
+from ttlproxy.errors import NoFreeConnection, SlotMoved
 from ttlproxy.link import Backoff, Link, Masters
 from ttlproxy.proxy.routed.bounces import Bounce, read
 from ttlproxy.proxy.routed.client_lanes import ClientLanes
@@ -198,7 +198,7 @@ class Redirects:
             return None
         try:
             return await target.asked_here(ticket, source)
-        except SlotMoved:
+        except (SlotMoved, NoFreeConnection):
             return None
 
     async def _pause(self, ticket: Ticket, told: Bounce | None, attempt: int) -> None:

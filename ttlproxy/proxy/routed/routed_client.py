@@ -7,13 +7,20 @@ before it are answered, and lets `special_requests` do it; what comes later is k
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.keys import slot
-from ttlproxy.errors import REFUSED, ReapRefused, UpstreamError
+from ttlproxy.errors import (
+    NO_FREE_CONNECTION,
+    REFUSED,
+    NoFreeConnection,
+    ReapRefused,
+    UpstreamError,
+)
 from ttlproxy.link import Link
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.ending import Ending, LingeringClose
@@ -51,6 +58,7 @@ class RoutedClient(asyncio.Protocol):
         self.masters = server.masters
         self.counters = server.counters
         self.settings = server.settings
+        self.limit = server.limit
         self.kept_words: dict[tuple[bytes, ...], list[bytes]] = {}
         self.lanes = ClientLanes(server.masters, self)
         self._reached: Reached | None = None
@@ -282,11 +290,40 @@ class RoutedClient(asyncio.Protocol):
             return
         if not self._is_open:
             self._refuse(trouble)
+        elif isinstance(trouble, TimeoutError | ReapRefused):  # the first is an OSError, too
+            self.client_log.failed(trouble)
+            self.abort("held")
         elif isinstance(trouble, UpstreamError | OSError):
             self.end()
         else:
             self.client_log.failed(trouble)
-            self.abort("held" if isinstance(trouble, TimeoutError | ReapRefused) else "error")
+            self.abort("error")
+
+    # From the limit of connections.
+
+    def can_spare(self, lane: Lane) -> bool:
+        has_logged_in = lane.session is not None and not lane.session.before_login
+        return self._is_open and has_logged_in and not self.specials.needs(lane)
+
+    def gives_up(self, lane: Lane) -> None:
+        self.lanes.close(lane)
+
+    def crowded_out(self, lane: Lane) -> None:
+        words = "must do without a connection to a master: there may be no more of them"
+        if self._is_open:
+            self.client_log.often(logging.WARNING, words)
+            self.lanes.forget(lane)
+            lane.refuse()
+        else:
+            self._refuse(NoFreeConnection(words))
+
+    def turned_away(self, lane: Lane, error: bytes) -> None:
+        words = "cannot connect to a master: it has reached its maxclients"
+        self.client_log.often(logging.WARNING, words)
+        lane.link.context.node_counts.connections_refused += 1
+        self.limit.make_room_at(lane.link)
+        self.lanes.forget(lane)
+        lane.turn_back(error)
 
     # From the server.
 
@@ -416,19 +453,21 @@ class RoutedClient(asyncio.Protocol):
 
     async def _connect(self) -> None:
         """Connects to its home. What fails there is told by `failed`."""
-        try:
-            async with asyncio.timeout(self.hold_max_s):
-                await self.masters.serving.ready.wait()
-                while (home := self.lanes.home()) is None:
-                    await self.masters.change()
-        except TimeoutError:
-            trouble = ConnectionError(f"Redis is unavailable: {self.masters.trouble}")
-            self._task = None
-            self._refuse(trouble)
-            return
-        with suppress(UpstreamError):
-            await home.opened()
-            self._is_open = True
+        until_s = asyncio.get_running_loop().time() + self.hold_max_s
+        while not (self._is_open or self._is_over):
+            try:
+                async with asyncio.timeout_at(until_s):
+                    await self.masters.serving.ready.wait()
+                    while (home := self.lanes.home()) is None:
+                        await self.masters.change()
+            except TimeoutError:
+                trouble = ConnectionError(f"Redis is unavailable: {self.masters.trouble}")
+                self._task = None
+                self._refuse(trouble)
+                return
+            with suppress(UpstreamError):  # then it is tried again, unless `failed` ends the client
+                await home.opened()
+                self._is_open = True
 
     def _refuse(self, trouble: BaseException) -> None:
         """There will be no connection to Redis: answers an error, and ends."""
@@ -436,7 +475,8 @@ class RoutedClient(asyncio.Protocol):
         self.client_log.refused(shown)
         self.counters.refused += 1
         self.ends_because("refused")
-        self.order.say(REFUSED)
+        has_room = not isinstance(trouble, NoFreeConnection)
+        self.order.say(REFUSED if has_room else NO_FREE_CONNECTION)
         self.end()
 
     def _start(self, coroutine: Coroutine[None, None, None]) -> None:
@@ -448,7 +488,11 @@ class RoutedClient(asyncio.Protocol):
         if task.cancelled() or task is not self._task:
             return
         self._task = None
-        if (trouble := task.exception()) is not None:
+        trouble = task.exception()
+        if isinstance(trouble, NoFreeConnection):  # of a special request
+            self.say(NO_FREE_CONNECTION)
+            trouble = None
+        if trouble is not None:
             self.failed(trouble)
         elif not self._is_over:
             self._go_on()

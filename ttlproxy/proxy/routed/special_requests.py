@@ -20,6 +20,7 @@ from ttlproxy.proxy.routed.all_masters import replies_of
 from ttlproxy.proxy.routed.connection_settings import KEPT
 from ttlproxy.proxy.routed.gathering import OK, Split
 from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.requests_in import Request
 from ttlproxy.proxy.routed.scan import Scan
 from ttlproxy.proxy.routed.subscriptions import KINDS, Subscriptions
 from ttlproxy.proxy.routed.ticket import Ticket
@@ -30,6 +31,7 @@ from ttlproxy.wire import encode
 if TYPE_CHECKING:
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
+_PING: Final[Request] = ([b"PING"], encode((b"PING",)))
 # What a client that has not logged in may do, beside being refused.
 _BEFORE_LOGIN: Final = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
 # What a client that is subscribed in RESP2 may do, beside PING.
@@ -77,9 +79,17 @@ class SpecialRequests:
         return "in a transaction" if self._transactions.is_open else ""
 
     def needs(self, lane: Lane) -> bool:
-        """Whether the client cannot go on without the connection."""
-        relays = self.relaying is lane
-        return relays or self._transactions.needs(lane) or self._subscriptions.needs(lane)
+        """Whether the client cannot go on without the connection.
+
+        With client tracking Redis remembers there which keys the client has read.
+        """
+        stays = self.relaying is lane or self._tracks
+        return stays or self._transactions.needs(lane) or self._subscriptions.needs(lane)
+
+    @property
+    def _tracks(self) -> bool:
+        words = self._client.kept_words.get((b"CLIENT", b"TRACKING"))
+        return words is not None and words[2].upper() == b"ON"
 
     async def next(self) -> None:
         """Does the next request."""
@@ -175,7 +185,9 @@ class SpecialRequests:
         client.kept_words.pop(what, None)
         client.kept_words[what] = words
         for lane in client.lanes.others:
-            if lane is not home and (await lane.logs_in(words)).startswith(b"-"):
+            if lane is home or lane.is_closed or lane.session is None:  # it begins with them
+                continue
+            if (await lane.logs_in(words)).startswith(b"-"):
                 raise UpstreamError("a master refuses what another has accepted")
 
     @property
@@ -283,8 +295,13 @@ class SpecialRequests:
         self._client.say(await self._client.ask(args, raw, slot(args[1])))
 
     async def _wait(self, args: list[bytes], raw: bytes) -> None:
-        """What the client has written may be at any master, whatever its port."""
+        """What the client has written may be at any master, whatever its port.
+
+        A connection may be younger than that: the PING before makes it know how far the master has
+        come (src/server.c, processCommand sets `woff`).
+        """
         client = self._client
+        await replies_of(client, client.lanes.links_of_all, *_PING)
         replies = await replies_of(client, client.lanes.links_of_all, args, raw)
         client.say(gathering.least([*replies.values()]))
 

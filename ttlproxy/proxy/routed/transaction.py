@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ttlproxy import errors
 from ttlproxy.core.keys import slot
+from ttlproxy.errors import NoFreeConnection, UpstreamError
 from ttlproxy.link import Backoff
 from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.connection_settings import is_setting
@@ -158,6 +159,8 @@ class Transactions:
         if self._lane not in (None, lane):  # so far it had no key
             await self._exchange(self._lane, [_DISCARD])
             self._lane = None
+            if lane.is_closed:  # it was given up meanwhile
+                return client.lanes.to(lane.link)
         return lane
 
     def _slot(self, requests: Sequence[Request]) -> int | None:
@@ -181,7 +184,10 @@ class Transactions:
     async def _exchange(self, lane: Lane | None, requests: Sequence[Request]) -> list[bytes]:
         """The replies of a master to requests that go together."""
         assert lane is not None
-        return await lane.asked_together([Ticket(args, raw, None) for args, raw in requests])
+        try:
+            return await lane.asked_together([Ticket(args, raw, None) for args, raw in requests])
+        except NoFreeConnection as trouble:
+            raise UpstreamError(str(trouble)) from trouble  # it ends with its client
 
     def _without_redis(self, requests: Sequence[Request]) -> list[bytes]:
         names = [self._client.ways.router.find(args[0]).name for args, _ in requests]

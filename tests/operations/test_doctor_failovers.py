@@ -1,0 +1,67 @@
+"""What the doctor says of failovers in a Cluster, by what its masters tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from ttlproxy.core.topology import ClusterNode, cluster_nodes
+from ttlproxy.operations.doctor.failovers import MasterFacts, failover
+
+IDS = {name: name * 40 for name in "abcd"}
+ONLINE = {"slave0": "ip=10.0.0.3,port=6379,state=online,offset=42,lag=0"}
+SYNCING = {"slave0": "ip=10.0.0.3,port=6379,state=wait_bgsave,offset=0,lag=0"}
+
+
+def _told(*replicas: tuple[str, str, str]) -> list[ClusterNode]:
+    """Masters a and b, and (name, flags, master) for each replica."""
+    lines = [
+        f"{IDS['a']} 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-8191",
+        f"{IDS['b']} 10.0.0.2:6379@16379 master - 0 0 2 connected 8192-16383",
+    ]
+    for at, (name, flags, master) in enumerate(replicas, 3):
+        address = f"10.0.0.{at}:6379@16379"
+        lines.append(f"{IDS[name]} {address} {flags} {IDS[master]} 0 0 1 connected")
+    return cluster_nodes("\n".join(lines))
+
+
+def _master(name: str, replication: dict[str, str], *, any_age: bool = False) -> MasterFacts:
+    return MasterFacts(f"10.0.0.{' ab'.index(name)}:6379", IDS[name], replication, any_age)
+
+
+BOTH = (("c", "slave", "a"), ("d", "slave", "b"))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "replicas", "found"),
+    [
+        (ONLINE, ONLINE, BOTH, [("ok", "each master has a replica; there are 2")]),
+        ({}, {}, (), [("info", "no master has a replica: 10.0.0.1:6379, 10.0.0.2:6379")]),
+        (
+            ONLINE,
+            {},
+            (BOTH[0], ("d", "slave,fail", "b")),
+            [("warning", "1 master has no replica that can be reached: 10.0.0.2:6379")],
+        ),
+        (
+            SYNCING,
+            ONLINE,
+            BOTH,
+            [("warning", "10.0.0.1:6379 sends its writes to 0 of 1 replica: 10.0.0.3:6379")],
+        ),
+    ],
+)
+def test_replicas_that_cannot_take_over_are_told(
+    a: dict[str, str],
+    b: dict[str, str],
+    replicas: tuple[tuple[str, str, str], ...],
+    found: list[tuple[str, str]],
+) -> None:
+    findings = failover([_master("a", a), _master("b", b)], _told(*replicas))
+    assert [(str(each.severity), each.what) for each in findings] == found
+
+
+def test_a_replica_whose_data_may_be_of_any_age_is_told() -> None:
+    masters = [_master("a", ONLINE, any_age=True), _master("b", ONLINE)]
+    (found,) = failover(masters, _told(*BOTH))
+    assert found.what == "cluster-replica-validity-factor is 0 at 10.0.0.1:6379"
+    assert "CONFIG SET cluster-replica-validity-factor" in found.mend

@@ -1,0 +1,54 @@
+"""What a metric is, and what it is read from. Knows none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from ttlproxy.core.counters import Counters
+from ttlproxy.link import Link, Masters
+from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
+
+Buckets: TypeAlias = tuple[list[float], list[int], float]
+"""Upper bounds; how many observations are in each bucket and above all; the sum of their values."""
+Value: TypeAlias = float | dict[str, float] | dict[str, str] | Buckets
+"""A metric's value: a number; numbers by label; the labels of an info; a histogram's buckets."""
+Report: TypeAlias = dict[str, Value]
+"""Metric name -> value."""
+
+
+# The label of metrics about one of several servers: its address.
+BY_NODE: Final = "node"
+
+
+class Source(NamedTuple):
+    """The objects that the metrics of one process are read from."""
+
+    counters: Counters
+    link: Link | Masters
+    heartbeat: LoopHeartbeat
+    loop: asyncio.AbstractEventLoop
+
+
+class MetricSpec(NamedTuple):
+    """kind: Prometheus's type; label: the label's name, if any, and `values` all its values; those
+    of BY_NODE are the servers that are there.
+
+    of_many: how the numbers of several processes become one, for each value of the label
+    """
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram", "info"]
+    meaning: str
+    read: Callable[[Source], Value]
+    label: str = ""
+    values: tuple[str, ...] = ()
+    of_many: Literal["sum", "largest", "least"] = "sum"
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names of its time series in queries."""
+        if self.kind == "histogram":
+            return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
+        return (self.name,)

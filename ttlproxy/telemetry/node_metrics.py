@@ -1,0 +1,146 @@
+"""The metrics about each server by its address: a row for each, as in the catalogue.
+
+In front of one server they are there, too, so that what is drawn does not depend on the kind of
+upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ttlproxy.link import Link, Node
+from ttlproxy.telemetry.metric_spec import BY_NODE, MetricSpec, Source, Value
+
+
+def oldest_overdue_s(link: Link) -> float:
+    return link.context.overdue.oldest_s(link.context.clock.now_ms())
+
+
+def _by_node(read: Callable[[Node], float]) -> Callable[[Source], Value]:
+    """A number for each server."""
+    return lambda source: {name: read(node) for name, node in source.link.nodes.items()}
+
+
+def _clocks_ahead(source: Source) -> dict[str, float]:
+    """By how many seconds each clock is ahead of the one that is the furthest behind."""
+    nodes = source.link.nodes.items()
+    clocks = {name: node.link.context.clock.now_ms() for name, node in nodes if not node.why_not}
+    behind_ms = min(clocks.values(), default=0)
+    return {name: (now_ms - behind_ms) / 1000 for name, now_ms in clocks.items()}
+
+
+NODE_METRICS: Final = (
+    MetricSpec(
+        "ttlproxy_node_up",
+        "gauge",
+        "1 while this server's link is up and its deadlines are known, else 0",
+        _by_node(lambda node: 0 if node.why_not else 1),
+        BY_NODE,
+        of_many="least",
+    ),
+    MetricSpec(
+        "ttlproxy_node_slots",
+        "gauge",
+        "slots that it owns as one of several masters of a Cluster, else 0",
+        _by_node(lambda node: node.slots),
+        BY_NODE,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_node_managed_keys",
+        "gauge",
+        "its known keys that have elements with a deadline",
+        _by_node(lambda node: len(node.link.context.registry)),
+        BY_NODE,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_node_overdue_keys",
+        "gauge",
+        "its keys that still have expired elements, as seen within the last second",
+        _by_node(lambda node: node.link.context.overdue.keys),
+        BY_NODE,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_node_oldest_overdue_seconds",
+        "gauge",
+        "how long the oldest of them has been due",
+        _by_node(lambda node: oldest_overdue_s(node.link)),
+        BY_NODE,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_node_parked_keys",
+        "gauge",
+        "its keys that are not reaped for a while, because it refuses it",
+        _by_node(lambda node: node.link.context.node_counts.parked.total()),
+        BY_NODE,
+    ),
+    MetricSpec(
+        "ttlproxy_node_reaped_elements_total",
+        "counter",
+        "elements removed there at their deadline",
+        _by_node(lambda node: node.link.context.node_counts.reaped_elements),
+        BY_NODE,
+    ),
+    MetricSpec(
+        "ttlproxy_node_reap_lag_seconds_total",
+        "counter",
+        "the sum of how late each of them was removed",
+        _by_node(lambda node: node.link.context.node_counts.late_ms / 1000),
+        BY_NODE,
+    ),
+    MetricSpec(
+        "ttlproxy_node_refusals_total",
+        "counter",
+        "the proxy's own requests that it answered with an error",
+        _by_node(lambda node: node.link.context.node_counts.refusals),
+        BY_NODE,
+    ),
+    MetricSpec(
+        "ttlproxy_node_round_trip_seconds",
+        "gauge",
+        "how long it took to answer the proxy's heartbeat",
+        _by_node(lambda node: node.link.heartbeat.round_trip_ms / 1000),
+        BY_NODE,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_node_clock_ahead_seconds",
+        "gauge",
+        "by how much its clock is ahead of that of the master whose clock is the furthest behind",
+        _clocks_ahead,
+        BY_NODE,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_node_connections",
+        "gauge",
+        "clients' connections to it",
+        _by_node(lambda node: node.link.context.connections.now),
+        BY_NODE,
+    ),
+    MetricSpec(
+        "ttlproxy_node_connections_waiting",
+        "gauge",
+        "clients' connections to it that wait until there may be another one",
+        _by_node(lambda node: node.link.context.connections.waiting),
+        BY_NODE,
+    ),
+    MetricSpec(
+        "ttlproxy_node_connection_waits_total",
+        "counter",
+        "how often a client's connection to it had to wait for that",
+        _by_node(lambda node: node.link.context.node_counts.connection_waits),
+        BY_NODE,
+    ),
+    MetricSpec(
+        "ttlproxy_node_connections_refused_total",
+        "counter",
+        "clients' connections that it refused because of its own maxclients",
+        _by_node(lambda node: node.link.context.node_counts.connections_refused),
+        BY_NODE,
+    ),
+)
