@@ -84,6 +84,8 @@ class ScriptCalls:
         head = (b"EVAL", script.text) if as_text else (b"EVALSHA", script.sha)
         if clustered:
             keys, db = self._in_one_slot(script, call), b"0"
+            if call.script in _IN_A_CLUSTER.values() and not by_text:
+                keys = [self.keys.guard(self.keys.here)]  # who has lost it sends the request back
         else:
             roles, of_many = _roles(script.keys)
             keys = [role(self.keys, call.keys) for role in roles]
@@ -129,7 +131,7 @@ class ScriptCalls:
         self._scripts.flushed()
 
 
-# Scripts that are others in front of a Cluster.
+# Scripts that are others in front of a Cluster. They need no key.
 _IN_A_CLUSTER: Final = {"keys_count": "slots_count"}
 
 # The names that a script's header may have in KEYS -> what they mean for the call's data keys.

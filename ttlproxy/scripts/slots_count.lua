@@ -1,5 +1,5 @@
--- DBSIZE without internal keys, in front of a Cluster, where each slot may have some. No key is in KEYS:
--- all keys of a transaction must be in one slot.
+-- DBSIZE without internal keys, in front of a Cluster, where each slot may have some. It needs no key in
+-- KEYS, since all keys of a transaction must be in one slot.
 -- READS IN ALL SLOTS
 -- KEYS:
 -- ARGV: slots
@@ -15,15 +15,19 @@ local function count(size)
   end
 end
 
+local function exists(name)
+  return tonumber(redis.pcall('EXISTS', name)) or 0
+end
+
 for at = 1, #slots, 4 do
   local tag = ':{' .. string.sub(slots, at, at + 2) .. '}'
   count(index_count(prefix .. const.SCHEDULE .. tag))
   local kind = string.sub(slots, at + 3, at + 3)
   if kind == 'L' then
-    hidden = hidden + redis.call('EXISTS', prefix .. const.LEASE .. tag)
+    hidden = hidden + exists(prefix .. const.LEASE .. tag)
   end
   if kind == 'L' or kind == 'R' then
-    hidden = hidden + redis.call('EXISTS', prefix .. const.RULES .. tag)
+    hidden = hidden + exists(prefix .. const.RULES .. tag)
   end
   if kind ~= ' ' then
     count(tonumber(redis.pcall('SCARD', prefix .. const.OTHERS .. tag)) or 0)
