@@ -49,6 +49,13 @@ def client(masters: Masters) -> Iterator[Client]:
         yield client
 
 
+def _held(masters: Masters) -> int:
+    """How often requests have waited for a reap."""
+    with closing(Client(masters.proxy.port)) as other:
+        lines = other.ask("INFO", "ttlproxy").decode().splitlines()
+    return next(int(line.split(":")[1]) for line in lines if line.startswith("held_chunks:"))
+
+
 @contextmanager
 def _open(source: Node, target: Node) -> Iterator[Callable[..., None]]:
     """The slot is on its way; `carry(names...)` moves keys. At the end it has arrived."""
@@ -97,6 +104,25 @@ def test_what_falls_due_on_the_way_is_not_seen(
             wait_until(lambda: ends[0].client.now_ms() > start_ms + 200, "it is due")
             reading = pool.submit(client.ask, "HKEYS", KEY)
         assert reading.result(30) == [b"b"]
+
+
+def test_a_transaction_does_not_see_what_falls_due_on_the_way(
+    masters: Masters, ends: tuple[Node, Node], client: Client
+) -> None:
+    """It waits at the master that loses the slot, and is begun anew at the other one."""
+    client.ask("HSET", KEY, "a", 1, "b", 2)
+    client.ask("HPEXPIREFIELD", KEY, 200, "FIELDS", 1, "a")
+    asked = [("HKEYS", KEY), ("HINCRBY", KEY, "b", 1)]
+    with ThreadPoolExecutor() as pool:
+        with _open(*ends) as carry:
+            carry(KEY)
+            start_ms = ends[0].client.now_ms()
+            wait_until(lambda: ends[0].client.now_ms() > start_ms + 200, "it is due")
+            held = _held(masters)
+            reading = pool.submit(client.ask_many, asked, transaction=True)
+            wait_until(lambda: _held(masters) > held, "it waits")
+        assert reading.result(30) == [[b"b"], 3]
+    assert client.ask_many(asked, transaction=True) == [[b"b"], 4]
 
 
 def test_keys_that_are_there_and_not_there_are_served_on_the_way(
