@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
 
+from tests.conftest import StartProxy
 from tests.support.cluster import Node
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
@@ -230,3 +232,48 @@ def test_a_move_is_noticed_without_a_request(masters: Masters, ends: tuple[Node,
         client.ask("HSETEX", KEY, "EX", 600, "FIELDS", 1, "b", 1)
         masters.move(SLOT, *ends)
         wait_until(lambda: bool(ends[1].ask("HKEYS", KEY) == [b"b"]), "it is reaped there")
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_deadlines_set_while_a_slot_was_away_unnoticed_are_known(
+    masters: Masters, ends: tuple[Node, Node], start_proxy: StartProxy, hears: bool
+) -> None:
+    """One proxy stands still while the slot goes and comes back. The other sets a deadline where
+    the slot is then; `hears`: the first one's push connection there stays."""
+    source, target = ends
+    other, process = start_proxy(source.url), masters.proxy.child
+    with closing(Client(masters.proxy.port)) as client, closing(Client(other.port)) as writer:
+        client.ask("HSET", KEY, "a", 1, "b", 2)
+        assert writer.ask("HGET", KEY, "a") == b"1"
+        own = _pushes_at(target, 1)
+        client.ask("HSETEX", OTHER, "PX", 1, "FIELDS", 1, "a", 1)
+        wait_until(lambda: bool(source.ask("KEYS", "__ttl:lease*")), "somebody reaps")
+        for name in source.ask("KEYS", "__ttl:lease*"):
+            source.ask("SET", name, "a test", "PX", 60_000)  # and from now on nobody
+        process.send_signal(signal.SIGSTOP)
+        try:
+            masters.move(SLOT, source, target)
+            assert writer.ask("HPEXPIREFIELD", KEY, 200, "FIELDS", 1, "a") == [1]
+            for each in [] if hears else own:
+                assert target.ask("CLIENT", "KILL", "ID", each) == 1
+            masters.move(SLOT, target, source)
+            start_ms = source.client.now_ms()
+            wait_until(lambda: source.client.now_ms() > start_ms + 200, "it is due")
+        finally:
+            process.send_signal(signal.SIGCONT)
+        if hears:
+            assert client.ask_many([("PING",), ("HKEYS", KEY)])[1] == [b"b"]
+        else:
+            wait_until(lambda: bool(client.ask("HKEYS", KEY) == [b"b"]), "nobody sees it", 10)
+
+
+def _pushes_at(node: Node, first: int) -> list[bytes]:
+    """The ids of the push connections at a node: of so many proxies, the first ones."""
+    rows = [
+        dict(word.split(b"=", 1) for word in line.split() if b"=" in word)
+        for line in node.ask("CLIENT", "LIST").splitlines()
+    ]
+    ids = sorted(
+        (row[b"id"] for row in rows if row[b"name"].startswith(b"ttlproxy:pushes")), key=int
+    )
+    return ids[:first]

@@ -41,6 +41,7 @@ class Context:
     clock: the server's; agenda: what the reaper does next
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
+    on_stray(key, deadline_ms): called for announcements in slots that are another master's
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     is_one_of_several: the server is one of the masters of a Cluster
@@ -74,6 +75,7 @@ class Context:
         self.slot_schedules = SlotSchedules(keys)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
+        self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
         self.overdue = Overdue(lambda: self.schedule_queries)
         info = InfoSection(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(
@@ -127,8 +129,10 @@ class Context:
             await self._rules_of_all.learn()
 
     def _announced_in(self, db: int, key: bytes, deadline_ms: int) -> None:
-        self.slot_schedules.noted(key, deadline_ms)
+        number = self.slot_schedules.noted(key, deadline_ms)
         self.registry.announced(db, key, deadline_ms)
+        if number not in self.slot_schedules.owned:
+            self.on_stray(key, deadline_ms)
 
     def suit_scripts_to_users(self) -> None:
         """The users' rights were read anew."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from redis.asyncio import Redis
@@ -23,6 +24,7 @@ from ttlproxy.link.connections import client, close
 from ttlproxy.link.context import Context
 from ttlproxy.link.link import Link
 from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.reaper import Reaper
 from ttlproxy.link.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import run_together
@@ -62,7 +64,9 @@ class Master:
     epoch: that of the claims
     owned: the slots that are its own, as no other claims them with a higher epoch
     known: those of them whose managed keys the link knows
+    strays: slots that are not its own, and in which it has announced deadlines
     told: how often it has told what it knows
+    pushes: the push connections of all masters when it last told, by their ids
     """
 
     def __init__(
@@ -76,19 +80,24 @@ class Master:
         tell: Tell,
         on_known: Callable[[Master], None],
         on_gone: Callable[[Master], None],
+        on_stray: Callable[[Master, bytes, int], None],
     ) -> None:
         """`tell(master, nodes)` is called with each of its words on the Cluster; `on_known(master)`
-        when more of its slots are known; `on_gone(master)` when its server has changed."""
+        when more of its slots are known; `on_gone(master)` when its server has changed;
+        `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot."""
         self.id = node.id
         self.shown = upstream.address
         self.claims: Collection[int] | None = None
         self.epoch = node.epoch
         self.owned: set[int] = set()
         self.known: set[int] = set()
+        self.strays: set[int] = set()
         self.told = 0
+        self.pushes: dict[str, Pushes | None] = {}
         context = Context(settings, counters, signer, rules_of_all)
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots
+        context.on_stray = partial(on_stray, self)
         self.link = Link(settings, upstream, counters, context, lambda: on_gone(self))
         self.reaper = Reaper(settings, self.link, counters)
         self._settings = settings
@@ -126,8 +135,8 @@ class Master:
 
     def owns(self, slots: set[int]) -> None:
         """These are its slots from now on: what is known of others is forgotten."""
-        lost = self.owned - slots
-        self.owned = slots
+        lost = (self.owned | self.strays) - slots
+        self.owned, self.strays = slots, set()
         self.known &= slots
         context = self.link.context
         context.keys.settle(slots)
@@ -137,6 +146,13 @@ class Master:
         context.slot_schedules.owned = slots
         context.slot_schedules.forget(lost)
         if slots - self.known:
+            self._lacking.set()
+
+    def doubt(self, slots: Collection[int]) -> None:
+        """These are its slots again: deadlines may have been set while they were another's."""
+        self.known.difference_update(slots)
+        self.link.context.slot_schedules.read.difference_update(slots)
+        if slots:
             self._lacking.set()
 
     async def _follow(self) -> None:

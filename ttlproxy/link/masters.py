@@ -18,13 +18,14 @@ from redis.exceptions import RedisError
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.keys import SLOTS
+from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.errors import UnfitUpstream, UpstreamError
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.context import first_signer
 from ttlproxy.link.link import Link
 from ttlproxy.link.master import Master, nodes_told_by
+from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.resolution import resolved
 from ttlproxy.link.rules_of_all import RulesOfAll
 from ttlproxy.link.serving import Serving
@@ -188,6 +189,7 @@ class Masters:
             self._told,
             self._changed,
             self._gone,
+            self._stray,
         )
         self._masters[node.id] = master
         self.links[node.id] = master.link
@@ -227,12 +229,40 @@ class Masters:
             return
         me = next((node for node in nodes if node.myself), None)
         own = me.slots if me is not None and me.id == master.id and me.is_master else frozenset()
-        is_new = own != master.claims or (me is not None and me.epoch != master.epoch)
-        master.claims, master.epoch = own, me.epoch if me is not None else 0
+        epoch = me.epoch if me is not None else 0
+        is_new = own != master.claims or epoch != master.epoch
+        if epoch > master.epoch and not self._has_heard(master, nodes):
+            master.doubt(own.intersection(master.claims or ()))
+        master.claims, master.epoch = own, epoch
+        master.pushes = self._pushes()
         await self._meet(nodes, master.link.upstream.host)
-        if is_new:
+        if is_new or master.strays:
             self._share_out()
         self._tell()
+
+    def _has_heard(self, master: Master, nodes: list[ClusterNode]) -> bool:
+        """Whether what was set in its slots since it last told was announced to its link, or to
+        that of another master: slots may have been there, and be back with a higher epoch."""
+        now, others = self._pushes(), (node for node in nodes if node.id != master.id)
+        suspects = [node for node in others if "master" in node.flags and node.epoch > master.epoch]
+        heard = (now.get(node.id) for node in suspects)
+        before = (master.pushes.get(node.id) for node in suspects)
+        return all(
+            one is not None and one is other for one, other in zip(heard, before, strict=True)
+        )
+
+    def _pushes(self) -> dict[str, Pushes | None]:
+        return {name: link.announcements.connection for name, link in self.links.items()}
+
+    def _stray(self, master: Master, key: bytes, deadline_ms: int) -> None:
+        """A master has announced a deadline in a slot that is not its own as far as is known: the
+        slot has come to it, and may be back already. So its owner's link must know, too."""
+        number = slot(key)
+        master.strays.add(number)
+        for other in self._masters.values():
+            if number in other.owned:
+                other.link.context.announced(0, key, deadline_ms)
+        self.look()
 
     def _changed(self, master: Master) -> None:
         """A master knows more of its slots' managed keys, or its link begins to serve."""
@@ -248,7 +278,7 @@ class Masters:
         for number, master in owner.items():
             owned[master.id].add(number)
         for master in list(self._masters.values()):
-            if owned[master.id] != set(master.owned):
+            if owned[master.id] != set(master.owned) or master.strays:
                 master.owns(owned[master.id])
             if master.claims is not None and not owned[master.id]:
                 self._remove(master)

@@ -66,14 +66,15 @@ class SlotSchedules:
         kinds[slot(keys.here)] = b"L"
         return b"".join(keys.word(each) + kind for each, kind in kinds.items())
 
-    def noted(self, key: bytes, due_ms: int) -> None:
-        """The key needs attention at that time, or earlier."""
+    def noted(self, key: bytes, due_ms: int) -> int:
+        """The key needs attention at that time, or earlier; returns its slot."""
         number = slot(key)
         if self._keys.deferring(key) is not None:
             self._deferring.add(number)
         self._noted.add(number)
         if due_ms < self._firsts.get(number, _NEVER):
             self._firsts[number] = due_ms
+        return number
 
     async def find(self, redis: Redis) -> None:
         heads, _ = await self._ask(redis, self.owned, _HEAD)
