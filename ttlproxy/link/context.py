@@ -83,7 +83,7 @@ class Context:
             keys,
             info.section,
             signer,
-            lambda: self.schedule_queries.to_count(bool(self.actions.of(0).version)),
+            lambda: self.schedule_queries.to_count(self._may_have_rules),
             self.is_one_of_several,
         )
         shows_internal = settings.show_internal_keys == "yes"
@@ -117,6 +117,11 @@ class Context:
     def has_rules(self) -> bool:
         """Whether the rules of ONEXPIRE are kept at this server."""
         return not self.is_one_of_several or self.keys.are_home
+
+    @property
+    def _may_have_rules(self) -> bool:
+        """Whether slots may know a version of the rules, as far as they have been read."""
+        return not self.actions.knows(0) or bool(self.actions.of(0).version)
 
     async def learn_rules(self, redis: Redis, db: int) -> None:
         """Reads the rules of a database, unless they are known. `redis`: this server.
