@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
@@ -125,6 +125,32 @@ def test_a_transaction_does_not_see_what_falls_due_on_the_way(
             wait_until(lambda: _held(masters) > held, "it waits")
         assert reading.result(30) == [[b"b"], 3]
     assert client.ask_many(asked, transaction=True) == [[b"b"], 4]
+
+
+@pytest.mark.parametrize("trusts", [True, False])
+def test_a_slot_that_leaves_a_master_is_not_known_there_any_more(
+    masters: Masters, ends: tuple[Node, Node], client: Client, start_proxy: StartProxy, trusts: bool
+) -> None:
+    """A proxy starts when the schedule, and an index, have gone: what is due there is not seen."""
+    user = [] if trusts else ["on", "nopass", "~k*", "+get"]  # a client with narrow rights
+    for node in ends:
+        assert node.ask("ACL", "SETUSER", "narrow", *user) == b"OK"
+    client.ask("HSET", KEY, "a", 1, "b", 2)
+    client.ask("HPEXPIREFIELD", KEY, 200, "FIELDS", 1, "a")
+    names = Keys(clustered=True)
+    schedule = names.shared_in(SLOT, names.schedule)
+    with ThreadPoolExecutor() as pool, ExitStack() as stack:
+        stack.callback(lambda: [node.ask("ACL", "DELUSER", "narrow") for node in ends])
+        with _open(*ends) as carry:
+            carry(INDEX, schedule)
+            other = start_proxy(ends[0].url)
+            start_ms = ends[0].client.now_ms()
+            wait_until(lambda: ends[0].client.now_ms() > start_ms + 200, "it is due")
+            reader = stack.enter_context(closing(Client(other.port)))
+            assert reader.ask("PING") == b"PONG"
+            reading = pool.submit(reader.ask, "HKEYS", KEY)
+            wait([reading], timeout=0.5)  # a wrong reply would come at once
+        assert reading.result(30) == [b"b"]
 
 
 def test_keys_that_are_there_and_not_there_are_served_on_the_way(

@@ -97,6 +97,7 @@ class Master:
         context = Context(settings, counters, signer, rules_of_all)
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots
+        context.slot_schedules.on_unread = self._unread
         context.on_stray = partial(on_stray, self)
         self.link = Link(settings, upstream, counters, context, lambda: on_gone(self))
         self.reaper = Reaper(settings, self.link, counters)
@@ -187,16 +188,18 @@ class Master:
                 continue
             redis = client(self.link.upstream, "ttlproxy:load", self._settings.connect_timeout)
             try:
-                await self._read(redis, lacking)
+                read = await self._read(redis, lacking)
             except (RedisError, OSError, UpstreamError) as trouble:
                 log.debug("the schedules of %s cannot be read: %s", self.shown, trouble)
-                self._lacking.set()
-                await asyncio.sleep(_AGAIN_S)
-                continue
+                read = set()
             finally:
                 await close(redis)
-            self.known |= lacking & self.owned
-            self._on_known(self)
+            if more := read & self.owned:
+                self.known |= more
+                self._on_known(self)
+            if self.owned - self.known:  # they are on their way, or it is busy
+                self._lacking.set()
+                await asyncio.sleep(_AGAIN_S)
 
     @property
     def _read_already(self) -> set[int]:
@@ -204,15 +207,24 @@ class Master:
         context = self.link.context
         return context.slot_schedules.read if context.rights.trusts_schedules else set()
 
-    async def _read(self, redis: Redis, slots: Collection[int]) -> None:
-        """Announcements go on arriving meanwhile, so a change is not missed."""
+    def _unread(self, slots: Collection[int]) -> None:
+        """The link has read all schedules but these."""
+        self.doubt(self.owned.intersection(slots))
+        self._on_known(self)
+
+    async def _read(self, redis: Redis, slots: Collection[int]) -> set[int]:
+        """Returns those that could be read: their keys are all here.
+
+        Announcements go on arriving meanwhile, so a change is not missed.
+        """
         context, schedules = self.link.context, self.link.schedules
         announced = context.registry.announced
         if context.rights.trusts_schedules:
             async for entries in context.slot_schedules.pages_of(redis, slots):
                 for key, due_ms in entries:
                     announced(0, key, due_ms)
-        else:
-            async for keys in schedules.indexed(redis, 0):
-                for key in keys:
-                    announced(0, key, UNKNOWN)
+            return context.slot_schedules.read.intersection(slots)
+        async for keys in schedules.indexed(redis, 0):
+            for key in keys:
+                announced(0, key, UNKNOWN)
+        return set(slots) - await context.slot_schedules.leaving(redis, slots)
