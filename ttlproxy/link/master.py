@@ -136,7 +136,7 @@ class Master:
 
     def owns(self, slots: set[int]) -> None:
         """These are its slots from now on: what is known of others is forgotten."""
-        lost = (self.owned | self.strays) - slots
+        lost = (self.owned | self.strays | self.link.context.slot_schedules.read) - slots
         self.owned, self.strays = slots, set()
         self.known &= slots
         context = self.link.context
@@ -152,7 +152,7 @@ class Master:
     def doubt(self, slots: Collection[int]) -> None:
         """These are its slots again: deadlines may have been set while they were another's."""
         self.known.difference_update(slots)
-        self.link.context.slot_schedules.read.difference_update(slots)
+        self.link.context.slot_schedules.unread(slots)
         if slots:
             self._lacking.set()
 
@@ -224,7 +224,10 @@ class Master:
                 for key, due_ms in entries:
                     announced(0, key, due_ms)
             return context.slot_schedules.read.intersection(slots)
+        losses = context.slot_schedules.losses
+        before = {number: losses[number] for number in slots}
         async for keys in schedules.indexed(redis, 0):
             for key in keys:
                 announced(0, key, UNKNOWN)
-        return set(slots) - await context.slot_schedules.leaving(redis, slots)
+        leaving = await context.slot_schedules.leaving(redis, slots)
+        return {number for number in slots if losses[number] == before[number]} - leaving

@@ -5,6 +5,7 @@ There are 16,384 of them, so only those are asked that have a key that is due, a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from random import sample
 from typing import Any, Final
@@ -31,6 +32,7 @@ class SlotSchedules:
     """The schedules of one node's slots, and when the first key of each needs attention.
 
     owned: the slots whose schedules are read; read: those that were read whole
+    losses: how often what was read of a slot has become worthless
     on_unread(slots): called when some of them could not be read, as they are on their way
     """
 
@@ -38,6 +40,7 @@ class SlotSchedules:
         self._keys = keys
         self.owned: Collection[int] = range(SLOTS)
         self.read: set[int] = set()
+        self.losses: Counter[int] = Counter()
         self.on_unread: Callable[[Collection[int]], None] = lambda slots: None
         # Lower bounds in ms, for all slots that have managed keys.
         self._firsts: dict[int, int] = {}
@@ -123,7 +126,12 @@ class SlotSchedules:
         for number in slots:
             self._firsts.pop(number, None)
             self._deferring.discard(number)
+        self.unread(slots)
+
+    def unread(self, slots: Collection[int]) -> None:
+        """What was read of these slots, or is being read now, does not count any more."""
         self.read.difference_update(slots)
+        self.losses.update(slots)
 
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
         asked = set(self.owned)
@@ -138,6 +146,7 @@ class SlotSchedules:
     ) -> AsyncIterator[list[tuple[bytes, int]]]:
         """The entries of these slots; `read` has those that were read. Raises UnreadError, too."""
         refused: Refused = {}
+        losses = {number: self.losses[number] for number in slots}
         cursors: dict[int, bytes] = dict.fromkeys(slots, b"0")
         while cursors:
             some = dict(list(cursors.items())[:_TOGETHER])
@@ -157,7 +166,8 @@ class SlotSchedules:
                     self.noted(key, due_ms)
                 if cursors[number] == b"0":
                     del cursors[number]
-                    self.read.add(number)
+                    if self.losses[number] == losses[number]:
+                        self.read.add(number)
                 if found:
                     yield found
         if refused:
