@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -78,9 +79,19 @@ def find_binaries() -> dict[str, Binary]:
 class Server(Process):
     """One redis-server on a free port of 127.0.0.1 and a unix socket, with a folder of its own."""
 
-    def __init__(self, binary: Binary, *config: str, env: dict[str, str] | None = None) -> None:
-        """`env`: environment variables in addition to those of the tests."""
+    def __init__(
+        self,
+        binary: Binary,
+        *config: str,
+        env: dict[str, str] | None = None,
+        host: str = "127.0.0.1",
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """`env`: environment variables in addition to those of the tests; `prefix`: words in front
+        of the command, which may make another address its own."""
         super().__init__()
+        self.host = host
+        self._prefix = prefix
         self.binary = binary
         self.name = binary.name
         self.folder = Path(tempfile.mkdtemp(prefix="ttlproxy-"))
@@ -91,7 +102,7 @@ class Server(Process):
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}"
+        return f"redis://{self.host}:{self.port}"
 
     @property
     def log(self) -> str:
@@ -122,8 +133,9 @@ class Server(Process):
         (self.folder / "redis.log").unlink(missing_ok=True)
         self._child = subprocess.Popen(
             [
+                *self._prefix,
                 self.binary.path,
-                *("--port", str(self.port), "--bind", "127.0.0.1"),
+                *("--port", str(self.port), "--bind", self.host),
                 *("--unixsocket", str(self.socket_path), "--dir", str(self.folder)),
                 *("--logfile", "redis.log", "--save", "", "--daemonize", "no"),
                 # From 7.0 on it would wait 5 s for more replicas.
