@@ -41,12 +41,14 @@ class Write:
     ended_ms: when the reply had come; infinite if none came: it may or may not have been carried
     out
     states: what each of the requests leaves; the last state stays
+    may_be_lost: the reply may have been that of a master which is one no more
     """
 
     begun_ms: float
     ended_ms: float
     states: tuple[State, ...]
     words: str
+    may_be_lost: bool = False
 
     @property
     def in_doubt(self) -> bool:
@@ -140,11 +142,10 @@ class Excuses:
         for windows in (self.late, self.lagging, self.rewound):
             windows[:] = [window for window in windows if window[1] >= ms]
 
-    def certain(self, writes: Sequence[Write]) -> list[Write]:
-        """The same writes, but in doubt if they may have been lost after their reply."""
+    def marked(self, writes: Sequence[Write]) -> list[Write]:
+        """The same writes, with a mark if they may be lost."""
         return [
-            replace(write, ended_ms=math.inf) if within(self.rewound, write.ended_ms) else write
-            for write in writes
+            replace(write, may_be_lost=within(self.rewound, write.ended_ms)) for write in writes
         ]
 
 
@@ -181,8 +182,8 @@ class Key:
 
     def faults(self, clock: ServersClock, excuses: Excuses) -> Iterator[Fault]:
         """At most one for each element."""
-        certain = {name: excuses.certain(writes) for name, writes in self.writes.items()}
-        left, unknown = dict(certain), set[str]()
+        marked = {name: excuses.marked(writes) for name, writes in self.writes.items()}
+        left, unknown = dict(marked), set[str]()
         for read in sorted(self.reads, key=lambda read: read.begun_ms):
             if meets(excuses.lagging, read.begun_ms, read.ended_ms):
                 continue
@@ -191,7 +192,7 @@ class Key:
                 unknown.add(element)
                 yield Fault(self.name, element, f"shown to {read.by}, and never written", ())
             for element in [*left, *(read.shown.keys() & (self.writes.keys() - left.keys()))]:
-                writes = certain[element]
+                writes = marked[element]
                 if writes[0].begun_ms > read.ended_ms and element not in read.shown:
                     continue
                 counting = _counting(writes, read)
@@ -259,7 +260,7 @@ def _counting(writes: Sequence[Write], read: Read) -> list[_Met]:
     for write in writes:
         if write.begun_ms > read.ended_ms:
             break
-        if write.ended_ms < read.begun_ms:
+        if write.ended_ms < read.begun_ms and not write.may_be_lost:
             met = [_Met(write.states[-1], write)]
         else:
             met += [_Met(state, write) for state in write.states]

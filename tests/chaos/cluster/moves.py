@@ -26,7 +26,11 @@ class NotPossibleError(Exception):
 def move_by_keys(
     system: ClusterSystem, number: int, source: Node, target: Node, chance: Random, pause_s: float
 ) -> None:
-    """Moves one slot as redis-cli does, with pauses in which some of its keys have gone."""
+    """Moves one slot as redis-cli does, with pauses in which some of its keys have gone.
+
+    They take `pause_s` together: a slot that is on its way for longer than `--hold-max` is no
+    fault of a proxy.
+    """
     _ok(system, target, "CLUSTER", "SETSLOT", number, "IMPORTING", source.id)
     _ok(system, source, "CLUSTER", "SETSLOT", number, "MIGRATING", target.id)
     while names := system.ask(
@@ -36,7 +40,8 @@ def move_by_keys(
         reply = system.ask(source, "MIGRATE", *to, *names)
         if reply not in (b"OK", b"NOKEY"):
             raise RuntimeError(f"MIGRATE {number}: {reply}")
-        threading.Event().wait(pause_s * chance.random())
+        pause_s -= (now_s := pause_s * chance.random())
+        threading.Event().wait(now_s)
     others = [node for node in system.masters if node not in (source, target)]
     for node in (target, source, *others):
         _ok(system, node, "CLUSTER", "SETSLOT", number, "NODE", target.id)

@@ -107,4 +107,5 @@ class ClusterRound(Round):
         windows = [(away.begun_ms, away.ended_ms) for away in self._cluster.aways]
         for each in self.incidents:
             if not meets(windows, each.since_ms, each.at_ms):
-                yield f"at {each.at_ms:.0f}, no master was in trouble: {each.what}"
+                when = f"between {each.since_ms:.0f} and {each.at_ms:.0f}"
+                yield f"{when}, no master was in trouble: {each.what}"

@@ -61,7 +61,7 @@ class Troubles:
         return self._chance.choice(self._system.slots)
 
     def _move(self, number: int, source: Node, target: Node) -> None:
-        pause_s = self._chance.choice([0.0, 0.0, 0.01, 0.2])
+        pause_s = self._chance.choice([0.0, 0.0, 0.05, 0.5])
         moves.move_by_keys(self._system, number, source, target, self._chance, pause_s)
 
     def _move_slot(self) -> None:
