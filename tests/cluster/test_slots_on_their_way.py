@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
 
 import pytest
+from redis.exceptions import ResponseError
 
 from tests.conftest import StartProxy
 from tests.support.cluster import Node
@@ -250,6 +251,20 @@ def test_a_blocked_request_goes_on_where_its_slot_has_gone(
         masters.move(SLOT, *ends)
         client.ask("RPUSH", KEY, "item")
         assert app.read() == b"*2\r\n$%d\r\n%b\r\n$4\r\nitem\r\n" % (len(KEY), KEY)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_channel_is_subscribed_to_where_its_slot_has_just_gone(
+    masters: Masters, ends: tuple[Node, Node], client: Client, protocol: int
+) -> None:
+    if isinstance(ends[0].ask("PUBSUB", "SHARDCHANNELS"), ResponseError):
+        pytest.skip("there are no sharded channels before 7.0")
+    with Connection(masters.proxy.port) as app:
+        app.ask("HELLO", protocol)
+        masters.move(SLOT, *ends)
+        assert b"ssubscribe" in app.ask("SSUBSCRIBE", KEY)
+        assert client.ask("SPUBLISH", KEY, "hello") == 1
+        assert b"hello" in app.read()
 
 
 def test_a_move_is_noticed_without_a_request(masters: Masters, ends: tuple[Node, Node]) -> None:
