@@ -17,7 +17,7 @@ from tests.chaos.cluster.troubles import NAMES
 from tests.chaos.run import Account
 from tests.chaos.system import Log
 from tests.support.network import Network
-from tests.support.servers import find_binaries
+from tests.support.servers import find_binaries, moves_whole_slots
 
 # A busy machine must not make nodes take each other for dead: that would be a trouble unasked for.
 _TIMEOUT_MS = 5000
@@ -45,7 +45,10 @@ def main() -> int:
 
 
 def _run(options: argparse.Namespace) -> Account:
-    binary = find_binaries()[options.redis]
+    found = find_binaries()
+    if (whole := moves_whole_slots()) is not None:
+        found.setdefault(whole.name, whole)
+    binary = found[options.redis]
     only = NAMES if "all" in options.trouble else options.trouble
     with ExitStack() as stack:
         path = options.log
