@@ -99,6 +99,11 @@ class ClusterSystem:
         return machine_ms()
 
     @property
+    def has_shard_channels(self) -> bool:
+        """From Redis 7.0 on."""
+        return isinstance(self.ask(self.nodes[0], "PUBSUB", "SHARDCHANNELS"), list)
+
+    @property
     def slots(self) -> list[int]:
         """Those with keys."""
         return [slot(word.encode()) for word in self.words]

@@ -39,9 +39,9 @@ _UNEXPECTED: Final = ("Traceback", " (at ", "never retrieved", "CRITICAL")
 _CLOCK: Final = ServersClock()
 _CLIENTS: Final = (
     *(Writer, Writer, Pipeliner, Pipeliner3, Reader, Reader3),
-    *(Tasks, Tasks, Putter, Taker, Taker3),
-    *(Listener, ShardListener, ShardListener3),
+    *(Tasks, Tasks, Putter, Taker, Taker3, Listener),
 )
+_SHARD_LISTENERS: Final = (ShardListener, ShardListener3)
 
 
 def trial(
@@ -52,12 +52,13 @@ def trial(
     faults: list[str] = []
     for pattern, *action in RULES:
         assert through(system, "ONEXPIRE", pattern, *action) == b"OK"
+    clients = (*_CLIENTS, *_SHARD_LISTENERS) if system.has_shard_channels else _CLIENTS
     until_s = time.monotonic() + seconds
     while not counts["rounds"] or time.monotonic() < until_s:
         length_s = max(1.0, min(round_s, until_s - time.monotonic()))
         troubles = Troubles(system, Random(f"{seed}:{counts['rounds']}"), only)
         round_ = ClusterRound(system, counts["rounds"], seed)
-        round_.kinds_of_clients = _CLIENTS
+        round_.kinds_of_clients = clients
         try:
             found = _round(system, round_, troubles, length_s)
         except TimeoutError as late:

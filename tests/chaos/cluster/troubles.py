@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from random import Random
 from typing import Final
@@ -96,6 +97,17 @@ class Troubles:
         chosen = self._chance.sample(own, self._chance.randint(1, len(own)))
         moves.move_whole(self._system, chosen, source, target)
         self._system.until_agreed()
+
+    def _restart_proxy(self) -> None:
+        """A proxy is killed, and starts while a slot is on its way."""
+        proxy, number = self._chance.choice(self._system.proxies), self._slot()
+        ends = self._ends(number)
+        with self._system.away((), loses=False), ThreadPoolExecutor() as pool:
+            proxy.kill()
+            moving = pool.submit(self._move, number, *ends)
+            proxy.start()
+            moving.result()
+            self._system.until_settled()
 
     # Masters that fail.
 
@@ -194,6 +206,7 @@ _ALL: Final[dict[str, list[Callable[[Troubles], None]]]] = {
         Troubles._reshard,
     ],
     "atomic": [Troubles._move_whole],
+    "proxy": [Troubles._restart_proxy],
     "failover": [Troubles._fail_over, Troubles._fail_over_force],
     "takeover": [Troubles._take_over],
     "kill": [Troubles._kill_master],
