@@ -82,8 +82,9 @@ class ClusterSystem:
             self._stack.enter_context(cluster)
             self.nodes = cluster.nodes
             cluster.replicate(_MASTERS)
+            url = "redis://" + ",".join(f"{node.host}:{node.port}" for node in self.nodes)
             for _ in range(PROXIES):
-                proxy = Proxy(self.nodes[0].url, "--drain-max", "1", forked=self._forked)
+                proxy = Proxy(url, "--drain-max", "1", forked=self._forked)
                 self._stack.callback(proxy.remove)
                 self.proxies.append(proxy.start())
             self.until_settled()
