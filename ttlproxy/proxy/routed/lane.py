@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Final
 
-from ttlproxy.errors import SlotMoved, UpstreamError
+from ttlproxy.errors import NOT_SERVED, NotServed, SlotMoved, UpstreamError
 from ttlproxy.link import Link
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.held_step import HeldStep
@@ -342,8 +342,11 @@ class Lane:
             self._owner.keeps()
 
     async def _open(self) -> None:
-        owner = self._owner
-        self._backend, term = await connect(self.link, partial(owner.dial, self), owner.hold_max_s)
+        owner, dial = self._owner, partial(self._owner.dial, self)
+        try:
+            self._backend, term = await connect(self.link, dial, owner.hold_max_s)
+        except OSError as trouble:
+            raise NotServed(str(trouble)) from trouble
         if term != self.link.server.term:
             raise SlotMoved("the master has changed")
         self.session = owner.session(self, self._backend.has_settled)
@@ -373,9 +376,12 @@ class Lane:
         return reply
 
     async def _serves_again(self) -> None:
-        """Ends when the link serves. Raises TimeoutError after hold_max."""
-        async with asyncio.timeout(self._owner.hold_max_s):
-            await self._serving.ready.wait()
+        """Ends when the link serves. Raises NotServed after hold_max."""
+        try:
+            async with asyncio.timeout(self._owner.hold_max_s):
+                await self._serving.ready.wait()
+        except TimeoutError:
+            raise NotServed(f"Redis is unavailable: {self.link.trouble}") from None
 
     def _hold(self, until: Coroutine[None, None, None]) -> None:
         """Keeps what comes in until `until` ends."""
@@ -405,8 +411,22 @@ class Lane:
         elif isinstance(trouble, SlotMoved):
             self._phase = OPEN
             self.give_back()
+        elif isinstance(trouble, NotServed) and self._owner.can_go_on_without(self):
+            self._answer_for_redis()
         else:
             self._owner.failed(trouble)
+
+    def _answer_for_redis(self) -> None:
+        """The master is not served: no request that waits here has been sent."""
+        self._phase = OPEN
+        for ticket in self._take_unsent():
+            if ticket.taker is None:
+                self._owner.answered(ticket, NOT_SERVED)
+            elif not ticket.taker.done():
+                ticket.taker.set_result(NOT_SERVED)
+        self._owner.flush()
+        if self.session is None:
+            self._owner.lost(self)
 
     def _go_on(self) -> None:
         """Nothing is held any more: handles what came in meanwhile."""
