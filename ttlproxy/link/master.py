@@ -38,6 +38,9 @@ _EVERY_S: Final = 1.0
 # After a look that came early, the next comes no earlier than this.
 _AGAIN_S: Final = 0.02
 _NODES: Final = (b"CLUSTER", b"NODES")
+# If it was never reached.
+_ADVICE: Final = "the nodes of the Cluster give this address: see cluster-announce-ip"
+_ADVICE_TLS: Final = f"{_ADVICE}, and tls-cluster for the port"
 Tell = Callable[["Master", list[ClusterNode]], Awaitable[None]]
 
 
@@ -60,6 +63,7 @@ async def _told(redis: Redis) -> list[ClusterNode]:
 class Master:
     """
     id, shown: the node's id, and its address for people
+    place: host, port and host name, as nodes tell them
     claims: the slots that it says are its own; None before its first word
     epoch: that of the claims
     owned: the slots that are its own, as no other claims them with a higher epoch
@@ -87,6 +91,7 @@ class Master:
         `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot."""
         self.id = node.id
         self.shown = upstream.address
+        self.place = node.host, node.port, node.hostname
         self.claims: Collection[int] | None = None
         self.epoch = node.epoch
         self.owned: set[int] = set()
@@ -99,9 +104,11 @@ class Master:
         context.slot_schedules.owned = node.slots
         context.slot_schedules.on_unread = self._unread
         context.on_stray = partial(on_stray, self)
-        self.link = Link(settings, upstream, counters, context, lambda: on_gone(self))
+        advice = _ADVICE_TLS if upstream.tls else _ADVICE
+        self.link = Link(settings, upstream, counters, context, lambda: on_gone(self), advice)
         self.reaper = Reaper(settings, self.link, counters)
         self._settings = settings
+        self._node = node
         self._upstream = upstream
         self._tell = tell
         self._on_known = on_known
@@ -121,6 +128,16 @@ class Master:
     def is_home(self) -> bool:
         """Whether it has what a whole Cluster has once, such as the rules of ONEXPIRE."""
         return self.link.context.keys.are_home
+
+    @property
+    def slots_told(self) -> frozenset[int]:
+        """The slots that others have said are its own; empty once it has told itself."""
+        return frozenset() if self.claims is not None else self._node.slots
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """As which the host may stand in MOVED and ASK."""
+        return self._node.host, self._node.hostname
 
     @property
     def upstream(self) -> Upstream:
