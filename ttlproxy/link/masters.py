@@ -258,10 +258,10 @@ class Masters:
             master.doubt(own.intersection(master.claims or ()))
         master.claims, master.epoch = own, epoch
         master.pushes = self._pushes()
-        if is_it or not self._are_strange(nodes, master):
-            await self._meet(nodes, master.link.upstream)
         if is_new or master.strays:
             self._share_out()
+        if is_it or not self._are_strange(nodes, master):
+            await self._meet(nodes, master.link.upstream)
         self._tell()
 
     def _are_strange(self, nodes: list[ClusterNode], master: Master) -> bool:
