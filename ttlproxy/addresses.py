@@ -201,6 +201,7 @@ class Upstream:
             self,
             host=number or address.host,
             port=address.port,
+            path="",
             tls_server_name=name if self.tls else None,
             others=(),
             sentinels=None,

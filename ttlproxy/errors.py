@@ -11,7 +11,8 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 │   ├── ServerChanged  and close all clients: the server or its role is another one
 │   ├── ServesSoon     and try again soon: Redis is there, and serves no keys yet
 │   ├── NoFreeConnection  answer with an error: clients may have no more connections to a master
-│   └── SlotMoved      send the request to the master that has its slot now
+│   ├── SlotMoved      send the request to the master that has its slot now
+│   └── NotServed      answer the request with NOT_SERVED: its master cannot be reached
 ├── ReapRefused        close the client: Redis refuses the reap that its request waits for
 ├── Unanswered         say so on the page: Redis is away, or refuses a page's query
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
@@ -91,6 +92,10 @@ class SlotMoved(UpstreamError):  # noqa: N818 - the name says it
     """The slot that a request is for is another master's now: the request must go there."""
 
 
+class NotServed(UpstreamError):  # noqa: N818 - the name says it
+    """The master of a slot has not been served for hold_max: requests have not been sent to it."""
+
+
 class ReapRefused(TtlproxyError):  # noqa: N818 - the name says it
     """Redis has refused for too long the reap that a client waits for."""
 
@@ -133,6 +138,8 @@ NOT_IN_FORCE = (
 NOT_IN_A_TRANSACTION = (
     b"ERR %b is not allowed in a transaction in front of a Redis Cluster of several masters"
 )
+# Redis's own error for a slot without a master.
+NOT_SERVED = b"-CLUSTERDOWN Hash slot not served\r\n"
 UNKNOWN_DATABASE = b"ERR ttlproxy cannot tell the database: too many SELECTs have failed"
 TOO_MANY_WORDS_AT_ONCE = b"ERR too many arguments: ttlproxy's commands take 200000 words at most"
 # An unknown command, sent to Redis so that it aborts EXEC.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 # A fault's history shows the reads within this time of the wrong one.
@@ -41,12 +41,14 @@ class Write:
     ended_ms: when the reply had come; infinite if none came: it may or may not have been carried
     out
     states: what each of the requests leaves; the last state stays
+    may_be_lost: the reply may have been that of a master which is one no more
     """
 
     begun_ms: float
     ended_ms: float
     states: tuple[State, ...]
     words: str
+    may_be_lost: bool = False
 
     @property
     def in_doubt(self) -> bool:
@@ -128,19 +130,33 @@ class Excuses:
 
     late: elements past their deadline may still be shown
     lagging: some connections may still lead to a server that is no longer the master
+    rewound: what was acknowledged then may be lost, as a replica has taken over that lacks it
     """
 
     late: list[Window] = field(default_factory=list)
     lagging: list[Window] = field(default_factory=list)
+    rewound: list[Window] = field(default_factory=list)
 
     def forget_before(self, ms: float) -> None:
         """Drops the past: nobody will ask for it."""
-        for windows in (self.late, self.lagging):
+        for windows in (self.late, self.lagging, self.rewound):
             windows[:] = [window for window in windows if window[1] >= ms]
 
+    def marked(self, writes: Sequence[Write]) -> list[Write]:
+        """The same writes, with a mark if they may be lost."""
+        return [
+            replace(write, may_be_lost=within(self.rewound, write.ended_ms)) for write in writes
+        ]
 
-def _meets(windows: list[Window], read: Read) -> bool:
-    return any(begin <= read.ended_ms and end >= read.begun_ms for begin, end in windows)
+
+def within(windows: Sequence[Window], at_ms: float) -> bool:
+    """Whether one of the windows has this moment."""
+    return any(begin <= at_ms <= end for begin, end in windows)
+
+
+def meets(windows: Sequence[Window], begun_ms: float, ended_ms: float) -> bool:
+    """Whether one of the windows has a moment of this time."""
+    return any(begin <= ended_ms and end >= begun_ms for begin, end in windows)
 
 
 @dataclass(frozen=True)
@@ -166,16 +182,17 @@ class Key:
 
     def faults(self, clock: ServersClock, excuses: Excuses) -> Iterator[Fault]:
         """At most one for each element."""
-        left, unknown = dict(self.writes), set[str]()
+        marked = {name: excuses.marked(writes) for name, writes in self.writes.items()}
+        left, unknown = dict(marked), set[str]()
         for read in sorted(self.reads, key=lambda read: read.begun_ms):
-            if _meets(excuses.lagging, read):
+            if meets(excuses.lagging, read.begun_ms, read.ended_ms):
                 continue
-            late = _meets(excuses.late, read)
+            late = meets(excuses.late, read.begun_ms, read.ended_ms)
             for element in read.shown.keys() - self.writes.keys() - unknown:
                 unknown.add(element)
                 yield Fault(self.name, element, f"shown to {read.by}, and never written", ())
             for element in [*left, *(read.shown.keys() & (self.writes.keys() - left.keys()))]:
-                writes = self.writes[element]
+                writes = marked[element]
                 if writes[0].begun_ms > read.ended_ms and element not in read.shown:
                     continue
                 counting = _counting(writes, read)
@@ -243,7 +260,7 @@ def _counting(writes: Sequence[Write], read: Read) -> list[_Met]:
     for write in writes:
         if write.begun_ms > read.ended_ms:
             break
-        if write.ended_ms < read.begun_ms:
+        if write.ended_ms < read.begun_ms and not write.may_be_lost:
             met = [_Met(write.states[-1], write)]
         else:
             met += [_Met(state, write) for state in write.states]

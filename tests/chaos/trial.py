@@ -76,7 +76,7 @@ def _round(system: System, round_: Round, troubles: Troubles, seconds: float) ->
     _through(system, "ONEXPIRE", rule, "XADD", round_.fired)
     _disturb(round_, troubles, seconds)
     _let_pass(system, round_.last_due_ms)
-    faults = list(_faults(round_))
+    faults = list(_faults(system, round_))
     _through(system, "ONEXPIRE", rule, "DEL")
     names = [key.name for key in round_.keys.values()]
     _through(system, "DEL", *names, *round_.ruled_keys, round_.stream, round_.fired)
@@ -107,12 +107,12 @@ def _let_pass(system: System, due_ms: float) -> None:
     system.excuses.late.append((begun_ms, machine_ms() + SEEN_MS))
 
 
-def _faults(round_: Round) -> Iterator[str]:
+def _faults(system: System, round_: Round) -> Iterator[str]:
     """What clients were shown wrongly, and what is still wrong in Redis after LATE_S."""
-    system, left = round_.system, list[str]()
+    left = list[str]()
     try:
         for _ in attempts(LATE_S, "all that is due gone and delivered"):
-            left = list(_left(round_))
+            left = list(_left(system, round_))
             if not left:
                 break
     except TimeoutError:
@@ -124,9 +124,8 @@ def _faults(round_: Round) -> Iterator[str]:
         yield from map(str, key.faults(system.clock, system.excuses))
 
 
-def _left(round_: Round) -> Iterator[str]:
+def _left(system: System, round_: Round) -> Iterator[str]:
     """What Redis itself holds but should not, and what it lacks."""
-    system = round_.system
     for (kind, _), key in round_.keys.items():
         begun_ms = machine_ms()
         shown = kind.shown(system.ask(system.master, *kind.look(key.name)))

@@ -8,37 +8,50 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 
 from tests.chaos.history import GONE, Key, Read, State, Write
+from tests.chaos.kinds import KINDS, Kind, Words
 from tests.chaos.ledger import Tasks
-from tests.chaos.system import System, machine_ms
-from tests.support.redis_client import Client, Word
+from tests.chaos.system import machine_ms
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
 
 _PAUSE_S = 0.004
 _NEAR_MS, _FAR_MS = (20, 3000), 3_600_000
 # The most elements of one client in a key; and how often it replaces one by a new one.
 _MOST = 12
 _ANEW = 0.2
-_KEYS_OF_A_TYPE = 2
-
-Words = Sequence[Word]
 
 
 class InDoubtError(Exception):
     """The connection broke before all replies had come."""
 
 
-class Caller:
-    """A connection to one of the proxies; if it is lost, to another."""
+class Served(Protocol):
+    """What clients need of the processes: the proxies, and what the servers' clock shows."""
 
-    def __init__(self, system: System, chance: Random) -> None:
+    proxies: list[Proxy]
+
+    @property
+    def now_ms(self) -> float: ...
+
+
+class Caller:
+    """A connection to one of the proxies; if it is lost, to another.
+
+    name: of the proxy; good_ms: when the connection was last known to be good
+    """
+
+    def __init__(self, system: Served, chance: Random, protocol: int = 2) -> None:
         self._system = system
         self._chance = chance
+        self._protocol = protocol
         self._client: Client | None = None
         self.name = ""
+        self.good_ms = machine_ms()
 
     def ask(self, requests: Sequence[Words], *, transaction: bool = False) -> list[Any]:
         """The replies, errors as exceptions. Raises InDoubtError."""
@@ -46,15 +59,19 @@ class Caller:
             if self._client is None:
                 number = self._chance.randrange(len(self._system.proxies))
                 self.name = f"proxy {number}"
-                self._client = Client(self._system.proxies[number].port)
+                self.good_ms = machine_ms()
+                self._client = Client(self._system.proxies[number].port, protocol=self._protocol)
             if len(requests) == 1 and not transaction:
-                return [self._client.ask(*requests[0])]
-            return self._client.ask_many(requests, transaction=transaction)
+                replies = [self._client.ask(*requests[0])]
+            else:
+                replies = self._client.ask_many(requests, transaction=transaction)
         except ResponseError as refusal:  # EXEC's error
-            return [refusal] * len(requests)
-        except (ConnectionError, TimeoutError, OSError):
+            replies = [refusal] * len(requests)
+        except (ConnectionError, TimeoutError, OSError) as lost:
             self.close()
-            raise InDoubtError from None
+            raise InDoubtError(str(lost)) from None
+        self.good_ms = machine_ms()
+        return replies
 
     def close(self) -> None:
         if self._client is not None:
@@ -62,7 +79,7 @@ class Caller:
             self._client = None
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """A request about an element, and the state that its reply implies, or None if nothing changed.
 
     A missing reply is None: any reply is possible then.
@@ -72,76 +89,8 @@ class _Step(NamedTuple):
     leaves: Callable[[Any], State | None]
 
 
-class Kind(NamedTuple):
-    """How elements of a type are written and read.
-
-    dated(key, element, value, deadline): the request that writes an element with a deadline
-    plain(key, element, value): the requests that write it without one
-    shown: a reply to `look` as elements and values
-    has_values: its elements have values of their own
-    """
-
-    letter: str
-    noun: str
-    dated: Callable[[str, str, str, Words], Words]
-    plain: Callable[[str, str, str], Sequence[Words]]
-    remove: Callable[[str, str], Words]
-    look: Callable[[str], Words]
-    shown: Callable[[list[bytes]], dict[str, str]]
-    has_values: bool
-
-
-def _pairs(reply: list[bytes]) -> dict[str, str]:
-    words = [word.decode() for word in reply]
-    return dict(zip(words[::2], words[1::2], strict=True))
-
-
-def _bare(reply: list[bytes]) -> dict[str, str]:
-    return {word.decode(): "" for word in reply}
-
-
-KINDS = (
-    Kind(
-        "H",
-        "FIELD",
-        lambda key, name, value, expiry: ("HSETEX", key, *expiry, "FIELDS", 1, name, value),
-        lambda key, name, value: [("HSET", key, name, value)],
-        lambda key, name: ("HDEL", key, name),
-        lambda key: ("HGETALL", key),
-        _pairs,
-        True,
-    ),
-    Kind(
-        "S",
-        "MEMBER",
-        lambda key, name, value, expiry: ("SADDEX", key, *expiry, "MEMBERS", 1, name),
-        lambda key, name, value: [("SREM", key, name), ("SADD", key, name)],
-        lambda key, name: ("SREM", key, name),
-        lambda key: ("SMEMBERS", key),
-        _bare,
-        False,
-    ),
-    Kind(
-        "Z",
-        "MEMBER",
-        lambda key, name, value, expiry: ("ZADDEX", key, *expiry, "MEMBERS", 1, value, name),
-        lambda key, name, value: [("ZADD", key, value, name)],
-        lambda key, name: ("ZREM", key, name),
-        lambda key: ("ZRANGE", key, 0, -1, "WITHSCORES"),
-        _pairs,
-        True,
-    ),
-    Kind(
-        "L",
-        "ELEMENT",
-        lambda key, name, value, expiry: ("RPUSHEX", key, *expiry, "ELEMENTS", 1, name),
-        lambda key, name, value: [("LREM", key, 0, name), ("RPUSH", key, name)],
-        lambda key, name: ("LREM", key, 0, name),
-        lambda key: ("LRANGE", key, 0, -1),
-        _bare,
-        False,
-    ),
-)
+def _words(steps: Sequence[Step]) -> str:
+    return " | ".join(" ".join(map(str, step.words)) for step in steps)
 
 
 class Round:
@@ -150,7 +99,9 @@ class Round:
     deferred, ruled: tasks that must be delivered once each, by DEFER and by a rule of ONEXPIRE
     """
 
-    def __init__(self, system: System, number: int, seed: int) -> None:
+    keys_of_a_type = 2
+
+    def __init__(self, system: Served, number: int, seed: int) -> None:
         self.name = f"r{number}"
         self.system = system
         self.stop = threading.Event()
@@ -158,20 +109,30 @@ class Round:
         self.last_due_ms = 0.0  # the last of the near deadlines
         self._requests: Counter[str] = Counter()
         self.keys = {
-            (kind, at): Key(f"{self.name}:{kind.letter.lower()}:{at}")
+            (kind, at): Key(self.key_name(kind, at))
             for kind in KINDS
-            for at in range(_KEYS_OF_A_TYPE)
+            for at in range(self.keys_of_a_type)
         }
         self.deferred, self.ruled = Tasks(), Tasks()
         self.stream, self.fired = f"{self.name}:deferred", f"{self.name}:fired"
         self._seed = seed
         self._lock = threading.Lock()
 
+    kinds_of_clients: Sequence[type[Actor]] = ()
+
+    def key_name(self, kind: Kind, at: int) -> str:
+        return f"{self.name}:{kind.letter.lower()}:{at}"
+
+    @property
+    def is_cautious(self) -> bool:
+        """Whether acknowledged writes may be lost soon, so that none may build upon another."""
+        return False
+
     def clients(self) -> list[threading.Thread]:
-        steps = [_Writer, _Writer, _Writer, _Reader, _Tasks]
+        kinds = self.kinds_of_clients or (Writer, Writer, Writer, Reader, _Tasks)
         return [
-            threading.Thread(target=self._run, args=(step, number), name=step.__name__)
-            for number, step in enumerate(steps)
+            threading.Thread(target=self._run, args=(kind, number), name=kind.__name__)
+            for number, kind in enumerate(kinds)
         ]
 
     def ruled_key(self, task: str) -> str:
@@ -192,17 +153,23 @@ class Round:
             }
         )
 
-    def asked(self, requests: int, replies: Sequence[object] | None) -> None:
+    def asked(self, requests: Sequence[Words], replies: Sequence[object] | None) -> None:
         """Counts requests; None if not all were answered."""
         with self._lock:
-            self._requests["requests"] += requests
+            self._requests["requests"] += len(requests)
             if replies is None:
-                self._requests["in doubt"] += requests
+                self._requests["in doubt"] += len(requests)
             else:
                 refused = [reply for reply in replies if isinstance(reply, ResponseError)]
                 self._requests["refused"] += len(refused)
 
-    def _run(self, kind: type[_Client], number: int) -> None:
+    def failed(self, requests: Sequence[Words], how: str, since_ms: float) -> None:
+        """A client has got an error, or lost its connection.
+
+        since_ms: when the connection was last known to be good
+        """
+
+    def _run(self, kind: type[Actor], number: int) -> None:
         chance = Random(f"{self._seed}:{self.name}:{number}")
         client = kind(self, chance, number)
         try:
@@ -212,6 +179,7 @@ class Round:
             self.failures.append(trouble)
             raise
         finally:
+            client.close()
             client.caller.close()
 
     def due(self, chance: Random, *, may_be_far: bool = False) -> int:
@@ -224,9 +192,13 @@ class Round:
         return due_ms
 
 
-class _Client:
+class Actor:
+    """A client with a connection of its own, which does one thing after the other."""
+
+    protocol = 2
+
     def __init__(self, round_: Round, chance: Random, number: int) -> None:
-        self.caller = Caller(round_.system, chance)
+        self.caller = Caller(round_.system, chance, self.protocol)
         self._round = round_
         self._chance = chance
         self._number = number
@@ -235,17 +207,26 @@ class _Client:
     def step(self) -> None:
         """Does one thing."""
 
+    def close(self) -> None:
+        """Ends what it has beside its caller."""
+
     def _name(self) -> str:
         self._count += 1
         return f"{self._number}-{self._count}"
 
     def _ask(self, requests: Sequence[Words], *, transaction: bool = False) -> list[Any]:
+        since_ms = self.caller.good_ms
         try:
             replies = self.caller.ask(requests, transaction=transaction)
-        except InDoubtError:
-            self._round.asked(len(requests), None)
+        except InDoubtError as lost:
+            self._round.asked(requests, None)
+            self._round.failed(requests, f"{self.caller.name}: {lost}", since_ms)
             raise
-        self._round.asked(len(requests), replies)
+        self._round.asked(requests, replies)
+        for words, reply in zip(requests, replies, strict=True):
+            if isinstance(reply, ResponseError):
+                how = f"{self.caller.name}: {type(reply).__name__} {reply}"
+                self._round.failed([words], how, since_ms)
         return replies
 
     def look(self, kind: Kind, key: Key) -> None:
@@ -259,7 +240,7 @@ class _Client:
                 key.reads.append(Read(begun_ms, machine_ms(), shown, self.caller.name))
 
 
-class _Reader(_Client):
+class Reader(Actor):
     """Reads whole keys."""
 
     def step(self) -> None:
@@ -267,7 +248,7 @@ class _Reader(_Client):
         self.look(kind, self._round.keys[kind, at])
 
 
-class _Writer(_Client):
+class Writer(Actor):
     """Writes elements of its own, and reads at once on the same connection."""
 
     def __init__(self, round_: Round, chance: Random, number: int) -> None:
@@ -277,31 +258,48 @@ class _Writer(_Client):
     def step(self) -> None:
         kind, at = self._chance.choice(list(self._round.keys))
         key = self._round.keys[kind, at]
-        own = [name for of, name in self._states if of == key.name]
-        if len(own) < _MOST or self._chance.random() < _ANEW:
-            name = self._name()
-            if len(own) >= _MOST:
-                del self._states[key.name, self._chance.choice(own)]
-        else:
-            name = self._chance.choice(own)
-        self._write(kind, key, name)
+        self._write(kind, key, self._chosen(key))
         if self._chance.random() < 0.2:
             self.look(kind, key)
 
+    def _chosen(self, key: Key) -> str:
+        """An element of its own, or a new one."""
+        if self._round.is_cautious:
+            self._states.clear()  # what is not known for certain is written no more
+        own = [name for of, name in self._states if of == key.name]
+        if len(own) >= _MOST and self._chance.random() >= _ANEW:
+            return self._chance.choice(own)
+        if len(own) >= _MOST:
+            del self._states[key.name, self._chance.choice(own)]
+        return self._name()
+
     def _write(self, kind: Kind, key: Key, name: str) -> None:
-        before = self._states.get((key.name, name), GONE)
         begun_ms = machine_ms()
-        steps = self._steps(kind, key.name, name, before)
+        steps = self._steps(kind, key.name, name)
         in_multi = len(steps) > 1 and self._chance.random() < 0.5
-        words = " | ".join(" ".join(map(str, step.words)) for step in steps)
-        words += f" ({self.caller.name}{', MULTI' * in_multi})"
+        how = f"{self.caller.name}{', MULTI' * in_multi}"
         try:
             replies = self._ask([step.words for step in steps], transaction=in_multi)
         except InDoubtError:
-            may = tuple(state for step in steps if (state := step.leaves(None)) is not None)
-            self._note(key, name, Write(begun_ms, math.inf, may, f"{words} -> ?"))
-            self._states.pop((key.name, name), None)
-            return
+            self._lost(key, name, steps, begun_ms, how)
+        else:
+            self._written(key, name, steps, replies, begun_ms, how)
+
+    def _lost(self, key: Key, name: str, steps: Sequence[Step], begun_ms: float, how: str) -> None:
+        """Not all of the replies have come."""
+        may = tuple(state for step in steps if (state := step.leaves(None)) is not None)
+        self._note(key, name, Write(begun_ms, math.inf, may, f"{_words(steps)} ({how}) -> ?"))
+        self._states.pop((key.name, name), None)
+
+    def _written(
+        self,
+        key: Key,
+        name: str,
+        steps: Sequence[Step],
+        replies: Sequence[Any],
+        begun_ms: float,
+        how: str,
+    ) -> None:
         ended_ms = machine_ms()
         left = [
             state
@@ -309,7 +307,7 @@ class _Writer(_Client):
             if not isinstance(reply, ResponseError) and (state := step.leaves(reply)) is not None
         ]
         if left:
-            described = f"{words} -> {replies}"
+            described = f"{_words(steps)} ({how}) -> {replies}"
             self._note(key, name, Write(begun_ms, ended_ms, tuple(left), described))
             self._states[key.name, name] = left[-1]
 
@@ -317,19 +315,20 @@ class _Writer(_Client):
         writes = key.writes.get(name, [])
         key.writes[name] = [*writes, write]  # a new list: another thread may be reading the old one
 
-    def _steps(self, kind: Kind, key: str, name: str, before: State) -> list[_Step]:
+    def _steps(self, kind: Kind, key: str, name: str) -> list[Step]:
         """What to ask for: one thing, or a deadline and at once something that ends it."""
         chance = self._chance
+        kept = self._states.get((key, name), GONE).value
         value = str(self._count * 1000 + chance.randrange(1000)) if kind.has_values else ""
         due_ms = self._round.due(chance, may_be_far=True)
-        dated = _Step(
+        dated = Step(
             kind.dated(key, name, value, ("PXAT", due_ms)),
             lambda reply: State(value, due_ms, due_ms),
         )
         *first, last = kind.plain(key, name, value)
-        plain = [_Step(request, lambda reply: GONE) for request in first]
-        plain.append(_Step(last, lambda reply: State(value)))
-        remove = _Step(kind.remove(key, name), lambda reply: GONE)
+        plain = [Step(request, lambda reply: GONE) for request in first]
+        plain.append(Step(last, lambda reply: State(value)))
+        remove = Step(kind.remove(key, name), lambda reply: GONE)
         choice = chance.randrange(10)
         if choice < 3:
             return [dated]
@@ -339,18 +338,17 @@ class _Writer(_Client):
             return [dated, *plain]
         if choice < 8:
             return [remove]
-        kept = before.value
-        if kept is None:
+        if kept is None or self._round.is_cautious:
             return [dated]
         if choice < 9:
             words = (f"{kind.letter}PEXPIREAT{kind.noun}", key, name, due_ms)
             later = State(kept, due_ms, due_ms)
-            return [_Step(words, {1: later, 2: GONE, None: later}.get)]
+            return [Step(words, {1: later, 2: GONE, None: later}.get)]
         persist = (f"{kind.letter}PERSIST{kind.noun}", key, name)
-        return [_Step(persist, {1: State(kept), None: State(kept)}.get)]
+        return [Step(persist, {1: State(kept), None: State(kept)}.get)]
 
 
-class _Tasks(_Client):
+class _Tasks(Actor):
     """Defers, cancels, and writes fields that a rule hands on."""
 
     def step(self) -> None:

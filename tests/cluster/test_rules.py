@@ -285,3 +285,9 @@ def test_who_sets_a_rule_must_be_allowed_to_touch_all_keys(
         for node in masters.nodes:
             node.ask("ACL", "DELUSER", "narrow")
     assert client.ask("ONEXPIRE") == []
+
+
+def test_the_versions_of_rules_are_not_counted_even_before_they_are_read(client: Client) -> None:
+    """Right after a change its proxy has still to read the rules."""
+    for words in (RULE, ("ONEXPIRE", RULE[1], "DEL")):
+        assert (client.ask(*words), client.ask("DBSIZE")) == (b"OK", 0)

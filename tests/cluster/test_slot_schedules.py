@@ -50,6 +50,20 @@ async def test_all_that_is_due_is_found_once_the_slots_are_known(
     assert (late.keys, late.first_ms) == (100, 1)
 
 
+async def test_what_is_being_read_when_a_slot_is_lost_does_not_count(
+    schedules: SlotSchedules, redis: Redis
+) -> None:
+    """It may have been read before the slot was another node's, and be back."""
+    lost, kept = slot(MANY[0]), slot(MANY[1])
+    pages = schedules.pages_of(redis, [kept, lost])
+    await anext(pages)
+    schedules.forget([lost])
+    _ = [page async for page in pages]
+    assert schedules.read == {kept}
+    _ = [page async for page in schedules.pages_of(redis, [lost])]
+    assert schedules.read == {lost, kept}
+
+
 async def test_a_key_that_is_noted_is_due_at_once_and_forgotten_where_nothing_is(
     schedules: SlotSchedules, redis: Redis
 ) -> None:

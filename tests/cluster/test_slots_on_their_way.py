@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
+from redis.exceptions import ResponseError
 
+from tests.conftest import StartProxy
 from tests.support.cluster import Node
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
@@ -47,6 +50,13 @@ def _has(node: Node) -> bool:
 def client(masters: Masters) -> Iterator[Client]:
     with closing(Client(masters.proxy.port)) as client:
         yield client
+
+
+def _held(masters: Masters) -> int:
+    """How often requests have waited for a reap."""
+    with closing(Client(masters.proxy.port)) as other:
+        lines = other.ask("INFO", "ttlproxy").decode().splitlines()
+    return next(int(line.split(":")[1]) for line in lines if line.startswith("held_chunks:"))
 
 
 @contextmanager
@@ -96,6 +106,51 @@ def test_what_falls_due_on_the_way_is_not_seen(
             start_ms = ends[0].client.now_ms()
             wait_until(lambda: ends[0].client.now_ms() > start_ms + 200, "it is due")
             reading = pool.submit(client.ask, "HKEYS", KEY)
+        assert reading.result(30) == [b"b"]
+
+
+def test_a_transaction_does_not_see_what_falls_due_on_the_way(
+    masters: Masters, ends: tuple[Node, Node], client: Client
+) -> None:
+    """It waits at the master that loses the slot, and is begun anew at the other one."""
+    client.ask("HSET", KEY, "a", 1, "b", 2)
+    client.ask("HPEXPIREFIELD", KEY, 200, "FIELDS", 1, "a")
+    asked = [("HKEYS", KEY), ("HINCRBY", KEY, "b", 1)]
+    with ThreadPoolExecutor() as pool:
+        with _open(*ends) as carry:
+            carry(KEY)
+            start_ms = ends[0].client.now_ms()
+            wait_until(lambda: ends[0].client.now_ms() > start_ms + 200, "it is due")
+            held = _held(masters)
+            reading = pool.submit(client.ask_many, asked, transaction=True)
+            wait_until(lambda: _held(masters) > held, "it waits")
+        assert reading.result(30) == [[b"b"], 3]
+    assert client.ask_many(asked, transaction=True) == [[b"b"], 4]
+
+
+@pytest.mark.parametrize("trusts", [True, False])
+def test_a_slot_that_leaves_a_master_is_not_known_there_any_more(
+    masters: Masters, ends: tuple[Node, Node], client: Client, start_proxy: StartProxy, trusts: bool
+) -> None:
+    """A proxy starts when the schedule, and an index, have gone: what is due there is not seen."""
+    user = [] if trusts else ["on", "nopass", "~k*", "+get"]  # a client with narrow rights
+    for node in ends:
+        assert node.ask("ACL", "SETUSER", "narrow", *user) == b"OK"
+    client.ask("HSET", KEY, "a", 1, "b", 2)
+    client.ask("HPEXPIREFIELD", KEY, 200, "FIELDS", 1, "a")
+    names = Keys(clustered=True)
+    schedule = names.shared_in(SLOT, names.schedule)
+    with ThreadPoolExecutor() as pool, ExitStack() as stack:
+        stack.callback(lambda: [node.ask("ACL", "DELUSER", "narrow") for node in ends])
+        with _open(*ends) as carry:
+            carry(INDEX, schedule)
+            other = start_proxy(ends[0].url)
+            start_ms = ends[0].client.now_ms()
+            wait_until(lambda: ends[0].client.now_ms() > start_ms + 200, "it is due")
+            reader = stack.enter_context(closing(Client(other.port)))
+            assert reader.ask("PING") == b"PONG"
+            reading = pool.submit(reader.ask, "HKEYS", KEY)
+            wait([reading], timeout=0.5)  # a wrong reply would come at once
         assert reading.result(30) == [b"b"]
 
 
@@ -198,9 +253,68 @@ def test_a_blocked_request_goes_on_where_its_slot_has_gone(
         assert app.read() == b"*2\r\n$%d\r\n%b\r\n$4\r\nitem\r\n" % (len(KEY), KEY)
 
 
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_channel_is_subscribed_to_where_its_slot_has_just_gone(
+    masters: Masters, ends: tuple[Node, Node], client: Client, protocol: int
+) -> None:
+    if isinstance(ends[0].ask("PUBSUB", "SHARDCHANNELS"), ResponseError):
+        pytest.skip("there are no sharded channels before 7.0")
+    with Connection(masters.proxy.port) as app:
+        app.ask("HELLO", protocol)
+        masters.move(SLOT, *ends)
+        assert b"ssubscribe" in app.ask("SSUBSCRIBE", KEY)
+        assert client.ask("SPUBLISH", KEY, "hello") == 1
+        assert b"hello" in app.read()
+
+
 def test_a_move_is_noticed_without_a_request(masters: Masters, ends: tuple[Node, Node]) -> None:
     with closing(Client(masters.proxy.port)) as client:
         client.ask("HSETEX", KEY, "PX", 600, "FIELDS", 1, "a", 1)
         client.ask("HSETEX", KEY, "EX", 600, "FIELDS", 1, "b", 1)
         masters.move(SLOT, *ends)
         wait_until(lambda: bool(ends[1].ask("HKEYS", KEY) == [b"b"]), "it is reaped there")
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_deadlines_set_while_a_slot_was_away_unnoticed_are_known(
+    masters: Masters, ends: tuple[Node, Node], start_proxy: StartProxy, hears: bool
+) -> None:
+    """One proxy stands still while the slot goes and comes back. The other sets a deadline where
+    the slot is then; `hears`: the first one's push connection there stays."""
+    source, target = ends
+    other, process = start_proxy(source.url), masters.proxy.child
+    with closing(Client(masters.proxy.port)) as client, closing(Client(other.port)) as writer:
+        client.ask("HSET", KEY, "a", 1, "b", 2)
+        assert writer.ask("HGET", KEY, "a") == b"1"
+        own = _pushes_at(target, 1)
+        client.ask("HSETEX", OTHER, "PX", 1, "FIELDS", 1, "a", 1)
+        wait_until(lambda: bool(source.ask("KEYS", "__ttl:lease*")), "somebody reaps")
+        for name in source.ask("KEYS", "__ttl:lease*"):
+            source.ask("SET", name, "a test", "PX", 60_000)  # and from now on nobody
+        process.send_signal(signal.SIGSTOP)
+        try:
+            masters.move(SLOT, source, target)
+            assert writer.ask("HPEXPIREFIELD", KEY, 200, "FIELDS", 1, "a") == [1]
+            for each in [] if hears else own:
+                assert target.ask("CLIENT", "KILL", "ID", each) == 1
+            masters.move(SLOT, target, source)
+            start_ms = source.client.now_ms()
+            wait_until(lambda: source.client.now_ms() > start_ms + 200, "it is due")
+        finally:
+            process.send_signal(signal.SIGCONT)
+        if hears:
+            assert client.ask_many([("PING",), ("HKEYS", KEY)])[1] == [b"b"]
+        else:
+            wait_until(lambda: bool(client.ask("HKEYS", KEY) == [b"b"]), "nobody sees it", 10)
+
+
+def _pushes_at(node: Node, first: int) -> list[bytes]:
+    """The ids of the push connections at a node: of so many proxies, the first ones."""
+    rows = [
+        dict(word.split(b"=", 1) for word in line.split() if b"=" in word)
+        for line in node.ask("CLIENT", "LIST").splitlines()
+    ]
+    ids = sorted(
+        (row[b"id"] for row in rows if row[b"name"].startswith(b"ttlproxy:pushes")), key=int
+    )
+    return ids[:first]

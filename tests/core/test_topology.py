@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttlproxy.core.topology import Node, asked_node
+from ttlproxy.core.topology import Node, asked_node, cluster_nodes
 
 A, B, C = (letter * 40 for letter in "abc")
 REST = f"""\
@@ -46,3 +46,18 @@ def test_what_is_no_topology_is_a_value_error(text: str) -> None:
 def test_without_the_node_that_was_asked_there_is_no_answer() -> None:
     with pytest.raises(ValueError, match="names no node"):
         asked_node(REST)
+
+
+def test_all_nodes_are_told_with_their_addresses() -> None:
+    other, lost, asked = cluster_nodes(_of(slots=f"0-99 [100->-{B}]"))
+    assert (other.host, other.port, other.hostname) == ("10.0.0.2", 7001, "b.example")
+    assert other.slots == {*range(100, 200), *range(201, 16384)}
+    assert (lost.host, lost.port, lost.hostname) == ("fd00::1", 7003, "")
+    assert (lost.is_master, lost.is_there) == (False, False)
+    assert (asked.myself, asked.is_master, asked.epoch, len(asked.slots)) == (True, True, 3, 100)
+
+
+@pytest.mark.parametrize("place", [":0@0", ":0@0,", ":0@0,,shard-id=x"])
+def test_a_node_may_not_know_its_own_address(place: str) -> None:
+    (asked,) = cluster_nodes(f"{A} {place} myself,master - 0 0 1 connected \n")
+    assert (asked.host, asked.port, asked.hostname, asked.slots) == ("", 0, "", frozenset())

@@ -33,6 +33,16 @@ def test_who_departs_ends_once_its_server_sends_nothing_more(run: Run) -> None:
     run(main)
 
 
+def test_writing_cannot_be_ended_where_the_connection_is_over(run: Run) -> None:
+    async def main() -> None:
+        async with socket_pair() as (transport, _):
+            transport.abort()
+            await let_pass(0.01)
+            assert not half_close(transport)
+
+    run(main)
+
+
 def test_who_departs_stays_while_its_server_still_sends(run: Run) -> None:
     """A server that is busy for a moment has not sent its last yet."""
 

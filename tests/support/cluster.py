@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, Self
 
+from tests.support.network import Network
 from tests.support.processes import free_port, wait_until
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Binary, Server
@@ -19,16 +21,22 @@ _GIVEN_UP_S = 7
 class Node(Server):
     """One redis-server as a node of a Cluster."""
 
-    def __init__(self, binary: Binary, *config: str) -> None:
+    def __init__(
+        self,
+        binary: Binary,
+        *config: str,
+        host: str = "127.0.0.1",
+        prefix: Sequence[str] = (),
+    ) -> None:
         # With a shorter timeout than Redis's own, nodes of a busy machine take each other for dead.
-        super().__init__(binary, "--cluster-enabled", "yes", *config)
+        super().__init__(binary, "--cluster-enabled", "yes", *config, host=host, prefix=prefix)
 
     def start(self) -> Node:
         """Returns when the node serves."""
         while True:
             self.port = free_port()
             if self.port + _BUS <= _HIGHEST_PORT and self._launch():
-                self.client = Client(self.port)
+                self.client = Client(self.port, host=self.host)
                 return self
 
     def move_away(self) -> None:
@@ -63,20 +71,34 @@ class Cluster:
     A context manager; the nodes end with it.
     """
 
-    def __init__(self, binary: Binary, nodes: int = 2, masters: int = 1) -> None:
+    def __init__(
+        self,
+        binary: Binary,
+        nodes: int = 2,
+        masters: int = 1,
+        config: Sequence[str] = (),
+        network: Network | None = None,
+    ) -> None:
+        """`config`: of each redis-server, in addition; `network`: has a place for each."""
         self._owned = ExitStack()
-        self.nodes = [self._node(binary) for _ in range(nodes)]
+        self._network = network
+        self.nodes = [self._node(binary, config, at) for at in range(nodes)]
         owner, *others = self.nodes
         for number, node in enumerate(self.nodes[:masters]):
             assert node.ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1) == b"OK"
             slots = range(number * SLOTS // masters, (number + 1) * SLOTS // masters)
             assert node.ask("CLUSTER", "ADDSLOTS", *slots) == b"OK"
         for other in others:
-            assert other.ask("CLUSTER", "MEET", "127.0.0.1", owner.port) == b"OK"
+            assert other.ask("CLUSTER", "MEET", owner.host, owner.port) == b"OK"
         wait_until(self._is_well, "all nodes know of all slots")
 
-    def _node(self, binary: Binary) -> Node:
-        node = Node(binary).start()
+    def _node(self, binary: Binary, config: Sequence[str], at: int) -> Node:
+        if self._network is None:
+            node = Node(binary, *config).start()
+        else:
+            host, prefix = self._network.hosts[at], self._network.prefix(at)
+            config = [*config, "--protected-mode", "no"]  # its address is no loopback's
+            node = Node(binary, *config, host=host, prefix=prefix).start()
         self._owned.callback(node.remove)
         return node
 
@@ -111,7 +133,7 @@ class Cluster:
         assert target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id) == b"OK"
         assert source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id) == b"OK"
         while names := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 100):
-            to: list[Word] = ["127.0.0.1", target.port, "", 0, 5000, "KEYS"]
+            to: list[Word] = [target.host, target.port, "", 0, 5000, "KEYS"]
             reply = source.ask("MIGRATE", *to, *names)
             assert reply in (b"OK", b"NOKEY"), f"{reply}\n{source.ask('CLUSTER', 'NODES')}"
         for node in (target, source):
@@ -144,7 +166,7 @@ class Cluster:
     def carry_over(self, *names: bytes) -> None:
         """Moves these keys of an open slot to the second node."""
         owner, other = self.nodes
-        to: list[Word] = ["127.0.0.1", other.port, "", 0, 5000, "KEYS"]
+        to: list[Word] = [other.host, other.port, "", 0, 5000, "KEYS"]
         assert owner.ask("MIGRATE", *to, *names) == b"OK"
 
     def content(self) -> dict[tuple[int, bytes], tuple[bytes, int]]:

@@ -16,8 +16,9 @@ Word: TypeAlias = "bytes | str | int"
 class Client:
     """redis-py with a pool of one connection, so that pipelines and MULTI use the same one."""
 
-    def __init__(self, port: int, db: int = 0, protocol: int = 2) -> None:
+    def __init__(self, port: int, db: int = 0, protocol: int = 2, host: str = "127.0.0.1") -> None:
         self._redis = Redis(
+            host=host,
             port=port,
             db=db,
             protocol=protocol,

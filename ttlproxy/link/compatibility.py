@@ -13,7 +13,7 @@ from redis.exceptions import ClusterDownError, ResponseError
 from ttlproxy.commands.dialects import valkey
 from ttlproxy.commands.model.spec import Plan
 from ttlproxy.core.keys import SLOTS
-from ttlproxy.core.topology import Node, asked_node
+from ttlproxy.core.topology import Node, asked_node, cluster_nodes
 from ttlproxy.errors import ServesSoon, SeveralMasters, UnfitUpstream, UpstreamError
 from ttlproxy.link.pipeline import error, run, valid
 
@@ -53,7 +53,7 @@ _TROUBLESOME: tuple[tuple[str, Callable[[str], bool], str], ...] = (
 
 def check_server(server: Said) -> None:
     """Raises UnfitUpstream if the server is too old, or a Sentinel."""
-    if server.get("redis_mode") == "sentinel":
+    if "sentinel" in (server.get("redis_mode"), server.get("server_mode")):  # Valkey's word
         raise UnfitUpstream("it is a Sentinel: name it with redis-sentinel://HOST:PORT#NAME")
     if _version(server) < OLDEST:
         version = server.get("redis_version", "?")
@@ -147,18 +147,22 @@ async def is_node(redis: Redis) -> bool:
 async def check_slots(redis: Redis, *, all_of_them: bool = True) -> Node:
     """The node of a Cluster that it is.
 
-    Raises SeveralMasters if it must own `all_of_them` and does not, UpstreamError if it is a
-    replica, which may be promoted, serves no keys yet, or tells nothing, and redis-py's
+    Raises SeveralMasters if it must own `all_of_them` and does not, UpstreamError if it
+    is a replica, which may be promoted, serves no keys yet, or tells nothing, and redis-py's
     ResponseError.
     """
-    text, trial = await run(redis, [(0, (b"CLUSTER", b"NODES")), (0, (b"EXISTS", b""))])
+    told, trial = await run(redis, [(0, (b"CLUSTER", b"NODES")), (0, (b"EXISTS", b""))])
+    text = valid(told).decode("utf-8", "replace")
     try:
-        node = asked_node(valid(text).decode("utf-8", "replace"))
+        node = asked_node(text)
+        masters = sum(each.is_master for each in cluster_nodes(text)) if node.master else 0
     except ValueError as unclear:
         raise UpstreamError(str(unclear)) from unclear
+    if all_of_them and masters > 1:
+        raise SeveralMasters(f"it is a replica in a Redis Cluster of {masters} masters")
     if node.master:
         raise UpstreamError(
-            "it is a replica in a Redis Cluster, which sends clients to its master: name all nodes"
+            "it is a replica in a Redis Cluster, and no master was found: name all nodes in the URL"
         )
     if all_of_them and node.slots < SLOTS:
         raise SeveralMasters(f"it owns {node.slots} of the {SLOTS} slots of a Redis Cluster")

@@ -41,6 +41,7 @@ class Context:
     clock: the server's; agenda: what the reaper does next
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
+    on_stray(key, deadline_ms): called for announcements in slots that are another master's
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     node_counts, connections: about the present server; the link begins new counts at another one
@@ -79,6 +80,7 @@ class Context:
         self.slot_schedules = SlotSchedules(keys)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
+        self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
         self.overdue = Overdue(lambda: self.schedule_queries)
         info = InfoSection(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(
@@ -86,7 +88,7 @@ class Context:
             keys,
             info.section,
             signer,
-            lambda: self.schedule_queries.to_count(bool(self.actions.of(0).version)),
+            lambda: self.schedule_queries.to_count(self._may_have_rules),
             self.is_one_of_several,
         )
         shows_internal = settings.show_internal_keys == "yes"
@@ -122,6 +124,11 @@ class Context:
         """Whether the rules of ONEXPIRE are kept at this server."""
         return not self.is_one_of_several or self.keys.are_home
 
+    @property
+    def _may_have_rules(self) -> bool:
+        """Whether slots may know a version of the rules, as far as they have been read."""
+        return not self.actions.knows(0) or bool(self.actions.of(0).version)
+
     async def learn_rules(self, redis: Redis, db: int) -> None:
         """Reads the rules of a database, unless they are known. `redis`: this server.
 
@@ -133,8 +140,10 @@ class Context:
             await self._rules_of_all.learn()
 
     def _announced_in(self, db: int, key: bytes, deadline_ms: int) -> None:
-        self.slot_schedules.noted(key, deadline_ms)
+        number = self.slot_schedules.noted(key, deadline_ms)
         self.registry.announced(db, key, deadline_ms)
+        if number not in self.slot_schedules.owned:
+            self.on_stray(key, deadline_ms)
 
     def suit_scripts_to_users(self) -> None:
         """The users' rights were read anew."""

@@ -8,9 +8,9 @@ name has moved in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from redis.exceptions import RedisError
 
@@ -20,6 +20,7 @@ from ttlproxy.link.outage_log import explained
 from ttlproxy.link.reachability import identity
 from ttlproxy.link.resolution import numbers_in_time, resolved
 from ttlproxy.link.sentinels import Answer, Sentinels
+from ttlproxy.link.server_identity import Identity
 from ttlproxy.net.names import is_number
 from ttlproxy.net.tasks import cancel
 
@@ -27,6 +28,9 @@ from ttlproxy.net.tasks import cancel
 _LOOK_S: Final = 5.0
 # Of several servers, one that hangs does not delay the others for longer.
 _PATIENCE_S: Final = 1.0
+# Once a master is found, the others have so long to say what they are.
+_GRACE_S: Final = 0.1
+_KINDS: Final = ("a single server", "a node of a Redis Cluster")
 
 
 class Discovery(Protocol):
@@ -86,8 +90,18 @@ class OneServer:
         return await numbers_in_time(self._address, self._timeout_s())
 
 
+class _Met(NamedTuple):
+    """A server of several; it is met as a master, or as a node of a Cluster."""
+
+    server: Upstream
+    identity: Identity
+
+
 class SeveralServers:
-    """Several addresses: the first that says it is a master is the server."""
+    """Several addresses: the first that says it is a master is the server.
+
+    If none is, a replica in a Cluster serves to find the masters. All must be of one kind.
+    """
 
     def __init__(self, upstream: Upstream, timeout_s: Callable[[], float]) -> None:
         self._upstream = upstream
@@ -98,13 +112,17 @@ class SeveralServers:
 
     async def find(self) -> Upstream:
         asked = {
-            address: asyncio.create_task(self._master(address))
-            for address in self._upstream.addresses
+            address: asyncio.create_task(self._met(address)) for address in self._upstream.addresses
         }
         try:
             for limit_s in (_PATIENCE_S, self._timeout_s()):
-                if found := await _first(asked.values(), limit_s):
-                    return found.result()
+                if found := await _first(asked.values(), limit_s, _is_master):
+                    await asyncio.wait(asked.values(), timeout=_GRACE_S)
+                    _check_kinds(asked)
+                    return found.server
+            _check_kinds(asked)
+            if found := await _first(asked.values(), 0, lambda met: met.identity.is_clustered):
+                return found.server
             said = "; ".join(f"{address}: {_why_not(task)}" for address, task in asked.items())
         finally:
             await cancel(*asked.values())
@@ -119,13 +137,9 @@ class SeveralServers:
     async def pause(self, limit_s: float) -> None:
         await asyncio.sleep(limit_s)
 
-    async def _master(self, address: Address) -> Upstream:
-        """The server there. Raises UpstreamError if it is a replica."""
+    async def _met(self, address: Address) -> _Met:
         server = await OneServer(self._upstream.at(address), self._timeout_s).find()
-        met = await identity(server, self._timeout_s())
-        if not met.is_master:
-            raise UpstreamError("it is a replica")
-        return server
+        return _Met(server, await identity(server, self._timeout_s()))
 
 
 class OfSentinels:
@@ -171,21 +185,41 @@ class OfSentinels:
 
 
 async def _first(
-    tasks: Iterable[asyncio.Task[Upstream]], limit_s: float
-) -> asyncio.Task[Upstream] | None:
-    """The first of the tasks, in their order, that has found a server within the time."""
+    tasks: Iterable[asyncio.Task[_Met]], limit_s: float, is_fit: Callable[[_Met], bool]
+) -> _Met | None:
+    """What the first of the tasks, in their order, has met within the time, if that is fit."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + limit_s
     for task in tasks:
         await asyncio.wait({task}, timeout=max(0, until_s - loop.time()))
-        if task.done() and task.exception() is None:
-            return task
+        if task.done() and task.exception() is None and is_fit(task.result()):
+            return task.result()
     return None
 
 
-def _why_not(task: asyncio.Task[Upstream]) -> str:
-    trouble = task.exception() if task.done() else TimeoutError()
-    if isinstance(trouble, TimeoutError) or trouble is None:
+def _is_master(met: _Met) -> bool:
+    return met.identity.is_master
+
+
+def _check_kinds(asked: Mapping[Address, asyncio.Task[_Met]]) -> None:
+    """Raises UpstreamError if nodes of a Cluster and other servers have answered."""
+    kinds = {
+        address: _KINDS[task.result().identity.is_clustered]
+        for address, task in asked.items()
+        if task.done() and task.exception() is None
+    }
+    if len(set(kinds.values())) > 1:
+        said = "; ".join(f"{address} is {kind}" for address, kind in kinds.items())
+        raise UpstreamError(f"the URL names servers of different kinds: {said}")
+
+
+def _why_not(task: asyncio.Task[_Met]) -> str:
+    if not task.done():
+        return "it does not answer"
+    trouble = task.exception()
+    if trouble is None:
+        return "it is a replica"
+    if isinstance(trouble, TimeoutError):
         return "it does not answer"
     if isinstance(trouble, RedisError | OSError | UpstreamError):
         return explained(trouble)

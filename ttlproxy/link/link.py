@@ -96,8 +96,10 @@ class Link:
         counters: Counters,
         context: Context,
         on_change: Callable[[], None] = lambda: None,
+        advice: str = "",
     ) -> None:
-        """`on_change` is called when sessions must end because their server has changed."""
+        """`on_change` is called when sessions must end because their server has changed; `advice`
+        is for the log if the server was never reached."""
         self.context = context
         self.serving = Serving()
         self.server = KnownServer(upstream.shown, on_change)
@@ -109,7 +111,7 @@ class Link:
         self.list_waiters = ListWaiters(lambda: self.upstream, lambda: settings.connect_timeout)
         self._settings = settings
         self._wants_master = upstream.wants_master
-        self._outage_log = OutageLog(upstream.shown)
+        self._outage_log = OutageLog(upstream.shown, advice)
         self._barriers = Barriers(context, self._connect)
         self._reap_requests = ReapRequests(
             settings,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from redis.asyncio import Redis
@@ -23,6 +24,7 @@ from ttlproxy.link.connections import client, close
 from ttlproxy.link.context import Context
 from ttlproxy.link.link import Link
 from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.reaper import Reaper
 from ttlproxy.link.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import run_together
@@ -36,6 +38,9 @@ _EVERY_S: Final = 1.0
 # After a look that came early, the next comes no earlier than this.
 _AGAIN_S: Final = 0.02
 _NODES: Final = (b"CLUSTER", b"NODES")
+# If it was never reached.
+_ADVICE: Final = "the nodes of the Cluster give this address: see cluster-announce-ip"
+_ADVICE_TLS: Final = f"{_ADVICE}, and tls-cluster for the port"
 Tell = Callable[["Master", list[ClusterNode]], Awaitable[None]]
 
 
@@ -58,12 +63,14 @@ async def _told(redis: Redis) -> list[ClusterNode]:
 class Master:
     """
     id, shown: the node's id, and its address for people
+    place: host, port and host name, as nodes tell them
     claims: the slots that it says are its own; None before its first word
-    told_to_own: those that another node has said are its own, when it was met
     epoch: that of the claims
     owned: the slots that are its own, as no other claims them with a higher epoch
     known: those of them whose managed keys the link knows
+    strays: slots that are not its own, and in which it has announced deadlines
     told: how often it has told what it knows
+    pushes: the push connections of all masters when it last told, by their ids
     """
 
     def __init__(
@@ -77,23 +84,31 @@ class Master:
         tell: Tell,
         on_known: Callable[[Master], None],
         on_gone: Callable[[Master], None],
+        on_stray: Callable[[Master, bytes, int], None],
     ) -> None:
         """`tell(master, nodes)` is called with each of its words on the Cluster; `on_known(master)`
-        when more of its slots are known; `on_gone(master)` when its server has changed."""
+        when more of its slots are known; `on_gone(master)` when its server has changed;
+        `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot."""
         self.id = node.id
         self.shown = upstream.address
+        self.place = node.host, node.port, node.hostname
         self.claims: Collection[int] | None = None
-        self.told_to_own = node.slots
         self.epoch = node.epoch
         self.owned: set[int] = set()
         self.known: set[int] = set()
+        self.strays: set[int] = set()
         self.told = 0
+        self.pushes: dict[str, Pushes | None] = {}
         context = Context(settings, counters, signer, rules_of_all)
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots
-        self.link = Link(settings, upstream, counters, context, lambda: on_gone(self))
+        context.slot_schedules.on_unread = self._unread
+        context.on_stray = partial(on_stray, self)
+        advice = _ADVICE_TLS if upstream.tls else _ADVICE
+        self.link = Link(settings, upstream, counters, context, lambda: on_gone(self), advice)
         self.reaper = Reaper(settings, self.link)
         self._settings = settings
+        self._node = node
         self._upstream = upstream
         self._tell = tell
         self._on_known = on_known
@@ -115,6 +130,16 @@ class Master:
         return self.link.context.keys.are_home
 
     @property
+    def slots_told(self) -> frozenset[int]:
+        """The slots that others have said are its own; empty once it has told itself."""
+        return frozenset() if self.claims is not None else self._node.slots
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """As which the host may stand in MOVED and ASK."""
+        return self._node.host, self._node.hostname
+
+    @property
     def upstream(self) -> Upstream:
         return self.link.upstream
 
@@ -122,19 +147,14 @@ class Master:
     def script_calls(self) -> ScriptCalls:
         return self.link.context.script_calls
 
-    @property
-    def is_away(self) -> bool:
-        """Whether it was not reached when that was last tried."""
-        return self.link.serving.tried.is_set() and not self.link.serving.now
-
     def look(self) -> None:
         """Asks it at once what it knows."""
         self._wanted.set()
 
     def owns(self, slots: set[int]) -> None:
         """These are its slots from now on: what is known of others is forgotten."""
-        lost = self.owned - slots
-        self.owned = slots
+        lost = (self.owned | self.strays | self.link.context.slot_schedules.read) - slots
+        self.owned, self.strays = slots, set()
         self.known &= slots
         context = self.link.context
         context.keys.settle(slots)
@@ -144,6 +164,13 @@ class Master:
         context.slot_schedules.owned = slots
         context.slot_schedules.forget(lost)
         if slots - self.known:
+            self._lacking.set()
+
+    def doubt(self, slots: Collection[int]) -> None:
+        """These are its slots again: deadlines may have been set while they were another's."""
+        self.known.difference_update(slots)
+        self.link.context.slot_schedules.unread(slots)
+        if slots:
             self._lacking.set()
 
     async def _follow(self) -> None:
@@ -178,16 +205,18 @@ class Master:
                 continue
             redis = client(self.link.upstream, "ttlproxy:load", self._settings.connect_timeout)
             try:
-                await self._read(redis, lacking)
+                read = await self._read(redis, lacking)
             except (RedisError, OSError, UpstreamError) as trouble:
                 log.debug("the schedules of %s cannot be read: %s", self.shown, trouble)
-                self._lacking.set()
-                await asyncio.sleep(_AGAIN_S)
-                continue
+                read = set()
             finally:
                 await close(redis)
-            self.known |= lacking & self.owned
-            self._on_known(self)
+            if more := read & self.owned:
+                self.known |= more
+                self._on_known(self)
+            if self.owned - self.known:  # they are on their way, or it is busy
+                self._lacking.set()
+                await asyncio.sleep(_AGAIN_S)
 
     @property
     def _read_already(self) -> set[int]:
@@ -195,15 +224,27 @@ class Master:
         context = self.link.context
         return context.slot_schedules.read if context.rights.trusts_schedules else set()
 
-    async def _read(self, redis: Redis, slots: Collection[int]) -> None:
-        """Announcements go on arriving meanwhile, so a change is not missed."""
+    def _unread(self, slots: Collection[int]) -> None:
+        """The link has read all schedules but these."""
+        self.doubt(self.owned.intersection(slots))
+        self._on_known(self)
+
+    async def _read(self, redis: Redis, slots: Collection[int]) -> set[int]:
+        """Returns those that could be read: their keys are all here.
+
+        Announcements go on arriving meanwhile, so a change is not missed.
+        """
         context, schedules = self.link.context, self.link.schedules
         announced = context.registry.announced
         if context.rights.trusts_schedules:
             async for entries in context.slot_schedules.pages_of(redis, slots):
                 for key, due_ms in entries:
                     announced(0, key, due_ms)
-        else:
-            async for keys in schedules.indexed(redis, 0):
-                for key in keys:
-                    announced(0, key, UNKNOWN)
+            return context.slot_schedules.read.intersection(slots)
+        losses = context.slot_schedules.losses
+        before = {number: losses[number] for number in slots}
+        async for keys in schedules.indexed(redis, 0):
+            for key in keys:
+                announced(0, key, UNKNOWN)
+        leaving = await context.slot_schedules.leaving(redis, slots)
+        return {number for number in slots if losses[number] == before[number]} - leaving

@@ -13,23 +13,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from redis.exceptions import RedisError
-
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import ClusterView
 from ttlproxy.core.counted import counted
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.keys import SLOTS
+from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.core.topology import ClusterNode
-from ttlproxy.errors import UnfitUpstream, UpstreamError
+from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.context import first_signer
+from ttlproxy.link.endpoints import endpoints
 from ttlproxy.link.link import Link, Node
-from ttlproxy.link.master import Master, nodes_told_by
-from ttlproxy.link.resolution import resolved
+from ttlproxy.link.master import Master
+from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.rules_of_all import RulesOfAll
+from ttlproxy.link.seeds import Seeds
 from ttlproxy.link.serving import Serving
+from ttlproxy.link.slot_log import SlotLog
 from ttlproxy.net.tasks import cancel, drop
 
 log = logging.getLogger(__name__)
@@ -72,15 +73,18 @@ class Masters:
         self._has_secret = settings.signing_key_file is not None
         self._masters: dict[str, Master] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._addresses: dict[Address, None] = dict.fromkeys(upstream.addresses)
+        self._seeds = Seeds(upstream, lambda: settings.connect_timeout)
         self._unfit: dict[str, str] = {}
-        self._trouble = self._logged = ""
+        self._slot_log = SlotLog()
+        self._unclaimed: list[int] = []
+        self._logged = ""
         self._shares_ports = False
         self._change = asyncio.Event()
         self._failed = asyncio.Event()
 
     async def run(self) -> None:
         """Follows the Cluster until cancelled. Raises UnfitUpstream if no master can be served."""
+        trying = asyncio.create_task(self._try(), name="masters: first attempts")
         try:
             failures = 0 if await self._find() else 1
             while not self._failed.is_set():
@@ -90,9 +94,10 @@ class Masters:
                         await self._failed.wait()
                 if sum(master.told for master in self._masters.values()) == told:
                     failures = 0 if await self._find() else failures + 1
+                self._slot_log.look(self._unclaimed)
             raise UnfitUpstream("; ".join(self._unfit.values()))
         finally:
-            await cancel(*self._tasks.values())
+            await cancel(trying, *self._tasks.values())
 
     @property
     def all(self) -> list[Link]:
@@ -148,7 +153,7 @@ class Masters:
         """The master at this address, as MOVED and ASK name it."""
         for master in self._masters.values():
             at = master.link.upstream
-            if at.port == port and host in ("", at.host):
+            if at.port == port and host in ("", "?", at.host, *master.hosts):
                 return master.link
         return None
 
@@ -173,7 +178,7 @@ class Masters:
         ]
         lacking = sum(owner is None for owner in self.owners)
         unserved = f"{counted(lacking, 'slot is', 'slots are')} not served"
-        return "; ".join([*troubles, self._trouble or unserved])
+        return "; ".join([*troubles, self._seeds.trouble or unserved])
 
     async def drop_leases(self) -> None:
         """Lets other proxies reap at once; for the end."""
@@ -186,43 +191,54 @@ class Masters:
 
     # Inside.
 
+    async def _try(self) -> None:
+        """Clients may connect, and wait, once each master was tried."""
+        while not self._masters:
+            await self.change()
+        for link in self.all:
+            await link.serving.tried.wait()
+        self.serving.tried.set()
+
     async def _find(self) -> bool:
-        """Asks all nodes that were ever named, until one tells; returns whether one has."""
-        for address in list(self._addresses):
-            try:
-                server = await resolved(self.upstream.at(address), self._settings.connect_timeout)
-                nodes = await nodes_told_by(server, self._settings.connect_timeout)
-            except (RedisError, OSError, UpstreamError, ValueError) as trouble:
-                self._trouble = f"{address}: {trouble}"
-                continue
-            self._trouble = ""
-            await self._meet(nodes, address.host)
-            if self._masters:
-                return True
-            self._trouble = f"{address}: its Cluster has no master that owns slots"
-        if self._trouble != self._logged:
-            log.warning("no master of the Cluster is found: %s", self._trouble)
-        self._logged = self._trouble
+        """Asks the nodes of the URL, and others, until one tells; returns whether one has."""
+        known = set(self._masters)
+        told = await self._seeds.find(known)
+        if told is not None:
+            if known.isdisjoint(told.ids):
+                for master in list(self._masters.values()):
+                    self._remove(master, "the Cluster was made anew")
+            await self._meet(told.nodes, told.server)
+            self._logged = ""
+            return True
+        if self._seeds.trouble != self._logged:
+            log.warning("no master of the Cluster is found: %s", self._seeds.trouble)
+        self._logged = self._seeds.trouble
         self.serving.tried.set()
         return False
 
-    async def _meet(self, nodes: list[ClusterNode], asked_at: str) -> None:
-        """Adds masters that are new, or have another address now.
-
-        `asked_at`: the host of the node that told.
-        """
-        for node in (node for node in nodes if node.is_there):
-            address = Address(node.host or asked_at, node.port)
-            self._addresses.setdefault(address)
-            server, known = self.upstream.at(address), self._masters.get(node.id)
-            if known is not None and known.is_away and known.shown != server.address:
-                self._remove(known, f"it is at {server.address} now")
-                self._publish()
-                known = None
-            if node.is_master and known is None:
-                self._add(node, server)
+    async def _meet(self, nodes: list[ClusterNode], server: Upstream) -> None:
+        """Adds masters that are new, or elsewhere. `server` has told of the nodes."""
+        there = [node for node in nodes if node.is_there]
+        self._seeds.others = [Address(node.host, node.port) for node in there if node.host]
         self.view.meet(nodes)
         self._note_shared_ports()
+        masters = [node for node in there if node.is_master]
+        if not any(map(self._is_new, masters)):
+            return
+        found = await endpoints(server, masters, self._settings.connect_timeout)
+        for node in filter(self._is_new, masters):
+            if node.id in self._masters:
+                self._remove(self._masters[node.id], f"it is at {found[node.id]} now")
+            self._add(node, self.upstream.at(found[node.id]))
+        self._tell()
+
+    def _is_new(self, node: ClusterNode) -> bool:
+        """Whether it is not known, or can be reached no more where it was."""
+        known = self._masters.get(node.id)
+        if known is None:
+            return True
+        is_elsewhere = bool(node.host) and known.place != (node.host, node.port, node.hostname)
+        return is_elsewhere and not known.link.serving.now
 
     def _add(self, node: ClusterNode, server: Upstream) -> None:
         log.info("a master of the Cluster: %s, with %d slots", server.address, len(node.slots))
@@ -236,6 +252,7 @@ class Masters:
             self._told,
             self._changed,
             self._gone,
+            self._stray,
         )
         self._masters[node.id] = master
         self.links[node.id] = master.link
@@ -257,7 +274,7 @@ class Masters:
             try:
                 await master.run()
             except UnfitUpstream as unfit:
-                if master.id not in self._unfit:
+                if self._unfit.get(master.id) != str(unfit):
                     log.error("a master of the Cluster is not served: %s", unfit)
                 self._unfit[master.id] = str(unfit)
                 if self._unfit.keys() >= self._masters.keys():
@@ -274,16 +291,52 @@ class Masters:
         if self._masters.get(master.id) is not master:
             return
         me = next((node for node in nodes if node.myself), None)
-        own = me.slots if me is not None and me.id == master.id and me.is_master else frozenset()
-        is_new = own != master.claims or (me is not None and me.epoch != master.epoch)
-        master.claims, master.epoch = own, me.epoch if me is not None else 0
-        await self._meet(nodes, master.link.upstream.host)
-        if is_new:
+        is_it = me is not None and me.id == master.id
+        own = me.slots if me is not None and is_it and me.is_master else frozenset()
+        epoch = me.epoch if me is not None else 0
+        is_new = own != master.claims or epoch != master.epoch
+        if epoch > master.epoch and not self._has_heard(master, nodes):
+            master.doubt(own.intersection(master.claims or ()))
+        master.claims, master.epoch = own, epoch
+        master.pushes = self._pushes()
+        if is_new or master.strays:
             self._share_out()
+        if is_it or not self._are_strange(nodes, master):
+            await self._meet(nodes, master.link.upstream)
         self._tell()
+
+    def _are_strange(self, nodes: list[ClusterNode], master: Master) -> bool:
+        """Whether another Cluster's node is at this master's address now."""
+        others = self._masters.keys() - {master.id}
+        return others.isdisjoint(node.id for node in nodes)
+
+    def _has_heard(self, master: Master, nodes: list[ClusterNode]) -> bool:
+        """Whether what was set in its slots since it last told was announced to its link, or to
+        that of another master: slots may have been there, and be back with a higher epoch."""
+        now, others = self._pushes(), (node for node in nodes if node.id != master.id)
+        suspects = [node for node in others if "master" in node.flags and node.epoch > master.epoch]
+        heard = (now.get(node.id) for node in suspects)
+        before = (master.pushes.get(node.id) for node in suspects)
+        return all(
+            one is not None and one is other for one, other in zip(heard, before, strict=True)
+        )
+
+    def _pushes(self) -> dict[str, Pushes | None]:
+        return {name: link.announcements.connection for name, link in self.links.items()}
+
+    def _stray(self, master: Master, key: bytes, deadline_ms: int) -> None:
+        """A master has announced a deadline in a slot that is not its own as far as is known: the
+        slot has come to it, and may be back already. So its owner's link must know, too."""
+        number = slot(key)
+        master.strays.add(number)
+        for other in self._masters.values():
+            if number in other.owned:
+                other.link.context.announced(0, key, deadline_ms)
+        self.look()
 
     def _changed(self, master: Master) -> None:
         """A master knows more of its slots' managed keys, or its link begins to serve."""
+        self._unfit.pop(master.id, None)
         self._publish()
         self._tell()
 
@@ -297,11 +350,12 @@ class Masters:
         owned: dict[str, set[int]] = {name: set() for name in self._masters}
         for number, master in owner.items():
             owned[master.id].add(number)
+        said = {number for each in self._masters.values() for number in each.slots_told}
+        self._unclaimed = [each for each in range(SLOTS) if each not in owner and each not in said]
         for master in list(self._masters.values()):
-            if owned[master.id] != set(master.owned):
+            if owned[master.id] != set(master.owned) or master.strays:
                 master.owns(owned[master.id])
-            heard_of = master.claims if master.claims is not None else master.told_to_own
-            if not owned[master.id] and owner.keys() >= set(heard_of):
+            if not owned[master.id] and _is_replaced(master, owner):
                 self._remove(master, "it owns no slots")
         self._publish()
 
@@ -331,3 +385,9 @@ class Masters:
     def _tell(self) -> None:
         change, self._change = self._change, asyncio.Event()
         change.set()
+
+
+def _is_replaced(master: Master, owner: dict[int, Master]) -> bool:
+    """Whether others have its slots now, also if it has never told; `owner`: of each slot."""
+    of_others = (owner.get(number) for number in master.slots_told)
+    return all(other is not None and other.epoch > master.epoch for other in of_others)

@@ -15,6 +15,8 @@ from ttlproxy.link.server_clock import ServerClock
 log = logging.getLogger(__name__)
 
 _SILENCE_MS = 60_000
+# In errors of redis-py, and in those alone.
+_UNREACHED: Final = "connecting to"
 # Words in errors of redis-py and Redis, and what to tell an operator.
 _EXPLAINED: Final = (
     (
@@ -51,9 +53,10 @@ def explained(
 class OutageLog:
     """reason: why Redis is away; empty while it is there."""
 
-    def __init__(self, shown: str) -> None:
-        """`shown`: the URL, without its password."""
+    def __init__(self, shown: str, advice: str = "") -> None:
+        """`shown`: the URL, without its password; `advice`: if it was never reached."""
         self.reason = ""
+        self._advice = advice
         self._url = self._shown = shown
         self._said: dict[str, float] = {}  # when each line was written, by the local clock
         self._unsaid = 0
@@ -66,6 +69,8 @@ class OutageLog:
         """Redis is away, or still is."""
         is_new = not self.reason
         self.reason = explained(trouble)
+        if self._advice and _UNREACHED in self.reason:
+            self.reason += f" ({self._advice})"
         if isinstance(trouble, ServerChanged):
             self._say(logging.WARNING, f": {self.reason}; all clients are closed", is_new)
         else:
@@ -75,7 +80,7 @@ class OutageLog:
         """The link serves; `managed`: how many keys are managed."""
         if self.reason or not self._said:
             self._say(logging.INFO, ":", True, f" {counted(managed, 'key')} managed")
-        self.reason = ""
+        self.reason = self._advice = ""
 
     def _say(self, level: int, what: str, is_event: bool, more: str = "") -> None:
         """Writes a line at most once a minute; the next line counts those left out."""

@@ -70,6 +70,9 @@ class Schedules:
             begin = self._script_calls.keys.rule(b"")
             rules = (name for name in names if name.startswith(begin))
             self._actions.named(db, (name.removeprefix(begin) for name in rules))
+        slots = self._context.slot_schedules
+        if self._context.is_one_of_several and (gone := await slots.leaving(redis, slots.owned)):
+            slots.on_unread(gone)
 
     async def indexed(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
         """All keys that have an index, without the schedule. Raises redis-py's RedisError."""

@@ -14,12 +14,14 @@ class Identity(NamedTuple):
     """run_id: new after each start of a server; empty if it tells none.
 
     trackers: clients that track keys, as each proxy does; databases: those that hold keys
+    is_clustered: it is a node of a Cluster
     """
 
     run_id: str
     is_master: bool
     trackers: int
     databases: list[int]
+    is_clustered: bool = False
 
     @classmethod
     def of(cls, info: Mapping[str, str]) -> Identity:
@@ -28,6 +30,7 @@ class Identity(NamedTuple):
             info.get("role", "master") == "master",
             int(info.get("tracking_clients", _MANY)),
             [int(name[2:]) for name in info if name.startswith("db") and name[2:].isdigit()],
+            info.get("cluster_enabled") == "1",
         )
 
     def is_other(self, met: Identity) -> bool:

@@ -7,11 +7,12 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from ttlproxy.addresses import Address, Upstream
+from ttlproxy.addresses import Upstream
 from ttlproxy.core.keys import slot
 from ttlproxy.core.topology import ClusterNode
 from ttlproxy.link.compatibility import is_clustered
 from ttlproxy.link.connections import client, close
+from ttlproxy.link.endpoints import endpoints
 from ttlproxy.link.master import nodes_told_by
 from ttlproxy.link.pipeline import RoutingRedis, Words, run, valid
 from ttlproxy.link.server_identity import fields
@@ -70,12 +71,8 @@ async def several_masters(server: Upstream, name: str, timeout_s: float) -> list
     masters = sorted((node for node in nodes if node.is_master), key=lambda node: min(node.slots))
     if len(masters) < 2:
         return []
-    found = [
-        NodeOfSeveral(
-            server.at(Address(node.host or server.host, node.port)), node, name, timeout_s
-        )
-        for node in masters
-    ]
+    places = await endpoints(server, masters, timeout_s)
+    found = [NodeOfSeveral(server.at(places[node.id]), node, name, timeout_s) for node in masters]
     for redis in found:
         redis.masters = found
     return found

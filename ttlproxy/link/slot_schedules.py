@@ -5,7 +5,8 @@ There are 16,384 of them, so only those are asked that have a key that is due, a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from random import sample
 from typing import Any, Final
 
@@ -31,12 +32,16 @@ class SlotSchedules:
     """The schedules of one node's slots, and when the first key of each needs attention.
 
     owned: the slots whose schedules are read; read: those that were read whole
+    losses: how often what was read of a slot has become worthless
+    on_unread(slots): called when some of them could not be read, as they are on their way
     """
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self.owned: Collection[int] = range(SLOTS)
         self.read: set[int] = set()
+        self.losses: Counter[int] = Counter()
+        self.on_unread: Callable[[Collection[int]], None] = lambda slots: None
         # Lower bounds in ms, for all slots that have managed keys.
         self._firsts: dict[int, int] = {}
         self._unsized: list[int] = []  # slots whose size is still to be asked
@@ -66,14 +71,15 @@ class SlotSchedules:
         kinds[slot(keys.here)] = b"L"
         return b"".join(keys.word(each) + kind for each, kind in kinds.items())
 
-    def noted(self, key: bytes, due_ms: int) -> None:
-        """The key needs attention at that time, or earlier."""
+    def noted(self, key: bytes, due_ms: int) -> int:
+        """The key needs attention at that time, or earlier; returns its slot."""
         number = slot(key)
         if self._keys.deferring(key) is not None:
             self._deferring.add(number)
         self._noted.add(number)
         if due_ms < self._firsts.get(number, _NEVER):
             self._firsts[number] = due_ms
+        return number
 
     async def find(self, redis: Redis) -> None:
         heads, _ = await self._ask(redis, self.owned, _HEAD)
@@ -120,17 +126,27 @@ class SlotSchedules:
         for number in slots:
             self._firsts.pop(number, None)
             self._deferring.discard(number)
+        self.unread(slots)
+
+    def unread(self, slots: Collection[int]) -> None:
+        """What was read of these slots, or is being read now, does not count any more."""
         self.read.difference_update(slots)
+        self.losses.update(slots)
 
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
-        async for entries in self.pages_of(redis, self.owned):
+        asked = set(self.owned)
+        self.read -= asked
+        async for entries in self.pages_of(redis, asked):
             yield entries
+        if unread := asked.difference(self.read):
+            self.on_unread(unread)
 
     async def pages_of(
         self, redis: Redis, slots: Collection[int]
     ) -> AsyncIterator[list[tuple[bytes, int]]]:
-        """The entries of these slots. Raises UnreadError, too."""
+        """The entries of these slots; `read` has those that were read. Raises UnreadError, too."""
         refused: Refused = {}
+        losses = {number: self.losses[number] for number in slots}
         cursors: dict[int, bytes] = dict.fromkeys(slots, b"0")
         while cursors:
             some = dict(list(cursors.items())[:_TOGETHER])
@@ -150,11 +166,19 @@ class SlotSchedules:
                     self.noted(key, due_ms)
                 if cursors[number] == b"0":
                     del cursors[number]
-                    self.read.add(number)
+                    if self.losses[number] == losses[number]:
+                        self.read.add(number)
                 if found:
                     yield found
         if refused:
             raise UnreadError(refused)
+
+    async def leaving(self, redis: Redis, slots: Iterable[int]) -> set[int]:
+        """Those of the slots whose keys may be elsewhere already."""
+        asked = list(slots)
+        names = [self._keys.guard(b"{%b}" % self._keys.word(number)) for number in asked]
+        replies = await run(redis, [(0, (b"EXISTS", name)) for name in names])
+        return {number for number, reply in zip(asked, replies, strict=True) if error(reply)}
 
     async def sample(self, redis: Redis, db: int, most: int) -> list[bytes]:
         slots = sample(list(self._firsts), min(most, len(self._firsts)))

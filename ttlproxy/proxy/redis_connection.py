@@ -41,6 +41,8 @@ class Frontend(Protocol):
 
 def half_close(transport: asyncio.Transport) -> bool:
     """Ends writing, and reads on; False if the other end has gone."""
+    if transport.is_closing():  # uvloop raises RuntimeError
+        return False
     try:
         transport.write_eof()
     except OSError:  # the other end has reset the connection, which asyncio does not know yet

@@ -14,7 +14,9 @@ from typing import Final
 
 from ttlproxy.errors import (
     NO_FREE_CONNECTION,
+    NOT_SERVED,
     NoFreeConnection,
+    NotServed,
     SlotMoved,
     UpstreamError,
 )
@@ -421,8 +423,10 @@ class Lane:
         attempt = partial(owner.dial, self)
         try:
             self._backend, term = await connect(self.link, attempt, owner.hold_max_s)
-        except BaseException:
+        except BaseException as trouble:
             owner.limit.leave(self)
+            if isinstance(trouble, OSError):
+                raise NotServed(str(trouble)) from trouble
             raise
         if term != self.link.server.term:
             raise SlotMoved("the master has changed")
@@ -454,9 +458,12 @@ class Lane:
         return reply
 
     async def _serves_again(self) -> None:
-        """Ends when the link serves. Raises TimeoutError after hold_max."""
-        async with asyncio.timeout(self._owner.hold_max_s):
-            await self._serving.ready.wait()
+        """Ends when the link serves. Raises NotServed after hold_max."""
+        try:
+            async with asyncio.timeout(self._owner.hold_max_s):
+                await self._serving.ready.wait()
+        except TimeoutError:
+            raise NotServed(f"Redis is unavailable: {self.link.trouble}") from None
 
     def _hold(self, until: Coroutine[None, None, None]) -> None:
         """Keeps what comes in until `until` ends."""
@@ -488,8 +495,22 @@ class Lane:
             self.give_back()
         elif isinstance(trouble, NoFreeConnection):
             self._owner.crowded_out(self)
+        elif isinstance(trouble, NotServed) and self._owner.can_go_on_without(self):
+            self._answer_for_redis()
         else:
             self._owner.failed(trouble)
+
+    def _answer_for_redis(self) -> None:
+        """The master is not served: no request that waits here has been sent."""
+        self._phase = OPEN
+        for ticket in self._take_unsent():
+            if ticket.taker is None:
+                self._owner.answered(ticket, NOT_SERVED)
+            elif not ticket.taker.done():
+                ticket.taker.set_result(NOT_SERVED)
+        self._owner.flush()
+        if self.session is None:
+            self._owner.lost(self)
 
     def _go_on(self) -> None:
         """Nothing is held any more: handles what came in meanwhile."""

@@ -74,5 +74,8 @@ class Owner(Protocol):
     def lost(self, lane: Lane) -> None:
         """The connection has ended, or must."""
 
+    def can_go_on_without(self, lane: Lane) -> bool:
+        """Whether nothing but the requests at hand needs the connection."""
+
     def failed(self, trouble: BaseException) -> None:
         """Something that a request waits for has failed."""

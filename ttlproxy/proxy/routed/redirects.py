@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Final, Protocol
 
-from ttlproxy.errors import NoFreeConnection, SlotMoved
+from ttlproxy.errors import NOT_SERVED, NoFreeConnection, SlotMoved
 from ttlproxy.link import Backoff, Link, Masters
 from ttlproxy.proxy.routed.bounces import Bounce, read
 from ttlproxy.proxy.routed.client_lanes import ClientLanes
@@ -116,6 +116,8 @@ class Redirects:
             reply = await self.ask(ticket)
             line.popleft()
             self._client.answered(ticket, reply)
+            while reply == NOT_SERVED and line:  # they have waited as well
+                self._client.answered(line.popleft(), reply)
             self._client.flush()
         del self._lines[slot]
 
@@ -154,10 +156,9 @@ class Redirects:
 
     async def ask(self, ticket: Ticket) -> bytes:
         """The reply to a request, wherever it must go for it, or the last error with which it came
-        back.
+        back; NOT_SERVED if there was no master for it for hold_max.
 
-        Raises TimeoutError if there was no master for it for hold_max, and UpstreamError if the
-        connection ended before the reply.
+        Raises UpstreamError if the connection ended before the reply.
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._client.hold_max_s
@@ -172,9 +173,7 @@ class Redirects:
                     return reply
             moves += told is not None and told.kind == b"MOVED"
             if moves > _MOST or loop.time() > until_s:
-                if error is None:
-                    raise TimeoutError
-                return error
+                return NOT_SERVED if error is None else error
             await self._pause(ticket, told, attempt)
             error = await self._asked(ticket)
         raise AssertionError

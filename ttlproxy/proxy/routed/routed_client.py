@@ -284,6 +284,9 @@ class RoutedClient(asyncio.Protocol):
             lane.give_back()
             lane.close()
 
+    def can_go_on_without(self, lane: Lane) -> bool:
+        return self._is_open and not self.specials.needs(lane)
+
     def failed(self, trouble: BaseException) -> None:
         """Something that a request waits for has failed."""
         if self._transport.is_closing() or (self._is_over and not isinstance(trouble, OSError)):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ttlproxy import errors
 from ttlproxy.core.keys import slot
-from ttlproxy.errors import NoFreeConnection, UpstreamError
+from ttlproxy.errors import NoFreeConnection, SlotMoved, UpstreamError
 from ttlproxy.link import Backoff
 from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.connection_settings import is_setting
@@ -129,12 +129,17 @@ class Transactions:
             refused = [self._refusal(args, lane) for args, _ in requests]
             checked = list(zip(refused, requests, strict=True))
             sent = [_SPOILING if each else request for each, request in checked]
-            replies = await self._exchange(lane, [*before, *sent])
-            if not any(map(is_bounce, replies)):
+            try:
+                replies = await self._exchange(lane, [*before, *sent])
+            except SlotMoved:  # some of it has not gone to Redis, EXEC at least
+                replies, is_begun = None, True
+            else:
+                is_begun = not is_over
+            if replies is not None and not any(map(is_bounce, replies)):
                 self._lane, own = lane, replies[len(before) :]
                 self._history += sent
                 return [each or reply for each, reply in zip(refused, own, strict=True)]
-            if not is_over:
+            if is_begun and not lane.is_closed:
                 await self._exchange(lane, [_DISCARD])
             self._lane = None
             if self._watched is not None or loop.time() > until_s:

@@ -1,0 +1,75 @@
+"""`python -m tests.chaos.cluster --trouble reshard --minutes 30`: one long run on a Redis Cluster.
+
+Prints its numbers, and exits with 1 for a fault. While only slots move (reshard, atomic), an error
+that a client sees is a fault, too. `--trouble all` mixes all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from contextlib import ExitStack
+
+from tests.chaos.cluster.system import NODES, ClusterSystem
+from tests.chaos.cluster.trial import trial
+from tests.chaos.cluster.troubles import NAMES
+from tests.chaos.run import Account
+from tests.chaos.system import Log
+from tests.support.network import Network
+from tests.support.servers import find_binaries, moves_whole_slots
+
+# A busy machine must not make nodes take each other for dead: that would be a trouble unasked for.
+_TIMEOUT_MS = 5000
+_CALM_TIMEOUT_MS = 30_000
+_CALM = {"reshard", "atomic", "proxy", "failover", "takeover"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("python -m tests.chaos.cluster", description=__doc__)
+    parser.add_argument("--trouble", nargs="+", choices=[*NAMES, "all"], default=["all"])
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--redis", default="7.0", help="its version (default: 7.0)")
+    parser.add_argument("--log", help="a file for events, one in JSON a line")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    account = _run(options)
+    for name, count in account.counts.items():
+        print(f"{name:20}{count:>10,}")
+    for fault in account.faults:
+        print(f"FAULT: {fault}")
+    verdict = f"{len(account.faults)} faults" if account.faults else "no fault"
+    print(f"{verdict} with seed {options.seed}")
+    return int(bool(account.faults))
+
+
+def _run(options: argparse.Namespace) -> Account:
+    found = find_binaries()
+    if (whole := moves_whole_slots()) is not None:
+        found.setdefault(whole.name, whole)
+    binary = found[options.redis]
+    only = NAMES if "all" in options.trouble else options.trouble
+    with ExitStack() as stack:
+        path = options.log
+        log = Log(stack.enter_context(open(path, "w", encoding="utf-8")) if path else None)
+        log("begin", seed=options.seed, redis=binary.name, troubles=only)
+        timeout_ms = _CALM_TIMEOUT_MS if _CALM.issuperset(only) else _TIMEOUT_MS
+        network = stack.enter_context(Network(NODES)) if "partition" in only else None
+        system = stack.enter_context(
+            ClusterSystem(binary, log, timeout_ms, forked=True, network=network)
+        )
+        try:
+            account = trial(system, options.minutes * 60, options.seed, only)
+        except BaseException:
+            for proxy in system.proxies:
+                print(proxy.stderr, file=sys.stderr)
+            raise
+        log("end", counts=account.counts, faults=account.faults)
+        for number, proxy in enumerate(system.proxies):
+            log("proxy", number=number, said=proxy.stderr)
+        return account
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""What happens to the slots and masters of a Cluster, one trouble after the other.
+
+While slots move nothing is excused. While a master fails, what docs/cluster.md says is excused,
+until all nodes agree and both proxies serve all slots from their masters.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from random import Random
+from typing import Final
+
+from tests.chaos.cluster import moves
+from tests.chaos.cluster.moves import NotPossibleError
+from tests.chaos.cluster.system import ClusterSystem
+from tests.support.cluster import Node
+from tests.support.network import Network
+from tests.support.processes import wait_until
+
+_PROMOTED_S: Final = 120.0
+# So long is a master stopped that comes back before it is taken for dead.
+_SHORT_S: Final = (0.1, 0.5, 1.5)
+
+
+class Troubles:
+    """Chooses and makes troubles until it is told to stop."""
+
+    def __init__(self, system: ClusterSystem, chance: Random, only: Sequence[str]) -> None:
+        """`only`: some of NAMES."""
+        self._all = [trouble for name in only for trouble in _ALL[name]]
+        self._system = system
+        self._chance = chance
+        self.made = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """One trouble after the other; after each the Cluster is well again."""
+        while not stop.wait(self._chance.uniform(0.05, 1.5)):
+            trouble = self._chance.choice(self._all)
+            name = trouble.__name__.strip("_")
+            self._system.log("trouble", name=name)
+            try:
+                trouble(self)
+            except NotPossibleError as why:
+                self._system.log("skipped", name=name, why=str(why))
+                continue
+            self._system.log("over", name=name)
+            self.made += 1
+
+    # Slots that move.
+
+    def _ends(self, number: int) -> tuple[Node, Node]:
+        """The master that has the slot, and another one."""
+        source = self._system.owner(number)
+        others = [node for node in self._system.masters if node is not source]
+        return source, self._chance.choice(others)
+
+    def _slot(self) -> int:
+        return self._chance.choice(self._system.slots)
+
+    def _move(self, number: int, source: Node, target: Node) -> None:
+        pause_s = self._chance.choice([0.0, 0.0, 0.05, 0.5])
+        moves.move_by_keys(self._system, number, source, target, self._chance, pause_s)
+
+    def _move_slot(self) -> None:
+        number = self._slot()
+        self._move(number, *self._ends(number))
+        self._system.until_agreed()
+
+    def _move_there_and_back(self) -> None:
+        """The slot is away for a moment only, or for a second."""
+        number = self._slot()
+        source, target = self._ends(number)
+        self._move(number, source, target)
+        self._system.until_agreed()
+        threading.Event().wait(self._chance.choice([0.0, 0.0, 0.1, 1.0]))
+        self._move(number, target, source)
+        self._system.until_agreed()
+
+    def _move_in_vain(self) -> None:
+        number = self._slot()
+        moves.open_and_close(self._system, number, *self._ends(number))
+
+    def _reshard(self) -> None:
+        """By redis-cli, which first takes the slots with keys."""
+        source, target = self._ends(self._slot())
+        moves.reshard(source, target, self._chance.randint(1, 6))
+        self._system.until_agreed()
+
+    def _move_whole(self) -> None:
+        """All slots with keys that a master has, in one step."""
+        source, target = self._ends(self._slot())
+        own = [number for number in self._system.slots if number in self._system.me(source).slots]
+        chosen = self._chance.sample(own, self._chance.randint(1, len(own)))
+        moves.move_whole(self._system, chosen, source, target)
+        self._system.until_agreed()
+
+    def _restart_proxy(self) -> None:
+        """A proxy is killed, and starts while a slot is on its way."""
+        proxy, number = self._chance.choice(self._system.proxies), self._slot()
+        ends = self._ends(number)
+        with self._system.away((), loses=False), ThreadPoolExecutor() as pool:
+            proxy.kill()
+            moving = pool.submit(self._move, number, *ends)
+            proxy.start()
+            moving.result()
+            self._system.until_settled()
+
+    # Masters that fail.
+
+    @contextmanager
+    def _away(self, *, loses: bool) -> Iterator[Node]:
+        """A master that is about to fail; it is excused until all is well again."""
+        system = self._system
+        master = system.owner(self._slot())
+        slots = system.me(master).slots
+        system.is_cautious = loses
+        if loses:
+            threading.Event().wait(system.lags_ms / 1000)
+        try:
+            with system.away(slots, loses=loses):
+                yield master
+                system.until_settled()
+        finally:
+            system.is_cautious = False
+
+    def _fail_over(self) -> None:
+        """CLUSTER FAILOVER: the master stops until its replica has all."""
+        with self._away(loses=False) as master:
+            self._system.replica_of(master).promote()
+
+    def _fail_over_force(self) -> None:
+        with self._away(loses=True) as master:
+            self._system.replica_of(master).promote("FORCE")
+
+    def _take_over(self) -> None:
+        with self._away(loses=True) as master:
+            self._system.replica_of(master).promote("TAKEOVER")
+
+    def _until_promoted(self, replica: Node) -> None:
+        role = "a replica has taken over"
+        wait_until(lambda: replica.ask("ROLE")[0] == b"master", role, _PROMOTED_S)
+
+    def _kill_master(self) -> None:
+        """kill -9; it comes back, empty, when its replica has taken over."""
+        with self._away(loses=True) as master:
+            replica = self._system.replica_of(master)
+            master.kill()
+            if self._chance.random() < 0.3:
+                replica.promote("TAKEOVER")
+            self._until_promoted(replica)
+            threading.Event().wait(self._chance.choice([0.0, 0.5, 2.0]))
+            master.client.close()
+            master.restart()
+
+    def _stop_master(self) -> None:
+        """SIGSTOP until its replica has taken over."""
+        with self._away(loses=True) as master:
+            replica = self._system.replica_of(master)
+            master.child.send_signal(signal.SIGSTOP)
+            try:
+                if self._chance.random() < 0.3:
+                    replica.promote("TAKEOVER")
+                self._until_promoted(replica)
+                threading.Event().wait(self._chance.choice([0.0, 0.1, 2.0]))
+            finally:
+                master.child.send_signal(signal.SIGCONT)
+
+    def _cut(self, how: Callable[[Network, int], AbstractContextManager[None]]) -> None:
+        """Cut off, or from the other nodes only, until its replica has taken over."""
+        network = self._system.network
+        if network is None:
+            raise NotPossibleError("the nodes are not in namespaces of their own")
+        with self._away(loses=True) as master:
+            replica = self._system.replica_of(master)
+            with how(network, self._system.nodes.index(master)):
+                self._until_promoted(replica)
+                threading.Event().wait(self._chance.choice([0.0, 0.5, 3.0]))
+
+    def _cut_off(self) -> None:
+        self._cut(Network.cut_off)
+
+    def _cut_from_others(self) -> None:
+        """Clients still reach it: it serves until it finds out that it is alone."""
+        self._cut(Network.cut_from_others)
+
+    def _stop_for_a_moment(self) -> None:
+        """SIGSTOP for so short that nobody takes over."""
+        with self._away(loses=False) as master:
+            master.child.send_signal(signal.SIGSTOP)
+            try:
+                threading.Event().wait(self._chance.choice(_SHORT_S))
+            finally:
+                master.child.send_signal(signal.SIGCONT)
+
+
+_ALL: Final[dict[str, list[Callable[[Troubles], None]]]] = {
+    "reshard": [
+        Troubles._move_slot,
+        Troubles._move_slot,
+        Troubles._move_there_and_back,
+        Troubles._move_in_vain,
+        Troubles._reshard,
+    ],
+    "atomic": [Troubles._move_whole],
+    "proxy": [Troubles._restart_proxy],
+    "failover": [Troubles._fail_over, Troubles._fail_over_force],
+    "takeover": [Troubles._take_over],
+    "kill": [Troubles._kill_master],
+    "stop": [Troubles._stop_master, Troubles._stop_for_a_moment],
+    "partition": [Troubles._cut_off, Troubles._cut_from_others],
+}
+NAMES: Final = tuple(_ALL)
