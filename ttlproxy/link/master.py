@@ -76,9 +76,11 @@ class Master:
         tell: Tell,
         on_known: Callable[[Master], None],
         on_gone: Callable[[Master], None],
+        owner: Callable[[int], Link | None],
     ) -> None:
         """`tell(master, nodes)` is called with each of its words on the Cluster; `on_known(master)`
-        when more of its slots are known; `on_gone(master)` when its server has changed."""
+        when more of its slots are known; `on_gone(master)` when its server has changed;
+        `owner(slot)`: the link of the master that has the slot, if that is served."""
         self.id = node.id
         self.shown = upstream.address
         self.claims: Collection[int] | None = None
@@ -90,7 +92,7 @@ class Master:
         context.keys.settle(node.slots)
         context.slot_schedules.owned = node.slots
         self.link = Link(settings, upstream, counters, context, lambda: on_gone(self))
-        self.reaper = Reaper(settings, self.link, counters)
+        self.reaper = Reaper(settings, self.link, counters, owner)
         self._settings = settings
         self._upstream = upstream
         self._tell = tell

@@ -188,6 +188,7 @@ class Masters:
             self._told,
             self._changed,
             self._gone,
+            self.owners.__getitem__,
         )
         self._masters[node.id] = master
         self.links[node.id] = master.link

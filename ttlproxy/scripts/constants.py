@@ -28,6 +28,10 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "RULES_CHANGED": keys.RULES_CHANGED,
     # How the name of the state begins; the prefix follows.
     "STATE": keys.STATE,
+    # The same for outboxes.
+    "OUTBOX": keys.OUTBOX,
+    # How many entries an outbox takes.
+    "OUTBOX_MOST": 100_000,
     # A Cluster has so many slots; how much higher the port of a node's bus is than its own.
     "SLOTS": keys.SLOTS,
     "BUS": 10_000,
