@@ -368,6 +368,13 @@ def test_an_entry_for_an_internal_or_undeclared_key_is_refused(
     assert reply[1:3] == [0, 0]
 
 
+def test_what_is_no_index_holds_up_nothing(masters: Masters, client: Client) -> None:
+    assert client.ask("ONEXPIRE", "held:{*}", "RPUSH", "late", "OUTBOX") == b"OK"
+    assert _owner(masters, b"late").ask("SET", KEYS.index(b"late"), "junk") == b"OK"
+    _expire(client, "held:{a}", "1", "2")
+    _until(client, "LRANGE late 0 -1", [b"1", b"2"])
+
+
 def test_only_entries_that_were_carried_are_removed(masters: Masters, client: Client) -> None:
     box, owner = _box("a", "late"), _owner(masters, b"a")
     owner.ask("RPUSH", box, *_entries("a1", 1, 2, 3), *_entries("b2", 4))

@@ -42,7 +42,7 @@ end
 
 -- Forgets slots from which nothing has come for long. Each call looks at two, as it adds one at most.
 local function forget_some()
-  for _, other in ipairs(redis.call('HRANDFIELD', progress, 2)) do
+  for _, other in ipairs(redis.pcall('HRANDFIELD', progress, 2)) do
     local kept = string.match(redis.call('HGET', progress, other), '^(%d+) ')
     if string.find(other, '^%d+$') and other ~= source and (tonumber(kept) or 0) < now then
       try('HDEL', progress, other)
@@ -66,6 +66,12 @@ local function carry_out(words)
   return type(reply) == 'table' and reply.err and reply or nil
 end
 
+-- The same; an error that would end the script must not keep us from writing down what has been done.
+local function carried_out(words)
+  local is_over, trouble = pcall(carry_out, words)
+  return is_over and trouble or not is_over and (type(trouble) == 'table' and trouble or { err = trouble }) or nil
+end
+
 if now > tonumber(until_ms) then
   return { now, 0, 0, { err = 'TRYAGAIN the entries of an outbox came too late' } }
 end
@@ -87,7 +93,7 @@ for i = first_entry, #ARGV do
   elseif not term then
     trouble = { err = 'ERR the entry of an outbox cannot be read' }
   elseif tonumber(number) > (numbers[term] or 0) then
-    trouble = carry_out(words_from(1, string.sub(ARGV[i], at)))
+    trouble = carried_out(words_from(1, string.sub(ARGV[i], at)))
     if not trouble then
       remember(term, tonumber(number))
       fresh = fresh + 1

@@ -319,6 +319,7 @@ function deliver(type_, due, number)
   rule, kind = rule_at(number), type_
   local gone, fired, dead_lettered, at = {}, 0, 0, 1
   local trouble = removal_error() or rule.most > 0 and counts_refusal(index)
+    or (rule.dest.box or rule.rest.box) and outbox_begin()
   -- The page of a list is all of `due`, because each page takes a walk along the list.
   local size = kind == 'list' and #due or PAGE
   while at <= #due and not trouble and actions_left > 0 do

@@ -4,16 +4,22 @@
 -- replication history: a failover may lose entries that were carried already, and then others must not get
 -- their numbers.
 -- NEEDS: try.lua clock.lua index.lua others.lua db nonce schedule index_name
--- GIVES: outbox_refusal outbox_add
+-- GIVES: outbox_begin outbox_refusal outbox_add
 local STATE = const.OUTBOX .. prefix .. slot_tag
 local term, number
 
--- Redis's error if no term can be told, else nil.
-local function begin_term()
-  local history = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+-- Call it before anything is handed on: what Redis may refuse is tried here. Returns its error, or nil.
+local function outbox_begin()
+  if term then
+    return
+  end
+  announce_guard()
+  local info = redis.pcall('INFO', 'replication')
+  local history = type(info) == 'string' and string.match(info, 'master_replid:(%x+)')
   local known = redis.pcall('HMGET', STATE, 'history', 'term', 'number')
-  if known.err or not history then
-    return known.err and known or { err = 'ERR INFO does not tell the replication id' }
+  local trouble = failure or type(info) == 'table' and info or known.err and known
+  if trouble or not history then
+    return trouble or { err = 'ERR INFO does not tell the replication id' }
   elseif known[1] == history and known[2] then
     term, number = known[2], tonumber(known[3])
     return
@@ -32,7 +38,6 @@ local function outbox_refusal(box)
   elseif there >= const.OUTBOX_MOST then
     return { err = 'ERR the outbox for the destination of a rule is full' }
   end
-  return not term and begin_term() or nil
 end
 
 -- Adds commands, each a table of words. Returns Redis's error, or nil.
@@ -45,18 +50,18 @@ local function outbox_add(box, commands)
     end
     entries[i] = term .. ' ' .. ms(number + i) .. ' ' .. table.concat(row)
   end
+  local index = index_name[box]
+  if not index_first(index) then
+    others_add(box)
+    index_set(index, '', now, nil)
+    index_was_set(db, prefix, box, index, schedule, now, nil, now)
+  end
   number = number + #entries
-  local reply = redis.pcall('HSET', STATE, 'number', ms(number))
+  local reply = failure or redis.pcall('HSET', STATE, 'number', ms(number))
   local trouble = type(reply) == 'table' and reply or nil
   batches(1, #entries, function(from, to)
     reply = trouble or redis.pcall('RPUSH', box, unpack(entries, from, to))
     trouble = trouble or type(reply) == 'table' and reply or nil
   end)
-  local index = index_name[box]
-  if not trouble and not index_first(index) then
-    others_add(box)
-    index_set(index, '', now, nil)
-    index_was_set(db, prefix, box, index, schedule, now, nil, now)
-  end
   return trouble
 end
