@@ -27,21 +27,25 @@ from ttlproxy.errors import UpstreamError
 from ttlproxy.link.connections import client, close
 from ttlproxy.link.link import Link
 from ttlproxy.link.pipeline import error, valid
-from ttlproxy.link.refusals import UnreachableError, passes, reason
+from ttlproxy.link.refusals import UnreachableError, is_elsewhere, passes, reason
 from ttlproxy.link.single_calls import all_answered
 from ttlproxy.net.tasks import cancel, drop
 
 log = logging.getLogger(__name__)
 
 # Outboxes that are carried in one round trip; and of each, the entries and their bytes.
-_TOGETHER: Final = 32
+_TOGETHER: Final = 128
 _ENTRIES: Final = 200
-_BYTES: Final = 262_144
+_BYTES: Final = 65_536
 # Entries that were read longer ago are not carried out: another proxy may have carried them, and a
 # day later that is forgotten.
 _FRESH_MS: Final = 60_000
 # A connection that carries nothing for so long is closed.
 _IDLE_S: Final = 10.0
+# One destination may hold up the outboxes of thousands of slots: these are tried again together.
+# While a slot moves, they are tried sooner.
+_RETRIED_MS: Final = 1000
+_FOLLOWED_MS: Final = 100
 _UNREACHABLE: Final = UnreachableError("the master of the destination cannot be reached")
 
 
@@ -266,9 +270,10 @@ class Outboxes:
     def _park(self, place: Place, refusal: ResponseError) -> None:
         """Leaves it alone for a while; others go on."""
         agenda, now_ms = self._context.agenda, self._context.clock.now_ms()
-        agenda.parked.park(place, now_ms, reason(refusal), passes(refusal))
+        together_ms = _FOLLOWED_MS if is_elsewhere(refusal) else _RETRIED_MS
+        agenda.parked.park(place, now_ms, reason(refusal), passes(refusal), together_ms)
         self._held.discard(place)
-        agenda.look_at(agenda.parked.first_ms())
+        agenda.look_at(agenda.parked.first_ms(now_ms))
 
     def _release(self, place: Place) -> None:
         """It was empty. There may be more by now, which the reaper did not give us meanwhile."""

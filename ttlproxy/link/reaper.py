@@ -153,7 +153,7 @@ class Reaper:
                 self._outboxes.leave()
                 return
             await self._reap(redis, self._outboxes.take(due))
-        self._agenda.parked.forget(now_ms)
+        self._agenda.parked.forget(now_ms, self._outboxes.holds)
         self._count_parked()
         await self._plan_next(redis, databases, now_ms)
 
@@ -182,7 +182,7 @@ class Reaper:
 
     async def _plan_next(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
         """Plans the next look; all that was due by now has been reaped, or is parked."""
-        self._agenda.look_at(self._agenda.parked.first_ms())
+        self._agenda.look_at(self._agenda.parked.first_ms(now_ms))
         next_ms = await self._context.schedule_queries.next_ms(redis, databases, now_ms)
         if next_ms is not None:
             self._agenda.look_at(next_ms)
