@@ -214,6 +214,17 @@ def needs_tag(dest: bytes, tag: bytes) -> bytes:
     )
 
 
+def other_slot(key: bytes, than: bytes, tag: bytes) -> bytes:
+    return b"CROSSSLOT '%b' is in another slot than '%b': give it the hash tag {%b}" % (
+        key,
+        than,
+        tag,
+    )
+
+
+OR_OUTBOX = b", or end the rule with OUTBOX"
+
+
 def invalid_count(many: str) -> bytes:
     return f"ERR invalid number of {many}".encode()
 

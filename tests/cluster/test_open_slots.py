@@ -13,7 +13,7 @@ import pytest
 from redis.exceptions import AskError, ResponseError, TryAgainError
 
 from tests.cluster.rows import EACH_ROW
-from tests.cluster.slot_caller import ELSEWHERE, IN_SLOT, Caller
+from tests.cluster.slot_caller import ELSEWHERE, IN_SLOT, LATE_MS, Caller
 from tests.semantics.test_command_cases import Row
 from tests.support.cluster import Cluster
 from tests.support.conversation import WORD, let_pass, unquoted
@@ -113,11 +113,12 @@ def _names_keys(request: Sequence[bytes]) -> bool:
     return request[0] == b"EVAL" and int(request[2]) > 0
 
 
+ENTRY = b"a 1 5:RPUSH%d:%b1:v" % (len(IN_SLOT[b"new"]), IN_SLOT[b"new"])
 # What the link calls by itself, as it does for a key with nothing due.
 OF_LINK = {
     call.script: call
     for call in (
-        Call("reap", (IN_SLOT[b"k"],), (b"10", b"1000", b"*", b"", b"", b"1")),
+        Call("reap", (IN_SLOT[b"k"],), (b"10", b"1000", b"*", b"", b"", b"", b"1")),
         Call("sweep", (IN_SLOT[b"k"],), (b"0", b"10")),
         Call("keys_first", (IN_SLOT[b"k"], IN_SLOT[b"to"]), ()),
         Call("keys_recheck", (IN_SLOT[b"k"], IN_SLOT[b"to"]), ()),
@@ -133,6 +134,9 @@ OF_LINK = {
         Call("state_keep", (IN_SLOT[b"k"],), (b"secret", b"2")),
         Call("others_tidy", (IN_SLOT[b"k"],), ()),
         Call("deferred_examine", (IN_SLOT[b"k"],), (b"", b"", b"10")),
+        Call("outbox_read", (IN_SLOT[b"nokey"],), (b"10", b"1000")),
+        Call("outbox_apply", (IN_SLOT[b"new"],), (b"7", b"%d" % LATE_MS, ENTRY)),
+        Call("outbox_drop", (IN_SLOT[b"nokey"],), (b"a 1",)),
     )
 }
 

@@ -91,7 +91,10 @@ def test_a_destination_elsewhere_is_refused_with_the_tag_to_use(
 ) -> None:
     refusal = client.ask("ONEXPIRE", *words.split())
     dest = "dead" if "dead" in words else words.split()[2]
-    expected = f"'{dest}' is in another slot than matching keys: give it the hash tag {tag}"
+    expected = (
+        f"'{dest}' is in another slot than matching keys: give it the hash tag {tag}, or end the"
+        " rule with OUTBOX"
+    )
     assert str(refusal) == expected
     assert type(refusal).__name__ == "ClusterCrossSlotError"
     assert client.ask("ONEXPIRE") == []
@@ -136,7 +139,7 @@ def test_once_a_rule_is_set_no_proxy_reaps_by_older_ones(masters: Masters, clien
 
     def reap(part: str, known: bytes) -> object:
         key = f"held:{{{part}}}".encode()
-        call = Call("reap", (key,), (b"10", b"1000", b"+" + known, b"", b"", b"1"))
+        call = Call("reap", (key,), (b"10", b"1000", b"+" + known, b"", b"", b"", b"1"))
         return _owner(masters, key).ask(*calls.words(call, b"0"))
 
     for part in PARTS:

@@ -110,6 +110,25 @@ def test_parked_keys_are_counted_by_reason_until_they_are_tried_and_not_refused(
     assert (len(parked), parked.first_ms()) == (1, 0)
 
 
+def test_keys_that_are_still_being_tried_count_their_failures_on() -> None:
+    parked = Parked()
+    parked.park(H, 0)
+    parked.forget(10**6, lambda place: place == H)
+    assert len(parked) == 1
+    assert parked.first_ms(10**6) == NEVER
+    parked.forget(10**6)
+    assert len(parked) == 0
+
+
+def test_keys_whose_pauses_end_at_about_the_same_time_are_tried_together() -> None:
+    parked = Parked()
+    parked.park(H, 1001, together_ms=1000)
+    assert parked.first_ms() == 2000
+    parked.park(S, 1002, together_ms=1000)
+    assert not parked.holds(S, 2000)
+    assert not parked.holds(H, 2000)
+
+
 def test_a_key_that_was_put_off_no_more_counts_its_failures_on() -> None:
     """Its next pause is as long as if it had been tried at its time."""
     longest = 0

@@ -50,6 +50,7 @@ def test_every_figure_has_its_line() -> None:
     node = NodeCounts()
     node.parked.update(oom=3, noperm=4)
     counters.nodes.add(node)
+    counters.carried_entries, counters.waiting_entries = 17, 18
     counters.gone.update(redis=5, client=6)
     overdue.keys = 21
     Clock.passed_ms = 62_000
@@ -70,6 +71,8 @@ def test_every_figure_has_its_line() -> None:
         "held_chunks": "14",
         "reaped_elements": "100",
         "fired_elements": "21",
+        "carried_entries": "17",
+        "waiting_entries": "18",
         "dead_letters": "3",
         "parked_keys": "7",
         "swept_entries": "15",

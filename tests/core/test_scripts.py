@@ -14,6 +14,10 @@ from ttlproxy.core.keys import DEFAULT_PREFIX
 from ttlproxy.scripts import Scripts, Traits
 
 SCRIPTS = Scripts(DEFAULT_PREFIX)
+_IN_A_CLUSTER = {
+    *("cluster_topology", "slots_learn", "slots_survey"),
+    *("outbox_apply", "outbox_drop", "outbox_read"),
+}
 ALL_TRAITS = [Traits(), Traits(field_ttls=True, subkeys=True, events="hszlKESTIV", flags=True)]
 
 
@@ -43,7 +47,7 @@ def test_a_server_is_not_given_scripts_that_only_a_cluster_needs() -> None:
     alone, clustered = Scripts(b""), Scripts(b"")
     clustered.suit(Traits(clustered=True))
     names = [{script.name for script in scripts.all()} for scripts in (alone, clustered)]
-    assert names[1] - names[0] == {"cluster_topology", "slots_learn", "slots_survey"}
+    assert names[1] - names[0] == _IN_A_CLUSTER
     assert names[1] == {*alone}
 
 

@@ -264,7 +264,7 @@ def test_a_call_begins_no_further_key_when_its_time_is_over(start_server: StartS
     with Connection(server.port) as direct:
         _make_due(direct, keys, 200)
         for budget, reached in ((b"60000000", 20), (b"0", 1)):
-            call = Call("reap", tuple(keys), (b"100", budget, b"", b"", b"", b"20"))
+            call = Call("reap", tuple(keys), (b"100", budget, b"", b"", b"", b"", b"20"))
             words = ScriptCalls(scripts, Keys(), bytes).words(call, b"0")
             reply = direct.ask(*words)
             assert reply.startswith(b"*%d\r\n" % (2 + reached))

@@ -251,6 +251,27 @@ def test_each_of_a_list_s_equal_values_is_handed_on(talk: Talk) -> None:
 
 
 @pytest.mark.usefixtures("no_reaper")
+def test_where_there_are_no_slots_an_outbox_is_not_needed(talk: Talk) -> None:
+    talk("""
+        ONEXPIRE k RPUSH late MAX 1 ELSE dead outbox    -> OK
+        ONEXPIRE k          -> ["k", "RPUSH", "late", "MAX", "1", "ELSE", "dead", "OUTBOX"]
+        SADDEX k PX 1 MEMBERS 1 a                       -> 1
+        wait 20
+        SCARD k                                         -> 0
+        LPOP late                                       -> "a"
+        SADDEX k PX 1 MEMBERS 1 a                       -> 1
+        wait 20
+        SCARD k                                         -> 0
+        LPOP dead                                       -> "a"
+        ONEXPIRE k XADD late MAXLEN = 5 OUTBOX          -> OK
+        SADDEX k PX 1 MEMBERS 1 b                       -> 1
+        wait 20
+        SCARD k                                         -> 0
+        XLEN late                                       -> 1
+        DBSIZE                                          -> 1
+    """)
+
+
 def test_a_rule_that_is_gone_leaves_plain_deletion(talk: Talk) -> None:
     talk("""
         ONEXPIRE k RPUSH late                           -> OK

@@ -29,7 +29,8 @@ def _date(direct: Client, key: bytes, elements: list[bytes]) -> None:
 def _reap(direct: Client, keys: list[bytes], others: list[bytes], *actions: bytes) -> None:
     """One call, as if these rules existed; actions: three words for each key."""
     pads = Signer(direct.ask("HGET", KEYS.state, "secret") or b"").pads
-    argv = (b"20", LONG, b"", *pads, b"%d" % len(keys), *actions)
+    words = [word for at in range(0, len(actions), 3) for word in (*actions[at : at + 3], b"", b"")]
+    argv = (b"20", LONG, b"", *pads, b"", b"%d" % len(keys), *words)
     call = Call("reap", (*keys, *others), argv)
     direct.ask(*ScriptCalls(Scripts(DEFAULT_PREFIX), KEYS, bytes).words(call, b"0"))
 

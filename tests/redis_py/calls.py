@@ -67,6 +67,7 @@ _OTHERS: Final[list[tuple[Call, str]]] = [
         "ONEXPIRE p RPUSH l EVENT MAX 3 ELSE dead",
     ),
     (lambda r: r.onexpire("p", "XADD", "s", maxlen=9), "ONEXPIRE p XADD s MAXLEN ~ 9"),
+    (lambda r: r.onexpire("p", "LPUSH", "l", outbox=True), "ONEXPIRE p LPUSH l OUTBOX"),
     (lambda r: r.onexpire("p", "KEEP"), "ONEXPIRE p KEEP"),
     (lambda r: r.onexpire_rule("p"), "ONEXPIRE p"),
     (lambda r: r.onexpire_rules(), "ONEXPIRE"),

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf
 from pydantic_settings import NoDecode
 
 from ttlproxy.addresses import Listen, SecretFile, Upstream, line_of
-from ttlproxy.core.keys import state_name
+from ttlproxy.core.keys import outbox_name, state_name
 
 
 def _listen(value: object) -> object:
@@ -57,8 +57,9 @@ def _folder(path: Path) -> Path:
 def _prefix(text: str) -> str:
     if not text or any(letter in "{}" or letter.isspace() for letter in text):
         raise ValueError("a prefix must not be empty or contain {, } or white space")
-    if state_name(text.encode()).startswith(text.encode()):
-        raise ValueError(f"a prefix must not be a beginning of {state_name(b'').decode()}PREFIX")
+    for name in (state_name, outbox_name):
+        if name(text.encode()).startswith(text.encode()):
+            raise ValueError(f"a prefix must not be a beginning of {name(b'').decode()}PREFIX")
     return text
 
 

@@ -13,7 +13,7 @@ _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 KINDS = ("deferred", "hash", "list", "set", "zset")
 ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 SIGNED = ("deferred", "rule")
-PARKED = ("wrongtype", "noperm", "oom", "other")
+PARKED = ("wrongtype", "noperm", "oom", "unreachable", "other")
 GONE = (
     "client",
     "redis",
@@ -111,16 +111,18 @@ class Counters:
     dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
     element, the lateness of the oldest element of its key that was reaped with it; reap_call_ms:
     Redis's time for each call of the reap script; swept_entries: index entries whose element was
-    gone; refusals: the proxy's own requests that Redis answered with an error; unsigned: items not
-    carried out because no proxy signed them, by kind; gone: closed clients, by who closed them:
-    client, redis, or the proxy: refused, held (longer than hold_max), drained, cut_off (the drain
-    took too long), moved (other server, or its role changed), error, idle, stalled (read nothing
-    for too long), buffers (all clients together took too much memory); nodes: counts about each
-    server.
+    gone; waiting_entries: those in outboxes, as far as this proxy carries them; carried_entries:
+    those carried to other slots; refusals: the proxy's own requests that Redis answered with an
+    error; unsigned: items not carried out because no proxy signed them, by kind; gone: closed
+    clients, by who closed them: client, redis, or the proxy: refused, held (longer than hold_max),
+    drained, cut_off (the drain took too long), moved (other server, or its role changed), error,
+    idle, stalled (read nothing for too long), buffers (all clients together took too much memory);
+    nodes: counts about each server.
     """
 
     __slots__ = (
         "accepted",
+        "carried_entries",
         "clients",
         "dead_lettered_elements",
         "fired_elements",
@@ -138,6 +140,7 @@ class Counters:
         "to_clients",
         "to_redis",
         "unsigned",
+        "waiting_entries",
     )
 
     def __init__(self) -> None:
@@ -156,6 +159,8 @@ class Counters:
         self.reap_call_ms = Histogram(_CALLS)
         self.fired_elements: Counter[str] = Counter()
         self.dead_lettered_elements = 0
+        self.waiting_entries = 0
+        self.carried_entries = 0
         self.gone: Counter[str] = Counter()
         self.unsigned: Counter[str] = Counter()
         self.nodes: set[NodeCounts] = set()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ttlproxy.core.glob import Glob
+from ttlproxy.core.keys import Keys, slot
 from ttlproxy.core.signing import RULE, SIGNATURE_LENGTH, Signer
 
 _MARK = re.compile(rb"%([K1-9])")
@@ -25,13 +26,15 @@ _REMEMBERED = 1024
 _LONGEST_REMEMBERED = 256
 # The actions that a rule can have.
 VERBS = frozenset({b"LPUSH", b"RPUSH", b"XADD", b"PUBLISH", b"SPUBLISH", b"KEEP"})
+_OUTBOX: Final = b" OUTBOX"
 _BY_NAME = frozenset({b"PUBLISH", b"SPUBLISH", b"KEEP", b"?", b"@"})
 
 
 class Action(NamedTuple):
     """The action on the elements of one key.
 
-    how: the verb, the payload or `-`, the maximum of deliveries or 0, and XADD's trimming words
+    how: the verb, the payload or `-`, the maximum of deliveries or 0, XADD's trimming words, and
+      OUTBOX where the destinations may be in other slots of a Cluster than the key
     dest: a key or a channel; rest: the dead-letter destination, for elements delivered too often
     """
 
@@ -47,6 +50,10 @@ class Action(NamedTuple):
     def counts(self) -> bool:
         """Whether the deliveries of each element are counted."""
         return self.how.split(b" ")[2] != b"0"
+
+    @property
+    def has_outbox(self) -> bool:
+        return self.how.endswith(_OUTBOX)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -87,12 +94,59 @@ def verified(value: bytes | None, pattern: bytes, signer: Signer) -> bytes | Non
 
 # No script has a handler for these actions: due elements stay, and their key is parked.
 _UNREADABLE = Action(b"? - 0", b"", b"")
-ELSEWHERE = Action(b"@ - 0", b"", b"")
-"""The destination is in another slot of a Cluster than the key."""
+# The destination is in another slot of a Cluster than the key.
+_ELSEWHERE = Action(b"@ - 0", b"", b"")
 
 
-def _action(rule: bytes) -> Action:
-    """The action of a rule; _UNREADABLE if it was written by hand or by a newer proxy."""
+class Delivery(NamedTuple):
+    """An action as the reap script gets it.
+
+    box, rest_box: the outboxes for `dest` and `rest`, where these are in other slots; else empty
+    """
+
+    how: bytes
+    dest: bytes
+    rest: bytes
+    box: bytes
+    rest_box: bytes
+
+    @property
+    def verb(self) -> bytes:
+        return self.how.partition(b" ")[0]
+
+    @property
+    def has_box(self) -> bool:
+        return bool(self.box or self.rest_box)
+
+    @property
+    def keys(self) -> list[bytes]:
+        """The keys that the script writes to."""
+        if self.verb in _BY_NAME:
+            return []
+        return [name for name in (self.box or self.dest, self.rest_box or self.rest) if name]
+
+
+NO_DELIVERY: Final = Delivery(b"", b"", b"", b"", b"")
+
+
+def delivery(action: Action, key: bytes, keys: Keys) -> Delivery:
+    """How the action is carried out for a key."""
+    how = action.how.removesuffix(_OUTBOX)
+    elsewhere = [to for to in action.keys if keys.clustered and slot(to) != slot(key)]
+    if not elsewhere:
+        return Delivery(how, action.dest, action.rest, b"", b"")
+    if not action.has_outbox:
+        return Delivery(*_ELSEWHERE, b"", b"")
+    box, rest_box = (
+        keys.outbox_to(key, slot(to)) if to in elsewhere else b""
+        for to in (action.dest, action.rest)
+    )
+    return Delivery(how, action.dest, action.rest, box, rest_box)
+
+
+def action_of(rule: bytes) -> Action:
+    """The action of a rule, which may be written by hand or by a newer proxy: then none that a
+    script can carry out."""
     try:
         how, dest, rest, *_ = _words(rule)
     except ValueError:
@@ -116,7 +170,7 @@ class Actions:
     def __init__(self, rows: Mapping[bytes, bytes], version: bytes = b"") -> None:
         """`rows`: pattern -> row of netstrings; only signed ones."""
         self.version = version
-        rules = {pattern: _action(row) for pattern, row in rows.items()}
+        rules = {pattern: action_of(row) for pattern, row in rows.items()}
         self.counts = any(action.counts for action in rules.values())
         self._named = rules
         self._patterns = _Patterns(rules)

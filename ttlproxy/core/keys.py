@@ -29,6 +29,7 @@ SWAP: Final = b"!swap:"
 RULES_CHANGED: Final = b"!rules:"
 # Before the prefix.
 STATE: Final = b"ttlproxy-state:"
+OUTBOX: Final = b"ttlproxy-outbox:"
 
 
 def slot(key: bytes) -> int:
@@ -69,6 +70,11 @@ def state_name(prefix: bytes) -> bytes:
     return STATE + prefix
 
 
+def outbox_name(prefix: bytes) -> bytes:
+    """How the names of outboxes begin; no key pattern under `prefix` matches them."""
+    return OUTBOX + prefix
+
+
 class Keys:
     """Internal key names. All begin with one prefix, except the state's.
 
@@ -95,6 +101,7 @@ class Keys:
         "old_layout",
         "old_serial",
         "others",
+        "outbox",
         "prefix",
         "rules",
         "schedule",
@@ -111,6 +118,9 @@ class Keys:
         self.others = prefix + OTHERS
         self.fixed = (self.schedule, self.lease, self.rules, self.others)
         self.state = state_name(prefix)
+        # In a Cluster, a slot's hash of this name has how far its outboxes are, and what it has
+        # been brought from others'.
+        self.outbox = outbox_name(prefix)
         # More keys of layout 1 (link/migration.py). A proxy of that version reads old_layout.
         self.old_layout = prefix + b"layout"
         self.old_keeping = prefix + b"keeping"
@@ -214,6 +224,20 @@ class Keys:
         rest = name[len(said) :]
         return rest.partition(b"}:")[2] if rest.startswith(b"{") else rest.removeprefix(TAGGED)
 
+    def outbox_to(self, key: bytes, slot: int) -> bytes:
+        """The list of what the rules for `key` send to another slot; a managed key itself."""
+        return b"%s:%d" % (self.shared_by(key, self.outbox), slot)
+
+    @property
+    def outboxes_pattern(self) -> bytes:
+        """The glob that matches the names of outboxes, and of how far they are."""
+        return escaped(self.outbox) + b"*"
+
+    def destination(self, name: bytes) -> int | None:
+        """The slot that the entries of an outbox are for; None if `name` is that of no outbox."""
+        number = name.rpartition(b"}:")[2]
+        return int(number) if name.startswith(self.outbox) and number.isdigit() else None
+
     def data(self, index: bytes) -> bytes | None:
         """The data key of an index; None if `index` is not the name of one."""
         rest = index.removeprefix(self.prefix)
@@ -302,6 +326,6 @@ class Keys:
 
     def is_internal(self, name: bytes) -> bool:
         """Whether `name` belongs to ttlproxy and not to its users."""
-        if name.startswith(self.prefix) or name == self.state:
+        if name.startswith((self.prefix, self.outbox)) or name == self.state:
             return True
         return self.clustered and name == self.home(self.state)

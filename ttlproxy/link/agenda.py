@@ -37,20 +37,32 @@ class Parked:
         """How many keys are parked for each reason of counters.PARKED."""
         return Counter(self._reasons[place] for place in self._until)
 
-    def park(self, place: Place, now_ms: int, why: str = "other", passes: bool = False) -> None:
-        """Redis has just refused the key, for a reason that `passes` by itself or does not."""
+    def park(
+        self,
+        place: Place,
+        now_ms: int,
+        why: str = "other",
+        passes: bool = False,
+        together_ms: int = 1,
+    ) -> None:
+        """Redis has just refused the key, for a reason that `passes` by itself or does not.
+
+        together_ms: keys whose pauses end within so long are tried together
+        """
         failures = self._until.get(place, (0, 0))[1] + 1
         pause_s = (_PASSING if passes else _PARKED).compute(failures)
-        self._until[place] = (now_ms + round(pause_s * 1000), failures)
+        until_ms = now_ms + round(pause_s * 1000)
+        self._until[place] = (until_ms + -until_ms % together_ms, failures)
         self._reasons[place] = why
 
     def holds(self, place: Place, now_ms: int) -> bool:
         """Whether the key must not be tried yet."""
         return self._until.get(place, (0, 0))[0] > now_ms
 
-    def first_ms(self) -> int:
-        """When the next key is tried again; NEVER if none is parked."""
-        return min((until_ms for until_ms, _ in self._until.values()), default=NEVER)
+    def first_ms(self, now_ms: int = -1) -> int:
+        """When the next key is tried again; NEVER if no pause lasts longer than `now_ms`."""
+        untils_ms = (until_ms for until_ms, _ in self._until.values())
+        return min((until_ms for until_ms in untils_ms if until_ms > now_ms), default=NEVER)
 
     def put_off_no_more(self) -> None:
         """Lets each key be tried now."""
@@ -61,9 +73,14 @@ class Parked:
         for place in [place for place in self._until if has_gone(place[1])]:
             del self._until[place], self._reasons[place]
 
-    def forget(self, now_ms: int) -> None:
-        """Forgets keys whose pause is over: they were tried, and not refused again."""
-        self._until = {place: held for place, held in self._until.items() if held[0] > now_ms}
+    def forget(self, now_ms: int, is_tried: Callable[[Place], bool] = lambda place: False) -> None:
+        """Forgets keys whose pause is over: they were tried, and not refused again. Not those that
+        are still being tried."""
+        self._until = {
+            place: held
+            for place, held in self._until.items()
+            if held[0] > now_ms or is_tried(place)
+        }
         self._reasons = {place: self._reasons[place] for place in self._until}
 
 

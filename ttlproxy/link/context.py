@@ -68,7 +68,7 @@ class Context:
         self.clock = ServerClock(self.agenda.look_now)
         self.node_counts = NodeCounts()
         counters.nodes.add(self.node_counts)
-        self._counters = counters
+        self.counters = counters
         self.connections = Connections()
         self.refusals = Refusals(counters, self.node_counts)
         self._rules_of_all = rules_of_all
@@ -117,7 +117,7 @@ class Context:
     def end(self) -> None:
         """The server is left for good."""
         self.actions.leave(self.scripts.ruled)
-        self._counters.nodes.discard(self.node_counts)
+        self.counters.nodes.discard(self.node_counts)
 
     @property
     def has_rules(self) -> bool:

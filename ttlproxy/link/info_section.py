@@ -51,6 +51,8 @@ def _section(
         "reaped_elements": sum(counters.reaped_elements.values()),
         "fired_elements": sum(counters.fired_elements.values()),
         "dead_letters": counters.dead_lettered_elements,
+        "carried_entries": counters.carried_entries,
+        "waiting_entries": counters.waiting_entries,
         "parked_keys": sum(counters.parked.values()),
         "swept_entries": counters.swept_entries,
         "refusals": counters.refusals,

@@ -253,6 +253,7 @@ class Masters:
             self._changed,
             self._gone,
             self._stray,
+            self.owners.__getitem__,
         )
         self._masters[node.id] = master
         self.links[node.id] = master.link

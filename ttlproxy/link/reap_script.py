@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from itertools import islice
+from secrets import token_hex
 from typing import NamedTuple
 
 from redis.asyncio import Redis
@@ -14,8 +15,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.core.expiry_actions import ELSEWHERE, Action, Actions
-from ttlproxy.core.keys import slot
+from ttlproxy.core.expiry_actions import NO_DELIVERY, Actions, Delivery, delivery
 from ttlproxy.core.registry import Place
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import KEYS_PER_CALL, error, run, valid
@@ -25,7 +25,6 @@ _LAST_KEY = 0.4
 # Calls for a few keys take 50 us each; to wait for each answer takes five times as long.
 _SLOTS_TOGETHER = 32
 _NO_PADS = (b"", b"")
-_NO_ACTION = Action(b"", b"", b"")
 
 
 class Undelivered(ResponseError):  # noqa: N818 - the name says it
@@ -51,7 +50,7 @@ class _Batch(NamedTuple):
     """One call of the script: for at most `limit` elements of each key.
 
     actions: of each key, empty if the database has no rules; others: keys for which commands are
-    deferred; pads: to verify the signatures of these
+    deferred; pads: to verify the signatures of these; nonce: if there may be an outbox among them
     """
 
     db: int
@@ -59,9 +58,10 @@ class _Batch(NamedTuple):
     limit: int
     budget_us: int
     version: bytes
-    actions: tuple[Action | None, ...]
+    actions: tuple[Delivery | None, ...]
     others: tuple[bytes, ...]
     pads: tuple[bytes, bytes]
+    nonce: bytes
 
     @property
     def places(self) -> list[Place]:
@@ -70,13 +70,13 @@ class _Batch(NamedTuple):
     @property
     def call(self) -> Call:
         ruled = any(self.actions)
-        found = [action or _NO_ACTION for action in self.actions] if ruled else []
+        found = [action or NO_DELIVERY for action in self.actions] if ruled else []
         dests = dict.fromkeys(self.others)
         dests |= dict.fromkeys(key for action in self.actions if action for key in action.keys)
         words = (word for action in found for word in action)
         numbers = (self.limit, self.budget_us, len(self.keys))
         limit, budget, count = (b"%d" % number for number in numbers)
-        head = (limit, budget, self.version, *self.pads, count)
+        head = (limit, budget, self.version, *self.pads, self.nonce, count)
         return Call("reap", (*self.keys, *dests), (*head, *words))
 
 
@@ -227,12 +227,10 @@ class ReapScript:
         self._refusals.note(f"to reap in database {place[0]}", refusal)
         outcome.refused[place] = refusal
 
-    def _action(self, rules: Actions, key: bytes) -> Action | None:
-        """The action on the key's elements; in a Cluster it must be in the key's slot."""
+    def _action(self, rules: Actions, key: bytes) -> Delivery | None:
+        """What is done with the key's elements."""
         action = rules.of(key)
-        if action and self._keys.clustered and any(slot(key) != slot(to) for to in action.keys):
-            return ELSEWHERE
-        return action
+        return action and delivery(action, key, self._keys)
 
     def _batches(self, limits: dict[Place, int], together: int) -> Iterator[_Batch]:
         """The calls for these places, each for at most `together` keys."""
@@ -249,4 +247,6 @@ class ReapScript:
                 pads = self._script_calls.signer.pads if others else _NO_PADS
                 budget_us = round(self._settings.reap_budget_ms * 1000 * _LAST_KEY)
                 version = self._actions.version(db)
-                yield _Batch(db, keys, limit, budget_us, version, actions, others, pads)
+                has_box = any(action and action.has_box for action in actions)
+                nonce = token_hex(8).encode() if has_box else b""
+                yield _Batch(db, keys, limit, budget_us, version, actions, others, pads, nonce)

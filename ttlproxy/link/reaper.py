@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from uuid import uuid4
 
 from redis.asyncio import Redis
@@ -24,6 +24,7 @@ from ttlproxy.link.agenda import NEVER
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.connections import client, close, open_now
 from ttlproxy.link.link import Link
+from ttlproxy.link.outboxes import Outboxes
 from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
 from ttlproxy.link.pipeline import KEYS_PER_CALL, valid
 from ttlproxy.link.refusals import passes, reason
@@ -43,11 +44,19 @@ _UNREAD_MS = 1000
 class Reaper:
     """Reaps what is past its deadline, for all clients and proxies."""
 
-    def __init__(self, settings: Settings, link: Link) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        link: Link,
+        owner: Callable[[int], Link | None] | None = None,
+    ) -> None:
+        """`owner(slot)`: the link of the master of a Cluster that has the slot; None if no master
+        is served that has it. Without it this master has all."""
         self._settings = settings
         self._link = link
         self._context = link.context
         self._agenda = link.context.agenda
+        self._outboxes = Outboxes(settings, link, owner or (lambda number: link))
         self._holder = uuid4().hex.encode()
         self._batch = settings.reap_batch
         self._together = KEYS_PER_CALL  # keys of one call
@@ -75,6 +84,7 @@ class Reaper:
                 if failures > 1 or not isinstance(trouble, RedisConnectionError):
                     await asyncio.sleep(_BACKOFF.compute(failures))
             finally:
+                await self._outboxes.stop()
                 await close(redis)
 
     async def _rounds_on(self, redis: Redis) -> None:
@@ -136,9 +146,10 @@ class Reaper:
             if not await self._hold_lease(redis):
                 # Another proxy reaps. Look again well before its lease would end.
                 self._agenda.look_at(now_ms + self._settings.lease_ms // 3)
+                self._outboxes.leave()
                 return
-            await self._reap(redis, due)
-        self._agenda.parked.forget(now_ms)
+            await self._reap(redis, self._outboxes.take(due))
+        self._agenda.parked.forget(now_ms, self._outboxes.holds)
         self._context.node_counts.parked = self._agenda.parked.reasons
         await self._plan_next(redis, databases, now_ms)
 
@@ -156,16 +167,18 @@ class Reaper:
         agenda.woken.clear()
 
     async def _due(self, redis: Redis, databases: Iterable[int], now_ms: int) -> list[Place]:
-        """Keys that need attention now, without parked ones."""
-        most = DUE + len(self._agenda.parked)
+        """Keys that need attention now, without parked ones, and outboxes that are not carried
+        already."""
+        parked, outboxes = self._agenda.parked, self._outboxes
+        most = DUE + len(parked) + len(outboxes)
         due, unread = await self._link.schedules.due(redis, databases, now_ms, most)
         if unread:
             self._agenda.look_at(now_ms + _UNREAD_MS)
-        return [place for place in due if not self._agenda.parked.holds(place, now_ms)]
+        return [at for at in due if not (parked.holds(at, now_ms) or outboxes.holds(at))]
 
     async def _plan_next(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
         """Plans the next look; all that was due by now has been reaped, or is parked."""
-        self._agenda.look_at(self._agenda.parked.first_ms())
+        self._agenda.look_at(self._agenda.parked.first_ms(now_ms))
         next_ms = await self._context.schedule_queries.next_ms(redis, databases, now_ms)
         if next_ms is not None:
             self._agenda.look_at(next_ms)

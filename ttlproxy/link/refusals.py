@@ -25,17 +25,26 @@ _SILENCE_MS = 60_000
 _SHOWN = {"deferred": "a deferred command", "rule": "a rule of ONEXPIRE"}
 
 
+class UnreachableError(ResponseError):
+    """Instead of an error of Redis: another master cannot be reached."""
+
+
 def reason(refusal: ResponseError) -> str:
     """The reason, of counters.PARKED, for which a key is parked."""
     if isinstance(refusal, NoPermissionError) or _NO_RIGHT.search(str(refusal)):
         return "noperm"
     if isinstance(refusal, OutOfMemoryError):
         return "oom"
+    if isinstance(refusal, UnreachableError):
+        return "unreachable"
     return "wrongtype" if "WRONGTYPE" in str(refusal) else "other"
 
 
 def passes(refusal: ResponseError) -> bool:
-    """Whether it ends by itself: a client's script keeps Redis busy, or a slot is on its way."""
+    """Whether it ends by itself: a client's script keeps Redis busy, a slot is on its way, or a
+    master is away."""
+    if isinstance(refusal, UnreachableError):
+        return True
     return str(refusal).startswith("BUSY ") or is_elsewhere(refusal)
 
 

@@ -62,7 +62,7 @@ def _check(keys: Keys, pattern: bytes) -> None:
         )
     wildcard = _WILDCARD.search(pattern)
     head = pattern[: wildcard.start()] if wildcard else pattern
-    for internal in (keys.prefix, keys.state):
+    for internal in (keys.prefix, keys.state, keys.outbox):
         if head.startswith(internal) or internal.startswith(head):
             raise UnfitPatternError(
                 f"{shown!r} may match internal keys of ttlproxy: a pattern must not match keys"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
@@ -33,9 +33,9 @@ async def purged(
 ) -> None:
     """Removes all internal keys in every database; calls `say` with a line for each database.
 
-    Without `force`, elements that wait for TAKE stay, and PurgeError is raised if proxies are
-    attached, which would go on using internal keys. PurgeError is also raised if Redis is away or
-    refuses.
+    Without `force`, elements that wait for TAKE or in outboxes stay, and PurgeError is raised if
+    proxies are attached, which would go on using internal keys. PurgeError is also raised if Redis
+    is away or refuses.
     """
     keys = Keys(settings.prefix.encode())
     try:
@@ -43,7 +43,7 @@ async def purged(
     except (UpstreamError, OSError) as trouble:
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
     redis = client(server, "ttlproxy:purge", settings.connect_timeout)
-    masters: list[NodeOfSeveral] = []
+    masters: Sequence[NodeOfSeveral] = ()
     try:
         await redis.initialize()
         keys.clustered = await is_node(redis)
@@ -55,8 +55,15 @@ async def purged(
                 f"{there} connected to {upstream.shown}: stop all proxies first, or use --force to"
                 " remove the deadlines while they run"
             )
-        for node in masters or (redis,):
-            await _purge_server(node, keys, force, say)
+        nodes: Sequence[Redis] = masters or [redis]
+        outboxes = set() if force else await _outboxes(nodes, keys)
+        for node in nodes:
+            await _purge_server(node, keys, force, outboxes, say)
+        if outboxes:
+            say(
+                "elements still wait in outboxes for other slots: start a proxy, which carries"
+                " them, or use --force to remove them"
+            )
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
     finally:
@@ -64,10 +71,38 @@ async def purged(
         await redis.aclose()
 
 
-async def _purge_server(redis: Redis, keys: Keys, force: bool, say: Callable[[str], None]) -> None:
+async def _outboxes(nodes: Sequence[Redis], keys: Keys) -> set[bytes]:
+    """If elements wait in outboxes: the names of these, their indexes, and how far slots are."""
+    found = set[bytes]()
+    for node in nodes if keys.clustered else ():
+        async for names in _pages(node, 0, keys.outboxes_pattern):
+            found.update(names)
+    boxes = [name for name in found if keys.destination(name) is not None]
+    return found.union(map(keys.index, boxes)) if boxes else set()
+
+
+async def _pages(redis: Redis, db: int, pattern: bytes) -> AsyncIterator[list[bytes]]:
+    """The names that match, a page at a time, so that no other client waits long."""
+    cursor = b"0"
+    while True:
+        words = (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _PAGE)
+        (reply,) = await run(redis, [(db, words)])
+        cursor, names = valid(reply)
+        yield names
+        if cursor == b"0":
+            return
+
+
+async def _purge_server(
+    redis: Redis,
+    keys: Keys,
+    force: bool,
+    outboxes: Collection[bytes],
+    say: Callable[[str], None],
+) -> None:
     at = f"{redis.shown}, " if isinstance(redis, NodeOfSeveral) else ""
     for db in await _databases(redis):
-        removed, kept = await _purge(redis, db, keys, force)
+        removed, kept = await _purge(redis, db, keys, force, outboxes)
         say(f"{at}database {db}: {counted(removed, 'internal key')} removed")
         if kept:
             say(
@@ -82,26 +117,23 @@ async def _databases(redis: Redis) -> list[int]:
     return sorted(int(name.removeprefix("db")) for name in keyspace if name.startswith("db"))
 
 
-async def _purge(redis: Redis, db: int, keys: Keys, force: bool) -> tuple[int, int]:
-    """Purges one database, a page of names at a time, so that no other client waits long.
-
-    Returns (number of keys removed, number of keys whose elements wait for TAKE).
-    """
-    removed, kept, cursor = 0, set[bytes](), b"0"
-    while True:
-        words = (b"SCAN", cursor, b"MATCH", keys.pattern, b"COUNT", _PAGE)
-        (reply,) = await run(redis, [(db, words)])
-        cursor, names = valid(reply)
-        if not force:
-            kept.update(name for name in names if keys.is_kept(name))
-            names = [name for name in names if name not in kept]
-        unlinks = [(db, (b"UNLINK", *group)) for group in keys.groups(names)]
-        removed += sum(map(valid, await run(redis, unlinks)))
-        if cursor == b"0":
-            break
+async def _purge(
+    redis: Redis, db: int, keys: Keys, force: bool, outboxes: Collection[bytes]
+) -> tuple[int, int]:
+    """Purges one database; returns (number of keys removed, number of keys whose elements wait for
+    TAKE)."""
+    removed, kept, posted = 0, set[bytes](), set[bytes]()
+    for pattern in (keys.pattern, *([keys.outboxes_pattern] if keys.clustered else [])):
+        async for names in _pages(redis, db, pattern):
+            if not force:
+                kept.update(name for name in names if keys.is_kept(name))
+                posted.update(name for name in names if name in outboxes)
+            gone = [name for name in names if name not in kept and name not in posted]
+            unlinks = [(db, (b"UNLINK", *group)) for group in keys.groups(gone)]
+            removed += sum(map(valid, await run(redis, unlinks)))
     (count,) = await run(redis, [(db, (b"UNLINK", keys.home(keys.state)))])
     # So that DBSIZE does not count them, should a proxy be started again.
-    groups = keys.groups(kept)
+    groups = keys.groups(kept | {name for name in posted if name.startswith(keys.outbox)})
     notes = [(db, (b"SADD", keys.shared_by(group[0], keys.others), *group)) for group in groups]
     await run(redis, notes)
     return removed + valid(count), len(kept)

@@ -35,16 +35,19 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         approximate: bool = True,
         most: int | None = None,
         otherwise: Value | None = None,
+        outbox: bool = False,
     ) -> Flag:
         """Sets what happens to expired elements of keys that match the pattern.
 
         target: the list, stream or channel; maxlen, approximate: of a stream; most, otherwise: an
-        element that was delivered that often goes to the list `otherwise` instead (MAX ... ELSE)
+        element that was delivered that often goes to the list `otherwise` instead (MAX ... ELSE);
+        outbox: the destinations may be in other slots of a Cluster
         """
         trim = () if maxlen is None else ("MAXLEN", "~" if approximate else "=", maxlen)
         letters = () if most is None else ("MAX", most, *words.option("ELSE", otherwise))
+        outboxes = ("OUTBOX",) if outbox else ()
         reply: Flag = self.execute_command(
-            "ONEXPIRE", pattern, action, *words.given(target, give), *trim, *letters
+            "ONEXPIRE", pattern, action, *words.given(target, give), *trim, *letters, *outboxes
         )
         return reply
 

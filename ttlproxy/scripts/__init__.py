@@ -48,7 +48,7 @@ _READING = {
     ),
     *("HEXISTS", "HGET", "HKEYS", "HLEN", "HPEXPIRETIME", "HRANDFIELD", "SCARD", "SISMEMBER"),
     *("LLEN", "LPOS", "LRANGE", "ZCARD", "ZCOUNT", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX"),
-    *("ZRANGEBYSCORE", "ZRANK", "ZSCORE"),
+    *("ZRANGEBYSCORE", "ZRANK", "ZSCORE", "LINDEX"),
 }
 # The last two only keep what scripts may do without flags: run on a full server or on stale data.
 _FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale{}\n"
@@ -63,7 +63,10 @@ _IN_DRY_RUNS = re.compile(
     re.MULTILINE,
 )
 # Scripts that are needed in front of a Cluster only.
-_IN_A_CLUSTER = {"cluster_topology", "slots_learn", "slots_survey"}
+_IN_A_CLUSTER = {
+    *("cluster_topology", "slots_learn", "slots_survey"),
+    *("outbox_apply", "outbox_drop", "outbox_read"),
+}
 # How names of indexes end in a script's header; "key..." are data keys, then their indexes.
 _INDEXES = ("index", "key...")
 _TYPES = {"hash": "h", "set": "s", "zset": "z", "list": "l"}

@@ -28,6 +28,10 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "RULES_CHANGED": keys.RULES_CHANGED,
     # How the name of the state begins; the prefix follows.
     "STATE": keys.STATE,
+    # The same for outboxes.
+    "OUTBOX": keys.OUTBOX,
+    # How many entries an outbox takes.
+    "OUTBOX_MOST": 100_000,
     # How much higher the port of the bus of a Cluster's node is than its own.
     "BUS": 10_000,
     # The field of the hash of rules that is no pattern.

@@ -2,16 +2,17 @@
 -- cost. No other script removes what is due, for sessions or for the reaper. If a rule says so, elements
 -- are handed on first.
 -- KEYS: schedule rules key...
--- ARGV: db limit budget version inner outer count action...
+-- ARGV: db limit budget version inner outer nonce count action...
 -- RESULT: nil where the rules are not of that version any more; else now in ms; how long the script
 --   took in us; for each key that it got to Redis's error where what is due cannot be handed on, or
 --   [removed, first deadline left in ms or -1, entries without an element: 1 or 0, type,
 --    how late the earliest of those that were due is, in ms, handed on, of these too often,
 --    commands that nobody has signed]
 -- After `budget` us no further key is begun. The keys are `count` data keys, then all destinations that
--- are keys, then the indexes of both. The actions are three words for each data key, the first '' if it
--- has no rule; there are none without rules. `inner` and `outer` are for signatures, '' if no key holds
--- deferred commands.
+-- are keys, or their outboxes, then the indexes of all. The actions are some words for each data key, the
+-- first '' if it has no rule: how, destination, dead letters, and an outbox for each of these two, ''
+-- if it is in the key's slot. There are no actions without rules. `inner` and `outer` are for signatures,
+-- '' if no key holds deferred commands; `nonce` is a word that no call has had before, for outboxes.
 -- include try
 -- include clock
 local data, index
@@ -24,6 +25,7 @@ local function passed_us()
   return (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
 end
 
+local WORDS_OF_ACTION = 5
 local all = (#KEYS - first_key + 1) / 2
 -- How many elements this call may still hand on, at up to 10 us each.
 local actions_left = 250
@@ -113,13 +115,16 @@ end
 -- Work since the clock was read last, in elements or what costs as much as one.
 local worked = 0
 -- include reap_deferred
+local OUTBOX = const.OUTBOX .. prefix
 
 local function reap(number)
   if is_deferred(data) then
     return reap_deferred()
+  elseif string.sub(data, 1, #OUTBOX) == OUTBOX then
+    return { 0, now, 0, 'list', 0, 0, 0, 0 } -- what is in there is carried elsewhere
   end
   local kind, most = redis.call('TYPE', data).ok, limit
-  local fires = (ARGV[first_action + 3 * (number - 1)] or '') ~= ''
+  local fires = (ARGV[first_action + WORDS_OF_ACTION * (number - 1)] or '') ~= ''
   if kind == 'list' then
     most = math.max(most, math.floor(redis.call('LLEN', data) / 8))
   end

@@ -1,7 +1,9 @@
-"""Calls for the rules of ONEXPIRE in front of a Cluster: all rules are in the home slot.
+"""Calls that name keys of several slots, in front of a Cluster.
+
+All rules of ONEXPIRE are in the home slot.
 
 A script there may not name keys of other slots. So it gets the names that show the client's rights
-as one word, and a destination must be in the slot of the key.
+as one word, and a destination must be in the slot of the key, unless the rule has an outbox.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from ttlproxy import errors
 from ttlproxy.commands import Call
 from ttlproxy.commands.model.calls import refusal
 from ttlproxy.core import glob
-from ttlproxy.core.expiry_actions import filled
+from ttlproxy.core.expiry_actions import action_of, filled
 from ttlproxy.core.keys import Keys, hash_tag, slot
 
 RULE_CALLS: Final = frozenset({"rule_list", "rule_set", "rule_drop"})
@@ -35,11 +37,22 @@ def at_home(call: Call, keys: Keys, slots: bytes) -> Call:
     if call.script == "rule_drop":
         return Call(call.script, (keys.prefix, pattern), (pattern, row, slots))
     _, text, counts, _, _, verb, *dests = call.argv
-    if verb in _IN_A_SLOT and (elsewhere := _elsewhere(pattern, dests)):
-        return refusal("ONEXPIRE", errors.needs_tag(elsewhere, _tag_for(pattern)))
+    is_bound = verb in _IN_A_SLOT and not action_of(text).has_outbox
+    if is_bound and (elsewhere := _elsewhere(pattern, dests)):
+        way = errors.OR_OUTBOX if verb != b"SPUBLISH" else b""
+        return refusal("ONEXPIRE", errors.needs_tag(elsewhere, _tag_for(pattern)) + way)
     return Call(
         call.script, (keys.prefix, pattern), (pattern, text, counts, row, slots, verb, *dests)
     )
+
+
+def lease_in_one_slot(call: Call) -> Call:
+    """The call; or the one that refuses two lists in different slots."""
+    source, target, *_ = call.keys
+    tag = hash_tag(source) or source
+    if slot(source) == slot(target) or slot(b"{%b}" % tag) != slot(source):
+        return call  # in the second case no name can be told, and Redis refuses it
+    return refusal("LEASE", errors.other_slot(target, source, tag))
 
 
 def _elsewhere(pattern: bytes, dests: Iterable[bytes]) -> bytes | None:

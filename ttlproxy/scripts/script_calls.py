@@ -11,7 +11,7 @@ from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import Script, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
-from ttlproxy.scripts.rule_calls import RULE_CALLS, at_home
+from ttlproxy.scripts.rule_calls import RULE_CALLS, at_home, lease_in_one_slot
 from ttlproxy.scripts.unconfirmed import UnconfirmedChanges
 
 Section: TypeAlias = Callable[[], bytes]
@@ -74,8 +74,8 @@ class ScriptCalls:
         client may lack a right that the script needs.
         """
         clustered = self.keys.clustered
-        if clustered and call.script in RULE_CALLS:
-            call = at_home(call, self.keys, self._told_at_once())
+        if clustered and call.script in _FITTED:
+            call = _FITTED[call.script](self, call)
         elif clustered:
             call = call._replace(script=_IN_A_CLUSTER.get(call.script, call.script))
         scripts = self._scripts
@@ -117,10 +117,11 @@ class ScriptCalls:
         """The slots of a Cluster that slots_count.lua looks at."""
         return self._slots()
 
-    def _told_at_once(self) -> bytes:
-        """The slots that a script tells of a rule in the same step: a Cluster's only master has
-        all; of several, each is told by itself (link/rules_of_all.py)."""
-        return b"" if self._is_one_of_several else self.keys.all_words
+    def at_home(self, call: Call) -> Call:
+        """A call for the rules, for their slot. The script tells slots of a rule in the same step:
+        a Cluster's only master has all; of several, each is told by itself
+        (link/rules_of_all.py)."""
+        return at_home(call, self.keys, b"" if self._is_one_of_several else self.keys.all_words)
 
     def reads(self, call: Call) -> bool:
         """Whether the call writes nothing."""
@@ -151,6 +152,7 @@ _ROLES: Final[dict[str, _Role]] = {
     "rules": lambda keys, data: keys.rules,
     "kept": lambda keys, data: keys.kept(data[0]),
     "lease": lambda keys, data: keys.lease,
+    "progress": lambda keys, data: keys.outbox,
 }
 # The same for the last name, if it stands for any number of keys.
 _ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {
@@ -167,6 +169,7 @@ _SLOT_ROLES: Final[dict[str, _Role]] = _ROLES | {
     "rule": lambda keys, data: keys.rule(data[1]),
     "rules": lambda keys, data: keys.shared_by(data[0], keys.rules),
     "lease": lambda keys, data: keys.shared_by(data[0], keys.lease),
+    "progress": lambda keys, data: keys.shared_by(data[0], keys.outbox),
 }
 _SLOT_ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = _ROLES_OF_MANY | {
     "sample...": lambda keys, data: (),
@@ -192,6 +195,12 @@ _FIRST: Final[
     "resp": lambda calls, argv, db, resp: (resp, *argv),
     "section": lambda calls, argv, db, resp: (calls.section(), *argv),
     "slots": lambda calls, argv, db, resp: (calls.slots(), *argv),
+}
+
+# In front of a Cluster, what becomes of calls that would be for several slots.
+_FITTED: Final[dict[str, Callable[[ScriptCalls, Call], Call]]] = {
+    **dict.fromkeys(RULE_CALLS, ScriptCalls.at_home),
+    "list_lease": lambda calls, call: lease_in_one_slot(call),
 }
 
 # Scripts that write down what the link will act on -> the position of the signature among the

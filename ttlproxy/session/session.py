@@ -33,6 +33,7 @@ class Session(State):
         "_counts",
         "_hidden",
         "_hidden_begin",
+        "_hidden_names",
         "_limit",
         "_must_parse",
         "_names_hidden",
@@ -70,6 +71,8 @@ class Session(State):
         # int, takes a tenth of the time.
         self._hidden = script_calls.keys.prefix
         self._hidden_begin = self._hidden[0]
+        keys = script_calls.keys
+        self._hidden_names = (keys.prefix, keys.state, keys.outbox)
         # Whether the next chunk must be parsed in full: it is not a common one.
         self._must_parse = self.stranger
         # The key of a request that passes while the rest of it still comes.
@@ -378,7 +381,7 @@ class Session(State):
         if len(raw) < _LONG * len(requests) and not self._requests.has_lines:
             return self._hidden_begin in raw and hidden in raw
         try:
-            return any(word.startswith(hidden) for words in requests for word in words)
+            return any(word.startswith(self._hidden_names) for words in requests for word in words)
         except AttributeError:
             return True  # a word that is no bulk string (hiredis allows it)
 

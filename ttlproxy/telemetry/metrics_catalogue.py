@@ -144,6 +144,18 @@ METRICS: Final = (
         lambda source: source.counters.dead_lettered_elements,
     ),
     MetricSpec(
+        "ttlproxy_outbox_carried_total",
+        "counter",
+        "entries of outboxes that were carried to their slot, for rules of ONEXPIRE with OUTBOX",
+        lambda source: source.counters.carried_entries,
+    ),
+    MetricSpec(
+        "ttlproxy_outbox_waiting_entries",
+        "gauge",
+        "entries that wait in outboxes, as far as this proxy carries them",
+        lambda source: source.counters.waiting_entries,
+    ),
+    MetricSpec(
         "ttlproxy_reap_lag_seconds",
         "histogram",
         "how late elements were removed",

@@ -84,11 +84,12 @@ def _read(args: Args) -> _Asked:
     dest = rest.pop(0)
     payload, trim = _OPTIONS[verb](rest)
     most, spent = _limit(rest)
+    outbox = _outbox(verb, rest)
     if rest:
         raise Refused(errors.SYNTAX)
-    how = b" ".join((verb, *(payload or (b"-",)), most or b"0", *trim))
+    how = b" ".join((verb, *(payload or (b"-",)), most or b"0", *trim, *outbox))
     limit = (b"MAX", most, b"ELSE", spent) if most else ()
-    return _Asked(Action(how, dest, spent), (verb, dest, *payload, *trim, *limit))
+    return _Asked(Action(how, dest, spent), (verb, dest, *payload, *trim, *limit, *outbox))
 
 
 def _payload(rest: list[bytes]) -> tuple[Args, Args]:
@@ -116,9 +117,9 @@ def _trimming(rest: list[bytes]) -> tuple[Args, Args]:
 
 def _limit(rest: list[bytes]) -> tuple[bytes, bytes]:
     """`[MAX n ELSE destination]`."""
-    if not rest:
+    if not rest or rest[0].upper() != b"MAX":
         return b"", b""
-    if len(rest) < 4 or (rest[0].upper(), rest[2].upper()) != (b"MAX", b"ELSE"):
+    if len(rest) < 4 or rest[2].upper() != b"ELSE":
         raise Refused(errors.SYNTAX)
     _, most, _, spent = rest[:4]
     del rest[:4]
@@ -129,6 +130,14 @@ def _limit(rest: list[bytes]) -> tuple[bytes, bytes]:
     return most, spent
 
 
+def _outbox(verb: bytes, rest: list[bytes]) -> Args:
+    """`[OUTBOX]`."""
+    if not rest or rest[0].upper() != b"OUTBOX" or verb not in _TO_KEYS:
+        return ()
+    return (rest.pop(0).upper(),)
+
+
+_TO_KEYS = frozenset({b"LPUSH", b"RPUSH", b"XADD"})
 _OPTIONS = {
     b"LPUSH": _payload,
     b"RPUSH": _payload,
@@ -147,6 +156,7 @@ def _plan_take(args: Args) -> Call:
 
 
 _LIMIT = "[MAX count ELSE other]"
+_OUTBOX = "[OUTBOX]"
 _PAYLOAD = f"[ELEMENT|VALUE|EVENT] {_LIMIT}"
 
 VIRTUALS = (
@@ -156,9 +166,9 @@ VIRTUALS = (
         group="generic",
         forms=(
             "[pattern]",
-            f"pattern LPUSH list {_PAYLOAD}",
-            f"pattern RPUSH list {_PAYLOAD}",
-            f"pattern XADD stream [MAXLEN [=|~] threshold] {_LIMIT}",
+            f"pattern LPUSH list {_PAYLOAD} {_OUTBOX}",
+            f"pattern RPUSH list {_PAYLOAD} {_OUTBOX}",
+            f"pattern XADD stream [MAXLEN [=|~] threshold] {_LIMIT} {_OUTBOX}",
             f"pattern PUBLISH channel {_PAYLOAD}",
             f"pattern SPUBLISH shardchannel {_PAYLOAD}",
             "pattern KEEP",

@@ -16,6 +16,7 @@ from ttlproxy.operations.doctor import (
     durability,
     expiry_actions,
     neighbours,
+    outboxes,
     rights,
     scripting,
     sentinels,
@@ -53,6 +54,7 @@ CHECKS: Mapping[str, Check] = {
     "overdue": neighbours.overdue,
     "scripts": neighbours.scripts,
     "rules": expiry_actions.rules,
+    "outboxes": outboxes.outboxes,
     "deferred": deferred.deferred,
     "content": content.content,
 }

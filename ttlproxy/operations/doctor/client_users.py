@@ -20,7 +20,10 @@ async def users(target: Target) -> list[Finding]:
         name for name, rules in others if any(reaches_narrowly(rules, index) for index in indexes)
     ]
     state = target.keys.home(target.keys.state)
-    knowing = [name for name, rules in others if reaches_narrowly(rules, state)]
+    trusted = (state, target.keys.outbox + b":{x1F}:1")
+    knowing = [
+        name for name, rules in others if any(reaches_narrowly(rules, key) for key in trusted)
+    ]
     found = [
         *_found(
             wide,
@@ -30,7 +33,7 @@ async def users(target: Target) -> list[Finding]:
         ),
         *_found(
             knowing,
-            f"may write to {state.decode()} but not to all keys",
+            f"may write to {state.decode()} or {target.keys.outbox.decode()}* but not to all keys",
             "They can make the proxy run commands on keys that they may not access.",
         ),
     ]

@@ -26,6 +26,7 @@ _FIRES: Final = "Scripts call these: expired elements are not removed or not del
 _SILENT: Final = "ONEXPIRE and DEFER cannot publish, and there are no element events."
 _WAITS: Final = "LEASE ... BLOCK does not wait."
 _UNTOLD_SLOTS: Final = "Rules of ONEXPIRE cannot be set."
+_UNCARRIED: Final = "Rules of ONEXPIRE with OUTBOX do not deliver to other slots."
 _UNPURGED: Final = "ttlproxy purge fails."
 _UNTOLD: Final = "The status page is incomplete."
 _UNEXAMINED: Final = "The doctor cannot check deadlines."
@@ -60,6 +61,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("old_rule", "old_deferred", "old_counts"), (WARNING, _UNCONVERTED)),
     "schedule_clear": (WARNING, "A value of another type in place of a schedule is not removed."),
     "slots_learn": (WARNING, _UNTOLD_SLOTS),
+    **dict.fromkeys(("outbox_apply", "outbox_drop", "outbox_read"), (WARNING, _UNCARRIED)),
     "others_tidy": (INFO, _MISCOUNTED),
     "deferred_examine": (INFO, _UNEXAMINED),
     "key_examine": (INFO, _UNEXAMINED),

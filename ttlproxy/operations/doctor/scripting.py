@@ -35,9 +35,12 @@ def _trials(keys: Keys) -> tuple[Call, ...]:
     in_cluster = (
         Call("slots_survey", (), (b"x1F",)),
         Call("slots_learn", (), (b"1", b"")),
+        Call("outbox_read", (key,), (b"1", b"1")),
+        Call("outbox_apply", (key,), (b"0", b"0")),
+        Call("outbox_drop", (key,), (b"",)),
     )
     return (
-        Call("reap", (key,), (b"10", b"1000", b"*", b"", b"", b"1")),
+        Call("reap", (key,), (b"10", b"1000", b"*", b"", b"", b"", b"1")),
         Call("sweep", (key,), (b"0", b"10")),
         Call("keys_first", (key,), ()),
         Call("keys_recheck", (key,), ()),

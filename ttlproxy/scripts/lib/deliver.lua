@@ -1,9 +1,7 @@
 -- Hands on elements that are past their deadline, as a rule says (core/expiry_actions.py), before they
 -- are removed: everybody sees an element in its key or at its destination, at any time.
--- NEEDS: try.lua clock.lua index.lua list.lua others.lua first_key all first_action data index schedule
--- NEEDS: deliver actions_left passed_us
--- include counts
--- include event
+-- NEEDS: try.lua clock.lua index.lua list.lua others.lua first_key all first_action data index
+-- NEEDS: WORDS_OF_ACTION deliver actions_left passed_us
 -- How many elements are handed on together. No call may keep the server busy for long, so another page
 -- is begun only while the call has taken less than this many us, and has some of these bytes left.
 local PAGE, MOST_US = 50, 3000
@@ -15,8 +13,18 @@ for i = first_key, first_key + all - 1 do
   index_name[KEYS[i]] = KEYS[i + all]
 end
 
+-- include counts
+-- include event
+-- include clear_stale
+-- include destination
+-- include outbox
+-- A destination is { name, box }: `box` is its outbox, if it is in another slot than the key.
+local function destination_at(dest, box)
+  return { name = ARGV[dest], box = ARGV[box] ~= '' and ARGV[box] }
+end
+
 local function rule_at(number)
-  local at = first_action + 3 * (number - 1)
+  local at = first_action + WORDS_OF_ACTION * (number - 1)
   local words = {}
   for word in string.gmatch(ARGV[at], '%S+') do
     words[#words + 1] = word
@@ -26,8 +34,8 @@ local function rule_at(number)
     payload = words[2] ~= '-' and words[2],
     most = tonumber(words[3]),
     trim = { unpack(words, 4) },
-    dest = ARGV[at + 1],
-    rest = ARGV[at + 2],
+    dest = destination_at(at + 1, at + 3),
+    rest = destination_at(at + 2, at + 4),
   }
 end
 
@@ -121,23 +129,6 @@ local function payload_of(entry)
   return payloads[rule.payload or kind == 'hash' and 'VALUE' or 'ELEMENT'](entry)
 end
 
--- Clears deadlines that values pushed now must not get: one that a consumer left behind when it took an
--- equal value, and one that is past while an equal value waits for its reap.
-local function clear_stale(list, values)
-  local list_index = index_name[list]
-  if index_size(list_index) == 0 then
-    return
-  end
-  local cleared = 0
-  for _, value in ipairs(values) do
-    local deadline = index_get(list_index, value)
-    if deadline and (deadline < now or not redis.call('LPOS', list, value)) then
-      cleared = cleared + (tonumber(index_remove(list_index, value)) or 0)
-    end
-  end
-  index_was_cleared(list, list_index, schedule, cleared)
-end
-
 -- Each handler hands entries on; returns how many, and Redis's error if that is not all of them.
 local handlers = {}
 
@@ -177,14 +168,18 @@ end
 
 local NAMES = { 'key', 'type', 'element', 'value', 'due', 'fired', 'why' }
 
-handlers.XADD = one_by_one(function(dest, entry)
-  local words = { dest, unpack(rule.trim) }
+local function xadd_words(dest, entry)
+  local words = { 'XADD', dest, unpack(rule.trim) }
   words[#words + 1] = '*'
   for i, word in ipairs(described(entry)) do
     words[#words + 1] = NAMES[i]
     words[#words + 1] = word
   end
-  return redis.pcall('XADD', unpack(words))
+  return words
+end
+
+handlers.XADD = one_by_one(function(dest, entry)
+  return redis.pcall(unpack(xadd_words(dest, entry)))
 end)
 
 local publish = one_by_one(function(channel, entry)
@@ -198,25 +193,49 @@ handlers.KEEP = one_by_one(function(_, entry)
   return redis.pcall('RPUSH', kept_name(index), entry.element, entry.value, entry.due)
 end)
 
-local TYPES = { LPUSH = 'list', RPUSH = 'list', XADD = 'stream' }
+-- One command for each copy; equal values of a list go together.
+local function commands_for(dest, entry)
+  local commands = {}
+  if rule.verb == 'XADD' then
+    for copy = 1, entry.copies do
+      commands[copy] = xadd_words(dest, entry)
+    end
+    return commands
+  end
+  local payload = payload_of(entry)
+  for done = 0, entry.copies - 1, const.LONG_PAGE do
+    local words = { rule.verb, dest }
+    for _ = 1, math.min(entry.copies - done, const.LONG_PAGE) do
+      words[#words + 1] = payload
+    end
+    commands[#commands + 1] = words
+  end
+  return commands
+end
 
--- The error if nothing can be handed on to `dest`; nil if it can.
-local function destination_error(dest)
-  local wanted = TYPES[rule.verb]
+local function post(to, entries)
+  local commands = {}
+  for _, entry in ipairs(entries) do
+    for _, words in ipairs(commands_for(to.name, entry)) do
+      commands[#commands + 1] = words
+    end
+  end
+  local trouble = outbox_add(to.box, commands)
+  return trouble and 0 or #entries, trouble
+end
+
+-- The error if nothing can be handed on to a destination; nil if it can.
+local function destination_error(to)
   if rule.verb == '@' then
     return { err = 'CROSSSLOT the destination of a rule is in another slot than the key' }
   elseif not handlers[rule.verb] or rule.payload and not payloads[rule.payload] then
     return { err = 'ERR the rule of ONEXPIRE cannot be read' }
-  elseif not wanted then
-    return
-  elseif dest == data or string.sub(dest, 1, #prefix) == prefix then
-    return { err = 'WRONGTYPE the destination of a rule cannot be ' .. (dest == data
-      and 'the key itself' or 'an internal key') }
+  elseif to.box then
+    return outbox_refusal(to.box)
+  elseif TYPES[rule.verb] and to.name == data then
+    return { err = 'WRONGTYPE the destination of a rule cannot be the key itself' }
   end
-  local there = redis.call('TYPE', dest).ok
-  if there ~= 'none' and there ~= wanted then
-    return { err = 'WRONGTYPE the destination of a rule is a ' .. there .. ', not a ' .. wanted }
-  end
+  return TYPES[rule.verb] and destination_refusal(rule.verb, to.name)
 end
 
 -- The commands that remove elements, here on a key that does not exist: what may not be removed is not
@@ -252,10 +271,12 @@ local function split_by_count(entries)
 end
 
 -- Hands entries on; adds their elements to `gone`, and calls `count` for each.
-local function hand_on(dest, entries, gone, count)
+local function hand_on(to, entries, gone, count)
   local done, trouble = 0, nil
-  if entries[1] then
-    done, trouble = handlers[rule.verb](dest, entries)
+  if entries[1] and to.box then
+    done, trouble = post(to, entries)
+  elseif entries[1] then
+    done, trouble = handlers[rule.verb](to.name, entries)
   end
   for i = 1, done do
     local entry = entries[i]
@@ -298,6 +319,7 @@ function deliver(type_, due, number)
   rule, kind = rule_at(number), type_
   local gone, fired, dead_lettered, at = {}, 0, 0, 1
   local trouble = removal_error() or rule.most > 0 and counts_refusal(index)
+    or (rule.dest.box or rule.rest.box) and outbox_begin()
   -- The page of a list is all of `due`, because each page takes a walk along the list.
   local size = kind == 'list' and #due or PAGE
   while at <= #due and not trouble and actions_left > 0 do

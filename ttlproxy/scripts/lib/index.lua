@@ -37,9 +37,9 @@ local function index_first(index)
   return head[2] and tonumber(head[2])
 end
 
--- How many indexes there are in the database of the schedule; 0 if something else is in its place.
-local function index_count(schedule)
-  return tonumber(redis.pcall('ZCARD', schedule)) or 0
+-- How many entries an index has, or the schedule; 0 if something else is in its place.
+local function index_count(place)
+  return tonumber(redis.pcall('ZCARD', place)) or 0
 end
 
 -- The type of what stands in the place of an index; 'zset' for an index.

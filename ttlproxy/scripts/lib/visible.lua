@@ -1,9 +1,9 @@
 -- Hides internal keys from clients.
 -- GIVES: is_internal visible
-local STATE = const.STATE .. prefix .. home_tag
+local STATE, OUTBOX = const.STATE .. prefix .. home_tag, const.OUTBOX .. prefix
 
 local function is_internal(name)
-  return string.sub(name, 1, #prefix) == prefix or name == STATE
+  return string.sub(name, 1, #prefix) == prefix or name == STATE or string.sub(name, 1, #OUTBOX) == OUTBOX
 end
 
 -- The names that are not internal, in their order.

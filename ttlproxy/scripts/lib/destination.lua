@@ -1,0 +1,14 @@
+-- What may be handed on to where.
+-- GIVES: TYPES destination_refusal
+local TYPES = { LPUSH = 'list', RPUSH = 'list', XADD = 'stream' }
+
+-- The error if nothing can be handed on to `dest` by that command; nil if it can.
+local function destination_refusal(verb, dest)
+  if string.sub(dest, 1, #prefix) == prefix then
+    return { err = 'WRONGTYPE the destination of a rule cannot be an internal key' }
+  end
+  local there = redis.call('TYPE', dest).ok
+  if there ~= 'none' and there ~= TYPES[verb] then
+    return { err = 'WRONGTYPE the destination of a rule is a ' .. there .. ', not a ' .. TYPES[verb] }
+  end
+end
