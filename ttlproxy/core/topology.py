@@ -6,6 +6,7 @@ Redis documents the format with the command; src/cluster.c, clusterGenNodeDescri
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ttlproxy.core.keys import SLOTS
@@ -89,16 +90,15 @@ def _node(words: list[str]) -> ClusterNode:
         raise ValueError(f"a line of CLUSTER NODES is too short: {' '.join(words)!r}")
     name, address, flags, master, _, _, epoch, _ = words[:_SLOTS_AT]
     host, _, port = address.partition(",")[0].partition("@")[0].rpartition(":")
-    slots = [number for each in words[_SLOTS_AT:] if each[:1] != "[" for number in _range(each)]
-    return ClusterNode(
-        name,
-        host,
-        int(port),
-        frozenset(flags.split(",")),
-        int(epoch),
-        frozenset(slots),
-        master.strip("-"),
-    )
+    slots = _slots(tuple(words[_SLOTS_AT:]))
+    marks = frozenset(flags.split(","))
+    return ClusterNode(name, host, int(port), marks, int(epoch), slots, master.strip("-"))
+
+
+@lru_cache(maxsize=64)
+def _slots(words: tuple[str, ...]) -> frozenset[int]:
+    """Each master says it once a second, and mostly the same."""
+    return frozenset(number for each in words if each[:1] != "[" for number in _range(each))
 
 
 def _range(text: str) -> range:
