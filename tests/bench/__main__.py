@@ -66,6 +66,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, help="a file for all figures, after each part anew")
     parser.add_argument("--csv", type=Path, help="the same, in the columns of docs/figures.csv")
+    parser.add_argument(
+        "--into", type=Path, help="docs/figures.csv: the rows of these parts are replaced"
+    )
     return parser.parse_args(arguments)
 
 
@@ -80,6 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
             options.json.write_text(report.as_json(parts, absent, options.share))
         if options.csv:
             options.csv.write_text(report.as_csv(parts))
+    if options.into:
+        options.into.write_text(report.merged(options.into.read_text(), parts))
     for reason in absent:
         print(f"left out: {reason}")
     print("Ratios are medians of each round's, to direct, or to what is named behind them.")

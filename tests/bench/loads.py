@@ -95,11 +95,7 @@ class Replay:
 
     def __call__(self, target: Target) -> Run:
         """Raises hiredis.ReplyError if a reply is an error."""
-        requests = [packed(words) for words in self.script]
-        chunks = [
-            b"".join(requests[begin : begin + self.pipeline])
-            for begin in range(0, len(requests) - self.pipeline + 1, self.pipeline)
-        ]
+        chunks = _chunks(self.script, self.pipeline)
         turns = -(-self.requests // self.pipeline)
         with ExitStack() as stack:
             players = [
@@ -108,6 +104,44 @@ class Replay:
             began = perf_counter()
             _play(players, islice(cycle(chunks), turns), self.pipeline)
             return Run(turns * self.pipeline, perf_counter() - began)
+
+
+class Sessions:
+    """Connections to targets that stay open, and serve several loads: so what it takes to connect
+    is in no figure."""
+
+    def __init__(self, clients: int = 50) -> None:
+        self._clients = clients
+        self._players: dict[int, list[_Player]] = {}
+
+    def at(self, port: int) -> list[_Player]:
+        if port not in self._players:
+            self._players[port] = [_Player(port) for _ in range(self._clients)]
+        return self._players[port]
+
+    def close(self) -> None:
+        for players in self._players.values():
+            for player in players:
+                player.socket.close()
+
+
+@dataclass(frozen=True)
+class Continued:
+    """As Replay, but by clients that were connected before."""
+
+    sessions: Sessions
+    script: Sequence[Words]
+    requests: int
+    pipeline: int = 1
+
+    def __call__(self, target: Target) -> Run:
+        """Raises hiredis.ReplyError if a reply is an error."""
+        chunks = _chunks(self.script, self.pipeline)
+        turns = max(self.requests // self.pipeline, 1)
+        players = self.sessions.at(target.port)
+        began = perf_counter()
+        _play(players, islice(cycle(chunks), turns), self.pipeline)
+        return Run(turns * self.pipeline, perf_counter() - began)
 
 
 @dataclass(frozen=True)
@@ -187,6 +221,15 @@ class _Player:
                 raise reply
             self._missing -= 1
         return self._missing == 0
+
+
+def _chunks(script: Sequence[Words], pipeline: int) -> list[bytes]:
+    """So many requests each."""
+    requests = [packed(words) for words in script]
+    return [
+        b"".join(requests[begin : begin + pipeline])
+        for begin in range(0, len(requests) - pipeline + 1, pipeline)
+    ]
 
 
 def _play(players: Sequence[_Player], chunks: Iterable[bytes], requests: int) -> None:

@@ -75,6 +75,14 @@ def as_csv(parts: Mapping[str, Sequence[Row]]) -> str:
     return lines.getvalue()
 
 
+def merged(file: str, parts: Mapping[str, Sequence[Row]]) -> str:
+    """`file`, in the format of `as_csv`, with these figures in place of those of their parts."""
+    new = as_csv(parts)
+    kept = [line for line in file.splitlines(True)[1:] if line.partition(",")[0] not in parts]
+    head, rows = new.split("\n", 1)
+    return f"{head}\n{''.join(kept)}{rows}"
+
+
 def as_json(parts: Mapping[str, Sequence[Row]], absent: Sequence[str], share: float) -> str:
     """All figures of each round, and the machine they were measured on."""
     figures = [{"part": part, **asdict(row)} for part, rows in parts.items() for row in rows]

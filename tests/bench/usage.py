@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,11 @@ def cpu(pid: int) -> Cpu:
     # Fields 14 and 15 of proc(5), counted after the name, which may contain anything.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return Cpu(total_ns / 1000, int(fields[11]) * _TICK_US, int(fields[12]) * _TICK_US)
+
+
+def total(used: Iterable[Cpu]) -> Cpu:
+    """That of several processes."""
+    return Cpu(*map(sum, zip(*used, strict=True)))
 
 
 def forget_peak(pid: int) -> None:

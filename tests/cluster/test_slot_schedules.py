@@ -103,7 +103,7 @@ async def test_the_size_is_told_when_all_slots_were_asked(
 ) -> None:
     await schedules.find(redis)
     for _ in range(2):
-        sizes = [await schedules.size(redis, [0]) for _ in range(-(-len(schedules.slots()) // 512))]
+        sizes = [await schedules.size(redis, [0]) for _ in range(-(-len(schedules.slots()) // 64))]
         assert sizes == [None] * (len(sizes) - 1) + [3000]
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import StartServer, in_cluster_mode
 from tests.support.raw_client import Connection
-from ttlproxy.core.keys import Keys, slot
+from ttlproxy.core.keys import Keys, slot, slots
 
 NAMES = st.text("a{}:t_", max_size=8).map(str.encode) | st.binary(max_size=12)
 ODD = [b"", b"a{b}c", b"{}x", b"a}b", b"}{", b"{a", b"{{a}}", b"{a}{b}", b"t:{a}", b"\xff\0\r\n"]
@@ -34,6 +34,12 @@ def test_no_two_keys_share_an_index(one: bytes, other: bytes) -> None:
 @given(NAMES)
 def test_every_index_stands_in_the_slot_of_its_key(name: bytes) -> None:
     assert slot(KEYS.index(name)) == slot(name)
+
+
+@given(st.sampled_from([b"", b"{}", b"{", b"a}", b"{t}", b"{t}}"]), st.lists(NAMES, min_size=1))
+def test_slots_of_many_keys_are_those_of_each(tag: bytes, names: list[bytes]) -> None:
+    keys = [tag + name for name in names]
+    assert slots(keys) == [slot(key) for key in keys]
 
 
 @given(NAMES, st.integers(0, 15), st.integers(0, 2**46))

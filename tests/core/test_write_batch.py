@@ -105,3 +105,29 @@ def test_a_write_that_fails_costs_no_other_and_passes_none_by(run: Run) -> None:
             assert _arrived(far) == b"kept " * 16 + b"and more"
 
     run(main)
+
+
+def test_what_is_gathered_in_a_turn_becomes_one_write_in_the_place_of_the_first(run: Run) -> None:
+    async def main() -> None:
+        async with _connected() as (transport, far):
+            turn, tally, made = WriteBatch(), Tally(), []
+            other = turn.writer(transport, Tally())
+
+            class Counting:
+                def write(self, data: bytes) -> None:
+                    made.append(data)
+                    transport.write(data)
+
+            write = turn.gathering_writer(Counting(), tally)  # type: ignore[arg-type]
+            for _ in range(2):
+                write(b"one ")
+                other(b"three")
+                write(b"two ")
+                turn.flush()
+                assert _arrived(far) == b"one two three"
+            write(b"x" * 20_000)
+            assert len(made.pop()) == 20_000
+            assert made == [b"one two "] * 2
+            assert tally.bytes == 20_016
+
+    run(main)

@@ -183,6 +183,39 @@ def tasks() -> str:
     return table(("", *names), rows)
 
 
+def cluster() -> str:
+    """Each CPU time with its ratio to that of one Redis."""
+    head = ("test", "pipeline", "one Redis", "one of three masters", "three masters", "Envoy")
+    rows = []
+    for name in ("GET", "SET"):
+        for pipeline in ("1", "16", "64"):
+            one, *others = (
+                figure("cluster", name, pipeline, target, PROXY_CPU)
+                for target in (*_IN_FRONT, "envoy, three masters")
+            )
+            cells = [f"{other.median} ({other.ratio})" for other in others]
+            rows.append([name, pipeline, one.median, *cells])
+    return table(head, rows)
+
+
+_IN_FRONT: Final = ("one Redis", "one of three masters", "three masters")
+
+
+def cluster_rates() -> str:
+    targets = (*_IN_FRONT, "envoy, three masters", "direct, three masters")
+    rows = [
+        [name, pipeline]
+        + [
+            number(figure("cluster", f"{name}, rate", pipeline, target, RATE).median)
+            for target in targets
+        ]
+        for name in ("GET", "SET")
+        for pipeline in ("1", "16", "64")
+    ]
+    head = ("test", "pipeline", *_IN_FRONT, "Envoy", "a client of Clusters, direct")
+    return table(head, rows)
+
+
 def memory() -> str:
     rows = [
         [f"proxy, {each.test}: {each.figure}", number(each.median)]
@@ -263,6 +296,8 @@ SECTIONS: Final = {
     "reaping": reaping,
     "firing": firing,
     "tasks": tasks,
+    "cluster": cluster,
+    "cluster rates": cluster_rates,
     "memory": memory,
     "sizing": sizing,
     "how fast": how_fast,

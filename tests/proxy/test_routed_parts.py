@@ -101,8 +101,7 @@ def test_replies_wait_for_earlier_ones_and_pushes_for_the_end_of_a_reply() -> No
     said: list[bytes] = []
     order = ReplyOrder(said.append)
     one, two, three = tickets = [Ticket([b"GET"], b"", None) for _ in range(3)]
-    for ticket in tickets:
-        order.add(ticket)
+    order.add(tickets)
     order.answered(two, b"2")
     order.part(b"1a")
     order.push(b">p")
@@ -120,8 +119,7 @@ def test_a_reply_that_is_taken_back_waits_again() -> None:
     said: list[bytes] = []
     order = ReplyOrder(said.append)
     one, two = Ticket([b"SET"], b"", 1), Ticket([b"GET"], b"", 1)
-    order.add(one)
-    order.add(two)
+    order.add([one, two])
     order.answered(two, b"old")
     order.take_back(two)
     order.answered(one, b"1")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from binascii import crc_hqx
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
-from itertools import product
+from itertools import product, repeat
 from string import ascii_letters, digits
 from typing import Final
 
@@ -34,7 +34,18 @@ OUTBOX: Final = b"ttlproxy-outbox:"
 
 def slot(key: bytes) -> int:
     """The Cluster slot of `key`, as `CLUSTER KEYSLOT` gives it (src/cluster.c, keyHashSlot)."""
-    return crc_hqx(hash_tag(key) or key, 0) % SLOTS
+    tag = hash_tag(key) if b"{" in key else b""
+    return crc_hqx(tag or key, 0) % SLOTS
+
+
+def slots(keys: Sequence[bytes]) -> list[int]:
+    """The slot of each key: faster than one by one if all have the same hash tag, or none."""
+    if b"{" not in b"".join(keys):
+        return [crc_hqx(key, 0) % SLOTS for key in keys]
+    tag = keys[0][: keys[0].find(b"}") + 1]
+    if tag.startswith(b"{") and len(tag) > 2 and all(map(bytes.startswith, keys, repeat(tag))):
+        return [crc_hqx(tag[1:-1], 0) % SLOTS] * len(keys)
+    return list(map(slot, keys))
 
 
 def hash_tag(key: bytes) -> bytes:

@@ -6,6 +6,7 @@ Redis documents the format with the command; src/cluster.c, clusterGenNodeDescri
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ttlproxy.core.keys import SLOTS
@@ -93,18 +94,16 @@ def _node(words: list[str]) -> ClusterNode:
     # Since Redis 7.0 a host name may follow, and then words such as shard-id=...
     place, hostname, *_ = [*address.split(","), ""]
     host, _, port = place.partition("@")[0].rpartition(":")
-    owned = [each for each in words[_SLOTS_AT:] if each and each[0] != "["]
-    slots = [number for each in owned for number in _range(each)]
-    return ClusterNode(
-        name,
-        host,
-        int(port),
-        hostname,
-        frozenset(flags.split(",")),
-        int(epoch),
-        frozenset(slots),
-        master.strip("-"),
-    )
+    slots = _slots(tuple(words[_SLOTS_AT:]))
+    marks = frozenset(flags.split(","))
+    return ClusterNode(name, host, int(port), hostname, marks, int(epoch), slots, master.strip("-"))
+
+
+@lru_cache(maxsize=64)
+def _slots(words: tuple[str, ...]) -> frozenset[int]:
+    """Each master says it once a second, and mostly the same."""
+    owned = [each for each in words if each and each[0] != "["]
+    return frozenset(number for each in owned for number in _range(each))
 
 
 def _range(text: str) -> range:

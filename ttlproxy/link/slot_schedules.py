@@ -22,6 +22,8 @@ from ttlproxy.link.scores import whole_ms
 
 # Slots that are asked in one round trip.
 _TOGETHER: Final = 512
+# Of so many slots the size is asked once a second: 512 took the proxy 0.5 % of a core.
+_SIZED: Final = 64
 _PAGE: Final = 1000
 _NEVER: Final = 1 << 62
 # The request for the first key of a schedule; the schedule's name is put in.
@@ -114,7 +116,7 @@ class SlotSchedules:
         else None."""
         if not self._unsized:
             self._unsized, self._size = list(self._firsts), 0
-        some, self._unsized = self._unsized[:_TOGETHER], self._unsized[_TOGETHER:]
+        some, self._unsized = self._unsized[:_SIZED], self._unsized[_SIZED:]
         sizes, refused = await self._ask(redis, some, (b"ZCARD", b""))
         self._size += sum(sizes.values())
         if refused:

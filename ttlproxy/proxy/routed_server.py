@@ -53,6 +53,7 @@ class RoutedServer(ClientServer[RoutedClient]):
         self.limit = ConnectionLimit(self._most_to_each, lambda: self._most_in_all(files))
         self._tls = for_redis(masters.upstream)
         self._ways = self._ways_of(Router())
+        self._home: Link | None = None  # whose commands these are
 
     def _most_to_each(self) -> int:
         most = self.settings.max_redis_connections
@@ -63,9 +64,11 @@ class RoutedServer(ClientServer[RoutedClient]):
 
     def ways(self) -> Ways:
         """The ways of the commands that the masters have."""
-        home = self.masters.home
-        if home is not None and home.context.router is not self._ways.router:
-            self._ways = self._ways_of(home.context.router)
+        home = self._home
+        if home is None or not home.serving.now or home.context.router is not self._ways.router:
+            self._home = home = self.masters.home
+            if home is not None and home.context.router is not self._ways.router:
+                self._ways = self._ways_of(home.context.router)
         return self._ways
 
     def _ways_of(self, router: Router) -> Ways:

@@ -31,10 +31,11 @@ Write = Callable[[bytes], None]
 class WriteBatch:
     """The writes of the current turn of the event loop."""
 
-    __slots__ = ("_at_once", "_lean_turns", "_writes")
+    __slots__ = ("_at_once", "_lean_turns", "_turn", "_writes")
 
     def __init__(self) -> None:
         self._writes: list[tuple[Write, bytes]] = []
+        self._turn = 0
         self._at_once = 0
         self._lean_turns = 0
 
@@ -57,12 +58,39 @@ class WriteBatch:
 
         return write
 
+    def gathering_writer(self, transport: asyncio.WriteTransport, tally: Tally) -> Write:
+        """As `writer`, but what is given to it in one turn becomes one write, in the place of the
+        first: for a client that has its replies from several masters."""
+        write_now, writes = transport.write, self._writes
+        turn = at = -1  # of the last write
+
+        def write(data: bytes) -> None:
+            nonlocal turn, at
+            tally.bytes += len(data)
+            if self._at_once:
+                self._at_once -= 1
+                write_now(data)
+                return
+            if turn == self._turn:
+                data = writes[at][1] + data
+                writes[at] = (write_now, data)
+            else:
+                if not writes:
+                    asyncio.get_running_loop().call_soon(self.flush)
+                turn, at = self._turn, len(writes)
+                writes.append((write_now, data))
+            if len(data) > _LARGE:
+                self.flush()
+
+        return write
+
     def flush(self) -> None:
         """Writes all there is; to be called before a transport is closed for writing."""
         if not self._writes:
             return
         writes = self._writes[:]
         self._writes.clear()
+        self._turn += 1
         self._lean_turns = self._lean_turns + 1 if len(writes) <= _LEAN else 0
         if self._lean_turns == _LEAN_TURNS:
             self._at_once, self._lean_turns = _AT_ONCE, 0

@@ -2,7 +2,7 @@
 
 from ttlproxy.wire.line_replies import Lines
 from ttlproxy.wire.marked import Marked
-from ttlproxy.wire.requests import Located, Requests, encode
+from ttlproxy.wire.requests import Located, Requests, encode, pieces
 from ttlproxy.wire.whole import PARSER
 
-__all__ = ["PARSER", "Lines", "Located", "Marked", "Requests", "encode"]
+__all__ = ["PARSER", "Lines", "Located", "Marked", "Requests", "encode", "pieces"]

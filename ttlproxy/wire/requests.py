@@ -30,6 +30,19 @@ def encode(words: tuple[bytes | int, ...]) -> bytes:
     return packed
 
 
+def pieces(commands: list[list[bytes]], data: bytes) -> list[bytes] | None:
+    """The bytes of each of the commands that `data` is; None if one was not sent as `encode` does
+    it, or they are large."""
+    if len(data) > _LARGE:
+        return None
+    pack = hiredis.pack_command
+    try:
+        found: list[bytes] = [pack(tuple(words)) for words in commands]  # type: ignore[arg-type]
+    except TypeError:  # hiredis accepts words that are no bulk strings
+        return None
+    return found if b"".join(found) == data else None
+
+
 def _end_as_sent(raw: bytes, at: int, words: list[bytes]) -> int:
     """The end of the request at `at`, if it is encoded as by `encode`; else 0. Copies no word."""
     head = b"*%d\r\n" % len(words)

@@ -15,6 +15,7 @@ from tests.bench.parts import (
     forwarding,
     latency,
     managed,
+    masters,
     memory,
     reaping,
     scripts,
@@ -57,5 +58,6 @@ PARTS = (
     Part("reaping", "elements that fall due in great numbers", reaping.scenarios),
     Part("firing", "what each action of ONEXPIRE costs for an element", firing.scenarios),
     Part("cluster", "GET and SET in front of three masters", cluster.scenarios, _FLOODED),
+    Part("masters", "three masters at rest, and elements that fall due there", masters.scenarios),
     Part("tasks", "delayed tasks, beside BullMQ and a poll", tasks.scenarios, ("node", "npm")),
 )

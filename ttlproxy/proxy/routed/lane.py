@@ -27,6 +27,7 @@ from ttlproxy.proxy.phase import CLOSED, CONNECTING, HOLDING, OPEN, WAITING
 from ttlproxy.proxy.redis_connection import HIGH, Backend
 from ttlproxy.proxy.routed.lane_replies import LaneReplies, Miscounted
 from ttlproxy.proxy.routed.owner import Owner
+from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Step
@@ -45,6 +46,7 @@ class Lane:
     link: of its master; session: None until it is connected
     is_full: Redis does not keep up
     is_held_up: it is not read: too many of its replies wait for those of others
+    kept: bytes of whole replies that wait for those of others
     retires: its master is not served any more, so that it ends with its last reply
     used_s: when it was last given requests, or was connected
     """
@@ -54,6 +56,7 @@ class Lane:
         self.session: LaneSession | None = None
         self.is_full = self.is_held_up = self.retires = False
         self.used_s = 0.0
+        self.kept = 0
         self._owner = owner
         self._serving = link.serving
         self._announcements = link.announcements
@@ -66,7 +69,6 @@ class Lane:
         self._early: deque[tuple[Sequence[Ticket], bytes]] = deque()
         self._trouble = UpstreamError("the connection to a master has ended")
         self._expected = 0  # how many wait in `opened`
-        self._kept = 0  # bytes of whole replies that wait for others
         self._held: HeldStep | None = None
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -79,6 +81,8 @@ class Lane:
 
     def send(self, tickets: Sequence[Ticket], raw: bytes) -> None:
         """Sends whole requests: a ticket for each, and all their bytes."""
+        if self._replies.run is not None:
+            self._owner.order.open()
         self.used_s = self._loop.time()
         for ticket in tickets:
             ticket.lane = self
@@ -98,6 +102,32 @@ class Lane:
             self._write(raw)
         else:
             self._take(session, tickets, raw)
+
+    def passes(self, commands: list[list[bytes]], data: bytes) -> Run | None:
+        """Sends whole requests as they came, if nothing else must be done and nothing is in flight;
+        `commands`: their words. Returns None if not."""
+        if self._registry.expecting:
+            self._announcements.receive()  # may find them lost: then nothing is served
+        session, replies = self.session, self._replies
+        if (
+            self._phase is not OPEN
+            or session is None
+            or self._backend is None
+            or not self._serving.now
+            or replies.in_flight
+            or replies.run is not None
+            or not session.passes_read(data, commands)
+        ):
+            return None
+        self.used_s = self._loop.time()
+        replies.run = run = Run(self, commands, data)
+        self._backend.write(data)
+        return run
+
+    def owes_for(self, tickets: Sequence[Ticket]) -> None:
+        """The replies of a run are owed to these."""
+        self._replies.run = None
+        self._in_flight.extend(tickets)
 
     async def asked(self, ticket: Ticket) -> bytes:
         """Sends one request; returns its reply. Raises UpstreamError if the connection ends."""
@@ -199,12 +229,12 @@ class Lane:
     @property
     def owes(self) -> bool:
         """Whether replies are to come."""
-        return bool(self._in_flight)
+        return bool(self._in_flight) or self._replies.run is not None
 
     @property
     def waits(self) -> bool:
         """Whether requests are to go, or replies to come."""
-        return bool(self._in_flight or self._unsent or self._early)
+        return bool(self.owes or self._unsent or self._early)
 
     @property
     def is_closed(self) -> bool:
@@ -216,7 +246,7 @@ class Lane:
         unsent = len(self._held.unsent) if self._held is not None else 0
         early = sum(len(raw) for _, raw in self._early)
         to_redis = self._backend.unsent if self._backend is not None else 0
-        return unsent + early + to_redis + self._kept + self._replies.kept
+        return unsent + early + to_redis + self.kept + self._replies.kept
 
     def give_back(self) -> None:
         """The requests that have not gone to Redis must be sent elsewhere."""
@@ -230,12 +260,6 @@ class Lane:
         self._unsent = ()
         self._early.clear()
         return taken
-
-    def keeps(self, size: int) -> None:
-        """A whole reply waits for others; with a negative size, the client got it."""
-        self._kept += size
-        if self._kept > HIGH and size > 0:
-            self._hold_up()
 
     def resume(self) -> None:
         """The client waits for the next reply of this lane."""
@@ -314,6 +338,7 @@ class Lane:
 
     def turn_back(self, error: bytes) -> None:
         """Redis has too many clients, and has closed the connection without reading from it."""
+        self._owner.order.open()
         tickets = [*self._in_flight, *self._take_unsent()]
         self._in_flight.clear()
         self.close()
@@ -326,10 +351,14 @@ class Lane:
     def _take_data(self, data: bytes) -> None:
         if self._phase is CLOSED:
             return
+        replies = self._replies
         try:
-            self._replies.take(data)
+            if replies.run is None or not replies.passes(replies.run, data):
+                replies.take(data)
         except Miscounted:
-            self._owner.lost(self)  # never guess
+            self._owner.miscounted(self)  # never guess
+        if self.kept > HIGH:
+            self._hold_up()
         if self.retires and not self.waits:
             self._owner.lost(self)
 

@@ -13,8 +13,10 @@ from typing import Final
 from ttlproxy.proxy.redis_connection import HIGH
 from ttlproxy.proxy.routed.bounces import is_bounce
 from ttlproxy.proxy.routed.owner import Owner
+from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.wire.reply_ends import ERROR, PUSH, ReplyEnds
+from ttlproxy.wire.whole_replies import REPLIES, may_be_special
 
 # How what subscribers get begins, behind the header of its array.
 MESSAGES: Final = (b"$7\r\nmessage\r\n", b"$8\r\npmessage\r\n", b"$8\r\nsmessage\r\n")
@@ -31,13 +33,14 @@ class Miscounted(Exception):  # noqa: N818 - the name says it
 
 class LaneReplies:
     """
-    in_flight: the requests that are owed a reply, the oldest first
+    in_flight: the requests that are owed a reply, the oldest first; run: or these
     relays: what comes is not read
     """
 
     def __init__(self, owner: Owner, hold_up: Callable[[], None]) -> None:
         """`hold_up()` is called when much of a reply waits for those of others."""
         self.in_flight: deque[Ticket] = deque()
+        self.run: Run | None = None
         self.relays = False
         self._owner = owner
         self._hold_up = hold_up
@@ -84,40 +87,84 @@ class LaneReplies:
 
     def take(self, data: bytes) -> None:
         """Takes what Redis sends. Raises Miscounted."""
+        if self.run is not None:
+            self._owner.order.open()
         if self.relays:
             self._owner.pushed(data)
             self._owner.flush()
             return
-        try:
-            ends = self._ends.take(data)
-        except ValueError as unclear:
-            raise Miscounted from unclear
-        begin, owner, in_flight = 0, self._owner, self.in_flight
-        for end in ends:
-            piece = data[begin:end]
-            kind = self._kind or piece[0]
-            if self._begun:
-                piece, self._begun = b"".join([*self._begun, piece]), []
-            begin, self._kind = end, 0
-            if kind == PUSH or not self._are_pushes:
-                kind = self._subscribed(kind, piece)
-            if kind == PUSH:
-                owner.pushed(piece)
-            elif not in_flight:
-                raise Miscounted
-            else:
-                self._answer(in_flight.popleft(), kind, piece)
+        ends = self._ends_in(data)
+        begin = 0
+        if self._kind and ends:
+            begin = ends.pop(0)
+            self._one(data[:begin])
+        if may_be_special(data) or self._fences or not self._are_pushes:
+            for end in ends:
+                self._one(data[begin:end])
+                begin = end
+        elif ends:
+            self._all([data[at:end] for at, end in zip([begin, *ends], ends, strict=False)])
+            begin = ends[-1]
         if begin < len(data):
             self._begin(data[begin:])
-        owner.flush()
+        self._owner.flush()
+
+    def passes(self, run: Run, data: bytes) -> bool:
+        """Passes the next replies of the run as they came, and counts them. False if they must be
+        looked at one by one. Raises Miscounted."""
+        if may_be_special(data):
+            return False
+        if not self._kind and REPLIES.are(data, run.count):
+            self.run = None
+            self._owner.order.passes(data, run.count)
+            return True
+        ends = self._ends_in(data)
+        count, end = len(ends), (ends or (0,))[-1]
+        goes_on = end < len(data)
+        if count > run.count or (count == run.count and goes_on):
+            raise Miscounted
+        if count or not self._kind:
+            self._kind = data[end] if goes_on else 0
+        if count == run.count:
+            self.run = None
+        self._owner.order.passes(data, count, is_within=goes_on)
+        return True
+
+    def _ends_in(self, data: bytes) -> list[int]:
+        try:
+            return self._ends.take(data)
+        except ValueError as unclear:
+            raise Miscounted from unclear
+
+    def _one(self, piece: bytes) -> None:
+        """Takes a whole reply or push, or the rest of one."""
+        kind = self._kind or piece[0]
+        if self._begun:
+            piece, self._begun = b"".join([*self._begun, piece]), []
+        self._kind = 0
+        if kind == PUSH or not self._are_pushes:
+            kind = self._subscribed(kind, piece)
+        if kind == PUSH:
+            self._owner.pushed(piece)
+        elif not self.in_flight:
+            raise Miscounted
+        else:
+            self._answer(self.in_flight.popleft(), kind, piece)
+
+    def _all(self, replies: list[bytes]) -> None:
+        """Takes whole replies without errors."""
+        in_flight = self.in_flight
+        if len(replies) > len(in_flight):
+            raise Miscounted
+        self._answers += len(replies)
+        self._owner.answered_all([in_flight.popleft() for _ in replies], replies)
 
     def _answer(self, ticket: Ticket, kind: int, reply: bytes) -> None:
         self._answers += 1
         while self._fences and self._fences[0][0] <= self._answers:
             self._fences.popleft()[1].set_result(None)
         if ticket.taker is not None:
-            if not ticket.taker.done():
-                ticket.taker.set_result(reply)
+            ticket.answer(reply)
         elif kind == ERROR and is_bounce(reply):
             ticket.error = reply
             self._owner.bounced([ticket])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ttlproxy.core.counters import Counters
 from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.session.lane_session import LaneSession
 
@@ -19,12 +20,14 @@ HasSettled = Callable[[], bool]
 
 class Owner(Protocol):
     """
+    order: its replies
     replays: requests that each of its connections begins with, such as its login
     limit: how many connections all clients may have
     """
 
     counters: Counters
     limit: ConnectionLimit
+    order: ReplyOrder
 
     @property
     def replays(self) -> Iterable[list[bytes]]: ...
@@ -40,6 +43,9 @@ class Owner(Protocol):
 
     def answered(self, ticket: Ticket, reply: bytes) -> None:
         """A reply is whole, or its rest is there."""
+
+    def answered_all(self, tickets: Sequence[Ticket], replies: Sequence[bytes]) -> None:
+        """Replies of one lane are whole, and none of them is an error."""
 
     def part(self, ticket: Ticket, data: bytes) -> bool:
         """A reply has begun, or goes on; whether the client takes this part now."""
@@ -76,6 +82,9 @@ class Owner(Protocol):
 
     def can_go_on_without(self, lane: Lane) -> bool:
         """Whether nothing but the requests at hand needs the connection."""
+
+    def miscounted(self, lane: Lane) -> None:
+        """What has come is no reply, or a reply to nothing: no reply of its is certain."""
 
     def failed(self, trouble: BaseException) -> None:
         """Something that a request waits for has failed."""

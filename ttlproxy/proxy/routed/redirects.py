@@ -51,20 +51,15 @@ class Client(Protocol):
 
 
 class Redirects:
-    """Requests of one client that have come back, by slot."""
+    """
+    lines: requests of one client that have come back, by slot; later ones have to wait in line
+    """
 
     def __init__(self, masters: Masters, client: Client) -> None:
         self._masters = masters
         self._client = client
-        self._lines: dict[int | None, deque[Ticket]] = {}
+        self.lines: dict[int | None, deque[Ticket]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._lines)
-
-    def has(self, slot: int | None) -> bool:
-        """Whether requests for the slot have to wait in line."""
-        return slot in self._lines
 
     def add(self, tickets: Iterable[Ticket]) -> None:
         """Requests that have come back, or are for a slot that is in trouble or has no master."""
@@ -72,11 +67,13 @@ class Redirects:
             if ticket.slot is None and (told := read(ticket.error or b"")) and told.slot >= 0:
                 ticket.slot = told.slot
             self._begin(ticket.slot, ticket.lane)
-            self._lines[ticket.slot].append(ticket)
+            self.lines[ticket.slot].append(ticket)
 
     def changed(self, owners: Sequence[Link | None]) -> None:
         """Slots have other masters: later requests wait for what is on its way to the old ones."""
-        for ticket in self._client.order.owed:
+        order = self._client.order
+        order.open()
+        for ticket in order.owed:
             lane, number = ticket.lane, ticket.slot
             if number is None or lane is None or ticket.reply is not None:
                 continue
@@ -87,13 +84,13 @@ class Redirects:
         """The client has gone."""
         for task in self._tasks:
             task.cancel()
-        self._lines.clear()
+        self.lines.clear()
 
     def _begin(self, slot: int | None, lane: Lane | None) -> None:
         """Begins a line, unless there is one; `lane`: where requests of the slot have gone."""
-        if slot in self._lines:
+        if slot in self.lines:
             return
-        self._lines[slot] = deque()
+        self.lines[slot] = deque()
         task = asyncio.create_task(self._settle(slot, lane), name="redirects")
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -105,7 +102,7 @@ class Redirects:
 
     async def _settle(self, slot: int | None, lane: Lane | None) -> None:
         """Sends what is in line, one request after the other, until nobody is left."""
-        line = self._lines[slot]
+        line = self.lines[slot]
         if lane is not None and not lane.is_closed:
             await lane.passed()  # what went behind it may come back, too
         if line:
@@ -119,7 +116,7 @@ class Redirects:
             while reply == NOT_SERVED and line:  # they have waited as well
                 self._client.answered(line.popleft(), reply)
             self._client.flush()
-        del self._lines[slot]
+        del self.lines[slot]
 
     def _put_in_order(self, line: deque[Ticket]) -> None:
         """In the client's order: some come back from a node, others never went there."""

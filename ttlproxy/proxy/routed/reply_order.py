@@ -4,31 +4,62 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable, Sequence
 
+from ttlproxy.proxy.redis_connection import LOW
+from ttlproxy.proxy.routed.run import Run
 from ttlproxy.proxy.routed.ticket import Ticket
 from ttlproxy.proxy.write_batch import Write
 
 
 class ReplyOrder:
     """
-    owed: the requests without a reply, the oldest first
+    owed: the requests without a reply, the oldest first; run: or these, all of one lane
     muted: the client has switched replies off; pushes still pass
     """
 
     def __init__(self, write: Write) -> None:
         self.muted = False
-        self._write = write
+        self.run: Run | None = None
         self.owed: deque[Ticket] = deque()
+        self._write = write
         self._out: list[bytes] = []
         self._pushes: list[bytes] = []  # that came in the middle of another node's reply
         self._is_within = False  # a part of the oldest one's reply has passed
         self._quiet: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
-        return len(self.owed)
+        return len(self.owed) + (self.run.count if self.run is not None else 0)
 
-    def add(self, ticket: Ticket) -> None:
-        self.owed.append(ticket)
+    def add(self, tickets: Iterable[Ticket]) -> None:
+        """These are owed, behind all others."""
+        if self.run is not None:
+            self.open()
+        self.owed.extend(tickets)
+
+    def open(self) -> None:
+        """What the run owes is owed one by one from now on, with tickets."""
+        run, self.run = self.run, None
+        if run is not None:
+            tickets = run.tickets()
+            self.owed.extend(tickets)
+            run.lane.owes_for(tickets)
+
+    def passes(self, data: bytes, count: int, *, is_within: bool = False) -> None:
+        """The next bytes of the run's replies, of which `count` end here; `is_within`: the last
+        one goes on."""
+        run = self.run
+        assert run is not None
+        self._write(data)
+        run.count -= count
+        self._is_within = is_within
+        if self._pushes and not is_within:
+            self._let_pushes_pass()
+            self.flush()
+        if not run.count:
+            self.run = None
+            if self._quiet is not None:
+                self._is_quiet()
 
     def is_next(self, ticket: Ticket) -> bool:
         """Whether the client gets the reply to this one next."""
@@ -42,39 +73,55 @@ class ReplyOrder:
     def take_back(self, ticket: Ticket) -> None:
         """The reply of a later request does not count: it is sent again."""
         if ticket.lane is not None and ticket.reply is not None:
-            ticket.lane.keeps(-len(ticket.reply))
+            ticket.lane.kept -= len(ticket.reply)
         ticket.reply = None
 
     def part(self, data: bytes) -> None:
         """A part of the oldest one's reply, which goes on."""
         self._is_within = True
-        self._say(data)
+        if not self.muted:
+            self._out.append(data)
 
     def answered(self, ticket: Ticket, reply: bytes) -> None:
         """A reply is whole; `reply` is the rest of it if parts have passed."""
+        ticket.reply = reply
+        if ticket.lane is not None:
+            ticket.lane.kept += len(reply)
+        self.advance()
+
+    def answered_all(self, tickets: Sequence[Ticket], replies: Sequence[bytes]) -> None:
+        """Replies of one lane are whole."""
+        lane, size = None, 0
+        for ticket, reply in zip(tickets, replies, strict=True):
+            if ticket.taker is None:
+                ticket.reply, lane = reply, ticket.lane
+                size += len(reply)
+            else:
+                ticket.answer(reply)
+        if lane is not None:
+            lane.kept += size
+        self.advance()
+
+    def advance(self) -> None:
+        """Gives the client the replies that are there, up to the first that is not."""
         owed = self.owed
-        if owed[0] is not ticket:
-            ticket.reply = reply
-            if ticket.lane is not None:
-                ticket.lane.keeps(len(reply))
+        if not owed or owed[0].reply is None:
             return
-        self._say(reply)
+        give = ([] if self.muted else self._out).append
+        while owed and (reply := owed[0].reply) is not None:
+            give(reply)
+            lane = owed.popleft().lane
+            if lane is not None:
+                lane.kept -= len(reply)
+                if lane.is_held_up and lane.kept <= LOW:
+                    lane.resume()
         self._is_within = False
-        owed.popleft()
-        while owed and (kept := owed[0].reply) is not None:
-            self._say(kept)
-            done = owed.popleft()
-            if done.lane is not None:
-                done.lane.keeps(-len(kept))
         if self._pushes:
-            self._out += self._pushes
-            self._pushes.clear()
-        if owed:
-            if (lane := owed[0].lane) is not None and lane.is_held_up:
-                lane.resume()
-        elif self._quiet is not None:
-            self._quiet.set_result(None)
-            self._quiet = None
+            self._let_pushes_pass()
+        if not owed:
+            self._is_quiet()
+        elif (lane := owed[0].lane) is not None and lane.is_held_up:
+            lane.resume()
 
     def push(self, data: bytes) -> None:
         """A push passes between two replies."""
@@ -82,6 +129,10 @@ class ReplyOrder:
             self._pushes.append(data)
         else:
             self._out.append(data)
+
+    def _let_pushes_pass(self) -> None:
+        self._out += self._pushes
+        self._pushes.clear()
 
     def flush(self) -> None:
         """Sends what has come in order."""
@@ -91,15 +142,17 @@ class ReplyOrder:
 
     def say(self, reply: bytes) -> None:
         """Sends a reply of the proxy's own, when no other is owed."""
-        self._say(reply)
+        if reply and not self.muted:
+            self._out.append(reply)
         self.flush()
 
     async def quiet(self) -> None:
         """Ends when no reply is owed."""
-        if self.owed:
+        if len(self):
             self._quiet = self._quiet or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._quiet)
 
-    def _say(self, data: bytes) -> None:
-        if not self.muted and data:
-            self._out.append(data)
+    def _is_quiet(self) -> None:
+        if self._quiet is not None:
+            self._quiet.set_result(None)
+            self._quiet = None

@@ -43,6 +43,11 @@ class RequestsIn:
         self._kept -= len(request[1])
         return request
 
+    def have_gone(self, count: int) -> None:
+        """So many of those that wait have gone."""
+        for _ in range(count):
+            self.next()
+
     @property
     def is_too_large(self) -> bool:
         """Whether the incomplete request is larger than the limit."""

@@ -1,7 +1,6 @@
-"""One client in front of several masters: its socket, and which request goes where.
+"""One client in front of several masters: its socket, its lanes and its life.
 
-Requests that concern one slot, or no key, go on as they come. For any other this waits until all
-before it are answered, and lets `special_requests` do it; what comes later is kept meanwhile.
+`routing` says which request goes where.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Final, cast
+from typing import cast
 
 from ttlproxy.core.cluster_view import Reached
-from ttlproxy.core.keys import slot
 from ttlproxy.errors import (
     NO_FREE_CONNECTION,
     REFUSED,
@@ -32,14 +30,12 @@ from ttlproxy.proxy.routed.owner import HasSettled
 from ttlproxy.proxy.routed.redirects import Redirects
 from ttlproxy.proxy.routed.reply_order import ReplyOrder
 from ttlproxy.proxy.routed.requests_in import RequestsIn
+from ttlproxy.proxy.routed.routing import MOST_OWED, Routing
 from ttlproxy.proxy.routed.special_requests import SpecialRequests
 from ttlproxy.proxy.routed.ticket import Ticket
-from ttlproxy.proxy.routed.ways import FIRST, HOME, KEYS, SPLIT, STEPS, Ways
+from ttlproxy.proxy.routed.ways import Ways
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session.lane_session import LaneSession
-
-# So many requests may be without a reply before the client is read no further.
-_MOST_OWED: Final = 10_000
 
 
 class RoutedClient(asyncio.Protocol):
@@ -62,8 +58,7 @@ class RoutedClient(asyncio.Protocol):
         self.kept_words: dict[tuple[bytes, ...], list[bytes]] = {}
         self.lanes = ClientLanes(server.masters, self)
         self._reached: Reached | None = None
-        self._changes = server.masters.changes  # of the slots' masters, as far as looked at
-        self._requests = RequestsIn(server.settings.max_request_bytes)
+        self._routing = Routing(self, server.ways, server.settings.max_request_bytes)
         self._task: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._ending: Ending | None = None
@@ -82,7 +77,7 @@ class RoutedClient(asyncio.Protocol):
         server = self._server
         self._reached = server.reached(self._transport)
         self.lanes.port = self._reached.number if self._reached is not None else 0
-        write = server.write_batch.writer(self._transport, server.counters.to_clients)
+        write = server.write_batch.gathering_writer(self._transport, server.counters.to_clients)
         self.order = ReplyOrder(self._noting(write, awaits=False))
         self.redirects = Redirects(server.masters, self)
         self.specials = SpecialRequests(self)
@@ -90,7 +85,7 @@ class RoutedClient(asyncio.Protocol):
         server.counters.accepted += 1
         server.counters.clients = len(server.clients)
         self.client_log = ClientLog(server.counters.accepted, transport, self._source)
-        self._start(self._connect())
+        self.start(self._connect())
 
     def data_received(self, data: bytes) -> None:
         if self.activity is not None:
@@ -103,12 +98,12 @@ class RoutedClient(asyncio.Protocol):
         elif (relaying := self.specials.relaying) is not None:
             relaying.relay(data)
         else:
-            self._requests.take(data)
-            self._go()
+            self._routing.take(data)
 
     def eof_received(self) -> bool:
         """The client sends no more, and may still be owed replies."""
         self._has_ended = True
+        self._routing.end()
         self._server.write_batch.flush()
         if not self._is_open and not self._early:
             return False
@@ -159,65 +154,7 @@ class RoutedClient(asyncio.Protocol):
         return await self.redirects.ask(Ticket(list(args), raw, number))
 
     def next_requests(self) -> RequestsIn:
-        return self._requests
-
-    def _go(self) -> None:
-        """Sends the requests that have come, up to one that must wait for all before it."""
-        waiting, ways, redirects = self._requests.waiting, self.ways, self.redirects
-        if waiting and self.specials.wants_all:
-            self._start(self._special())
-            return
-        if self._changes != self.masters.changes:
-            self._changes = self.masters.changes
-            redirects.changed(self.masters.owners)
-        batches: dict[Lane, list[Ticket]] = {}
-        add, lane_of = self.order.add, self.lanes.of
-        while waiting:
-            args, raw = waiting[0]
-            way = ways[args[0]]
-            if way is FIRST:
-                number = slot(args[1]) if len(args) > 1 else None
-            elif way is HOME:
-                number = None
-            elif way is KEYS or (way is SPLIT and _is_whole(args)):
-                number = ways.slot_of(args)
-            else:
-                break
-            self._requests.next()
-            ticket = Ticket(args, raw, number)
-            add(ticket)
-            lane = None if redirects and redirects.has(number) else lane_of(number)
-            if lane is None:
-                redirects.add([ticket])
-            elif lane in batches:
-                batches[lane].append(ticket)
-            else:
-                batches[lane] = [ticket]
-        for lane, tickets in batches.items():
-            raw = tickets[0].raw if len(tickets) == 1 else b"".join([each.raw for each in tickets])
-            lane.send(tickets, raw)
-        if waiting:
-            self._start(self._special())
-        elif self._requests.is_cut or self._requests.ending:
-            self._look_at_rest()
-        if len(self.order) > _MOST_OWED:
-            self.read()
-
-    def _look_at_rest(self) -> None:
-        """The last request is not whole: it may be too large, or none."""
-        requests = self._requests
-        if self.lanes.is_stranger and requests.exceeds_login():
-            requests.give_up()
-        if requests.ending:
-            self._start(self.specials.end_with(requests.ending))
-        elif requests.is_too_large:
-            self._start(self.specials.refuse_too_large())
-        elif requests.kept > LOW:
-            self._server.slow_clients.keeps(self)
-
-    async def _special(self) -> None:
-        await self.order.quiet()
-        await self.specials.next()
+        return self._routing.requests
 
     # From lanes.
 
@@ -248,7 +185,12 @@ class RoutedClient(asyncio.Protocol):
 
     def answered(self, ticket: Ticket, reply: bytes) -> None:
         self.order.answered(ticket, reply)
-        if self._is_stopped and len(self.order) < _MOST_OWED // 2:
+        if self._is_stopped and len(self.order) < MOST_OWED // 2:
+            self.read()
+
+    def answered_all(self, tickets: Sequence[Ticket], replies: Sequence[bytes]) -> None:
+        self.order.answered_all(tickets, replies)
+        if self._is_stopped and len(self.order) < MOST_OWED // 2:
             self.read()
 
     def part(self, ticket: Ticket, data: bytes) -> bool:
@@ -286,6 +228,11 @@ class RoutedClient(asyncio.Protocol):
 
     def can_go_on_without(self, lane: Lane) -> bool:
         return self._is_open and not self.specials.needs(lane)
+
+    def miscounted(self, lane: Lane) -> None:
+        """What has come is no reply, or a reply to nothing: no reply of its is certain."""
+        self.lanes.close(lane)
+        self.end()
 
     def failed(self, trouble: BaseException) -> None:
         """Something that a request waits for has failed."""
@@ -365,9 +312,9 @@ class RoutedClient(asyncio.Protocol):
         """What keeps it from ending, in words for the log."""
         if not self._is_open:
             return "not connected yet"
-        if self.specials.unfinished or self._requests.is_cut:
+        if self.specials.unfinished or self._routing.requests.is_cut:
             return self.specials.unfinished or "in a request"
-        if self._task is not None or self._requests.waiting:
+        if self._task is not None or self._routing.requests.waiting:
             return "owed replies"
         return ""
 
@@ -391,14 +338,14 @@ class RoutedClient(asyncio.Protocol):
 
     @property
     def buffered(self) -> int:
-        return self.unread + len(self._early) + self._requests.kept + self.lanes.buffered
+        return self.unread + len(self._early) + self._routing.requests.kept + self.lanes.buffered
 
     def abort(self, why: str) -> None:
         """Ends the connection at once: the bytes kept for it are free when this returns."""
         self.ends_because(why)
         self._early = b""
         self._is_over = True
-        self._requests.drop()
+        self._routing.requests.drop()
         for task in (self._task, self._closing):
             if task is not None:
                 task.cancel()
@@ -439,7 +386,7 @@ class RoutedClient(asyncio.Protocol):
         """Reads, or stops reading, depending on the state."""
         if self._transport.is_closing():
             return
-        is_full = self.lanes.is_full or len(self.order) > _MOST_OWED
+        is_full = self.lanes.is_full or len(self.order) > MOST_OWED
         is_full = is_full or len(self._early) > HIGH or self.lanes.kept > HIGH
         self._is_stopped = is_full and not self._is_over
         if self._is_stopped:
@@ -482,7 +429,7 @@ class RoutedClient(asyncio.Protocol):
         self.order.say(REFUSED if has_room else NO_FREE_CONNECTION)
         self.end()
 
-    def _start(self, coroutine: Coroutine[None, None, None]) -> None:
+    def start(self, coroutine: Coroutine[None, None, None]) -> None:
         """Keeps what comes in until it ends."""
         self._task = asyncio.create_task(coroutine, name="client: special request")
         self._task.add_done_callback(self._stopped)
@@ -504,7 +451,7 @@ class RoutedClient(asyncio.Protocol):
         """Handles what came in meanwhile."""
         if not self._is_open:
             return
-        self._go()
+        self._routing.go()
         if self._task is None and self._early:
             early, self._early = self._early, b""
             self.data_received(early)
@@ -516,7 +463,9 @@ class RoutedClient(asyncio.Protocol):
 
     def _end_if_done(self) -> None:
         """Ends a client that sends no more, once it has all its replies."""
-        if self._task is None and not (self._early or self._requests.waiting or len(self.order)):
+        if self._task is None and not (
+            self._early or self._routing.requests.waiting or len(self.order)
+        ):
             self.end()
 
     async def _close_when_quiet(self) -> None:
@@ -527,9 +476,3 @@ class RoutedClient(asyncio.Protocol):
 
     def _noting(self, take: Callable[[bytes], None], *, awaits: bool) -> Callable[[bytes], None]:
         return take if self.activity is None else self.activity.noting(take, awaits=awaits)
-
-
-def _is_whole(args: Sequence[bytes]) -> bool:
-    """Whether all keys of a request that can be split are in one slot, or it is not complete."""
-    keys = args[1 :: STEPS[args[0].decode().upper()]]
-    return len(keys) < 2 or len(set(map(slot, keys))) == 1

@@ -131,7 +131,7 @@ class SpecialRequests:
     async def alone(self, raw: bytes, args: list[bytes], number: int | None) -> None:
         """Sends one request; ends with its reply."""
         client, ticket = self._client, Ticket(args, raw, number)
-        client.order.add(ticket)
+        client.order.add([ticket])
         lane = client.lanes.of(number)
         if lane is None:
             client.redirects.add([ticket])

@@ -35,6 +35,11 @@ class Ticket:
         self.taker = asyncio.get_running_loop().create_future()
         return self.taker
 
+    def answer(self, reply: bytes) -> None:
+        """For who waits for it."""
+        if self.taker is not None and not self.taker.done():
+            self.taker.set_result(reply)
+
     def fail(self, trouble: Exception) -> None:
         """There will be no reply for who waits for it."""
         if self.taker is not None and not self.taker.done():

@@ -1,0 +1,260 @@
+"""A client in front of several masters gets its replies in order, wherever the bytes are cut.
+
+Chunks that go to one master as they came, and replies that pass as they come, are what is fast;
+here they must not differ from requests and replies that are looked at one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.replies import PUSH, REPLIES
+from tests.support.routed_world import RoutedWorld
+from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.wire import Requests, encode
+
+MASTERS = 3
+_MANAGED = b"{b}managed"
+_KEYS = st.sampled_from([b"{a}1", b"{a}2", b"{a}", b"{}a", b"b", b"c", b"a}b{c}", b"*", b"\r\n*1"])
+_REQUESTS = st.one_of(
+    _KEYS.map(lambda key: (b"GET", key)),
+    st.tuples(st.just(b"SET"), _KEYS, st.sampled_from([b"x" * 99, b"\r\n$3\r\nabc", b""])),
+    st.just((b"HSET", _MANAGED, b"f", b"v")),
+    st.just((b"PING",)),
+)
+_PLAIN = st.sampled_from([b"$3\r\nabc\r\n", b"+OK\r\n", b"*2\r\n:1\r\n$-1\r\n"])
+# A request, its reply, and whether a push follows that.
+_ASKED = st.tuples(_REQUESTS, REPLIES, st.just(False))
+_OF_ONE = st.tuples(
+    st.sampled_from([(b"GET", b"{a}1"), (b"GET", b"{a}2")]),
+    _PLAIN | REPLIES,
+    st.sampled_from([False] * 7 + [True]),
+)
+_CHUNKS = st.lists(_ASKED, min_size=1, max_size=4) | st.lists(_OF_ONE, min_size=1, max_size=4)
+
+
+def _master(words: tuple[bytes, ...]) -> int:
+    return slot(words[1]) * MASTERS // SLOTS if len(words) > 1 else 0
+
+
+class _Master:
+    """What a master has got, and what it has still to send."""
+
+    def __init__(self, replies: list[bytes], random: Random) -> None:
+        self.got: list[list[bytes]] = []
+        self.unsent: list[bytes] = []
+        self._replies = replies
+        self._random = random
+        self._requests = Requests()
+
+    def take(self, data: bytes) -> None:
+        if data:
+            self.got += (found := self._requests.feed(data))
+            self.unsent += self._replies[: len(found)]
+            del self._replies[: len(found)]
+
+    def sends(self) -> bytes:
+        """The next bytes: all, or some replies, or a part."""
+        count = self._random.choice([len(self.unsent), 1])
+        data, self.unsent = b"".join(self.unsent[:count]), self.unsent[count:]
+        if len(data) > 1 and self._random.random() < 0.4:
+            size = self._random.randint(1, len(data) - 1)
+            data, rest = data[:size], data[size:]
+            self.unsent.insert(0, rest)
+        return data
+
+
+def _cut(data: bytes, count: int, random: Random) -> list[bytes]:
+    places = sorted(random.randint(0, len(data)) for _ in range(count))
+    ends = zip([0, *places], [*places, len(data)], strict=True)
+    return [data[begin:end] for begin, end in ends if begin < end]
+
+
+@given(st.lists(_CHUNKS, max_size=4), st.booleans(), st.integers(0, 9999))
+def test_each_reply_comes_in_its_place(
+    asked: list[list[tuple[tuple[bytes, ...], bytes, bool]]], is_cut: bool, seed: int
+) -> None:
+    random = Random(seed)
+
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        for link in world.links:
+            link.context.registry.announced(0, _MANAGED, 1 << 50)
+        each = [one for chunk in asked for one in chunk]
+        masters = [
+            _Master(
+                [reply + PUSH * pushes for words, reply, pushes in each if _master(words) == at],
+                random,
+            )
+            for at in range(MASTERS)
+        ]
+        chunks = [b"".join(encode(words) for words, _, _ in chunk) for chunk in asked]
+        if is_cut:
+            chunks = _cut(b"".join(chunks), len(chunks), random)
+        heard = b""
+        while chunks or any(master.unsent for master in masters):
+            if chunks and random.random() < 0.5:
+                for master, data in zip(masters, world.say(chunks.pop(0)), strict=True):
+                    master.take(data)
+            at = random.randrange(MASTERS)
+            if data := masters[at].sends():
+                world.answer(at, data)
+            heard += world.heard()
+        assert heard.count(PUSH) == sum(pushes for _, _, pushes in each)
+        assert heard.replace(PUSH, b"") == b"".join(reply for _, reply, _ in each)
+        assert len(world.client.order) == 0
+        for at, master in enumerate(masters):
+            sent = [words for words, _, _ in each if _master(words) == at]
+            assert len(master.got) == len(sent)
+            for got, words in zip(master.got, sent, strict=True):
+                assert got[0].startswith(b"EVAL") if words[0] == b"HSET" else got == [*words]
+        world.close()
+
+    asyncio.run(main())
+
+
+GETS = b"".join(encode((b"GET", b"{a}%d" % number)) for number in range(3))
+AT = slot(b"a") * MASTERS // SLOTS
+
+
+@pytest.mark.parametrize("cut", range(1, 24))
+def test_a_request_that_comes_back_from_a_chunk_is_sent_again(cut: int) -> None:
+    """Only it is, and its reply has its place."""
+
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        assert world.say(GETS)[AT] == GETS
+        replies = b"+one\r\n-TRYAGAIN no\r\n+three\r\n"
+        world.answer(AT, replies[:cut])
+        world.answer(AT, replies[cut:])
+        assert world.heard() == b"+one\r\n"
+        backend = world.backends[world.links[AT]]
+        assert await backend.gets() == encode((b"GET", b"{a}1"))
+        world.answer(AT, b"+two\r\n")
+        await world.client.order.quiet()
+        assert world.heard() == b"+two\r\n+three\r\n"
+        world.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [b"+1\r\n", b"+2\r\n+3\r\n"],
+        [b"+1\r\n$5\r\nab", b">cd\r\n+3\r\n"],
+        [b"+1\r\n$5", b"\r\n-abc-\r\n", b"+3\r\n"],
+        [b"+1\r\n-ER", b"R\r\n+3\r\n"],
+        [b"+1\r\n|1\r\n+a\r\n+b\r\n:2\r\n", b"+3\r\n"],
+        [b"+1\r\n*2\r\n+a\r\n>1\r\n+p\r\n+b\r\n", b"+3\r\n"],
+        [b"+1\r\n$3\r\nabc\r\n", PUSH + b"+3", b"\r\n"],
+    ],
+)
+def test_replies_to_a_chunk_arrive_however_they_are_cut(replies: list[bytes]) -> None:
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        world.say(GETS)
+        heard = b""
+        for data in replies:
+            world.answer(AT, data)
+            heard += world.heard()
+        assert heard == b"".join(replies)
+        assert len(world.client.order) == 0
+        world.close()
+
+    asyncio.run(main())
+
+
+def test_a_push_of_another_master_waits_for_the_end_of_a_reply() -> None:
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        world.say(GETS)
+        world.answer(AT, b"+1\r\n$5\r\nab")
+        world.answer(0, PUSH)
+        assert world.heard() == b"+1\r\n$5\r\nab"
+        world.answer(AT, b"cde\r\n")
+        assert world.heard() == b"cde\r\n" + PUSH
+        world.answer(0, PUSH)
+        assert world.heard() == PUSH
+        world.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [b"+1\r\n+2\r\n+3\r\n+4\r\n"],
+        [b"+1\r\n+2\r\n", b"+3\r\n+4\r\n"],
+        [b"+1\r\n+2\r\n+3\r\n+"],
+        [b"hello\r\n"],
+        [b"+1\r\n-ERR\r\n+3\r\n+4\r\n"],
+    ],
+)
+def test_a_reply_to_nothing_ends_the_client(replies: list[bytes]) -> None:
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        world.say(GETS)
+        for data in replies:
+            assert not world.to_client.is_closed
+            world.answer(AT, data)
+        assert world.to_client.is_closed
+        assert world.backends[world.links[AT]].is_closed
+        world.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("frame", [b"*1\r\n+PING\r\n", b"*2\r\n$3\r\nGET\r\n+{a}\r\n"])
+def test_a_word_that_is_no_bulk_string_ends_the_requests(frame: bytes) -> None:
+    """hiredis takes it for one. Redis answers what was sent before, then an error, and closes."""
+
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        assert world.say(GETS + frame)[AT] == GETS
+        world.answer(AT, b"+1\r\n+2\r\n+3\r\n")
+        assert world.heard() == b"+1\r\n+2\r\n+3\r\n"
+        home = world.backends[world.links[0]]
+        assert (await home.gets()).startswith(frame[:6])
+        world.answer(0, b"-ERR Protocol error\r\n")
+        await world.client_closed()
+        assert world.heard() == b"-ERR Protocol error\r\n"
+        world.close()
+
+    asyncio.run(main())
+
+
+def test_a_large_reply_passes_as_it_comes() -> None:
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        world.say(encode((b"GET", b"{a}")))
+        world.answer(AT, b"$1000000\r\n" + b"x" * 1000)
+        assert world.heard() == b"$1000000\r\n" + b"x" * 1000
+        world.answer(AT, b"-ERR\r\n-" + b"y" * 998_993)
+        world.answer(AT, b"\r\n")
+        assert world.heard() == b"-ERR\r\n-" + b"y" * 998_993 + b"\r\n"
+        assert len(world.client.order) == 0
+        world.close()
+
+    asyncio.run(main())
+
+
+def test_a_lane_that_is_held_up_is_read_again_when_the_client_has_its_replies() -> None:
+    async def main() -> None:
+        world = await RoutedWorld.opened(MASTERS)
+        world.say(encode((b"GET", b"b")) + encode((b"GET", b"{a}")))
+        large = b"$%d\r\n%b\r\n" % (300_000, b"x" * 300_000)
+        world.answer(AT, large)
+        backend = world.backends[world.links[AT]]
+        assert backend.is_paused
+        world.answer(0, b"+b\r\n")
+        assert world.heard() == b"+b\r\n" + large
+        assert not backend.is_paused
+        world.close()
+
+    asyncio.run(main())

@@ -1,0 +1,195 @@
+"""A client in front of several masters, without sockets: what reaches each, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from tests.support.session_world import NATIVES, NOW_MS, SCRIPTS
+from ttlproxy.commands import Router
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.core.keys import SLOTS, Keys
+from ttlproxy.core.permissions import Rights
+from ttlproxy.core.registry import Registry
+from ttlproxy.link.serving import Serving
+from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
+from ttlproxy.proxy.routed.lane import Lane
+from ttlproxy.proxy.routed.routed_client import RoutedClient
+from ttlproxy.proxy.routed.ways import Ways
+from ttlproxy.proxy.write_batch import WriteBatch
+from ttlproxy.scripts.script_calls import ScriptCalls
+
+ROUTER = Router(NATIVES)
+_SETTINGS = Settings()  # type: ignore[call-arg]
+
+
+class FarEnd:
+    """A transport and a connection to Redis: keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.is_closed = self.is_paused = False
+        self.unsent = 0
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def taken(self) -> bytes:
+        """What was written since the last call."""
+        data, self.written = self.written, b""
+        return data
+
+    async def gets(self) -> bytes:
+        """Its next bytes, when they are there."""
+        while not self.written:  # noqa: ASYNC110 - it has no event for that
+            await asyncio.sleep(0.001)
+        return self.taken()
+
+    def give_to(self, take: object) -> None:
+        """What comes from here goes there: nothing does."""
+
+    def pause(self, is_paused: bool) -> None:
+        self.is_paused = is_paused
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    abort = cut = write_eof = close
+
+    def has_settled(self) -> bool:
+        return True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def get_extra_info(self, name: str) -> None:
+        return None
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+
+def _link() -> Any:
+    keys = Keys()
+    keys.clustered = True
+    context = SimpleNamespace(
+        router=ROUTER,
+        script_calls=ScriptCalls(SCRIPTS, keys, bytes),
+        registry=Registry(),
+        rights=Rights(),
+        clock=SimpleNamespace(now_ms=lambda: NOW_MS),
+        keys=keys,
+        sweep_later=list,
+        connections=SimpleNamespace(open=0, waiting=0),
+        node_counts=SimpleNamespace(connection_waits=0),
+    )
+    context.registry.expecting = False
+    return _Link(
+        context=context,
+        serving=_serving(),
+        server=SimpleNamespace(term=1),
+        announcements=SimpleNamespace(receive=lambda: None),
+    )
+
+
+def _serving() -> Serving:
+    serving = Serving()
+    serving.start()
+    return serving
+
+
+class _Link(SimpleNamespace):
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+
+class RoutedWorld:
+    """
+    links: those of the masters, which have a part of the slots each
+    to_client: what the client gets; backends: the connections to the masters, once they are there
+    """
+
+    def __init__(self, masters: int = 3) -> None:
+        """Within a running event loop."""
+        counters = Counters()
+        self.links = [_link() for _ in range(masters)]
+        owners = [self.links[number * masters // SLOTS] for number in range(SLOTS)]
+        self.masters: Any = SimpleNamespace(
+            owners=owners,
+            changes=0,
+            serving=_serving(),
+            home=self.links[0],
+            home_at=lambda port: self.links[0],
+            links=dict(enumerate(self.links)),
+            trouble="",
+            look=lambda: None,
+        )
+        self.backends: dict[Any, FarEnd] = {}
+        self._ways = Ways(ROUTER)
+        host: Any = SimpleNamespace(
+            settings=_SETTINGS,
+            masters=self.masters,
+            counters=counters,
+            write_batch=WriteBatch(),
+            clients=set(),
+            slow_clients=SimpleNamespace(keeps=lambda client: None),
+            draining=False,
+            limit=ConnectionLimit(lambda: 9, lambda: 99),
+            reached=lambda transport: None,
+            connect=self._connect,
+            ways=lambda: self._ways,
+            forget=lambda client: None,
+        )
+        self.batch = host.write_batch
+        transport: Any = FarEnd()
+        self.to_client: FarEnd = transport
+        self.client = RoutedClient(host, "", None)
+        self.client.connection_made(transport)
+
+    async def _connect(self, lane: Lane) -> Any:
+        self.backends[lane.link] = backend = FarEnd()
+        return backend
+
+    @classmethod
+    async def opened(cls, masters: int = 3) -> RoutedWorld:
+        """Returns when the client is connected to each master."""
+        world = cls(masters)
+        while world.client.unfinished:  # noqa: ASYNC110 - it has no event for that
+            await asyncio.sleep(0)
+        for link in world.links:
+            await world.client.lanes.to(link).opened()
+        await asyncio.sleep(0)
+        return world
+
+    async def client_closed(self) -> None:
+        """Ends when nothing more comes to the client."""
+        while not self.to_client.is_closed:  # noqa: ASYNC110 - it has no event for that
+            await asyncio.sleep(0)
+
+    def say(self, data: bytes) -> list[bytes]:
+        """What each master gets of these bytes of the client."""
+        self.client.data_received(data)
+        return [self.backends[link].taken() for link in self.links]
+
+    def answer(self, master: int, data: bytes) -> None:
+        """A master sends this."""
+        self.client.lanes.to(self.links[master]).write(data)
+
+    def heard(self) -> bytes:
+        """What the client has got since the last call."""
+        self.batch.flush()
+        return self.to_client.taken()
+
+    def close(self) -> None:
+        self.client.connection_lost(None)

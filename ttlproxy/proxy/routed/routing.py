@@ -1,0 +1,181 @@
+"""Which request of a client goes where, and which must wait for all before it.
+
+Requests that concern one slot, or no key, go on as they come. Any other waits until all before it
+are answered, and `special_requests` does it; what comes later is kept meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ttlproxy.core.keys import slot
+from ttlproxy.link import Link, Masters
+from ttlproxy.proxy.redis_connection import LOW
+from ttlproxy.proxy.routed.client_lanes import ClientLanes
+from ttlproxy.proxy.routed.plain_chunks import plain_slots
+from ttlproxy.proxy.routed.redirects import Redirects
+from ttlproxy.proxy.routed.reply_order import ReplyOrder
+from ttlproxy.proxy.routed.requests_in import RequestsIn
+from ttlproxy.proxy.routed.ticket import Ticket
+from ttlproxy.proxy.routed.ways import FIRST, HOME, KEYS, SPLIT, STEPS, Ways
+from ttlproxy.wire import PARSER, pieces
+
+if TYPE_CHECKING:
+    from ttlproxy.proxy.routed.special_requests import SpecialRequests
+
+# So many requests may be without a reply before the client is read no further.
+MOST_OWED: Final = 10_000
+
+
+class Client(Protocol):
+    """Whose requests they are."""
+
+    masters: Masters
+    lanes: ClientLanes
+    order: ReplyOrder
+    redirects: Redirects
+    specials: SpecialRequests
+
+    def start(self, coroutine: Coroutine[None, None, None]) -> None:
+        """Keeps what comes in until it ends."""
+
+    def read(self) -> None:
+        """Reads, or stops reading, depending on the state."""
+
+    def keeps(self) -> None:
+        """Much is kept for the client."""
+
+
+class Routing:
+    """
+    requests: those that have come, and have not gone
+    """
+
+    def __init__(self, client: Client, ways: Callable[[], Ways], limit: int) -> None:
+        """`ways()`: those of the commands that the masters have; `limit`: the most bytes of one
+        request."""
+        self.requests = RequestsIn(limit)
+        self._client = client
+        self._ways = ways
+        self._masters = client.masters
+        self._owners = client.masters.owners
+        self._changes = client.masters.changes  # of the slots' masters, as far as looked at
+        # Whether nothing is kept, and the next request is special only if its name says so.
+        self._is_free = False
+        self._has_ended = False
+
+    def take(self, data: bytes) -> None:
+        """Takes bytes from the client."""
+        if self._is_free and self._has_passed(data):
+            return
+        self.requests.take(data)
+        self.go()
+
+    def end(self) -> None:
+        """No more will come: each reply may be the last, and is looked at."""
+        self._has_ended, self._is_free = True, False
+        self._client.order.open()
+
+    def _has_passed(self, data: bytes) -> bool:
+        """Sends a plain chunk. False if it is none: then nothing is done."""
+        client = self._client
+        if self._changes != self._masters.changes or client.redirects.lines:
+            return False
+        commands = PARSER.whole(data)
+        numbers = plain_slots(commands, data, self._ways()) if commands is not None else None
+        if commands is None or numbers is None:
+            return False
+        links, order = set(map(self._owners.__getitem__, numbers)), client.order
+        if len(links) == 1 and order.run is None and not (order.owed or order.muted):
+            (link,) = links
+            if link is not None:
+                order.run = client.lanes.to(link).passes(commands, data)
+                if order.run is not None:
+                    return True
+        if (as_sent := pieces(commands, data)) is None:
+            return False
+        self._send(list(map(Ticket, commands, as_sent, numbers)))
+        return True
+
+    def _send(self, tickets: Sequence[Ticket]) -> None:
+        """Sends requests to the masters of their slots."""
+        client, owners = self._client, self._owners
+        client.order.add(tickets)
+        lines = client.redirects.lines
+        by_link: dict[Link | None, list[Ticket]] = {}
+        for ticket in tickets:
+            number = ticket.slot
+            if number in lines:
+                link = None
+            elif number is None:
+                home = client.lanes.home()
+                link = None if home is None else home.link
+            else:
+                link = owners[number]
+            if link in by_link:
+                by_link[link].append(ticket)
+            else:
+                by_link[link] = [ticket]
+        for link, some in by_link.items():
+            if link is None:
+                client.redirects.add(some)
+            else:
+                client.lanes.to(link).send(some, b"".join([each.raw for each in some]))
+        if len(client.order) > MOST_OWED:
+            client.read()
+
+    def go(self) -> None:
+        """Sends the requests that have come, up to one that must wait for all before it."""
+        client, requests = self._client, self.requests
+        waiting, ways = requests.waiting, self._ways()
+        self._is_free = False
+        if waiting and client.specials.wants_all:
+            client.start(self._special())
+            return
+        if self._changes != self._masters.changes:
+            self._changes = self._masters.changes
+            client.redirects.changed(self._owners)
+        tickets: list[Ticket] = []
+        for args, raw in waiting:
+            way = ways[args[0]]
+            if way is FIRST:
+                number = slot(args[1]) if len(args) > 1 else None
+            elif way is HOME:
+                number = None
+            elif way is KEYS or (way is SPLIT and _is_whole(args)):
+                number = ways.slot_of(args)
+            else:
+                break
+            tickets.append(Ticket(args, raw, number))
+        if tickets:
+            requests.have_gone(len(tickets))
+            self._send(tickets)
+        if waiting:
+            client.start(self._special())
+        elif requests.is_cut or requests.ending:
+            self._look_at_rest()
+        else:
+            self._is_free = not (self._has_ended or client.specials.wants_all)
+
+    def _look_at_rest(self) -> None:
+        """The last request is not whole: it may be too large, or none."""
+        client, requests = self._client, self.requests
+        if client.lanes.is_stranger and requests.exceeds_login():
+            requests.give_up()
+        if requests.ending:
+            client.start(client.specials.end_with(requests.ending))
+        elif requests.is_too_large:
+            client.start(client.specials.refuse_too_large())
+        elif requests.kept > LOW:
+            client.keeps()
+
+    async def _special(self) -> None:
+        await self._client.order.quiet()
+        await self._client.specials.next()
+
+
+def _is_whole(args: Sequence[bytes]) -> bool:
+    """Whether all keys of a request that can be split are in one slot, or it is not complete."""
+    keys = args[1 :: STEPS[args[0].decode().upper()]]
+    return len(keys) < 2 or len(set(map(slot, keys))) == 1
