@@ -287,8 +287,12 @@ def test_deadlines_set_while_a_slot_was_away_unnoticed_are_known(
         client.ask("HSET", KEY, "a", 1, "b", 2)
         assert writer.ask("HGET", KEY, "a") == b"1"
         own = _pushes_at(target, 1)
-        client.ask("HSETEX", OTHER, "PX", 1, "FIELDS", 1, "a", 1)
-        wait_until(lambda: bool(source.ask("KEYS", "__ttl:lease*")), "somebody reaps")
+
+        def reaps() -> bool:
+            client.ask("HSETEX", OTHER, "PX", 1, "FIELDS", 1, "a", 1)
+            return bool(source.ask("KEYS", "__ttl:lease*"))
+
+        wait_until(reaps, "somebody reaps")
         for name in source.ask("KEYS", "__ttl:lease*"):
             source.ask("SET", name, "a test", "PX", 60_000)  # and from now on nobody
         process.send_signal(signal.SIGSTOP)

@@ -26,6 +26,9 @@ _FIRES: Final = "Scripts call these: expired elements are not removed or not del
 _SILENT: Final = "ONEXPIRE and DEFER cannot publish, and there are no element events."
 _WAITS: Final = "LEASE ... BLOCK does not wait."
 _UNTOLD_SLOTS: Final = "Rules of ONEXPIRE cannot be set."
+_UNNAMED_NODES: Final = (
+    "Nodes of a Cluster are reached by IP address, also if they want to be named."
+)
 _UNCARRIED: Final = "Rules of ONEXPIRE with OUTBOX do not deliver to other slots."
 _UNPURGED: Final = "ttlproxy purge fails."
 _UNTOLD: Final = "The status page is incomplete."
@@ -98,6 +101,7 @@ class Right(NamedTuple):
 
 _IN_CLUSTER: Final = (
     Right((b"CLUSTER", b"NODES"), ERROR, _STARTS),
+    Right((b"CLUSTER", b"SLOTS"), WARNING, _UNNAMED_NODES),
     Right((b"ASKING",), WARNING, _UNTOLD_SLOTS),
 )
 
