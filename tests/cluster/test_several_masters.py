@@ -359,3 +359,9 @@ def test_a_reset_of_too_many_words_does_not_end_a_transaction(app: Connection) -
     assert app.ask("RESET", "now") == b"-ERR wrong number of arguments for 'reset' command\r\n"
     assert app.ask("GET", ONE) == b"+QUEUED\r\n"
     assert app.ask("EXEC").startswith(b"-EXECABORT")
+
+
+def test_a_refused_lease_that_would_block_leaves_the_connection_in_order(app: Connection) -> None:
+    refused = app.ask("LEASE", "jobs", "taken", "EX", 30, "BLOCK", 1000)
+    assert refused.startswith(b"-CROSSSLOT ")
+    assert app.ask("LLEN", "jobs") == b":0\r\n"

@@ -47,7 +47,7 @@ class FarEnd:
             await asyncio.sleep(0.001)
         return self.taken()
 
-    def give_to(self, take: object) -> None:
+    def client_takes(self, take: object) -> None:
         """What comes from here goes there: nothing does."""
 
     def pause(self, is_paused: bool) -> None:

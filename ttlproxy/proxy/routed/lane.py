@@ -333,7 +333,7 @@ class Lane:
             self._owner.turned_away(self, data)
             return
         if self._backend is not None:
-            self._backend.give_to(self._take_data)
+            self._backend.client_takes(self._take_data)
         self._take_data(data)
 
     def turn_back(self, error: bytes) -> None:
