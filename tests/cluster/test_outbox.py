@@ -249,18 +249,19 @@ def test_a_master_that_is_away_holds_up_its_own_slots_only(
     masters: Masters, client: Client
 ) -> None:
     assert client.ask("ONEXPIRE", "held:{*}:*", "RPUSH", "late:{%2}", "OUTBOX") == b"OK"
-    source = _owner(masters, b"a")
-    away, there = ("b", "c") if _owner(masters, b"b") is not source else ("c", "b")
-    assert len({node.port for node in (source, *(_owner(masters, p.encode()) for p in "bc"))}) == 3
-    _owner(masters, away.encode()).child.send_signal(signal.SIGSTOP)
+    tags = {_owner(masters, tag.encode()).port: tag for tag in "abcdefghij"}
+    source = tags.pop(_owner(masters, KEYS.prefix).port)  # that with the rules is not away
+    away, there = tags.values()
+    stopped = _owner(masters, away.encode()).child
+    stopped.send_signal(signal.SIGSTOP)
     try:
         for part in (away, there):
-            _expire(client, f"held:{{a}}:{part}", "1", "2")
+            _expire(client, f"held:{{{source}}}:{part}", "1", "2")
         _until(client, f"LRANGE late:{{{there}}} 0 -1", [b"1", b"2"])
-        _until(client, f"EXISTS held:{{a}}:{away}", 0)
-        assert _waiting(masters, f"held:{{a}}:{away}", f"late:{{{away}}}") == 2
+        _until(client, f"EXISTS held:{{{source}}}:{away}", 0)
+        assert _waiting(masters, f"held:{{{source}}}:{away}", f"late:{{{away}}}") == 2
     finally:
-        _owner(masters, away.encode()).child.send_signal(signal.SIGCONT)
+        stopped.send_signal(signal.SIGCONT)
     _until(client, f"LRANGE late:{{{away}}} 0 -1", [b"1", b"2"])
 
 
