@@ -98,7 +98,8 @@ class Backend:
         self._write_batch = write_batch
         self._tally = tally
         self._keepalive_s = keepalive_s
-        self._to_client = self._take = client.write
+        self._to_client = client.write
+        self._looks = False  # at what Redis sends, before the client gets it
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
         self.is_cut = False  # no more is written
         self._is_closed = False  # by the client, which takes no more
@@ -196,13 +197,13 @@ class Backend:
 
     def give_to(self, take: Take) -> None:
         """From now on, `take` gets what Redis sends."""
-        self._take = take
+        self._looks = take != self._to_client
         self._transport.set_protocol(Receiver(self, take))
 
     def client_takes(self, take: Take) -> None:
         """From now on the client gets by `take` what it gets."""
-        before, self._to_client = self._to_client, take
-        if self._take == before:
+        self._to_client = take
+        if not self._looks:
             self.give_to(take)
 
     def finish(self, request: bytes) -> None:
