@@ -97,14 +97,20 @@ def test_a_lease_that_stays_is_found_in_its_slot(filled: Node) -> None:
 
 
 @pytest.mark.slow
-def test_the_proxys_own_user_needs_one_right_more(node: Node, start_proxy: StartProxy) -> None:
+def test_the_proxys_own_user_needs_rights_to_ask_for_nodes(
+    node: Node, start_proxy: StartProxy
+) -> None:
     rules = required_rights.rules((release(node.name)), clustered=True)
     assert node.ask("ACL", "SETUSER", "own", "reset", "on", ">word", *rules) == b"OK"
     url = f"redis://own:word@127.0.0.1:{node.port}"
     start_proxy(url)
     assert of("rights", examine(url)).severity == 0
     assert node.ask("ACL", "SETUSER", "own", "-cluster") == b"OK"
-    assert "+cluster|nodes" in of("rights", examine(url)).what
+    said = [found.what for found in examine(url) if found.check == "rights"]
+    assert [
+        right in what
+        for right, what in zip(("+cluster|nodes", "+cluster|slots"), said, strict=True)
+    ] == [True, True]
 
 
 @pytest.mark.slow
