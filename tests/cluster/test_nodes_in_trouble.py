@@ -102,6 +102,7 @@ def test_one_node_that_refuses_the_password(nodes: list[Node], start_proxy: Star
         proxy = start_proxy(nodes[0].url, "--hold-max", "0.3")
         _others_are_served(proxy)
         named = f"Redis at {nodes[AT].url} is unavailable: Redis requires a password"
+        _until_logged(proxy, named)
         assert proxy.stderr.count(named) == 1
     finally:
         with closing(Client(nodes[AT].port)) as direct:
@@ -143,7 +144,7 @@ def test_an_address_that_cannot_be_reached(nodes: list[Node], start_proxy: Start
     with _announced(nodes, cluster_announce_port=free_port()):
         proxy = start_proxy(nodes[0].url, "--hold-max", "0.3", "--connect-timeout", "0.5")
         _others_are_served(proxy)
-        assert "give this address: see cluster-announce-ip" in proxy.stderr
+        _until_logged(proxy, "give this address: see cluster-announce-ip")
     with Connection(proxy.port) as app:
         _until_served(app, ONE)
 
@@ -173,6 +174,7 @@ def test_a_node_that_is_too_old(nodes: list[Node], start_proxy: StartProxy) -> N
                 _others_are_served(proxy)
                 where = f"Redis at redis://127.0.0.1:{old.server_address[1]}"
                 said = f"a master of the Cluster is not served: {where}: Redis 6.0.16 is too old"
+                _until_logged(proxy, said)
                 assert proxy.stderr.count(said) == 1
             with Connection(proxy.port) as app:
                 _until_served(app, ONE)

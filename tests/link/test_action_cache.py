@@ -9,6 +9,8 @@ from redis.exceptions import ResponseError
 from tests.link.conftest import KEYS, Become, set_rule
 from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters, NodeCounts
+from ttlproxy.core.expiry_actions import VERSION
+from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.refusals import Refusals
@@ -209,3 +211,18 @@ async def test_all_are_forgotten(rules: Rules, redis: Redis) -> None:
     await rules.learn(redis, 3)
     rules.forget_all()
     assert rules.unread == [0, 3]
+
+
+async def test_two_masters_that_refuse_at_once_know_a_version_that_was_lost(
+    redis: Redis, direct: Client, counters: Counters
+) -> None:
+    """The second refusal comes when the rules are no longer known."""
+    keys = Keys(clustered=True)
+    cache = ActionCache(keys, SIGNER, Refusals(counters, NodeCounts()))
+    direct.ask("HSET", keys.home(keys.rules), VERSION, 5)
+    await cache.learn(redis, 0)
+    assert cache.version(0) == b"+5"
+    cache.refused(0)
+    cache.refused(0)
+    await cache.learn(redis, 0)
+    assert cache.version(0) == b"*"

@@ -82,7 +82,7 @@ class ActionCache:
         again, the home slot was flushed, or has lost its last writes in a failover.
         """
         self._outdated[db] += 1
-        if self._keys.clustered:
+        if self._keys.clustered and db in self._known:  # else another refusal came first
             self._rewound[db] = self.of(db).version
         self.forget(db)
 
