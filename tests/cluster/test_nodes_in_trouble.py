@@ -222,7 +222,7 @@ def test_keys_on_their_way_to_a_node_that_goes_by_its_name(
         node.ask("CONFIG", "SET", "cluster-preferred-endpoint-type", "hostname")
     source.ask("DEL", ONE)
     try:
-        proxy = start_proxy(nodes[0].url)
+        proxy = start_proxy(nodes[0].url, "--hold-max", "60")
         assert target.ask("CLUSTER", "SETSLOT", number, "IMPORTING", source.id) == b"OK"
         assert source.ask("CLUSTER", "SETSLOT", number, "MIGRATING", target.id) == b"OK"
         wait_until(lambda: str(source.ask("GET", ONE)).endswith(f" localhost:{target.port}"), "ASK")
