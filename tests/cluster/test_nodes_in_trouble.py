@@ -119,24 +119,22 @@ def _announced(nodes: list[Node], **config: Word) -> Iterator[None]:
     for name, value in config.items():
         assert nodes[AT].ask("CONFIG", "SET", name.replace("_", "-"), value) == b"OK"
 
-    def told() -> bytes:
-        (line,) = [
-            each
-            for each in nodes[0].ask("CLUSTER", "NODES").splitlines()
-            if each.startswith(nodes[AT].id)
-        ]
-        place: bytes = line.split(b" ")[1].partition(b"@")[0]
-        return place
+    own = nodes[AT].id
+
+    def told() -> set[bytes]:
+        others = [node for node in nodes if node is not nodes[AT]]
+        lines = [line for node in others for line in node.ask("CLUSTER", "NODES").splitlines()]
+        return {line.split(b" ")[1].partition(b"@")[0] for line in lines if line.startswith(own)}
 
     was = line.split(b" ")[1].partition(b"@")[0]
     try:
-        wait_until(lambda: told() != was, "the others have heard it")
+        wait_until(lambda: was not in told(), "the others have heard it")
         yield
     finally:
         for name, value in config.items():
             reset = 0 if isinstance(value, int) else ""
             nodes[AT].ask("CONFIG", "SET", name.replace("_", "-"), reset)
-        wait_until(lambda: told() == was, "the others have heard it")
+        wait_until(lambda: told() == {was}, "the others have heard it")
 
 
 @pytest.mark.slow  # nodes tell each other once a second
