@@ -218,9 +218,11 @@ def test_keys_on_their_way_to_a_node_that_goes_by_its_name(
         pytest.skip("nodes have no names before 7.0")
     for node in nodes:
         node.ask("CONFIG", "SET", "cluster-preferred-endpoint-type", "hostname")
-    source.ask("DEL", ONE)
     try:
-        proxy = start_proxy(nodes[0].url, "--hold-max", "60")
+        proxy = start_proxy(nodes[0].url)
+        with Connection(proxy.port) as app:
+            _until_served(app, ONE)  # else its schedule is read when the slot has arrived
+        source.ask("DEL", ONE)
         assert target.ask("CLUSTER", "SETSLOT", number, "IMPORTING", source.id) == b"OK"
         assert source.ask("CLUSTER", "SETSLOT", number, "MIGRATING", target.id) == b"OK"
         wait_until(lambda: str(source.ask("GET", ONE)).endswith(f" localhost:{target.port}"), "ASK")
