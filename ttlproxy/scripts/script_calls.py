@@ -76,16 +76,12 @@ class ScriptCalls:
         clustered = self.keys.clustered
         if clustered and call.script in _FITTED:
             call = _FITTED[call.script](self, call)
-        elif clustered:
-            call = call._replace(script=_IN_A_CLUSTER.get(call.script, call.script))
         scripts = self._scripts
         script = scripts.careful(call.script) if careful else scripts[call.script]
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
         head = (b"EVAL", script.text) if as_text else (b"EVALSHA", script.sha)
         if clustered:
-            keys, db = self._in_one_slot(script, call), b"0"
-            if call.script in _IN_A_CLUSTER.values() and not by_text:
-                keys = [self.keys.guard(self.keys.here)]  # who has lost it sends the request back
+            keys, db = self._in_one_slot(script, call, by_text), b"0"
         else:
             roles, of_many = _roles(script.keys)
             keys = [role(self.keys, call.keys) for role in roles]
@@ -100,10 +96,11 @@ class ScriptCalls:
             argv = (*argv[:at], self.signer.sign(kind, argv[words]), *argv[at:])
         return (*head, b"%d" % len(keys), *keys, *argv)
 
-    def _in_one_slot(self, script: Script, call: Call) -> list[bytes]:
+    def _in_one_slot(self, script: Script, call: Call, by_text: bool) -> list[bytes]:
         """The keys of a call to a Cluster; without data keys it is for the server's own slot."""
         if not script.keys:
-            return []
+            is_of_master = call.script == _OF_A_MASTER and not by_text
+            return [self.keys.guard(self.keys.here)] if is_of_master else []
         data = call.keys or (self.keys.here,)
         roles, of_many = _roles(script.keys, by_slot=True)
         more = of_many(self.keys, data) if of_many is not None else ()
@@ -132,8 +129,9 @@ class ScriptCalls:
         self._scripts.flushed()
 
 
-# Scripts that are others in front of a Cluster. They need no key.
-_IN_A_CLUSTER: Final = {"keys_count": "slots_count"}
+# It needs no key, and names one of the master's, so that a node which has lost it sends the request
+# back; but not in a transaction, which may have keys of one slot only.
+_OF_A_MASTER: Final = "slots_count"
 
 # The names that a script's header may have in KEYS -> what they mean for the call's data keys.
 _ROLES: Final[dict[str, _Role]] = {
@@ -199,6 +197,7 @@ _FIRST: Final[
 
 # In front of a Cluster, what becomes of calls that would be for several slots.
 _FITTED: Final[dict[str, Callable[[ScriptCalls, Call], Call]]] = {
+    "keys_count": lambda calls, call: call._replace(script=_OF_A_MASTER),
     **dict.fromkeys(RULE_CALLS, ScriptCalls.at_home),
     "list_lease": lambda calls, call: lease_in_one_slot(call),
 }
