@@ -20,7 +20,7 @@ from tests.support.servers import Server
 from ttlproxy import scripts
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
-from ttlproxy.operations.doctor import CHECKS
+from ttlproxy.operations.doctor import CHECKS, Finding
 
 
 class Ill(NamedTuple):
@@ -82,6 +82,14 @@ def _asked(server: Server, line: str) -> None:
         assert not isinstance(reply, Exception), reply
 
 
+def _examined(server: Server) -> list[Finding]:
+    for _ in attempts(START_TIMEOUT_S, "room for the doctor's connection"):
+        found = examine(server.url)
+        if "connection" not in {each.check for each in found}:
+            return found
+    raise AssertionError
+
+
 @pytest.mark.one_of(3)
 @pytest.mark.parametrize("ill", ILLS, ids=lambda ill: f"{ill.check}, {ill.severity}")
 def test_what_ails_a_server_is_named_and_the_command_it_gives_mends_it(
@@ -90,12 +98,12 @@ def test_what_ails_a_server_is_named_and_the_command_it_gives_mends_it(
     server = start_server("--io-threads", "1")
     for line in ill.sick:
         _ask(server, line)
-    found = of(ill.check, examine(server.url))
+    found = of(ill.check, _examined(server))
     assert (str(found.severity), ill.what in found.what) == (ill.severity, True), found
     assert found.why
     if ill.cured:
         _ask(server, found.mend.partition(", or ")[0])
-        assert of(ill.check, examine(server.url)).severity == 0
+        assert of(ill.check, _examined(server)).severity == 0
 
 
 def test_nothing_above_info_is_found_of_a_healthy_server(
