@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from tests.conftest import StartProxy
 from tests.support.cluster import Node
 from tests.support.redis_client import Client
+from tests.support.server_queries import calls
 from tests.support.servers import Proxy
 from ttlproxy.addresses import Upstream
 from ttlproxy.core.keys import SLOTS, Keys, slot
@@ -48,6 +49,39 @@ async def test_all_that_is_due_is_found_once_the_slots_are_known(
     assert ({key for _, key in due}, refused) == ({*MANY[:100]}, {})
     late = await schedules.late(redis, [0], 101)
     assert (late.keys, late.first_ms) == (100, 1)
+
+
+async def test_of_many_keys_that_are_due_the_earliest_are_read_first(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    await schedules.find(redis)
+    due, _ = await schedules.due(redis, [0], 3001, most=100)
+    assert len(due) < 1000
+    assert {*MANY[:60]} < {key for _, key in due}
+
+
+async def test_a_slot_with_nothing_due_is_not_asked_again_for_the_same_time(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    await schedules.find(redis)
+    assert node.ask("FLUSHALL") == b"OK"
+    assert await schedules.due(redis, [0], 3001) == ([], {})
+    before = calls(node.port, "zrangebyscore")
+    assert await schedules.due(redis, [0], 3001) == ([], {})
+    assert calls(node.port, "zrangebyscore") == before
+    assert node.ask("ZADD", KEYS.shared_by(MANY[0], KEYS.schedule), 1, MANY[0]) == 1
+    assert await schedules.due(redis, [0], 3002) == ([(0, MANY[0])], {})
+    assert await schedules.next_ms(redis, [0], 3002) is None
+
+
+async def test_how_many_keys_are_late_is_estimated_where_many_slots_are(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    await schedules.find(redis)
+    before = calls(node.port, "zrangebyscore")
+    late = await schedules.late(redis, [0], 3001)
+    assert 2400 < late.keys < 3600
+    assert calls(node.port, "zrangebyscore") - before <= 256
 
 
 async def test_what_is_being_read_when_a_slot_is_lost_does_not_count(

@@ -216,6 +216,16 @@ def cluster_rates() -> str:
     return table(head, rows)
 
 
+def masters() -> str:
+    """At rest, and what falls due at once; the ratios are to one Redis."""
+    rows = []
+    for each in _FIGURES.values():
+        if each.part == "masters":
+            ratio = "" if each.target == "one Redis" else f" ({each.ratio})"
+            rows.append([each.test, each.target, each.figure, f"{number(each.median)}{ratio}"])
+    return table(("test", "in front of", "figure", "median"), rows)
+
+
 def memory() -> str:
     rows = [
         [f"proxy, {each.test}: {each.figure}", number(each.median)]
@@ -298,6 +308,7 @@ SECTIONS: Final = {
     "tasks": tasks,
     "cluster": cluster,
     "cluster rates": cluster_rates,
+    "masters": masters,
     "memory": memory,
     "sizing": sizing,
     "how fast": how_fast,

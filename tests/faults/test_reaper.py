@@ -3,7 +3,7 @@
 from collections import deque
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.conftest import StartProxy, StartServer
@@ -18,39 +18,82 @@ from ttlproxy.commands import Call
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.core.registry import Place
 from ttlproxy.link import KEYS_PER_CALL
-from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
+from ttlproxy.link.pacing import Done, ManyCalls, OneCall, Pace, plan, rest_ms, sweep_after_ms
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 
 @given(st.integers(1, 500), st.integers(1, 7000), st.integers(1, KEYS_PER_CALL))
 def test_the_due_keys_are_taken_in_their_order_and_none_is_left_out(
-    due: int, batch: int, together: int
+    due: int, batch: int, keys: int
 ) -> None:
     queue: deque[Place] = deque((0, b"%d" % number) for number in range(due))
     seen: list[Place] = []
     while queue:
-        limits = plan(queue, batch, together)
+        limits = plan(queue, Pace(batch, keys))
         assert set(limits.values()) == {batch}
-        assert len(limits) <= together
+        assert len(limits) <= keys
         seen += limits
     assert seen == [(0, b"%d" % number) for number in range(due)]
 
 
+def _batches(largest: int, *took_ms: float) -> list[int]:
+    """The batches after calls that took so long, with a budget of 5 ms."""
+    pacing, found = OneCall(largest), []
+    for each in took_ms:
+        pacing.adapt(Done(128, 128, 0, each), budget_ms=5)
+        found.append(pacing.pace.batch)
+    return found
+
+
 def test_a_batch_shrinks_past_the_budget_and_grows_well_below_it() -> None:
-    assert adapt(1000, took_ms=9, budget_ms=5, largest=1000) == 500
-    assert adapt(500, took_ms=1, budget_ms=5, largest=1000) == 1000
-    assert adapt(1000, took_ms=1, budget_ms=5, largest=1500) == 1500
-    assert adapt(500, took_ms=4, budget_ms=5, largest=1000) == 500
-    assert adapt(10, took_ms=9, budget_ms=5, largest=1000) == 10
+    assert _batches(1000, 9, 9, 4, 1, 1, 1) == [500, 250, 250, 500, 1000, 1000]
+    assert _batches(30, 9, 9, 9, 1, 1) == [15, 10, 10, 20, 30]
 
 
-def test_a_call_is_for_about_as_many_keys_as_there_is_time_for() -> None:
-    assert keys_together(128, reached=128) == KEYS_PER_CALL
-    assert keys_together(8, reached=8) == 16
-    assert keys_together(128, reached=40) == 51
-    assert keys_together(2, reached=1) == 2
-    assert keys_together(1, reached=0) == 1
+@pytest.mark.parametrize(
+    ("asked", "reached", "next_keys"), [(128, 128, 128), (8, 8, 16), (128, 40, 51), (2, 1, 2)]
+)
+def test_a_call_is_for_about_as_many_keys_as_there_is_time_for(
+    asked: int, reached: int, next_keys: int
+) -> None:
+    pacing = OneCall(1000)
+    pacing.adapt(Done(asked, reached, 0, 4), budget_ms=5)
+    assert pacing.pace.keys == next_keys
+    pacing.adapt(Done(1, 0, 0, 4), budget_ms=5)
+    assert pacing.pace.keys == 1
+
+
+# How long a call for one key takes, and what it takes longer for each element.
+_CALL_MS, _ELEMENT_MS = 0.06, 0.001
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=600))
+@example([100] * 600)
+@example([1] * 128 + [10_000] * 60)
+def test_calls_for_slots_together_take_about_as_long_as_one_may(due: list[int]) -> None:
+    """As few calls as there can be for keys that are alike, and never long without others."""
+    pacing, queue, calls_made = ManyCalls(1000), deque(due), 0
+    while queue:
+        batch, keys = pacing.pace
+        left = [queue.popleft() for _ in range(min(keys, len(queue)))]
+        calls_made += len(left)
+        took_ms = sum(_CALL_MS + _ELEMENT_MS * min(each, batch) for each in left)
+        assert took_ms < 15
+        more = [each - batch for each in left if each > batch]
+        pacing.adapt(Done(len(left), len(left), len(more), took_ms), budget_ms=5)
+        queue.extend(more)
+    if due == [100] * 600:
+        assert calls_made <= 640
+
+
+def test_a_single_key_is_asked_for_less_if_that_takes_too_long() -> None:
+    pacing = ManyCalls(1000)
+    for batch in (1000, 500, 250):
+        pacing.adapt(Done(1, 1, 1, 9), budget_ms=5)
+        assert pacing.pace == (batch // 2, 1)
+    pacing.adapt(Done(1, 1, 1, 1), budget_ms=5)
+    assert pacing.pace.batch == 250
 
 
 def test_others_have_the_server_as_long_as_a_call_that_was_too_long_had_it() -> None:

@@ -20,6 +20,8 @@ from ttlproxy.link.refusals import is_wrong_type
 from ttlproxy.link.single_calls import answered
 
 _PAGE = 500
+# The same in front of a Cluster, where nearly every key has a schedule of its own to be asked.
+_PAGE_OF_SLOTS = 100
 _REST = 10
 
 
@@ -64,7 +66,8 @@ class Orphans:
 
     async def _search(self, redis: Redis, db: int) -> None:
         keys = self._script_calls.keys
-        words = (b"SCAN", self._cursor, b"MATCH", keys.pattern, b"COUNT", _PAGE)
+        page = _PAGE_OF_SLOTS if keys.clustered else _PAGE
+        words = (b"SCAN", self._cursor, b"MATCH", keys.pattern, b"COUNT", page)
         (reply,) = await run(redis, [(db, words)])
         self._cursor, names = valid(reply)
         if self._cursor == b"0":

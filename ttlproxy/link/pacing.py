@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from ttlproxy.core.registry import Place
 from ttlproxy.link.agenda import SWEEP_AFTER_MS
@@ -10,32 +11,86 @@ from ttlproxy.link.pipeline import KEYS_PER_CALL
 
 # The smallest batch.
 _LEAST = 10
+# Keys of the first calls that are sent together.
+_FIRST_KEYS = 8
+# Of all keys of such calls together at most so many batches are taken: in the time of so many, each
+# for a key of its own, Redis serves nobody else.
+_BATCHES = 4
 
 
-def plan(queue: deque[Place], batch: int, together: int) -> dict[Place, int]:
-    """Takes the keys of the next call from the front of `queue`, with a limit of elements for each.
+class Pace(NamedTuple):
+    """What the next request takes: `batch` elements of each of `keys` keys at most."""
 
-    With that limit no key takes long, and the script leaves out keys for which it has no time: so
-    keys with much due and keys with little take part alike.
-    """
-    return {queue.popleft(): batch for _ in range(min(len(queue), together))}
+    batch: int
+    keys: int
 
 
-def keys_together(asked: int, reached: int) -> int:
-    """How many keys the next call is for, after one for `asked` keys that got to `reached`.
+class Done(NamedTuple):
+    """What the last request did: so many keys were asked for, the script got to `reached` of them,
+    `more` of these have more that is due; all took Redis `took_ms`."""
+
+    asked: int
+    reached: int
+    more: int
+    took_ms: float
+
+
+def plan(queue: deque[Place], pace: Pace) -> dict[Place, int]:
+    """Takes the keys of the next request from the front of `queue`, with a limit of elements for
+    each, so that keys with much due and keys with little take part alike."""
+    return {queue.popleft(): pace.batch for _ in range(min(len(queue), pace.keys))}
+
+
+class OneCall:
+    """The pace where one call is for all keys: the script leaves out keys it has no time for."""
+
+    def __init__(self, largest: int) -> None:
+        self.pace = Pace(largest, KEYS_PER_CALL)
+        self._largest = largest
+
+    def adapt(self, done: Done, budget_ms: float) -> None:
+        batch, _ = self.pace
+        if done.took_ms > budget_ms:
+            batch = max(batch // 2, _LEAST)
+        elif done.took_ms < budget_ms / 2:
+            batch = min(batch * 2, self._largest)
+        self.pace = Pace(batch, _within_a_call(done))
+
+
+class ManyCalls:
+    """The pace in front of a Cluster, where a call is for one slot: calls that are sent together
+    share the budget of one. Fewer keys at a time leave more of the budget for each."""
+
+    def __init__(self, largest: int) -> None:
+        self._largest, self._batch = largest, largest
+        self.pace = self._of(_FIRST_KEYS)
+
+    def adapt(self, done: Done, budget_ms: float) -> None:
+        quarter = done.asked // 4 + 1
+        keys = min(done.asked, _within_a_call(done))
+        if done.took_ms > budget_ms:
+            if done.asked == 1:
+                self._batch = max(self._batch // 2, _LEAST)
+            keys = min(keys, int(done.asked * budget_ms / done.took_ms))
+        elif done.more * 2 > done.asked and self.pace.batch < self._batch:
+            keys = min(keys, done.asked - quarter)
+        elif done.took_ms < budget_ms / 2:
+            self._batch = min(self._batch * 2, self._largest)
+            keys = min(done.asked + quarter, _within_a_call(done))
+        self.pace = self._of(max(keys, 1))
+
+    def _of(self, keys: int) -> Pace:
+        return Pace(min(self._batch, max(self._largest * _BATCHES // keys, _LEAST)), keys)
+
+
+def _within_a_call(done: Done) -> int:
+    """How many keys the next request is for, going by how many a call gets to.
 
     A key that is not reached costs the proxy as much as one that is.
     """
-    return min(asked * 2 if reached == asked else reached + reached // 4 + 1, KEYS_PER_CALL)
-
-
-def adapt(batch: int, took_ms: float, budget_ms: float, largest: int) -> int:
-    """The next batch, after one of `batch` elements took `took_ms`."""
-    if took_ms > budget_ms:
-        return max(batch // 2, _LEAST)
-    if took_ms < budget_ms / 2:
-        return min(batch * 2, largest)
-    return batch
+    if done.reached == done.asked:
+        return min(done.asked * 2, KEYS_PER_CALL)
+    return min(done.reached + done.reached // 4 + 1, KEYS_PER_CALL)
 
 
 def rest_ms(took_ms: float, budget_ms: float, keys: int) -> float:

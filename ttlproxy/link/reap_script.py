@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from itertools import islice
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -22,8 +21,6 @@ from ttlproxy.link.pipeline import KEYS_PER_CALL, error, run, valid
 
 # After this part of its budget a call begins no further key: that may be a large one.
 _LAST_KEY = 0.4
-# Calls for a few keys take 50 us each; to wait for each answer takes five times as long.
-_SLOTS_TOGETHER = 32
 _NO_PADS = (b"", b"")
 
 
@@ -78,13 +75,6 @@ class _Batch(NamedTuple):
         limit, budget, count = (b"%d" % number for number in numbers)
         head = (limit, budget, self.version, *self.pads, self.nonce, count)
         return Call("reap", (*self.keys, *dests), (*head, *words))
-
-
-def _bundles(batches: Iterable[_Batch], most: int) -> Iterator[list[_Batch]]:
-    """Calls that are sent together, and share the time of one."""
-    left = iter(batches)
-    while bundle := list(islice(left, most)):
-        yield [batch._replace(budget_us=batch.budget_us // len(bundle)) for batch in bundle]
 
 
 class ReapScript:
@@ -157,10 +147,10 @@ class ReapScript:
         """Calls for `together` keys at a time; returns the keys of calls refused as a whole.
 
         Sends one call after the other: between requests that come together Redis serves no other
-        client. In front of a Cluster, where a call is for one slot, several share the time of one.
+        client. In front of a Cluster, where a call is for one slot, all share the time of one.
         """
         alone: dict[Place, int] = {}
-        for bundle in _bundles(self._batches(limits, together), self._calls_together):
+        for bundle in self._bundles(limits, together):
             words = [self._script_calls.words(batch.call, b"%d" % batch.db) for batch in bundle]
             requests = [(batch.db, each) for batch, each in zip(bundle, words, strict=True)]
             async with turn or nullcontext():
@@ -177,10 +167,10 @@ class ReapScript:
             outcome.calls_ms[took:] = [sum(outcome.calls_ms[took:])]
         return alone
 
-    @property
-    def _calls_together(self) -> int:
-        """How many calls go to Redis at a time."""
-        return _SLOTS_TOGETHER if self._keys.clustered else 1
+    def _bundles(self, limits: dict[Place, int], together: int) -> Iterable[list[_Batch]]:
+        """The calls that are sent together."""
+        batches = self._batches(limits, together)
+        return [list(batches)] if self._keys.clustered else ([batch] for batch in batches)
 
     def _learn(self, batch: _Batch, reply: object, sent: float, outcome: Outcome) -> None:
         """Records the answers of one call."""

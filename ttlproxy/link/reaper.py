@@ -25,8 +25,8 @@ from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.connections import client, close, open_now
 from ttlproxy.link.link import Link
 from ttlproxy.link.outboxes import Outboxes
-from ttlproxy.link.pacing import adapt, keys_together, plan, rest_ms, sweep_after_ms
-from ttlproxy.link.pipeline import KEYS_PER_CALL, valid
+from ttlproxy.link.pacing import Done, ManyCalls, OneCall, plan, rest_ms, sweep_after_ms
+from ttlproxy.link.pipeline import valid
 from ttlproxy.link.refusals import passes, reason
 from ttlproxy.link.schedule_queries import DUE
 from ttlproxy.link.single_calls import answered
@@ -58,8 +58,7 @@ class Reaper:
         self._agenda = link.context.agenda
         self._outboxes = Outboxes(settings, link, owner or (lambda number: link))
         self._holder = uuid4().hex.encode()
-        self._batch = settings.reap_batch
-        self._together = KEYS_PER_CALL  # keys of one call
+        self._pacing: OneCall | ManyCalls = OneCall(settings.reap_batch)
         self._turn = asyncio.Lock()  # one request at a time on the connection
         self._rounds = 0
         self._lease_until_ms = 0.0  # of the local clock: Redis's may be set back
@@ -90,6 +89,8 @@ class Reaper:
     async def _rounds_on(self, redis: Redis) -> None:
         """Reaps over this connection, until it is lost or Redis refuses something."""
         await open_now(redis)
+        pacing = ManyCalls if self._context.keys.clustered else OneCall
+        self._pacing = pacing(self._settings.reap_batch)
         now_ms = self._context.clock.now_ms()
         self._agenda.look_at(now_ms)  # no announcement tells what is due already
         while True:
@@ -138,8 +139,9 @@ class Reaper:
         """Sweeps and reaps all that is due, and plans the next round."""
         await self._sweep(redis)
         databases = self._context.registry.databases()
+        now_ms = self._context.clock.now_ms()
         while True:
-            now_ms = self._context.clock.now_ms()
+            now_ms = min(now_ms, self._context.clock.now_ms())  # the clock may be set back
             due = await self._due(redis, databases, now_ms)
             if not due:
                 break
@@ -192,12 +194,12 @@ class Reaper:
         """Goes round the due keys, so that a large one starves no other."""
         settings, clock = self._settings, self._context.clock
         while queue and await self._hold_lease(redis):
-            limits = plan(queue, self._batch, self._together)
+            limits = plan(queue, self._pacing.pace)
             outcome = await self._link.reap_script(redis, limits, self._turn)
             took_ms = max(outcome.calls_ms, default=0)
-            self._batch = adapt(self._batch, took_ms, settings.reap_budget_ms, settings.reap_batch)
-            reached = len(limits) - len(outcome.unreached)
-            self._together = keys_together(len(limits), reached)
+            asked, reached = len(limits), len(limits) - len(outcome.unreached)
+            done = Done(asked, reached, len(outcome.more), took_ms)
+            self._pacing.adapt(done, settings.reap_budget_ms)
             await asyncio.sleep(rest_ms(took_ms, settings.reap_budget_ms, reached) / 1000)
             queue.extendleft(reversed(outcome.unreached))
             queue.extend(outcome.more)

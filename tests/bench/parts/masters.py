@@ -23,6 +23,9 @@ _CORE = Measure(
 _REST_S = 10.0
 _MANAGED = 1_000_000
 _FAR_S = 1_000_000
+_DUE = 1_000_000
+# A call for a slot costs the same for a few elements as for many.
+_KEYS = (1000, 10_000)
 _LOOK_S = 0.005
 _OVER_S = 120.0
 # So many keys may be left: internal ones, such as leases.
@@ -97,8 +100,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
     one, (_, masters), (_, full) = stage.ttlproxy(stage.redis()), stage.masters(), stage.masters()
     count = stage.scaled(_MANAGED)
     fill(full, map(_with_deadline, range(count)))
-    storm = Storm(10_000, 1_000_000, 0, 100, ()).scaled(stage)
-    rest, due = Rest(max(_REST_S * stage.share, 0.1)), Due(storm)
+    rest = Rest(max(_REST_S * stage.share, 0.1))
     return [
         Scenario(
             "at rest",
@@ -109,12 +111,13 @@ def scenarios(stage: Stage) -> list[Scenario]:
             ],
             (_CORE,),
         ),
-        Scenario(
-            storm.name,
-            [Case("one Redis", one, due), Case("three masters", masters, due)],
-            (found(_RATE), found(_BY_CPU)),
-        ),
+        *(_reaping(Storm(keys, _DUE, 0, 100, ()).scaled(stage), one, masters) for keys in _KEYS),
     ]
+
+
+def _reaping(storm: Storm, one: Target, masters: Target) -> Scenario:
+    cases = [Case("one Redis", one, Due(storm)), Case("three masters", masters, Due(storm))]
+    return Scenario(storm.name, cases, (found(_RATE), found(_BY_CPU)))
 
 
 def _with_deadline(number: int) -> Words:
