@@ -89,6 +89,14 @@ async def test_commands_are_read_anew_only_from_another_kind_of_server(
     assert calls(server.port, "command|info") == before + 2 * asked
 
 
+@pytest.mark.any_server
+async def test_commands_are_known_if_their_list_is_refused_but_not_their_table(
+    redis: Redis, become: Become
+) -> None:
+    await become("-command|list")
+    assert await CommandTable().read(redis, b"")
+
+
 async def test_a_renamed_command_is_in_the_table(start_server: StartServer) -> None:
     renamed = start_server("--rename-command", "GETRANGE", "ANOTHER")
     connected = client(Upstream.parse(renamed.url), "test", 30.0)

@@ -31,6 +31,7 @@ IDLE: Final = 100
 FEW_MANAGED, MANAGED = 6000, 1_000_000
 IDLE_CPU, IDLE_COMMANDS = "Redis, µs of CPU a second and proxy", "commands a second and proxy"
 IDLE_BYTES, CONNECTIONS = "bytes a second and proxy", "connections a proxy"
+BUFFERS: Final = "Redis, KiB for a proxy's connections"
 FIRST_REPLY, START_CPU = "s until the first reply", "Redis, ms of CPU a start"
 MEMORY: Final = "MiB of a proxy"
 PING, ALL_DONE = "PING p99 meanwhile, ms", "s until all are done"
@@ -69,9 +70,12 @@ class Moves:
     def __init__(self, requests: int) -> None:
         self._requests = requests
         self._words = self._all()
+        self._managed = False
 
     def __call__(self, target: Target) -> Run:
-        fill(target, [_hsetex(f"known:{key}", FAR_MS) for key in range(_LATER_KEYS)])
+        if not self._managed:  # again, it would bring the first deadlines forward
+            fill(target, [_hsetex(f"known:{key}", FAR_MS) for key in range(_LATER_KEYS)])
+            self._managed = True
         return _alone(list(islice(self._words, self._requests)))(target)
 
     @staticmethod
@@ -90,26 +94,41 @@ def _alone(script: Sequence[Words]) -> Replay:
 
 @dataclass(frozen=True)
 class Idle:
-    """Attached proxies that nobody asks for anything, beside a Redis that none is attached to."""
+    """Proxies that nobody asks for anything, beside a Redis that none is attached to.
 
-    attached: int
+    Before and after, none is attached here either.
+    """
+
+    fleet: Fleet
     unattached: Target
-    seconds: float
+    share: float
 
     def __call__(self, target: Target) -> Run:
+        self.fleet.start(_CALM_S * self.share)
+        time.sleep(_SETTLED_S)
+        run = self._rest(target)
+        self.fleet.stop()
+        return run
+
+    def _rest(self, target: Target) -> Run:
+        attached, seconds = self.fleet.size.all, max(_REST_S * self.share, 0.2)
         began = self._used(target)
-        time.sleep(self.seconds)
+        time.sleep(seconds)
         cpu_us, commands, sent = (
-            (now - then) / self.seconds / self.attached
+            (now - then) / seconds / attached
             for now, then in zip(self._used(target), began, strict=True)
         )
-        connections = (clients(target.port) - clients(self.unattached.port)) / self.attached
+        ports = (target.port, self.unattached.port)
+        connections, buffers = (
+            (measure(ports[0]) - measure(ports[1])) / attached for measure in (clients, _buffers)
+        )
         return Run(
             found={
                 IDLE_CPU: cpu_us,
                 IDLE_COMMANDS: commands,
                 IDLE_BYTES: sent,
                 CONNECTIONS: connections,
+                BUFFERS: buffers / 1024,
             }
         )
 
@@ -121,6 +140,11 @@ class Idle:
         ]
         cpu_us, commands, sent = (mine - other for mine, other in zip(*of_both, strict=True))
         return cpu_us, commands, sent
+
+
+def _buffers(port: int) -> int:
+    """Bytes of Redis for its clients."""
+    return int(info(port, "memory")["mem_clients_normal"])
 
 
 def _traffic(port: int) -> tuple[int, int]:
@@ -246,16 +270,13 @@ def _writer(stage: Stage, attached: int, words: tuple[str, ...]) -> Target:
 
 
 def _idle(stage: Stage, mode: str, words: tuple[str, ...], unattached: Target) -> Scenario:
-    attached, seconds = stage.scaled(IDLE), max(_REST_S * stage.share, 0.2)
-    load = Idle(attached, unattached, seconds)
     cases = []
     for managed in (0, stage.scaled(FEW_MANAGED)):
         direct = stage.redis(*_MANY_CLIENTS)
         _manage(direct, managed)
-        _fleet(stage, direct, Size(attached, 0), words).start(_CALM_S * stage.share)
-        cases.append(Case(_keys(managed), direct, load))
-    time.sleep(_SETTLED_S)
-    measures = [found(name) for name in (IDLE_CPU, IDLE_COMMANDS, IDLE_BYTES, CONNECTIONS)]
+        fleet = _fleet(stage, direct, Size(stage.scaled(IDLE), 0), words)
+        cases.append(Case(_keys(managed), direct, Idle(fleet, unattached, stage.share)))
+    measures = [found(name) for name in (IDLE_CPU, IDLE_COMMANDS, IDLE_BYTES, CONNECTIONS, BUFFERS)]
     return Scenario(f"idle, {mode}", cases, measures)
 
 
