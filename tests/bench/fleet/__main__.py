@@ -80,9 +80,10 @@ async def _run(members: Sequence[Member]) -> None:
 
 
 async def main(port: int, real: int, replayed: int, recording: str, words: Sequence[str]) -> None:
-    steps = read(Path(recording))
     others: list[Replayed] = []
-    others += [Replayed(port, steps, others) for _ in range(replayed)]
+    if replayed:
+        steps = read(Path(recording))
+        others += [Replayed(port, steps, others) for _ in range(replayed)]
     await _run([*(Real(f"redis://127.0.0.1:{port}", words) for _ in range(real)), *others])
 
 

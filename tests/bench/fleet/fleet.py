@@ -39,7 +39,8 @@ class Fleet:
         self._stack = ExitStack()
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ttlproxy-bench-"))
         recording = Path(folder, "recording.json")
-        write(asyncio.run(recorded(redis, words, restarts)), recording)
+        if size.replayed:
+            write(asyncio.run(recorded(redis, words, restarts)), recording)
         self._children = [
             self._launch(redis.port, each, recording, words)
             for each in (Size(size.real, 0), Size(0, size.replayed))

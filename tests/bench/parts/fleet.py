@@ -105,7 +105,7 @@ class Idle:
 
     def __call__(self, target: Target) -> Run:
         self.fleet.start(_CALM_S * self.share)
-        time.sleep(_SETTLED_S)
+        time.sleep(_SETTLED_S * min(self.share * 10, 1))
         run = self._rest(target)
         self.fleet.stop()
         return run
@@ -187,7 +187,7 @@ class Storm:
         self._within_s = within_s
 
     def rest(self, target: Target) -> Run:
-        return self._measured(target, lambda: time.sleep(_STORM_S))
+        return self._measured(target, lambda: time.sleep(max(self._within_s, 0.1)))
 
     def start(self, target: Target) -> Run:
         run = self._measured(target, lambda: self._fleet.start(self._within_s))
