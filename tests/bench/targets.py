@@ -198,8 +198,9 @@ class Stage:
             self.absent.append("TTLPROXY_TEST_REDIS names no server that expires hash fields")
         return found
 
-    def ttlproxy(self, direct: Target) -> Target:
-        proxy = Proxy(direct.redis.url)
+    def ttlproxy(self, direct: Target, *words: str) -> Target:
+        """`words`: further settings, as on the command line."""
+        proxy = Proxy(direct.redis.url, *words)
         self._stack.callback(proxy.remove)
         return replace(direct, name=TTLPROXY, port=proxy.start().port, proxy=proxy)
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.docs import quoted_figures
+from tests.docs import quoted_figures, scale_figures
 from ttlproxy.admin.routes import ROUTES
 from ttlproxy.cli.flags import flag, metavar
 from ttlproxy.commands.features import leaderboards
@@ -189,6 +189,7 @@ SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
     "pages": _pages,
     "metrics": _metrics,
     **quoted_figures.SECTIONS,
+    **scale_figures.SECTIONS,
 }
 
 

@@ -67,6 +67,10 @@ def figure(part: str, test: str, pipeline: str, target: str, name: str) -> Figur
     return _FIGURES[part, test, pipeline, target, name]
 
 
+def all_of(part: str) -> list[Figure]:
+    return [each for each in _FIGURES.values() if each.part == part]
+
+
 def _tests(part: str) -> list[str]:
     return list(dict.fromkeys(each.test for each in _FIGURES.values() if each.part == part))
 

@@ -20,7 +20,7 @@ from tests.support.redis_content import STATE
 from tests.support.server_queries import calls
 from tests.support.servers import Server
 from ttlproxy.errors import UnfitUpstream, UpstreamError
-from ttlproxy.link import LAYOUT, beats, discovery
+from ttlproxy.link import LAYOUT, beats, discovery, server_setup
 from ttlproxy.link import link as module
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.connections import close, open_now
@@ -265,6 +265,26 @@ async def test_a_life_that_serves_nobody_is_a_failure(own: Server, computed: lis
         await until(lambda: len(computed) > 2)
         assert computed[:3] == [1, 2, 3]
         assert not link.link.serving.now
+
+
+async def test_a_life_begins_later_the_more_proxies_there_were(
+    own: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them waits at random, so that they do not all connect at once."""
+    waited_for = list[int]()
+
+    def stagger_s(attached: int) -> float:
+        waited_for.append(attached)
+        return 0.0
+
+    monkeypatch.setattr(module, "stagger_s", stagger_s)
+    monkeypatch.setattr(server_setup, "stagger_s", stagger_s)
+    others = [Running(own.url), Running(own.url)]
+    async with running(others[0]), running(others[1]), running(Running(own.url)) as last:
+        assert waited_for == [0, 1, 2], "those that were there before"
+        await last.beats()
+        own.kill()
+        await until(lambda: 3 in waited_for)
 
 
 async def test_a_session_that_waits_for_a_reap_asks_again_in_the_next_life(own: Server) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from redis.asyncio import Redis
 
 from tests.conftest import StartServer
 from tests.link.conftest import Become, unpaused
+from tests.support.containers import AnyServer
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
+from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
+from ttlproxy.commands import natives
 from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link import LAYOUT, Context, client
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.command_table import CommandTable
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_setup import ServerSetup
@@ -59,6 +64,48 @@ async def test_the_commands_of_the_server_are_known(
     assert b"GETRANGE" not in context.router.passthrough
     await setup.prepare(redis)
     assert b"GETRANGE" in context.router.passthrough
+
+
+async def test_the_table_of_commands_is_whole_although_it_is_read_in_pieces(
+    redis: Redis, direct: Client
+) -> None:
+    found = await CommandTable().read(redis, b"")
+    assert sorted(found, key=lambda row: row.name) == sorted(
+        natives(direct.ask("COMMAND")), key=lambda row: row.name
+    )
+
+
+@pytest.mark.any_server  # before 7.0 they are read each time
+async def test_commands_are_read_anew_only_from_another_kind_of_server(
+    redis: Redis, server: AnyServer
+) -> None:
+    table, info = CommandTable(), b"redis_version:7.0.15\r\nmodule:name=one,ver=1\r\n"
+    before = calls(server.port, "command|info")
+    first = await table.read(redis, info)
+    asked = calls(server.port, "command|info") - before
+    assert await table.read(redis, b"uptime:1\r\n" + info) is first
+    assert calls(server.port, "command|info") == before + asked
+    assert await table.read(redis, info.replace(b"ver=1", b"ver=2")) is not first
+    assert calls(server.port, "command|info") == before + 2 * asked
+
+
+@pytest.mark.any_server
+async def test_commands_are_known_if_their_list_is_refused_but_not_their_table(
+    redis: Redis, become: Become
+) -> None:
+    await become("-command|list")
+    assert await CommandTable().read(redis, b"")
+
+
+async def test_a_renamed_command_is_in_the_table(start_server: StartServer) -> None:
+    renamed = start_server("--rename-command", "GETRANGE", "ANOTHER")
+    connected = client(Upstream.parse(renamed.url), "test", 30.0)
+    with closing(Client(renamed.port)) as direct:
+        expected = {row.name for row in natives(direct.ask("COMMAND"))}
+    try:
+        assert {row.name for row in await CommandTable().read(connected, b"")} == expected
+    finally:
+        await connected.aclose()
 
 
 async def test_what_users_lack_is_known(

@@ -138,6 +138,14 @@ class Server(Process):
                 break
         return self
 
+    def kill_and_keep(self) -> None:
+        """Kills it; what it holds is there again after `restart`."""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(self.socket_path))
+            client.sendall(b"SAVE\r\n")
+            client.recv(64)
+        self.kill()
+
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -32,6 +32,11 @@ class KnownServer:
         self._shown = shown
         self._on_change = on_change
 
+    @property
+    def attached(self) -> int:
+        """How many proxies it had, as far as it has told: it counts all clients that track keys."""
+        return self.identity.attached if self.identity is not None else 0
+
     def is_new(self, found: Identity) -> bool:
         """Whether what is known of the last server does not hold for this one."""
         known = self.identity

@@ -30,7 +30,7 @@ from ttlproxy.errors import ServerChanged, ServesSoon, UnfitUpstream, UpstreamEr
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.announcements import Announcements
-from ttlproxy.link.backoff import Backoff
+from ttlproxy.link.backoff import Backoff, stagger_s
 from ttlproxy.link.barriers import Barriers
 from ttlproxy.link.compatibility import check_greeting
 from ttlproxy.link.confirmations import Confirmations
@@ -206,8 +206,9 @@ class Link:
                 self.serving.tried.set()
             was_healthy = self.serving.in_this_life and clock.reading() - began > _HEALTHY_MS
             self._failures = 0 if was_healthy else self._failures + 1
-            if self._failures:  # the first attempt after a healthy life comes at once
+            if self._failures:
                 await self.address.pause(min(longest_s, _BACKOFF.compute(self._failures)))
+            await asyncio.sleep(stagger_s(self.server.attached))
 
     async def _find(self) -> None:
         """Finds the server for the next life."""

@@ -33,6 +33,11 @@ class Identity(NamedTuple):
             info.get("cluster_enabled") == "1",
         )
 
+    @property
+    def attached(self) -> int:
+        """How many proxies there are, this one among them; 0 if the server does not tell."""
+        return self.trackers if self.trackers < _MANY else 0
+
     def is_other(self, met: Identity) -> bool:
         """Whether `met`, which has answered now, replaces this server.
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from ttlproxy.commands import Router, grants, natives
+from ttlproxy.commands import Router, grants
 from ttlproxy.core.permissions import COUNTING
 from ttlproxy.link import compatibility
 from ttlproxy.link.acl import Acl
+from ttlproxy.link.backoff import stagger_s
+from ttlproxy.link.command_table import CommandTable
 from ttlproxy.link.context import Context
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.pipeline import error, run, valid
@@ -39,6 +42,7 @@ class ServerSetup:
         self._acl = acl
         self._scripts = scripts
         self._shared_state = shared_state
+        self._commands = CommandTable()
 
     async def prepare(self, redis: Redis) -> None:
         """Learns what the server can do and whether we may use it; loads the scripts.
@@ -54,8 +58,10 @@ class ServerSetup:
         said = fields(valid(info))
         compatibility.check_server(said)
         found = Identity.of(said)
+        if self._server.identity is None:
+            await asyncio.sleep(stagger_s(found.attached))
         if self._server.is_new(found):
-            await self._meet(redis, said)
+            await self._meet(redis, said, valid(info))
         elif self._context.keys.clustered and found.is_master:
             await self._check_slots(redis)
         self._server.met(found)
@@ -64,8 +70,8 @@ class ServerSetup:
     async def _check_slots(self, redis: Redis) -> None:
         await compatibility.check_slots(redis, all_of_them=not self._context.is_one_of_several)
 
-    async def _meet(self, redis: Redis, said: Mapping[str, str]) -> None:
-        """Learns about a new server; `said`: the fields of INFO."""
+    async def _meet(self, redis: Redis, said: Mapping[str, str], info: bytes) -> None:
+        """Learns about a new server; `info`: its reply to INFO, `said`: the fields of that."""
         await compatibility.check_commands(redis)
         clustered = compatibility.is_clustered(said)
         if clustered:
@@ -73,8 +79,7 @@ class ServerSetup:
         self._context.meet(clustered)
         await compatibility.warn(redis)
         try:
-            (commands,) = await run(redis, [(0, (b"COMMAND",))])
-            found = list(natives(valid(commands)))
+            found = await self._commands.read(redis, info)
         except ResponseError as refused:
             log.warning(
                 "Redis refuses COMMAND, so every word of a request counts as a key: %s", refused

@@ -12,6 +12,7 @@ from tests.bench.parts import (
     attached,
     cluster,
     firing,
+    fleet,
     forwarding,
     latency,
     managed,
@@ -59,5 +60,6 @@ PARTS = (
     Part("firing", "what each action of ONEXPIRE costs for an element", firing.scenarios),
     Part("cluster", "GET and SET in front of three masters", cluster.scenarios, _FLOODED),
     Part("masters", "three masters at rest, and elements that fall due there", masters.scenarios),
+    Part("fleet", "a thousand proxies: writes, rest, starts and storms", fleet.scenarios),
     Part("tasks", "delayed tasks, beside BullMQ and a poll", tasks.scenarios, ("node", "npm")),
 )

@@ -1,0 +1,47 @@
+"""A member of a fleet that is real: a link and a reaper, without clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ttlproxy.addresses import Upstream
+from ttlproxy.cli.main import load
+from ttlproxy.core.counters import Counters
+from ttlproxy.link import Context, Link
+from ttlproxy.link.reaper import Reaper
+from ttlproxy.net.tasks import Task, cancel, until
+
+
+class Real:
+    """Starts, serves and stops as a proxy does (ttlproxy.process.app)."""
+
+    def __init__(self, url: str, words: Sequence[str]) -> None:
+        """`words`: settings, as on the command line."""
+        upstream, counters = Upstream.parse(url), Counters()
+        settings = load(["--upstream", url, *words])
+        self._link = Link(settings, upstream, counters, Context(settings, counters))
+        self._reaper = Reaper(settings, self._link)
+        self._tasks: list[Task] = []
+
+    @property
+    def serves(self) -> bool:
+        return self._link.serving.now
+
+    @property
+    def heartbeats(self) -> int:
+        return self._link.heartbeat.answers
+
+    def start(self) -> None:
+        running = {"link": self._link.run(), "reaper": self._reaper.run()}
+        self._tasks = [asyncio.create_task(each, name=name) for name, each in running.items()]
+
+    async def until_serving(self) -> None:
+        """Raises what has ended the link."""
+        await until(self._link.serving.ready.wait(), self._tasks)
+
+    async def stop(self) -> None:
+        link, reaper = self._tasks
+        await cancel(reaper)
+        await self._reaper.drop_lease()
+        await cancel(link)

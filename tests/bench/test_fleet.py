@@ -1,0 +1,65 @@
+"""A fleet is what it pretends to be: Redis sees as many proxies as it has members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.bench.fleet import Fleet, Size, pinged
+from tests.conftest import StartServer
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
+from tests.support.server_queries import calls, clients, connections
+from tests.support.servers import Server
+
+pytestmark = [pytest.mark.long, pytest.mark.any_server]
+
+SIZE = Size(real=1, replayed=2)
+
+
+@pytest.fixture
+def own(start_server: StartServer) -> Server:
+    return start_server()
+
+
+@pytest.fixture
+def fleet(own: Server) -> Iterator[Fleet]:
+    with closing(Fleet(own, SIZE, ("--prefix", "x:"), restarts=True)) as fleet:
+        yield fleet
+
+
+def _names(server: Server) -> list[str]:
+    return [each["name"] for each in connections(server.port)]
+
+
+def test_all_members_are_attached_also_after_a_restart_and_none_when_they_have_stopped(
+    own: Server, fleet: Fleet
+) -> None:
+    alone = clients(own.port)
+    fleet.start()
+    names = _names(own)
+    assert names.count("ttlproxy:pushes:x:") == SIZE.all, "with the settings of the fleet"
+    assert names.count("ttlproxy:link") == names.count("ttlproxy:reaps") == SIZE.all
+    commands = calls(own.port, "command|list")
+    assert commands > 1, "those that replay ask what a proxy asks"
+    own.kill_and_keep()
+    fleet.until_lost()
+    own.restart()
+    fleet.until_serving()
+    assert _names(own).count("ttlproxy:pushes:x:") == SIZE.all
+    fleet.stop()
+    wait_until(lambda: clients(own.port) == alone, "no member is connected")
+
+
+def test_while_redis_is_busy_each_ping_that_is_due_counts_as_late(own: Server) -> None:
+    with pinged(own) as latencies, closing(Client(own.port)) as direct:
+        direct.ask("CONFIG", "SET", "slowlog-log-slower-than", "0")
+        direct.ask("EVAL", "for i = 1, 1e7 do local n = i end return 1", 0)
+        took_ms = max(entry[2] for entry in direct.ask("SLOWLOG", "GET", -1)) / 1000
+    longest = latencies.percentile(100)
+    assert longest.wall > took_ms / 2
+    assert longest.redis > 0
+    late = [each for each in latencies.wall if each > took_ms / 4]
+    assert len(late) > took_ms / 2 / 4, "one each 2 ms"
