@@ -84,6 +84,20 @@ async def test_how_many_keys_are_late_is_estimated_where_many_slots_are(
     assert calls(node.port, "zrangebyscore") - before <= 256
 
 
+async def test_what_another_proxy_has_reaped_is_not_late_and_not_asked_for_again(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    for key in MANY[:20]:
+        schedules.noted(key, 1)
+        name = KEYS.shared_by(key, KEYS.schedule)
+        node.client.ask_many([("DEL", name), ("ZADD", name, FAR_MS, key)])
+    late = await schedules.late(redis, [0], 5000)
+    assert (late.keys, late.first_ms) == (0, None)
+    before = calls(node.port, "zrangebyscore")
+    await schedules.late(redis, [0], 5000)
+    assert calls(node.port, "zrangebyscore") == before
+
+
 async def test_what_is_being_read_when_a_slot_is_lost_does_not_count(
     schedules: SlotSchedules, redis: Redis
 ) -> None:

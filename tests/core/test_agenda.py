@@ -23,6 +23,32 @@ def test_a_later_deadline_does_not_put_off_an_earlier_one() -> None:
     assert agenda.woken.is_set()
 
 
+def test_only_the_one_that_leads_is_woken_by_deadlines() -> None:
+    agenda = Agenda()
+    agenda.leads = False
+    agenda.announced(0, 100)
+    assert agenda.next_ms == NEVER
+    assert not agenda.woken.is_set()
+    agenda.sweep([H], 1000)
+    assert agenda.next_ms == 1000 + SWEEP_AFTER_MS, "requests here have left that"
+    agenda.lead()
+    assert agenda.next_ms == 0
+    agenda.stand_in(5)
+    assert agenda.stands_in_ms == NEVER, "it leads already"
+
+
+def test_what_is_late_or_a_clock_that_was_set_makes_another_one_try() -> None:
+    agenda = Agenda()
+    agenda.leads = False
+    agenda.stand_in(500)
+    assert (agenda.next_ms, agenda.stands_in_ms) == (500, 500)
+    assert agenda.woken.is_set()
+    agenda.stand_in(700)
+    assert (agenda.next_ms, agenda.stands_in_ms) == (500, 500)
+    agenda.look_now()
+    assert (agenda.next_ms, agenda.stands_in_ms) == (0, 0)
+
+
 def test_a_sweep_is_due_once_requests_of_its_time_are_carried_out() -> None:
     agenda = Agenda()
     agenda.sweep([H], 1000)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from ttlproxy.link.beats import EVERY_S, Beats
+from ttlproxy.link.fleet import Fleet
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def _begin(beats: Beats) -> tuple[bool, bool]:
 
 
 def test_one_a_second_is_regular_and_those_between_are_not(time_s: list[float]) -> None:
-    beats = Beats()
+    beats = Beats(Fleet())
     assert _begin(beats)[0]
     assert beats.left_s == EVERY_S
     time_s[0] += EVERY_S / 4
@@ -42,8 +43,31 @@ def test_one_a_second_is_regular_and_those_between_are_not(time_s: list[float]) 
     assert beats.left_s == EVERY_S, "those that were missed are not made up for"
 
 
+def test_with_many_proxies_regular_ones_come_less_often_and_not_together(
+    time_s: list[float],
+) -> None:
+    fleet = Fleet()
+    for attached, most_s in ((2, 1), (10, 1), (20, 2), (50, 5), (1000, 10)):
+        fleet.attached = attached
+        pauses_s = set()
+        for _ in range(20):
+            beats = Beats(fleet)
+            beats.begin()
+            pauses_s.add(beats.left_s)
+        assert most_s * EVERY_S * 0.8 <= min(pauses_s) < max(pauses_s) <= most_s * EVERY_S
+
+
+def test_who_walks_for_all_keeps_its_pace(time_s: list[float]) -> None:
+    fleet = Fleet()
+    fleet.attached = 1000
+    beats = Beats(fleet)
+    beats.walks = True
+    beats.begin()
+    assert beats.left_s <= EVERY_S
+
+
 def test_the_first_two_are_thorough_and_every_tenth_then(time_s: list[float]) -> None:
-    beats, thorough = Beats(), list[bool]()
+    beats, thorough = Beats(Fleet()), list[bool]()
     for _ in range(32):
         thorough.append(_begin(beats)[1])
         time_s[0] += EVERY_S
@@ -51,7 +75,7 @@ def test_the_first_two_are_thorough_and_every_tenth_then(time_s: list[float]) ->
 
 
 def test_after_a_reason_the_next_two_are_thorough_however_soon(time_s: list[float]) -> None:
-    beats = Beats()
+    beats = Beats(Fleet())
     for _ in range(3):
         _begin(beats)
         time_s[0] += EVERY_S

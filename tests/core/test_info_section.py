@@ -6,11 +6,9 @@ import os
 
 from tests.support.session_world import NOW_MS
 from ttlproxy.core.counters import Counters, NodeCounts
-from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import Registry
 from ttlproxy.link.info_section import InfoSection
 from ttlproxy.link.overdue import Overdue
-from ttlproxy.link.schedule_queries import ScheduleQueries
 from ttlproxy.link.scores import whole_ms
 from ttlproxy.link.server_clock import ServerClock
 
@@ -35,7 +33,7 @@ class Late(Overdue):
 
 
 def test_every_figure_has_its_line() -> None:
-    registry, counters, overdue = Registry(), Counters(), Late(lambda: ScheduleQueries(Keys()))
+    registry, counters, overdue = Registry(), Counters(), Late()
     Clock.passed_ms = 0
     section = InfoSection(Clock(), registry, counters, overdue)
     registry.announced(0, b"k", NOW_MS)

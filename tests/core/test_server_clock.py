@@ -43,6 +43,15 @@ def test_it_is_not_behind_the_servers_however_long_a_reply_took(local_s: list[fl
     assert clock.now_ms() == 5_001_031
 
 
+def test_it_is_not_behind_a_clock_that_is_being_corrected(local_s: list[float]) -> None:
+    clock = Watched()
+    clock.learn(5_000_000, clock.reading())
+    for passed_s in (1, 2, 5, 10):
+        local_s[0] = 100.0 + passed_s
+        server_ms = 5_000_000.999 + passed_s * 1000 * 1.0004
+        assert server_ms - 1 < clock.now_ms() < server_ms + 3
+
+
 def test_the_reply_to_time_counts_in_microseconds(local_s: list[float]) -> None:
     clock = Watched()
     clock.learn_time([b"5000", b"999999"], clock.reading())

@@ -235,6 +235,36 @@ def test_when_the_reaping_proxy_is_killed_another_takes_over(
     wait_until(lambda: _keys(server) == set(), "the second hash gone")
 
 
+@pytest.mark.any_server
+def test_of_many_proxies_another_takes_over_from_the_one_that_is_killed_at_work(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    running = [start_proxy(server.url) for _ in range(12)]
+    keys = [f"s:{number}" for number in range(200)]
+
+    def set_deadlines(proxy: Proxy, milliseconds: int) -> None:
+        with Connection(proxy.port) as client:
+            for key in keys:
+                client.ask("SADDEX", key, "PX", milliseconds, "MEMBERS", "2", "a", "b")
+
+    def reaped(proxy: Proxy) -> int:
+        with Connection(proxy.port) as client:
+            lines = client.ask("INFO", "ttlproxy").decode().splitlines()
+        return next(int(line.split(":")[1]) for line in lines if line.startswith("reaped_elements"))
+
+    set_deadlines(running[0], 20)
+    wait_until(lambda: _keys(server) == set(), "every set gone")
+    (leader,) = [proxy for proxy in running if reaped(proxy)]
+    left = [proxy for proxy in running if proxy is not leader]
+    set_deadlines(left[0], 1)
+    leader.kill()
+    set_deadlines(left[0], 20)
+    wait_until(lambda: _keys(server) == set(), "every set gone again")
+    # The first has also reaped what its own client asked for.
+    assert sum(reaped(proxy) > 0 for proxy in left[1:]) <= 1, "all others have slept"
+
+
 def test_who_does_not_get_the_lease_asks_for_little(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

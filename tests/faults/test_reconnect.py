@@ -257,7 +257,7 @@ def test_an_idle_proxy_asks_redis_for_little(
     _heartbeats(server, 3)  # the first heartbeats ask more
     beats = 11  # one of them checks what seldom changes
     lines = _heartbeats(server, beats)
-    assert len(lines) <= beats * (5 if managed == 0 else 7) + 10, b"\n".join(lines).decode()
+    assert len(lines) <= beats * (6 if managed == 0 else 8) + 10, b"\n".join(lines).decode()
     most_bytes = beats * (600 if managed == 0 else 750)
     assert sum(map(len, lines)) <= most_bytes, b"\n".join(lines).decode()
 

@@ -11,8 +11,15 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.core.permissions import Rights
 from ttlproxy.link import client
 from ttlproxy.link.acl import Acl
+from ttlproxy.link.pipeline import run
 
 NAMES = [b"read", b"write"]
+
+
+async def learn_all(acl: Acl, redis: Redis, names: list[bytes]) -> None:
+    """As a thorough heartbeat does."""
+    replies = await run(redis, [(0, words) for words in acl.questions()])
+    await acl.learn(redis, replies, names)
 
 
 async def test_users_are_read_and_changes_told(redis: Redis, direct: Client) -> None:
@@ -36,7 +43,7 @@ async def test_who_refuses_once_is_asked_again_in_the_next_life(
     rights = Rights()
     acl = Acl(rights)
     await acl.learn_users(redis)
-    await acl.learn_categories(redis, NAMES)
+    await learn_all(acl, redis, NAMES)
     assert acl.categories
     rights.trusts_schedules = True
     await become("-acl")
@@ -44,7 +51,7 @@ async def test_who_refuses_once_is_asked_again_in_the_next_life(
     assert not rights.trusts_schedules
     await become("+acl")
     assert not await acl.learn_users(redis), "each refusal would be logged by Redis"
-    await acl.learn_categories(redis, NAMES)
+    await learn_all(acl, redis, NAMES)
     assert acl.categories == {}, "whoever may not see rights is told nothing"
     acl.begin_life()
     assert await acl.learn_users(redis)
@@ -80,15 +87,15 @@ async def test_a_server_without_acl_costs_scripts_no_more(start_server: StartSer
 async def test_categories_are_read_again_for_another_server_only(redis: Redis) -> None:
     """Or when the number of its commands changes."""
     acl = Acl(Rights())
-    await acl.learn_categories(redis, NAMES)
+    await learn_all(acl, redis, NAMES)
     assert b"get" in acl.categories[b"read"]
     assert b"set" in acl.categories[b"write"]
     assert b"set" not in acl.categories[b"read"]
     acl.categories.clear()
-    await acl.learn_categories(redis, NAMES)
+    await learn_all(acl, redis, NAMES)
     assert acl.categories == {}, "they are known"
     acl.meet(True)
-    await acl.learn_categories(redis, NAMES)
+    await learn_all(acl, redis, NAMES)
     assert b"get" in acl.categories[b"read"]
 
 
@@ -96,7 +103,7 @@ async def test_a_server_that_shows_no_commands_is_not_asked_for_categories(redis
     acl = Acl(Rights())
     acl.meet(False)
     acl.categories[b"read"] = [b"get"]
-    await acl.learn_categories(redis, NAMES)
+    await learn_all(acl, redis, NAMES)
     assert acl.categories == {}
 
 
@@ -105,20 +112,20 @@ async def test_categories_that_redis_refuses_are_not_asked_for_again(
 ) -> None:
     acl = Acl(Rights())
     await become("-command")
-    await acl.learn_categories(redis, NAMES)
+    await learn_all(acl, redis, NAMES)
     assert acl.categories == {}
     await become("+command")
-    await acl.learn_categories(redis, NAMES)
+    await learn_all(acl, redis, NAMES)
     assert acl.categories == {}
     acl.meet(True)
-    await acl.learn_categories(redis, NAMES)
+    await learn_all(acl, redis, NAMES)
     assert acl.categories
 
 
 async def test_a_category_that_redis_does_not_have_brings_none(redis: Redis) -> None:
     """It is no missing right, so they are asked for again."""
     acl = Acl(Rights())
-    await acl.learn_categories(redis, [b"read", b"nonsense"])
+    await learn_all(acl, redis, [b"read", b"nonsense"])
     assert acl.categories == {}
-    await acl.learn_categories(redis, NAMES)
+    await learn_all(acl, redis, NAMES)
     assert acl.categories

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from typing import Any
 
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -18,13 +20,11 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
-from ttlproxy.link import address_watch, announcing, beats, heartbeat, reachability
+from ttlproxy.link import address_watch, announcing, beats, heartbeat, pipeline, reachability
 from ttlproxy.link.server_identity import Identity
 from ttlproxy.scripts.unconfirmed import Swap
 
 LONG_S = 1e6
-# Some 50 ms of Redis's time.
-BUSY = "local n = 0 while n < 3000000 do n = n + 1 end"
 
 
 @pytest.fixture
@@ -81,6 +81,102 @@ async def test_it_comes_when_it_is_asked_for(
     life.context.clock.learn(direct.now_ms() + 3_600_000, life.context.clock.reading())
     await life.beats()
     assert abs(life.context.clock.now_ms() - direct.now_ms()) < 10_000
+
+
+@asynccontextmanager
+async def _trackers(server: AnyServer, count: int) -> AsyncIterator[None]:
+    """So many clients that track keys, as proxies do."""
+    async with AsyncExitStack() as stack:
+        for _ in range(count):
+            other = stack.enter_context(closing(Client(server.port, protocol=3)))
+            other.ask("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "other")
+        yield
+
+
+def _commands(direct: Client) -> Counter[str]:
+    """How often each command was called."""
+    lines = direct.ask("INFO", "commandstats").decode().splitlines()
+    stats = [line.split(":calls=") for line in lines if line.startswith("cmdstat_")]
+    return Counter({name.removeprefix("cmdstat_"): int(n.split(",")[0]) for name, n in stats})
+
+
+@pytest.mark.any_server  # 6.2 is asked for scripts by INFO
+async def test_one_of_many_sends_a_few_cheap_requests_and_nothing_else(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        manage(direct, f"s:{number}", m=FAR_MS)
+    async with _trackers(server, 30), running(Running(server.url)) as link:
+        await link.beats(2)
+        assert link.context.fleet.attached == 31
+        assert not link.context.fleet.is_alone
+        link.link._walks._begins_s = 1e18  # another proxy walks
+        monkeypatch.setattr(beats, "EVERY_S", 0.01)
+        link.link.heartbeat._beats._next_s = 0.0
+        await link.beats()
+        answers, before = link.link.heartbeat.answers, _commands(direct)
+        await until(lambda: link.link.heartbeat.answers >= answers + 40)
+        sent, count = _commands(direct) - before, link.link.heartbeat.answers - answers
+    light = {"role", "time", "script|exists", "hmget", "zrangebyscore", "zcard"}
+    assert all(sent[name] <= count + 1 for name in light), sent
+    others = {name: calls for name, calls in sent.items() if name not in light}
+    seldom = {"info", "acl|list", "command|count", "config|get"}
+    assert set(others) <= seldom, sent
+    assert all(calls <= count // 8 + 2 for calls in others.values()), sent
+
+
+@pytest.mark.any_server
+async def test_a_connection_that_was_opened_anew_has_its_server_looked_at(
+    life: Running, server: AnyServer, direct: Client
+) -> None:
+    """It may be another one, or was restarted."""
+    infos = calls(server.port, "info")
+    await life.beats()
+    light = calls(server.port, "info") - infos
+    kill(server, direct, "ttlproxy:link")
+    opened = life.link.heartbeat._opened
+    infos = calls(server.port, "info")
+    await life.beats()
+    assert life.link.heartbeat._opened == opened + 1
+    assert calls(server.port, "info") > infos + light
+
+
+@pytest.mark.parametrize("right", ["role", "info"])
+async def test_who_may_ask_only_one_of_both_is_still_told_the_role(
+    narrow: Running, direct: Client, right: str
+) -> None:
+    direct.ask("ACL", "SETUSER", "narrow", f"-{right}")
+    await narrow.beats(2)
+    direct.ask("REPLICAOF", "127.0.0.1", free_port())
+    try:
+        narrow.link.confirmations.beat()
+        await until(lambda: narrow.changes > 0)
+    finally:
+        direct.ask("REPLICAOF", "NO", "ONE")
+
+
+@pytest.mark.any_server
+async def test_a_server_whose_role_only_info_tells_is_asked_for_info(
+    server: AnyServer, rare: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KeyDB's active replicas, which ROLE calls masters."""
+    of = Identity.of
+    monkeypatch.setattr(Identity, "of", lambda info: of(info)._replace(is_master=False))
+    async with running(Running(server.url)) as link:
+        await link.beats(4)
+        assert link.link.server.identity is not None
+        assert not link.link.server.identity.is_master
+        assert link.changes == 0
+
+
+@pytest.mark.parametrize(("others", "stretch"), [(1, 1), (19, 2), (119, 10)])
+async def test_many_attached_stretch_the_pauses(
+    server: AnyServer, rare: None, others: int, stretch: float
+) -> None:
+    async with _trackers(server, others), running(Running(server.url)) as link:
+        await link.beats(2)
+        assert link.context.fleet.stretch == stretch
+        assert link.context.fleet.are_few == (others < 10)
 
 
 async def test_a_regular_one_does_the_upkeep_and_others_do_not(
@@ -382,13 +478,18 @@ async def test_a_proxy_that_is_alone_expects_no_announcements(
 
 
 async def test_a_greeting_during_a_heartbeat_counts(
-    life: Running, server: AnyServer, direct: Client
+    life: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other proxy tracks no keys yet when Redis answers."""
-    with Connection(server.port) as other:
-        hello = [command(*words) for words in announcing(life.context.keys.hello)]
-        other.send(b"".join([command("EVAL", BUSY, 0), *hello]))
-        await life.beats()
+    ask = pipeline.run
+
+    async def ask_and_greet(*words: Any) -> list[object]:
+        replies = await ask(*words)
+        life.link.announcements._greeted()
+        return replies
+
+    monkeypatch.setattr(heartbeat, "run", ask_and_greet)
+    await life.beats()
     assert life.context.registry.expecting
 
 

@@ -54,7 +54,7 @@ async def another(told: Told) -> AsyncIterator[Callable[[], Pushes]]:
     made = list[Pushes]()
 
     def make() -> Pushes:
-        kinds = ("announcement", "swap", "rules", "flush", "hello", "loss")
+        kinds = ("announcement", "swap", "rules", "flush", "hello", "walks", "loss")
         made.append(Pushes(KEYS, *map(told.noted, kinds)))
         return made[-1]
 

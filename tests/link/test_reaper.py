@@ -174,16 +174,12 @@ async def test_what_a_reap_finds_without_an_element_is_swept(
         await until(_dates(direct, b"s", b"left"))
 
 
-async def test_one_proxy_reaps_and_others_look_again_before_its_lease_ends(
+async def test_one_proxy_reaps_and_another_tries_when_its_lease_ends(
     server: AnyServer, direct: Client
 ) -> None:
     async with _reaping(server.url, lease_ms=300):
-        direct.ask("SET", LEASE, "somebody", "PX", 600_000)
-        before = calls(server.port, "pttl")
+        direct.ask("SET", LEASE, "somebody", "PX", 500)
         _make_due(direct, "s")
-        await until(lambda: calls(server.port, "pttl") >= before + 2)
-        assert direct.ask("EXISTS", "s") == 1
-        direct.ask("DEL", LEASE)
         await until(_gone(direct, "s"))
         assert 200 < direct.ask("PTTL", LEASE) <= 300
         assert direct.ask("GET", LEASE).endswith(b":300")
@@ -204,19 +200,69 @@ async def test_a_lease_without_an_end_or_with_one_after_its_time_is_taken_over(
         assert 0 < direct.ask("PTTL", LEASE) <= 500_000
 
 
-async def test_who_does_not_get_the_lease_asks_again_only_when_something_is_due(
+async def test_who_does_not_get_the_lease_is_not_woken_by_deadlines(
     server: AnyServer, direct: Client
 ) -> None:
-    async with _reaping(server.url, lease_ms=600_000):
+    async with _reaping(server.url, lease_ms=600_000) as reaping:
         direct.ask("SET", LEASE, "somebody", "PX", 600_000)
-        asked = calls(server.port, "pttl")
-        for key in ("s", "t"):
-            _make_due(direct, key)
-            asked += 1
-            await until(lambda asked=asked: calls(server.port, "pttl") >= asked)  # type: ignore[misc]
-            await _pass_time(direct)
-            assert calls(server.port, "pttl") == asked
+        agenda, asked = reaping.context.agenda, calls(server.port, "pttl")
+        _make_due(direct, "s")
+        await until(lambda: not agenda.leads)
+        assert calls(server.port, "pttl") == asked + 1
+        looks = calls(server.port, "zrangebyscore")
+        _make_due(direct, "t")
+        await _pass_time(direct)
+        assert calls(server.port, "zrangebyscore") == looks
+        assert calls(server.port, "pttl") == asked + 1
+        agenda.stand_in(0)  # as a heartbeat that sees that something is late
+        await until(lambda: calls(server.port, "pttl") > asked + 1)
         assert direct.ask("EXISTS", "s", "t") == 2
+        direct.ask("DEL", LEASE)
+        agenda.stand_in(0)
+        await until(_gone(direct, "s"))
+        await until(_gone(direct, "t"))
+        assert agenda.leads
+        _make_due(direct, "u")
+        await until(_gone(direct, "u"))
+
+
+async def test_whoever_is_not_alone_leads_only_once_something_is_late(
+    server: AnyServer, direct: Client
+) -> None:
+    with closing(Client(server.port, protocol=3)) as other:
+        other.ask("CLIENT", "TRACKING", "ON")
+        async with _reaping(server.url) as reaping:
+            manage(direct, "s", m=1)
+            _make_due(direct, "t")
+            await _pass_time(direct)
+            assert direct.ask("EXISTS", "s", "t", LEASE) == 2
+            reaping.context.agenda.stand_in(0)
+            await until(_gone(direct, "s"))
+            await until(_gone(direct, "t"))
+
+
+async def test_the_last_proxy_leads(server: AnyServer, direct: Client) -> None:
+    with closing(Client(server.port, protocol=3)) as other:
+        other.ask("CLIENT", "TRACKING", "ON")
+        async with _reaping(server.url) as reaping:
+            _make_due(direct, "s")
+            await _pass_time(direct)
+            assert direct.ask("EXISTS", "s") == 1
+            other.ask("CLIENT", "TRACKING", "OFF")
+            reaping.link.confirmations.beat()
+            await until(_gone(direct, "s"))
+
+
+@pytest.mark.parametrize(("attached", "tries"), [(2, True), (1_000_000, False)])
+async def test_of_many_proxies_that_see_something_late_some_wait_for_the_lease(
+    server: AnyServer, direct: Client, attached: int, tries: bool
+) -> None:
+    async with _reaping(server.url, lease_ms=600_000) as reaping:
+        direct.ask("SET", LEASE, "somebody", "PX", 600_000)
+        reaping.context.fleet.attached = attached
+        _make_due(direct, "s")
+        await until(lambda: not reaping.context.agenda.leads)
+        assert (reaping.context.agenda.stands_in_ms < agenda.NEVER) == tries
 
 
 async def test_the_lease_is_kept_for_what_follows_and_given_back_at_the_end(

@@ -21,6 +21,8 @@ from ttlproxy.link import Context, Link
 from ttlproxy.link import registry_loader as module
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.announcements import Announcements
+from ttlproxy.link.glance import Glance
+from ttlproxy.link.pipeline import run
 from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.registry_loader import RegistryLoader
 from ttlproxy.link.schedules import Schedules
@@ -35,7 +37,7 @@ class Arrivals(Pushes):
 
     def __init__(self) -> None:
         nothing: Callable[..., None] = lambda *_: None  # noqa: E731
-        super().__init__(KEYS, nothing, nothing, nothing, nothing, nothing, nothing)
+        super().__init__(KEYS, *[nothing] * 7)
         self.looks = 0
         self.arrive: Callable[[], None] = lambda: None
 
@@ -58,11 +60,14 @@ class World:
         self.arrivals = Arrivals()
         self.announcements.connection = self.arrivals
         self.registry: Registry = context.registry
+        self.context = context
 
     async def is_read(self, redis: Redis) -> bool:
         """Looks as a heartbeat does; whether it reads the registry."""
         looks = self.arrivals.looks
-        await self.loader.look(redis)
+        glance = Glance(self.context, True)
+        glance.learn(await run(redis, glance.requests()))
+        await self.loader.look(redis, glance)
         await self.loader.load_if_needed(redis)
         return self.arrivals.looks > looks
 

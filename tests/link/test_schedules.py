@@ -135,26 +135,26 @@ async def test_what_is_due_is_read_in_all_databases_the_earliest_first(
 async def test_overdue_keys_are_counted_in_all_databases(
     redis: Redis, direct: Client, server: AnyServer
 ) -> None:
-    overdue = Overdue(lambda: ScheduleQueries(KEYS))
+    overdue = Overdue()
     assert (overdue.keys, overdue.oldest_s(1000)) == (0, 0)
     direct.ask("ZADD", KEYS.schedule, 4000, "a", 7000, "b", 9000, "later")
     with closing(Client(server.port, 3)) as other:
         other.ask("ZADD", KEYS.schedule, 5000, "x")
-        await overdue.look(redis, [0, 3, 7], 9000)
+        overdue.learn(await ScheduleQueries(KEYS).late(redis, [0, 3, 7], 9000))
         assert (overdue.keys, overdue.broken) == (3, [])
         assert overdue.oldest_s(9000) == 5
         assert overdue.oldest_s(3000) == 0
         direct.ask("SET", KEYS.schedule, "junk")
-        await overdue.look(redis, [0, 3], 9000)
+        overdue.learn(await ScheduleQueries(KEYS).late(redis, [0, 3], 9000))
     assert (overdue.keys, overdue.broken, overdue.oldest_s(9000)) == (1, [0], 4)
-    await overdue.look(redis, [], 9000)
+    overdue.learn(await ScheduleQueries(KEYS).late(redis, [], 9000))
     assert (overdue.keys, overdue.broken, overdue.oldest_s(9000)) == (0, [], 0)
 
 
 async def test_a_schedule_that_may_not_be_read_is_not_broken(redis: Redis, become: Become) -> None:
-    overdue = Overdue(lambda: ScheduleQueries(KEYS))
+    overdue = Overdue()
     await become("-zrangebyscore")
-    await overdue.look(redis, [0], 9000)
+    overdue.learn(await ScheduleQueries(KEYS).late(redis, [0], 9000))
     assert (overdue.keys, overdue.broken) == (0, [])
 
 

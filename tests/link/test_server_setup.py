@@ -22,6 +22,7 @@ from ttlproxy.link.acl import Acl
 from ttlproxy.link.barriers import Barriers
 from ttlproxy.link.command_table import CommandTable
 from ttlproxy.link.known_server import KnownServer
+from ttlproxy.link.pipeline import run
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_setup import ServerSetup
 from ttlproxy.link.shared_state import SharedState
@@ -140,7 +141,7 @@ async def test_a_server_that_refuses_command_is_not_asked_for_the_commands_of_ca
     await setup.prepare(redis)
     refused = _refused(direct)
     assert refused
-    await acl.learn_categories(redis, [b"read"])
+    await acl.learn(redis, await run(redis, [(0, words) for words in acl.questions()]), [b"read"])
     assert _refused(direct) == refused
 
 

@@ -10,14 +10,18 @@ from tests.support.redis_client import Client
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Registry
 from ttlproxy.link import Context
+from ttlproxy.link.agenda import NEVER
 from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.glance import Glance
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.native_deadlines import NativeDeadlines
+from ttlproxy.link.pipeline import run
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_identity import Identity
 from ttlproxy.link.sweep_script import SweepScript
 from ttlproxy.link.upkeep import Upkeep
+from ttlproxy.link.walks import Walks
 
 # A walk over the registry begins after so many heartbeats.
 REST = 5
@@ -30,6 +34,7 @@ def known() -> KnownServer:
 
 @pytest.fixture
 def upkeep(context: Context, counters: Counters, known: KnownServer) -> Upkeep:
+    context.fleet.is_alone = True
     return Upkeep(
         context,
         known,
@@ -37,8 +42,16 @@ def upkeep(context: Context, counters: Counters, known: KnownServer) -> Upkeep:
         Schedules(context),
         NativeDeadlines(context, unpaused),
         SweepScript(context, counters),
+        Walks(context, unpaused),
         unpaused,
     )
+
+
+async def _run(upkeep: Upkeep, context: Context, redis: Redis) -> None:
+    """As a heartbeat does."""
+    glance = Glance(context, True)
+    glance.learn(await run(redis, glance.requests()))
+    await upkeep.run(redis, glance)
 
 
 async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(
@@ -48,11 +61,37 @@ async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(
     for key, at in (("late", 1), ("s", FAR_MS)):
         manage(direct, key, m=at)
         registry.announced(0, key.encode(), at)
-    await upkeep.run(redis)
+    await _run(upkeep, context, redis)
     assert context.overdue.keys == 1
     direct.ask("SET", KEYS.schedule, "junk")
-    await upkeep.run(redis)
+    await _run(upkeep, context, redis)
     assert direct.ask("ZCARD", KEYS.schedule) == 2
+
+
+async def test_what_is_late_makes_another_proxy_stand_in(
+    upkeep: Upkeep, context: Context, registry: Registry, redis: Redis, direct: Client
+) -> None:
+    now_ms, context.agenda.leads = direct.now_ms(), False
+    context.clock.learn(now_ms, context.clock.reading())
+    manage(direct, "s", m=FAR_MS)
+    registry.announced(*S, FAR_MS)
+    await _run(upkeep, context, redis)
+    assert context.agenda.stands_in_ms == NEVER
+    direct.ask("ZADD", KEYS.schedule, now_ms - 10_000, "s")
+    await _run(upkeep, context, redis)
+    assert context.agenda.stands_in_ms == 0
+
+
+async def test_who_does_not_walk_looks_for_no_orphans(
+    upkeep: Upkeep, known: KnownServer, context: Context, redis: Redis, direct: Client
+) -> None:
+    manage(direct, "s", m=FAR_MS)
+    direct.ask("DEL", KEYS.schedule)
+    known.met(Identity("x", True, 1, [0]))
+    context.fleet.is_alone, context.fleet.attached = False, 2
+    await _run(upkeep, context, redis)
+    assert not upkeep.walks
+    assert direct.ask("ZCARD", KEYS.schedule) == 0
 
 
 async def test_rules_that_have_changed_are_read_and_refusals_stop_nothing_else(
@@ -71,12 +110,12 @@ async def test_rules_that_have_changed_are_read_and_refusals_stop_nothing_else(
     direct.ask("DEL", "s", KEYS.index(b"s"))
     await become("-hgetall")
     for _ in range(REST + 1):
-        await upkeep.run(redis)
+        await _run(upkeep, context, redis)
     assert context.actions.unread == [0]
     assert counters.refusals
     assert S[1] not in registry.names, "old entries are found all the same"
     direct.ask("ACL", "SETUSER", "narrow", "+hgetall")
-    await upkeep.run(redis)
+    await _run(upkeep, context, redis)
     assert context.actions.unread == []
     assert context.actions.of(0).of(b"s")
 
@@ -89,20 +128,20 @@ async def test_deadlines_of_the_server_s_own_are_looked_for_where_there_are_some
     for _ in range(2):
         context.actions.changed(0, False, b"s")
         direct.ask("CONFIG", "RESETSTAT")
-        await upkeep.run(redis)
+        await _run(upkeep, context, redis)
         assert (b"cmdstat_scan:" in direct.ask("INFO", "commandstats")) == has_field_ttls
     direct.ask("CONFIG", "RESETSTAT")
-    await upkeep.run(redis)
+    await _run(upkeep, context, redis)
     assert b"cmdstat_scan:" not in direct.ask("INFO", "commandstats")
 
 
 async def test_keys_that_the_schedule_lacks_are_found_where_the_server_holds_keys(
-    upkeep: Upkeep, known: KnownServer, redis: Redis, direct: Client
+    upkeep: Upkeep, known: KnownServer, context: Context, redis: Redis, direct: Client
 ) -> None:
     manage(direct, "s", m=FAR_MS)
     direct.ask("DEL", KEYS.schedule)
-    await upkeep.run(redis)
+    await _run(upkeep, context, redis)
     assert direct.ask("ZCARD", KEYS.schedule) == 0, "the server is not known yet"
     known.met(Identity("x", True, 1, [0]))
-    await upkeep.run(redis)
+    await _run(upkeep, context, redis)
     assert direct.ask("ZCARD", KEYS.schedule) == 1

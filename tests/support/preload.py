@@ -9,7 +9,7 @@ for the next look. A proxy that is not forked, and workers, do so once a second.
 import ttlproxy.admin
 import ttlproxy.cli.main
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
-from ttlproxy.link import address_watch, barriers, beats
+from ttlproxy.link import address_watch, barriers, beats, walks
 from ttlproxy.proxy import slow_clients
 from ttlproxy.scripts import Scripts
 
@@ -21,6 +21,7 @@ beats.EVERY_S = _EVERY_S  # type: ignore[misc]
 barriers._EVERY_S = _EVERY_S  # type: ignore[misc]
 barriers._SOON_S = _EVERY_S  # type: ignore[misc]
 address_watch._EVERY_S = _EVERY_S
+walks.EVERY_S *= _EVERY_S  # type: ignore[misc]
 slow_clients._LOOK_S = _EVERY_S  # type: ignore[misc]
 Keys()
 dict(Scripts(DEFAULT_PREFIX))

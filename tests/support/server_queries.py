@@ -19,10 +19,10 @@ def calls(port: int, name: str) -> int:
 
 
 def let_beat(port: int, count: int) -> None:
-    """Returns after so many heartbeats of all proxies together: each ends with a look at what they
-    share."""
+    """Returns after so many heartbeats of all proxies together, when the next has begun: each
+    begins with a look at what they share."""
     before = calls(port, "hmget")
-    wait_until(lambda: calls(port, "hmget") >= before + count, "heartbeats")
+    wait_until(lambda: calls(port, "hmget") > before + count, "heartbeats")
 
 
 def received(port: int, client: Connection, *words: str) -> list[bytes]:

@@ -263,7 +263,7 @@ class Settings(BaseSettings):
         json_schema_extra=_AT_ONCE,
     )
     lease_ms: int = Field(
-        3000,
+        1500,
         ge=1,
         description="milliseconds that the reaper's lease lasts: after this time another proxy"
         " may take over from one that fails",

@@ -27,6 +27,7 @@ NONE: Final = b"none:"
 ANNOUNCEMENT: Final = b"!"
 SWAP: Final = b"!swap:"
 RULES_CHANGED: Final = b"!rules:"
+WALKS: Final = b"!walks:"
 # Before the prefix.
 STATE: Final = b"ttlproxy-state:"
 OUTBOX: Final = b"ttlproxy-outbox:"
@@ -324,6 +325,16 @@ class Keys:
         if not (name.startswith(said) and one.isdigit() and other.isdigit()):
             return None
         return int(one), int(other)
+
+    def walks(self, who: bytes) -> bytes:
+        """The name that announces that the proxy `who` walks over the data for all."""
+        tag = self.own_tag if self.clustered else b""
+        return self.prefix + WALKS + who + b":" + tag
+
+    def walking(self, name: bytes) -> bytes | None:
+        """Who has announced that, in an announcement of `walks`; None for any other name."""
+        said = self.prefix + WALKS
+        return name[len(said) :].partition(b":")[0] if name.startswith(said) else None
 
     def ruled(self, name: bytes) -> tuple[int, bool, bytes] | None:
         """(db, whether the rule counts deliveries, pattern) of an announcement

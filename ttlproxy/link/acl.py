@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
 from ttlproxy.core.permissions import Rights
-from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.pipeline import Words, error, run, valid
 
 
 class Acl:
@@ -16,6 +17,9 @@ class Acl:
 
     categories: the commands of each category, as ACL CAT lists them; it cannot be asked by a script
     """
+
+    USERS: Final = (b"ACL", b"LIST")
+    COMMANDS: Final = (b"COMMAND", b"COUNT")
 
     def __init__(self, rights: Rights, on_users: Callable[[], None] = lambda: None) -> None:
         """`on_users` is called after the users were read."""
@@ -39,7 +43,10 @@ class Acl:
         """Reads what users may do; returns whether that has changed."""
         if not self._shows_users:
             return False
-        (users,) = await run(redis, [(0, (b"ACL", b"LIST"))])
+        (users,) = await run(redis, [(0, self.USERS)])
+        return self._take_users(users)
+
+    def _take_users(self, users: object) -> bool:
         self._shows_users = not isinstance(users, NoPermissionError)
         if error(users):
             self._rights.learn_refused(hidden=not self._shows_users)
@@ -49,15 +56,23 @@ class Acl:
         self._on_users()
         return has_changed
 
-    async def learn_categories(self, redis: Redis, names: list[bytes]) -> None:
-        """Reads these categories; again when modules bring or take commands.
+    def questions(self) -> list[Words]:
+        """USERS and COMMANDS, unless Redis has refused to tell."""
+        asked: list[Words] = [self.USERS, self.COMMANDS]
+        return asked[: self._shows_users + (self._shows_users and self._shows_categories)]
+
+    async def learn(self, redis: Redis, replies: Sequence[object], names: list[bytes]) -> None:
+        """Takes the replies to `questions`; reads these categories, and again when modules bring or
+        take commands.
 
         Not if Redis does not show the users' rights: then nobody may be told.
         """
-        if not (self._shows_users and self._shows_categories):
+        if replies:
+            self._take_users(replies[0])
+        if not (self._shows_users and self._shows_categories and len(replies) > 1):
             self.categories.clear()
             return
-        (count,) = await run(redis, [(0, (b"COMMAND", b"COUNT"))])
+        count = replies[1]
         if count == self._commands:
             return
         replies = [count, *await run(redis, [(0, (b"ACL", b"CAT", name)) for name in names])]

@@ -87,12 +87,16 @@ class Parked:
 class Agenda:
     """When to look next, which keys to sweep when, and which to leave alone for now.
 
+    leads: this proxy's reaper is the one that acts at deadlines, as far as it knows; all others
+      are not woken by them
     next_ms: when something may be due; woken: set when that becomes earlier
+    stands_in_ms: when to try to become that one, as something is late
     sweep_after_ms: how long a request has to be carried out before its keys are swept
     """
 
     def __init__(self) -> None:
-        self.next_ms = NEVER
+        self.leads = True
+        self.next_ms = self.stands_in_ms = NEVER
         self.woken = asyncio.Event()
         self.sweep_after_ms = SWEEP_AFTER_MS
         self.parked = Parked()
@@ -100,7 +104,19 @@ class Agenda:
 
     def announced(self, db: int, deadline_ms: int) -> None:
         """The first deadline of a key was announced."""
-        self.look_at(deadline_ms)
+        if self.leads:
+            self.look_at(deadline_ms)
+
+    def lead(self) -> None:
+        """From now on this proxy acts at deadlines, and looks for what is due already."""
+        self.leads = True
+        self.look_at(0)
+
+    def stand_in(self, at_ms: int) -> None:
+        """Something is late: if another proxy should have reaped it, tries to do so then."""
+        if not self.leads:
+            self.stands_in_ms = min(self.stands_in_ms, at_ms)
+            self.look_at(at_ms)
 
     def look_at(self, due_ms: int) -> None:
         """Something may be due once the clock is past this time."""
@@ -112,6 +128,7 @@ class Agenda:
         """The server's clock was set: whatever was put off by the old clock is done now."""
         self._sweeps = dict.fromkeys(self._sweeps, 0)
         self.parked.put_off_no_more()
+        self.stand_in(0)  # the one that leads may notice later
         self.look_at(0)
 
     def sweep(self, places: Iterable[Place], now_ms: int) -> None:

@@ -21,6 +21,7 @@ from ttlproxy.link.pushes import Pushes, announcing
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.serving import Serving
 from ttlproxy.link.shared_state import SharedState
+from ttlproxy.link.walks import Walks
 from ttlproxy.net.tasks import cancel
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Announcements:
         serving: Serving,
         confirmations: Confirmations,
         shared_state: SharedState,
+        walks: Walks,
         connect: Callable[[str], Redis],
     ) -> None:
         """`connect(name)` gives a new connection with this name."""
@@ -64,6 +66,7 @@ class Announcements:
         self._serving = serving
         self._confirmations = confirmations
         self._shared_state = shared_state
+        self._walks = walks
         self._connect = connect
 
     def receive(self) -> None:
@@ -103,6 +106,7 @@ class Announcements:
             self._context.actions.changed,
             self._flushed,
             self._greeted,
+            self._walks.heard,
             on_loss,
         )
         greeting: list[asyncio.Task[None]] = []

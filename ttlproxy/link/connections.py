@@ -49,12 +49,23 @@ def _nothing() -> None:
 class _Noticing(AbstractConnection):
     """Notices that Redis has reset the connection, also where uvloop raises RuntimeError.
 
-    Calls `heard` for each reply.
+    Calls `opened` when it is opened, also anew, and `heard` for each reply.
     """
 
-    def __init__(self, *, heard: Callable[[], None] = _nothing, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        heard: Callable[[], None] = _nothing,
+        opened: Callable[[], None] = _nothing,
+        **settings: Any,
+    ) -> None:
         super().__init__(**settings)
         self._heard = heard
+        self._opened = opened
+
+    async def _connect(self) -> None:
+        await super()._connect()  # type: ignore[no-untyped-call,safe-super]
+        self._opened()
 
     async def read_response(self, *words: Any, **settings: Any) -> Any:
         reply = await super().read_response(*words, **settings)
@@ -81,7 +92,7 @@ class _TcpConnection(_Noticing, Connection):
 
     async def _connect(self) -> None:
         async with time_limit(self._limit_s):
-            await super()._connect()  # type: ignore[no-untyped-call]
+            await super()._connect()
 
 
 class _UnixConnection(_Noticing, UnixDomainSocketConnection):
@@ -121,17 +132,19 @@ def client(
     patient: bool = False,
     evictable: bool = True,
     heard: Callable[[], None] = _nothing,
+    opened: Callable[[], None] = _nothing,
 ) -> Redis:
     """One connection of the proxy's own, for one task; it retries nothing. RESP2, bytes.
 
     `timeout_s` limits connecting and, unless the connection is `patient`, each reply. A patient one
     waits as long as its TCP connection lives: its user must notice when the server has vanished, as
     the link does. If it is not `evictable`, Redis closes it for no want of memory. Each reply calls
-    `heard`.
+    `heard`, each opening `opened`.
     """
     pool = ConnectionPool(
         **_way(upstream, timeout_s, keepalive_s),
         heard=heard,
+        opened=opened,
         credential_provider=_Credentials(upstream) if upstream.password else None,
         client_name=name,
         protocol=2,

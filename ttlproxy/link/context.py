@@ -15,6 +15,7 @@ from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.signing import Signer, new_secret
 from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.agenda import Agenda
+from ttlproxy.link.fleet import Fleet
 from ttlproxy.link.info_section import InfoSection
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.refusals import Refusals
@@ -38,7 +39,7 @@ class Context:
     keys: names of internal keys; scripts, script_calls: their texts, and how they are called
     registry: managed keys; actions: the rules of ONEXPIRE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
-    clock: the server's; agenda: what the reaper does next
+    clock: the server's; agenda: what the reaper does next; fleet: how many proxies are attached
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
     on_stray(key, deadline_ms): called for announcements in slots that are another master's
@@ -65,6 +66,7 @@ class Context:
         self.keys = keys = Keys(prefix)
         self.scripts = Scripts(prefix)
         self.agenda = Agenda()
+        self.fleet = Fleet()
         self.clock = ServerClock(self.agenda.look_now)
         self.node_counts = NodeCounts()
         counters.nodes.add(self.node_counts)
@@ -81,7 +83,7 @@ class Context:
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
-        self.overdue = Overdue(lambda: self.schedule_queries)
+        self.overdue = Overdue()
         info = InfoSection(self.clock, self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(
             self.scripts,

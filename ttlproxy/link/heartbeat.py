@@ -2,11 +2,17 @@
 
 It is the link's own connection. What it learns stands in the context, the known server and the
 registry. Between two heartbeats it looks at what clients' requests may have changed.
+
+A heartbeat is one packet of cheap requests, some 8 us for Redis beside what any packet costs: INFO
+alone costs 31. INFO is asked where the connection may be to another server, and seldom.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, TypeAlias
 
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -19,15 +25,29 @@ from ttlproxy.link.beats import Beats
 from ttlproxy.link.compatibility import check_slots
 from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.context import Context
+from ttlproxy.link.glance import Glance
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.outage_log import OutageLog
-from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.pipeline import Words, error, run, valid
 from ttlproxy.link.registry_loader import RegistryLoader
 from ttlproxy.link.script_cache import EVENTS, ScriptCache
-from ttlproxy.link.server_identity import INFO, Identity, fields
+from ttlproxy.link.server_identity import (
+    CLIENTS,
+    INFO,
+    KEYSPACE,
+    ROLE,
+    Identity,
+    databases,
+    fields,
+    trackers,
+)
 from ttlproxy.link.serving import Serving
 from ttlproxy.link.shared_state import SharedState
 from ttlproxy.link.upkeep import Upkeep
+from ttlproxy.scripts import Traits
+
+Asked: TypeAlias = dict[str, list[Any]]
+"""What was asked, and Redis's replies: none, or one for each of several requests."""
 
 # Its connection may be lost so often in a row before its server counts as away.
 _MOST_LOSSES = 3
@@ -55,7 +75,10 @@ class Heartbeat:
     ) -> None:
         self.answers = 0
         self.round_trip_ms = 0.0
-        self._beats = Beats()
+        self._beats = Beats(context.fleet)
+        self._opened = 0  # how often its connection was opened
+        self._by_info = False  # the role must be asked for by INFO
+        self._greetings = 0  # before the server last told how many clients track keys
         self._context = context
         self._serving = serving
         self._server = server
@@ -74,7 +97,8 @@ class Heartbeat:
         Raises ServerChanged, what check_slots raises, redis-py's ConnectionError after several
         losses in a row, and its other errors until clients are served.
         """
-        self._beats = Beats()
+        self._beats = Beats(self._context.fleet)
+        self._by_info = False
         losses = 0
         while True:
             self._beats.begin()
@@ -94,6 +118,10 @@ class Heartbeat:
                 self._context.refusals.note("the heartbeat", refusal)
                 await asyncio.sleep(max(self._beats.left_s, 0))
 
+    def opened(self) -> None:
+        """Its connection was opened: it may be to another server."""
+        self._opened += 1
+
     def look_again(self) -> None:
         """A request may have changed what was seen: looks at everything at once.
 
@@ -103,65 +131,141 @@ class Heartbeat:
         self._confirmations.beat()
 
     async def _beat(self, redis: Redis, upkeep: Upkeep) -> None:
-        has_told = await self._refresh(redis)
+        context, thorough = self._context, self._beats.thorough
+        traits, sent = context.scripts.traits, context.clock.reading()
+        glance = Glance(context, thorough or context.fleet.are_few)
+        asked = await self._ask(redis, glance)
+        self.round_trip_ms = context.clock.reading() - sent
+        has_told = self._refresh(asked, sent)
         if has_told:
-            await self._keep_serving(redis)
-        await self._shared_state.keep(redis)
+            await self._learn(redis, asked, traits)
+            await self._keep_serving(redis, glance)
+        for reply in asked["state"]:
+            await self._shared_state.learn(redis, reply)
         if has_told and self._beats.regular:
-            await upkeep.run(redis)
+            await upkeep.run(redis, glance)
+            self._beats.walks = upkeep.walks
 
-    async def _refresh(self, redis: Redis) -> bool:
-        """Looks at what may change without a push; returns whether Redis has told that.
+    async def _ask(self, redis: Redis, glance: Glance) -> Asked:
+        """Asks all in one packet; again with INFO if the server may be another one, or does not
+        tell its role otherwise."""
+        opened, greetings = self._opened, self._announcements.greetings
+        parts: dict[str, Sequence[tuple[int, Words]]] = {
+            name: [(0, words) for words in questions]
+            for name, questions in self._questions().items()
+        }
+        if self._beats.regular:
+            parts["glance"] = glance.requests()
+        replies = iter(await run(redis, [each for part in parts.values() for each in part]))
+        asked = {name: list(islice(replies, len(part))) for name, part in parts.items()}
+        if refusal := next(filter(None, map(error, asked["role"])), None):
+            self._by_info = isinstance(refusal, NoPermissionError) or "unknown" in str(refusal)
+        if not asked["info"] and (self._opened != opened or self._by_info):
+            asked["info"] = await run(redis, [(0, INFO)])
+        if asked["info"] or asked["clients"]:
+            self._greetings = greetings
+        glance.learn(asked.get("glance", ()))
+        return asked
+
+    def _questions(self) -> dict[str, Sequence[Words]]:
+        thorough, info = self._beats.thorough, self._beats.has_reason or self._by_info
+        # While there are few, whoever comes without a greeting must be noticed soon.
+        clients = not info and (thorough or self._context.fleet.are_few)
+        keyspace = not info and thorough and self._beats.walks
+        return {
+            "info": [INFO] if info else [],
+            "role": [] if self._by_info else [ROLE],
+            "clients": [CLIENTS] if clients else [],
+            "keyspace": [KEYSPACE] if keyspace else [],
+            "time": [(b"TIME",)],
+            "scripts": [self._scripts.question()],
+            "acl": self._acl.questions() if thorough else [],
+            "events": [EVENTS] if thorough else [],
+            "state": self._shared_state.question(),
+        }
+
+    def _refresh(self, asked: Asked, sent: float) -> bool:
+        """Takes what may change without a push; returns whether Redis has told that.
 
         BUSY and the like pass by themselves, and nothing is missed meanwhile.
         """
-        context, scripts = self._context, self._context.scripts
-        greetings, traits = self._announcements.greetings, scripts.traits
-        sent = context.clock.reading()
-        requests = (INFO, (b"TIME",), self._scripts.question())
-        info, now, known = await run(redis, [(0, words) for words in requests])
-        self.round_trip_ms = context.clock.reading() - sent
-        refused = [refusal for reply in (info, now, known) if (refusal := error(reply))]
+        context = self._context
+        needed = (
+            "info",
+            "clients",
+            "keyspace",
+            "time",
+            "scripts",
+            *(() if self._by_info else ["role"]),
+        )
+        replies = [reply for name in needed for reply in asked[name]]
+        refused = [refusal for reply in replies if (refusal := error(reply))]
         lacks_right = all(isinstance(refusal, NoPermissionError) for refusal in refused)
         if not lacks_right:
             return False
         for refusal in refused:
             context.refusals.note("the heartbeat", refusal)
-        if not error(now):
-            context.clock.learn_time(valid(now), sent)
-        if not error(info):
-            self._recognize(Identity.of(fields(valid(info))), greetings)
-        events = await self._look_thoroughly(redis) if self._beats.thorough else None
-        if not error(known):
-            await self._scripts.learn(redis, traits, known, events)
-        else:
-            scripts.loaded = False  # as far as can be known
+        for now in asked["time"]:
+            if not error(now):
+                context.clock.learn_time(valid(now), sent)
+        if found := self._found(asked):
+            self._recognize(found)
         return True
 
-    def _recognize(self, found: Identity, greetings: int) -> None:
-        """Redis has answered; `greetings`: how many had come from other proxies before."""
+    def _found(self, asked: Asked) -> Identity | None:
+        """The server that has answered; None if it does not tell."""
+        found = self._server.identity
+        for reply in asked["info"]:
+            found = None if error(reply) else Identity.of(fields(valid(reply)))
+        if found is None:
+            return None
+        is_master = [reply[:1] == [b"master"] for reply in asked["role"] if isinstance(reply, list)]
+        if asked["info"] and is_master and is_master != [found.is_master]:
+            self._by_info = True  # KeyDB has a role that only INFO tells
+        elif is_master and not self._by_info:
+            found = found._replace(is_master=is_master[0])
+        for reply in asked["clients"]:
+            if not error(reply):
+                found = found._replace(trackers=trackers(fields(valid(reply))))
+        for reply in asked["keyspace"]:
+            if not error(reply):
+                found = found._replace(databases=databases(fields(valid(reply))))
+        return found
+
+    def _recognize(self, found: Identity) -> None:
+        """Redis has answered."""
+        context, greetings = self._context, self._announcements.greetings
         if self._server.seen(found):
             self._loader.want()
             self.look_again()
         if self._server.is_demoted:
             self._address.look()  # the address may move to the new master at any time
         # A replica gets other proxies' announcements by replication, and counts only its own.
-        alone = found.is_master and found.trackers <= 1
-        self._context.registry.others(not alone or greetings != self._announcements.greetings)
+        is_alone = found.is_master and found.trackers <= 1 and greetings == self._greetings
+        context.registry.others(not is_alone)
+        context.fleet.attached = max(found.attached, 1) + greetings - self._greetings
+        if is_alone and not context.fleet.is_alone:
+            context.agenda.lead()
+        context.fleet.is_alone = is_alone
 
-    async def _look_thoroughly(self, redis: Redis) -> object:
-        """Looks at what seldom changes: users, commands and slots; returns the keyspace events."""
-        if self._context.keys.clustered:
+    async def _learn(self, redis: Redis, asked: Asked, traits: Traits) -> None:
+        """Takes what seldom changes, users, commands and slots, and which scripts Redis has.
+        `traits`: of the scripts, when that was asked."""
+        if self._beats.thorough and self._context.keys.clustered:
             await check_slots(redis, all_of_them=not self._context.is_one_of_several)
-        await self._acl.learn_users(redis)
-        await self._acl.learn_categories(redis, self._context.router.categories)
-        (events,) = await run(redis, [(0, EVENTS)])
-        return events
+        if self._beats.thorough:
+            await self._acl.learn(redis, asked["acl"], self._context.router.categories)
+        events = asked["events"][0] if asked["events"] else None
+        (known,) = asked["scripts"]
+        if not error(known):
+            await self._scripts.learn(redis, traits, known, events)
+        else:
+            self._context.scripts.loaded = False  # as far as can be known
 
-    async def _keep_serving(self, redis: Redis) -> None:
+    async def _keep_serving(self, redis: Redis, glance: Glance) -> None:
         """Reads the registry if it may lack something; serves clients when it is whole."""
         if self._beats.regular:
-            await self._loader.look(redis)
+            await self._loader.look(redis, glance)
         if self._announcements.connection is None:
             return
         if self._beats.regular or not self._loader.is_whole:

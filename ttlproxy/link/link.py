@@ -53,6 +53,7 @@ from ttlproxy.link.serving import Serving
 from ttlproxy.link.shared_state import SharedState
 from ttlproxy.link.sweep_script import SweepScript
 from ttlproxy.link.upkeep import Upkeep
+from ttlproxy.link.walks import Walks
 from ttlproxy.net.tasks import cancel, run_together
 
 log = logging.getLogger(__name__)
@@ -125,6 +126,7 @@ class Link:
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self._scripts = ScriptCache(context.scripts, self._barriers)
         shared_state = SharedState(context, self._barriers.may_hold)
+        self._walks = Walks(context, self._barriers.may_hold)
         self._setup = ServerSetup(context, self.server, self._acl, self._scripts, shared_state)
         self._native_deadlines = NativeDeadlines(context, self._barriers.may_hold)
         self.announcements = Announcements(
@@ -134,6 +136,7 @@ class Link:
             self.serving,
             self.confirmations,
             shared_state,
+            self._walks,
             self._connect,
         )
         loader = RegistryLoader(
@@ -243,8 +246,8 @@ class Link:
         self.serving.begin_life()
         async with AsyncExitStack() as stack:
             stack.callback(self._over.set)
-            redis = await self._open(stack, "ttlproxy:link")
-            reaping = await self._open(stack, "ttlproxy:reaps")
+            redis = await self._open(stack, self._connect("ttlproxy:link", self.heartbeat.opened))
+            reaping = await self._open(stack, self._connect("ttlproxy:reaps"))
             await self._setup.prepare(redis)
             self.address.check()
             if self.context.has_rules:
@@ -279,20 +282,26 @@ class Link:
             self.schedules,
             self._native_deadlines,
             self.sweep_script,
+            self._walks,
             self._barriers.may_hold,
         )
 
-    def _connect(self, name: str) -> Redis:
+    def _connect(self, name: str, opened: Callable[[], None] = lambda: None) -> Redis:
         """One connection of the link's own, which waits for replies as long as a life lasts."""
-        timeout_s, keepalive_s = self._settings.connect_timeout, self._settings.tcp_keepalive
-        heard = self._count_reply
-        return client(self.upstream, name, timeout_s, keepalive_s, patient=True, heard=heard)
+        return client(
+            self.upstream,
+            name,
+            self._settings.connect_timeout,
+            self._settings.tcp_keepalive,
+            patient=True,
+            heard=self._count_reply,
+            opened=opened,
+        )
 
     def _count_reply(self) -> None:
         self._replies += 1
 
-    async def _open(self, stack: AsyncExitStack, name: str) -> Redis:
-        redis = self._connect(name)
+    async def _open(self, stack: AsyncExitStack, redis: Redis) -> Redis:
         stack.push_async_callback(close, redis)
         try:
             await open_now(redis)

@@ -33,7 +33,7 @@ from ttlproxy.scripts.script_calls import ScriptCalls
 
 log = logging.getLogger(__name__)
 
-# Between two looks at what it says of the Cluster.
+# Between two looks at what it says of the Cluster, unless many proxies are attached to it.
 _EVERY_S: Final = 1.0
 # After a look that came early, the next comes no earlier than this.
 _AGAIN_S: Final = 0.02
@@ -189,7 +189,7 @@ class Master:
                     log.debug("%s tells nothing of its Cluster: %s", self.shown, trouble)
                 await asyncio.sleep(_AGAIN_S)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_EVERY_S):
+                    async with asyncio.timeout(_EVERY_S * self.link.context.fleet.stretch):
                         await self._wanted.wait()
         finally:
             await close(redis)

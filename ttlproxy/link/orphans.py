@@ -23,6 +23,8 @@ _PAGE = 500
 # The same in front of a Cluster, where nearly every key has a schedule of its own to be asked.
 _PAGE_OF_SLOTS = 100
 _REST = 10
+# The longest one of one of several proxies: searches that find nothing come less and less often.
+_LONGEST_REST = 120
 
 
 class Orphans:
@@ -42,6 +44,8 @@ class Orphans:
         self._others_cursor = b"0"
         self._may = True
         self._resting = 0  # looks until the search begins anew
+        self._rest = _REST
+        self._found = False  # something in the present search
 
     async def look(self, redis: Redis, databases: Iterable[int]) -> None:
         """Searches one page, in one of the `databases` that hold keys.
@@ -64,6 +68,13 @@ class Orphans:
         self._resting = max(self._resting - 1, 0)
         return self._resting > 0
 
+    def _next_rest(self) -> int:
+        """The search is over: how long the rest is."""
+        if self._found or self._context.fleet.is_alone:
+            self._rest = _REST
+        rest, self._rest, self._found = self._rest, min(self._rest * 2, _LONGEST_REST), False
+        return rest
+
     async def _search(self, redis: Redis, db: int) -> None:
         keys = self._script_calls.keys
         page = _PAGE_OF_SLOTS if keys.clustered else _PAGE
@@ -72,7 +83,7 @@ class Orphans:
         self._cursor, names = valid(reply)
         if self._cursor == b"0":
             self._databases.pop()
-            self._resting = 0 if self._databases else _REST
+            self._resting = 0 if self._databases else self._next_rest()
         found = {name: keys.data(name) for name in names}
         await self._mend(redis, db, [key for key in found.values() if key is not None])
         await self._tidy(redis, db, [name for name, key in found.items() if key is None])
@@ -84,6 +95,7 @@ class Orphans:
             found = await self._context.schedule_queries.lacking(redis, db, found)
         if not found or await self._is_paused():
             return
+        self._found = True
         for key in found:
             call = Call("schedule_mend", (key,), ())
             reply = await answered(redis, self._script_calls, db, call, b"%d" % db)

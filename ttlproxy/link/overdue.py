@@ -5,29 +5,22 @@ The registry cannot tell: it holds lower bounds, and hears of no other proxy's r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
-from redis.asyncio import Redis
-
 from ttlproxy.link.refusals import is_wrong_type
-from ttlproxy.link.schedule_queries import ScheduleQueries
-from ttlproxy.link.slot_schedules import SlotSchedules
+from ttlproxy.link.schedule_queries import Late
 
 
 class Overdue:
     """keys: how many are overdue in all databases, at the last look; broken: databases, or slots of
     a Cluster, where another type of key stands in place of the schedule."""
 
-    def __init__(self, queries: Callable[[], ScheduleQueries | SlotSchedules]) -> None:
-        """`queries`: those of the present server."""
+    def __init__(self) -> None:
         self.keys = 0
         self.broken: list[int] = []
-        self._queries = queries
         self._first_ms: int | None = None  # the earliest deadline that is past
 
-    async def look(self, redis: Redis, databases: Iterable[int], now_ms: int) -> None:
-        """Asks Redis."""
-        self.keys, self._first_ms, refused = await self._queries().late(redis, databases, now_ms)
+    def learn(self, late: Late) -> None:
+        """Redis has just told so."""
+        self.keys, self._first_ms, refused = late
         self.broken = [db for db, refusal in refused.items() if is_wrong_type(refusal)]
 
     def oldest_s(self, now_ms: int) -> float:

@@ -43,7 +43,7 @@ class Pushes:
     on_announcement(db, key, deadline_ms) is called for each announcement, on_swap(db, db) when two
     databases change places, on_rules(db, counts, pattern) when a rule changes, on_flush()
     when Redis says that any key may be gone, on_hello() when another proxy is about to serve,
-    on_loss() once when the connection ends.
+    on_walks(who) when a proxy walks over the data for all, on_loss() once when the connection ends.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Pushes:
         on_rules: Callable[[int, bool, bytes], None],
         on_flush: Callable[[], None],
         on_hello: Callable[[], None],
+        on_walks: Callable[[bytes], None],
         on_loss: Callable[[], None],
     ) -> None:
         self._keys = keys
@@ -62,6 +63,7 @@ class Pushes:
         self._on_rules = on_rules
         self._on_flush = on_flush
         self._on_hello = on_hello
+        self._on_walks = on_walks
         self._on_loss = on_loss
         self._reader = hiredis.Reader()
         self._poll = select.poll()
@@ -122,6 +124,8 @@ class Pushes:
                 self._on_rules(*ruled)
             elif name == self._keys.hello:
                 self._on_hello()
+            elif who := self._keys.walking(name):
+                self._on_walks(who)
 
     def _connect(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> socket.socket:
         """Runs in a thread: a few requests, each with its reply, then tracking."""

@@ -2,6 +2,10 @@
 
 One proxy reaps for all while it holds the lease. The lease only saves work, because the reap script
 is atomic. While nothing is due, nothing is written to Redis.
+
+Who held the lease last leads: it alone wakes at deadlines. The reapers of all other proxies sleep.
+Their heartbeats see what is late, and some then try for the lease, when it ends. So no proxy has to
+know which of them stand ready: each heartbeat is a look.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from random import random
+from typing import Final
 from uuid import uuid4
 
 from redis.asyncio import Redis
@@ -37,6 +43,8 @@ log = logging.getLogger(__name__)
 _BACKOFF = Backoff(cap=2.0, base=0.05)
 # The longest sleep, for deadlines that no announcement told.
 _LONGEST_SLEEP_MS = 5000
+# About so many of many proxies try for the lease when it ends, if something is late.
+_CANDIDATES: Final = 16
 # Until a schedule that could not be read is read again.
 _UNREAD_MS = 1000
 
@@ -62,17 +70,20 @@ class Reaper:
         self._turn = asyncio.Lock()  # one request at a time on the connection
         self._rounds = 0
         self._lease_until_ms = 0.0  # of the local clock: Redis's may be set back
+        self._is_new = True  # the server
 
     async def run(self) -> None:
         """Reaps until cancelled; what Redis refuses is tried again."""
         failures = 0
         while True:
             await self._link.serving.ready.wait()
+            if self._is_new:
+                self._agenda.leads, self._is_new = self._context.fleet.is_alone, False
             redis, rounds = self._client(patient=True), self._rounds
             try:
                 await self._link.while_it_lives(self._rounds_on(redis))
             except UpstreamError:
-                self._lease_until_ms = 0  # the next server may be another one
+                self._lease_until_ms, self._is_new = 0, True  # the next may be another one
             except RedisError as trouble:
                 failures = 1 if self._rounds > rounds else failures + 1
                 if isinstance(trouble, ResponseError):
@@ -136,8 +147,10 @@ class Reaper:
             raise
 
     async def _work(self, redis: Redis) -> None:
-        """Sweeps and reaps all that is due, and plans the next round."""
+        """Sweeps and, if it leads, reaps all that is due, and plans the next round."""
         await self._sweep(redis)
+        if not (self._agenda.leads or await self._stands_in(redis)):
+            return
         databases = self._context.registry.databases()
         now_ms = self._context.clock.now_ms()
         while True:
@@ -146,23 +159,31 @@ class Reaper:
             if not due:
                 break
             if not await self._hold_lease(redis):
-                # Another proxy reaps. Look again well before its lease would end.
-                self._agenda.look_at(now_ms + self._settings.lease_ms // 3)
-                self._outboxes.leave()
                 return
             await self._reap(redis, self._outboxes.take(due))
         self._agenda.parked.forget(now_ms, self._outboxes.holds)
         self._context.node_counts.parked = self._agenda.parked.reasons
         await self._plan_next(redis, databases, now_ms)
 
+    async def _stands_in(self, redis: Redis) -> bool:
+        """Tries for the lease if it is time; returns whether this proxy leads now."""
+        agenda, now_ms = self._agenda, self._context.clock.now_ms()
+        if now_ms <= agenda.stands_in_ms:
+            agenda.look_at(agenda.stands_in_ms)
+            return False
+        agenda.stands_in_ms = NEVER
+        return await self._hold_lease(redis)
+
     async def _sleep(self) -> None:
         """Sleeps until the next deadline has passed, or until woken."""
         agenda, now_ms = self._agenda, self._context.clock.now_ms()
         # "Past" is one ms later, and the clock as known here may be one ms fast.
-        wait_ms = min(agenda.next_ms + 2 - now_ms, _LONGEST_SLEEP_MS)
+        wait_ms = agenda.next_ms + 2 - now_ms
+        if agenda.leads:
+            wait_ms = min(wait_ms, _LONGEST_SLEEP_MS)
         if wait_ms > 0:
             try:
-                async with asyncio.timeout(wait_ms / 1000):
+                async with asyncio.timeout(wait_ms / 1000 if agenda.next_ms < NEVER else None):
                     await agenda.woken.wait()
             except TimeoutError:
                 agenda.next_ms = min(agenda.next_ms, now_ms)
@@ -215,10 +236,26 @@ class Reaper:
             return True
         words = (self._holder, b"%d" % lease_ms)
         async with self._turn:
-            held = valid(await self._call(redis, "lease_take", *words))
-        if held:
-            self._lease_until_ms = now_ms + lease_ms
-        return bool(held)
+            others_ms = valid(await self._call(redis, "lease_take", *words))
+        if others_ms >= 0:
+            self._follow(others_ms)
+            return False
+        self._lease_until_ms = now_ms + lease_ms
+        self._agenda.leads = True
+        return True
+
+    def _follow(self, others_ms: int) -> None:
+        """Another proxy has the lease for so long, unless it renews it."""
+        agenda, fleet = self._agenda, self._context.fleet
+        agenda.leads, self._lease_until_ms = False, 0
+        agenda.stands_in_ms = NEVER
+        agenda.parked.drop(lambda key: True)  # the other parks them
+        self._context.node_counts.parked = agenda.parked.reasons
+        self._outboxes.leave()
+        # So many heartbeats see within a lease that something is late.
+        looks = fleet.attached / fleet.stretch * self._settings.lease_ms / 1000
+        if fleet.are_few or random() * looks < _CANDIDATES:
+            agenda.stand_in(self._context.clock.now_ms() + others_ms)
 
     async def _sweep(self, redis: Redis) -> None:
         """Sweeps the indexes whose sweep is due."""

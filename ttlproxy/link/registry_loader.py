@@ -8,6 +8,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.announcements import Announcements
 from ttlproxy.link.context import Context
+from ttlproxy.link.glance import Glance
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.schedules import Schedules
@@ -55,10 +56,10 @@ class RegistryLoader:
         connection = self._announcements.connection
         return connection is not None and self._whole is connection
 
-    async def look(self, redis: Redis) -> None:
+    async def look(self, redis: Redis, glance: Glance) -> None:
         """Looks, in each regular heartbeat, for reasons to read all anew."""
         swapped = self._context.script_calls.unconfirmed.wants_reading()
-        self._bloated = await self._is_bloated(redis)
+        self._bloated = await self._is_bloated(redis, glance)
         self._wanted = self._wanted or swapped or self._bloated
 
     async def load_if_needed(self, redis: Redis) -> None:
@@ -120,7 +121,7 @@ class RegistryLoader:
         (info,) = await run(redis, [(0, (b"INFO", b"keyspace"))])
         return Identity.of(fields(valid(info))).databases
 
-    async def _is_bloated(self, redis: Redis) -> bool:
+    async def _is_bloated(self, redis: Redis, glance: Glance) -> bool:
         """Whether others have reaped most of the keys that the registry holds.
 
         If it takes a walk over all keys to read it anew, at most once in `_SEARCH_MS`.
@@ -129,7 +130,7 @@ class RegistryLoader:
         is_early = context.clock.reading() < self._next_search_ms
         if len(registry) < _MANY or (is_early and not context.rights.trusts_schedules):
             return False
-        size = await context.schedule_queries.size(redis, registry.databases())
+        size = await glance.size(redis)
         if size is None or len(registry) <= 2 * size:
             return False
         self._next_search_ms = context.clock.reading() + _SEARCH_MS

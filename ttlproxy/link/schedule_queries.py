@@ -6,8 +6,8 @@ clients or not be ours to read. Every method raises redis-py's ConnectionError o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -15,7 +15,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import Place
-from ttlproxy.link.pipeline import error, everywhere, run, valid
+from ttlproxy.link.pipeline import Words, error, everywhere, run, valid
 from ttlproxy.link.scores import whole_ms
 
 _PAGE = 1000
@@ -89,8 +89,22 @@ class ScheduleQueries:
 
     async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
         """What needs attention by now."""
+        heads, refused = await everywhere(redis, databases, self.first_late(now_ms))
+        return await self.counted(redis, heads, refused, now_ms)
+
+    def first_late(self, now_ms: int) -> Words:
+        """Asks, in a database, for what needs attention by now: the first of it."""
         until = (b"ZRANGEBYSCORE", self._schedule, *before(now_ms))
-        heads, refused = await everywhere(redis, databases, (*until, b"WITHSCORES", b"LIMIT", 0, 1))
+        return (*until, b"WITHSCORES", b"LIMIT", 0, 1)
+
+    def how_many(self) -> Words:
+        """Asks how many keys are managed in a database."""
+        return (b"ZCARD", self._schedule)
+
+    async def counted(
+        self, redis: Redis, heads: Mapping[int, Any], refused: Refused, now_ms: int
+    ) -> Late:
+        """What needs attention, after the replies to `first_late` by database."""
         firsts = {db: whole_ms(head[1]) for db, head in heads.items() if head}
         words = (b"ZCOUNT", self._schedule, *before(now_ms))
         counts, _ = await everywhere(redis, firsts, words)
@@ -98,7 +112,7 @@ class ScheduleQueries:
 
     async def size(self, redis: Redis, databases: Iterable[int]) -> int | None:
         """How many keys are managed in these databases; None if Redis refuses to tell."""
-        sizes, refused = await everywhere(redis, databases, (b"ZCARD", self._schedule))
+        sizes, refused = await everywhere(redis, databases, self.how_many())
         return None if refused else sum(sizes.values())
 
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 INFO = (b"INFO",)
+# Costs Redis a tenth of it, and tells how many clients track keys.
+CLIENTS = (b"INFO", b"clients")
+KEYSPACE = (b"INFO", b"keyspace")
+ROLE = (b"ROLE",)
 # Of a server that does not count clients that track keys.
 _MANY = 1 << 30
 
@@ -28,8 +32,8 @@ class Identity(NamedTuple):
         return cls(
             info.get("run_id", ""),
             info.get("role", "master") == "master",
-            int(info.get("tracking_clients", _MANY)),
-            [int(name[2:]) for name in info if name.startswith("db") and name[2:].isdigit()],
+            trackers(info),
+            databases(info),
             info.get("cluster_enabled") == "1",
         )
 
@@ -46,6 +50,16 @@ class Identity(NamedTuple):
         if not (self.run_id and met.run_id) or self.run_id == met.run_id:
             return False
         return self.is_master or met.is_master
+
+
+def trackers(info: Mapping[str, str]) -> int:
+    """How many clients track keys."""
+    return int(info.get("tracking_clients", _MANY))
+
+
+def databases(info: Mapping[str, str]) -> list[int]:
+    """The logical databases that hold keys."""
+    return [int(name[2:]) for name in info if name.startswith("db") and name[2:].isdigit()]
 
 
 def fields(text: bytes) -> Mapping[str, str]:

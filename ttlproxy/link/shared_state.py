@@ -14,7 +14,7 @@ from ttlproxy.link.barriers import IsPaused
 from ttlproxy.link.compatibility import LAYOUT, check_layout
 from ttlproxy.link.context import Context
 from ttlproxy.link.migration import Migration
-from ttlproxy.link.pipeline import run, valid
+from ttlproxy.link.pipeline import Words, run, valid
 from ttlproxy.link.server_identity import Identity, fields
 from ttlproxy.link.single_calls import answered
 
@@ -70,15 +70,22 @@ class SharedState:
             return False
 
     async def keep(self, redis: Redis) -> None:
-        """Checks the state in each heartbeat: it may be gone, or another proxy may have written it.
+        """Checks the state now. Raises redis-py's ConnectionError or TimeoutError."""
+        for reply in await run(redis, [(0, words) for words in self.question()]):
+            await self.learn(redis, reply)
+
+    def question(self) -> list[Words]:
+        """Asks for the state; nothing if another master of the Cluster has it."""
+        keys = self._script_calls.keys
+        name = keys.home(keys.state)
+        return [(b"HMGET", name, b"secret", b"layout")] if keys.are_home else []
+
+    async def learn(self, redis: Redis, reply: object) -> None:
+        """Takes the reply, in each heartbeat: the state may be gone, or another proxy may have
+        written it.
 
         Raises redis-py's ConnectionError or TimeoutError.
         """
-        keys = self._script_calls.keys
-        if not keys.are_home:
-            return
-        words = (b"HMGET", keys.home(keys.state), b"secret", b"layout")
-        (reply,) = await run(redis, [(0, words)])
         if isinstance(reply, list):
             secret, layout = reply
             self._adopt(secret)

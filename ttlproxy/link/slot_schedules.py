@@ -123,12 +123,15 @@ class SlotSchedules:
         return min([*found, *(ms for ms in self._firsts.values() if ms > now_ms)], default=None)
 
     async def late(self, redis: Redis, databases: Iterable[int], now_ms: int) -> Late:
-        """Where many slots are late, some are asked, and stand for all."""
+        """Where many slots are late, some are asked, and stand for all. Another proxy may have
+        reaped what was due there: then the slot is not asked again until its next deadline."""
         late = self._late(now_ms)
         some = sample(late, min(len(late), _LATE))
-        until = (b"ZRANGEBYSCORE", b"", *before(now_ms), b"WITHSCORES", b"LIMIT", 0, 1)
-        heads, refused = await self._ask(redis, some, until)
-        firsts = {number: whole_ms(page[1]) for number, page in heads.items() if page}
+        self._noted.difference_update(some)
+        heads, refused = await self._ask(redis, some, _HEAD)
+        self._learn(heads)
+        found = {number: whole_ms(page[1]) for number, page in heads.items() if page}
+        firsts = {number: first_ms for number, first_ms in found.items() if first_ms < now_ms}
         counts, _ = await self._ask(redis, firsts, (b"ZCOUNT", b"", *before(now_ms)))
         keys = sum(counts.values()) * len(late) // max(len(some), 1)
         return Late(keys, min(firsts.values(), default=None), refused)

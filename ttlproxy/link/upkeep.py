@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ttlproxy.link.barriers import IsPaused
 from ttlproxy.link.context import Context
+from ttlproxy.link.glance import Glance
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.native_deadlines import NativeDeadlines
 from ttlproxy.link.orphans import Orphans
@@ -14,6 +17,10 @@ from ttlproxy.link.recheck import Recheck
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.sweep_script import SweepScript
+from ttlproxy.link.walks import Walks
+
+# If something has been due for longer, whoever should reap it may be gone.
+_LATE_S: Final = 0.5
 
 
 class Upkeep:
@@ -27,28 +34,40 @@ class Upkeep:
         schedules: Schedules,
         native_deadlines: NativeDeadlines,
         sweep_script: SweepScript,
+        walks: Walks,
         is_paused: IsPaused,
     ) -> None:
         self._is_paused = is_paused
         self._context = context
         self._server = server
         self._schedules = schedules
+        self._walks = walks
         self._native_deadlines = native_deadlines
         self._orphans = Orphans(context, is_paused)
         self._recheck = Recheck(context, sweep_script, scripts.would_wait)
 
-    async def run(self, redis: Redis) -> None:
-        """Some of each. Raises redis-py's ConnectionError or TimeoutError."""
-        await self._count_overdue(redis)
-        await self._learn_rules(redis)
-        identity = self._server.identity
-        await self._orphans.look(redis, identity.databases if identity else [])
-        await self._recheck.look(redis)
+    @property
+    def walks(self) -> bool:
+        """Whether this proxy walks over the data, alone or for all."""
+        return self._walks.is_on
 
-    async def _count_overdue(self, redis: Redis) -> None:
+    async def run(self, redis: Redis, glance: Glance) -> None:
+        """Some of each. Raises redis-py's ConnectionError or TimeoutError."""
+        await self._count_overdue(redis, glance)
+        await self._learn_rules(redis)
+        identity, walks = self._server.identity, await self._walks.mine(redis)
+        if self._context.scripts.traits.field_ttls and (walks or self._context.fleet.are_few):
+            await self._native_deadlines(redis)
+        if walks:
+            await self._orphans.look(redis, identity.databases if identity else [])
+        await self._recheck.look(redis, walks, await glance.size(redis))
+
+    async def _count_overdue(self, redis: Redis, glance: Glance) -> None:
         context = self._context
         registry, overdue, clock = context.registry, context.overdue, context.clock
-        await overdue.look(redis, registry.databases(), clock.now_ms())
+        overdue.learn(await glance.late(redis))
+        if overdue.oldest_s(clock.now_ms()) > _LATE_S:
+            context.agenda.stand_in(0)
         for db in overdue.broken:
             if await self._is_paused():
                 break
@@ -63,5 +82,3 @@ class Upkeep:
                 await self._context.learn_rules(redis, db)
             except ResponseError as refusal:
                 self._context.refusals.note(f"to read the rules of database {db}", refusal)
-        if self._context.scripts.traits.field_ttls:
-            await self._native_deadlines(redis)

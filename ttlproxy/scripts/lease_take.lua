@@ -1,27 +1,28 @@
 -- Takes or keeps the reaper's lease; the proxy that holds it reaps for all.
 -- KEYS: lease
 -- ARGV: holder milliseconds
--- RESULT: 1 held, 0 somebody else holds it
+-- RESULT: -1 held, else for how many more milliseconds somebody else holds it
 -- The value is `holder:milliseconds`. A lease with more time left than that was written before the
 -- server's clock was set back, and counts as ended. So does one without expiry or of another type, because
 -- clients may write there.
-local function is_held_by_another()
+local function left_to_another()
   local present = redis.pcall('GET', lease)
   if type(present) ~= 'string' then
-    return false
+    return -1
   end
   local owner, lasts = string.match(present, '^(.*):(%d+)$')
   if owner == holder then
-    return false
+    return -1
   end
   local left = redis.call('PTTL', lease)
-  return left >= 0 and (not owner or left <= tonumber(lasts))
+  return (not owner or left <= tonumber(lasts)) and left or -1
 end
 
-if is_held_by_another() then
-  return 0
+local left = left_to_another()
+if left >= 0 then
+  return left
 end
 -- Removes nothing; after this first write, a full server refuses the script nothing.
 redis.call('DEL', prefix .. const.NONE .. slot_tag)
 redis.call('SET', lease, holder .. ':' .. milliseconds, 'PX', milliseconds)
-return 1
+return -1

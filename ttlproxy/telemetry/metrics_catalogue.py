@@ -170,7 +170,7 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_overdue_keys",
         "gauge",
-        "keys that still have expired elements, as seen within the last second",
+        "keys that still have expired elements, as seen at the last heartbeat",
         lambda source: sum(link.context.overdue.keys for link in source.link.all),
         of_many="largest",
     ),
@@ -223,7 +223,8 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_link_round_trip_seconds",
         "gauge",
-        "how long Redis took to answer the proxy's heartbeat, which is sent once a second",
+        "how long Redis took to answer the proxy's heartbeat, which is sent once a second, or less"
+        " often if there are many proxies",
         lambda source: (
             max((each.heartbeat.round_trip_ms for each in source.link.all), default=0) / 1000
         ),

@@ -58,7 +58,7 @@ NODE_METRICS: Final = (
     MetricSpec(
         "ttlproxy_node_overdue_keys",
         "gauge",
-        "its keys that still have expired elements, as seen within the last second",
+        "its keys that still have expired elements, as seen at the last heartbeat",
         _by_node(lambda node: node.link.context.overdue.keys),
         BY_NODE,
         of_many="largest",

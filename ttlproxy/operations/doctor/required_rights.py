@@ -118,6 +118,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         ),
         Right((b"CLIENT", b"TRACKING", b"ON"), ERROR, _STARTS),
         Right((b"INFO",), ERROR, _STARTS),
+        Right((b"ROLE",), INFO, "The proxy asks INFO for the role, which costs Redis more."),
         Right((b"TIME",), ERROR, _STARTS),
         Right((b"HMGET", state, b"secret"), WARNING, _UNSHARED),
         Right((b"SCRIPT", b"LOAD", b""), ERROR, _STARTS),

@@ -1,0 +1,33 @@
+"""How many proxies are attached to a server, as far as a heartbeat has seen: no I/O.
+
+Many proxies look less often each, and leave to one of them what one can do for all.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Up to so many proxies each has a heartbeat a second. More have as many a second together, until
+# each has one in _LONGEST.
+FEW: Final = 10
+_LONGEST: Final = 10
+
+
+class Fleet:
+    """attached: how many proxies there are, this one counted; at least as many: all clients that
+    track keys count. is_alone: whether this is certainly the only one; before the first heartbeat
+    nothing is certain
+    """
+
+    def __init__(self) -> None:
+        self.attached = 1
+        self.is_alone = False
+
+    @property
+    def are_few(self) -> bool:
+        return self.attached <= FEW
+
+    @property
+    def stretch(self) -> float:
+        """How many times as long a proxy waits between two heartbeats as one of a few."""
+        return min(max(self.attached / FEW, 1.0), _LONGEST)
