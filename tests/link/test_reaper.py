@@ -25,7 +25,7 @@ from tests.support.servers import release
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
-from ttlproxy.link import Context, Link, agenda, announcing, beats
+from ttlproxy.link import Context, Link, agenda, announcing, beats, fleet
 from ttlproxy.link import link as lives
 from ttlproxy.link import reaper as module
 from ttlproxy.link.reaper import Reaper
@@ -226,9 +226,20 @@ async def test_who_does_not_get_the_lease_is_not_woken_by_deadlines(
         await until(_gone(direct, "u"))
 
 
-async def test_whoever_is_not_alone_leads_only_once_something_is_late(
+async def test_each_of_a_few_proxies_acts_at_deadlines_until_one_has_the_lease(
     server: AnyServer, direct: Client
 ) -> None:
+    with closing(Client(server.port, protocol=3)) as other:
+        other.ask("CLIENT", "TRACKING", "ON")
+        async with _reaping(server.url):
+            _make_due(direct, "s")
+            await until(_gone(direct, "s"))
+
+
+async def test_whoever_is_one_of_many_leads_only_once_something_is_late(
+    server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "FEW", 1)
     with closing(Client(server.port, protocol=3)) as other:
         other.ask("CLIENT", "TRACKING", "ON")
         async with _reaping(server.url) as reaping:
@@ -244,8 +255,11 @@ async def test_whoever_is_not_alone_leads_only_once_something_is_late(
 async def test_the_last_proxy_leads(server: AnyServer, direct: Client) -> None:
     with closing(Client(server.port, protocol=3)) as other:
         other.ask("CLIENT", "TRACKING", "ON")
-        async with _reaping(server.url) as reaping:
+        direct.ask("SET", LEASE, "somebody", "PX", 600_000)
+        async with _reaping(server.url, lease_ms=600_000) as reaping:
             _make_due(direct, "s")
+            await until(lambda: not reaping.context.agenda.leads)
+            direct.ask("DEL", LEASE)
             await _pass_time(direct)
             assert direct.ask("EXISTS", "s") == 1
             other.ask("CLIENT", "TRACKING", "OFF")

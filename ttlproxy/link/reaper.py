@@ -3,7 +3,8 @@
 One proxy reaps for all while it holds the lease. The lease only saves work, because the reap script
 is atomic. While nothing is due, nothing is written to Redis.
 
-Who held the lease last leads: it alone wakes at deadlines. The reapers of all other proxies sleep.
+Who held the lease last leads: it alone wakes at deadlines; as long as nobody has held it, each of a
+few proxies does. The reapers of all others sleep.
 Their heartbeats see what is late, and some then try for the lease, when it ends. So no proxy has to
 know which of them stand ready: each heartbeat is a look.
 """
@@ -78,7 +79,7 @@ class Reaper:
         while True:
             await self._link.serving.ready.wait()
             if self._is_new:
-                self._agenda.leads, self._is_new = self._context.fleet.is_alone, False
+                self._agenda.leads, self._is_new = self._context.fleet.are_few, False
             redis, rounds = self._client(patient=True), self._rounds
             try:
                 await self._link.while_it_lives(self._rounds_on(redis))
