@@ -66,6 +66,7 @@ def test_a_slot_without_a_master(nodes: list[Node], start_proxy: StartProxy) -> 
     try:
         proxy = start_proxy(nodes[0].url, "--hold-max", "0.3")
         with Connection(proxy.port) as app:
+            _until_served(app, TWO)
             app.send(command("SET", TWO, 1) + command("SET", ONE, 1) * 2)
             assert app.read_many(3) == [b"+OK\r\n", NOT_SERVED, NOT_SERVED]
             _until_logged(proxy, f"1 slot of the Cluster has no master ({number})")

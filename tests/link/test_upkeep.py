@@ -71,8 +71,9 @@ async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(
 async def test_what_is_late_makes_another_proxy_stand_in(
     upkeep: Upkeep, context: Context, registry: Registry, redis: Redis, direct: Client
 ) -> None:
-    now_ms, context.agenda.leads = direct.now_ms(), False
+    now_ms = direct.now_ms()
     context.clock.learn(now_ms, context.clock.reading())
+    context.agenda.leads = False
     manage(direct, "s", m=FAR_MS)
     registry.announced(*S, FAR_MS)
     await _run(upkeep, context, redis)
