@@ -240,8 +240,12 @@ def test_what_is_no_number_is_refused(admin: Pages, query: str) -> None:
     assert admin.get(f"/inspect.json?key=k&{query}").status == 400
 
 
-def test_the_inspector_writes_nothing(watched: Proxy, admin: Pages, server: AnyServer) -> None:
-    with Connection(watched.port) as client, Connection(server.port) as direct:
+def test_the_inspector_writes_nothing(start_server: StartServer, start_proxy: StartProxy) -> None:
+    """The proxy is alone: one of several writes from time to time that it walks for all."""
+    server = start_server()
+    proxy = start_proxy(server.url, "--admin", "127.0.0.1:0")
+    admin = pages(proxy)
+    with Connection(proxy.port) as client, Connection(server.port) as direct:
         client.ask("SADDEX", "s", 100, "a")
         before = direct.ask("INFO", "persistence")
         inspected(admin, key="s")

@@ -17,9 +17,10 @@ from redis.asyncio import Redis
 from ttlproxy.link.barriers import IsPaused
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import error, run
-from ttlproxy.link.pushes import announcing
 
 EVERY_S: Final = 10.0
+# In one step, so that no client ever sees the key.
+_ANNOUNCE: Final = b"redis.call('SET', KEYS[1], '') return redis.call('DEL', KEYS[1])"
 # In announcement periods: who has heard nothing for so long believes that nobody walks.
 _SILENCE: Final = (2.0, 4.0)
 # The same for a proxy that has just begun.
@@ -62,8 +63,8 @@ class Walks:
         if await self._is_paused():
             return False
         name = self._keys.walks(self._name)
-        replies = await run(redis, [(0, words) for words in announcing(name)])
-        if any(map(error, replies)):  # nobody hears it, so others may walk too: each does a part
+        (reply,) = await run(redis, [(0, (b"EVAL", _ANNOUNCE, 1, name))])
+        if error(reply):  # nobody hears it, so others may walk too: each does a part
             return random() * self._fleet.attached < 1
         self._announces_s = self._now_s() + EVERY_S
         return self.is_on
