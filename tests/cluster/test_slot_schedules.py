@@ -14,8 +14,11 @@ from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy
 from ttlproxy.addresses import Upstream
+from ttlproxy.cli.main import load
+from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import SLOTS, Keys, slot
-from ttlproxy.link import SlotSchedules, client
+from ttlproxy.link import Context, SlotSchedules, client
+from ttlproxy.link.glance import Glance
 from ttlproxy.link.schedule_queries import UnreadError
 
 KEYS = Keys(clustered=True)
@@ -153,6 +156,20 @@ async def test_the_size_is_told_when_all_slots_were_asked(
     for _ in range(2):
         sizes = [await schedules.size(redis, [0]) for _ in range(-(-len(schedules.slots()) // 64))]
         assert sizes == [None] * (len(sizes) - 1) + [3000]
+
+
+async def test_a_heartbeat_asks_slots_for_their_size_once_for_all_who_want_it(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    """Else each of two would hear the sum only at every other time, or never."""
+    await schedules.find(redis)
+    context = Context(load(["--upstream", node.url]), Counters())
+    context.schedule_queries = schedules
+    sizes = []
+    for _ in range(-(-len(schedules.slots()) // 64)):
+        glance = Glance(context, with_sizes=True)
+        sizes.append((await glance.size(redis), await glance.size(redis)))
+    assert sizes == [(None, None)] * (len(sizes) - 1) + [(3000, 3000)]
 
 
 @pytest.mark.slow

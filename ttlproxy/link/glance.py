@@ -25,10 +25,10 @@ class Glance:
         self.now_ms = context.clock.now_ms()
         self._queries = context.schedule_queries
         self._databases = context.registry.databases()
-        self._with_sizes = with_sizes
+        self._asks_size = with_sizes and not isinstance(self._queries, ScheduleQueries)
         self._heads: dict[int, Any] = {}
         self._refused: dict[int, ResponseError] = {}
-        self._sizes: list[Any] | None = None
+        self._size: int | None = None
 
     def requests(self) -> list[tuple[int, Words]]:
         """Each is (database, words)."""
@@ -46,7 +46,8 @@ class Glance:
             else:
                 self._heads[db] = head
         sizes = replies[1::2]
-        self._sizes = None if any(map(error, sizes)) else list(sizes)
+        if isinstance(self._queries, ScheduleQueries) and not any(map(error, sizes)):
+            self._size = sum(sizes)
 
     async def late(self, redis: Redis) -> Late:
         """What needs attention by now. Raises redis-py's ConnectionError or TimeoutError."""
@@ -56,7 +57,12 @@ class Glance:
         return await queries.late(redis, self._databases, self.now_ms)
 
     async def size(self, redis: Redis) -> int | None:
-        """How many keys are managed; None if that is not known. Raises as `late`."""
-        if isinstance(self._queries, ScheduleQueries):
-            return None if self._sizes is None else sum(self._sizes)
-        return await self._queries.size(redis, self._databases) if self._with_sizes else None
+        """How many keys are managed; None if that is not known. Raises as `late`.
+
+        Slots are asked once in a heartbeat: each answer moves on to the next of them.
+        """
+        queries = self._queries
+        if self._asks_size and not isinstance(queries, ScheduleQueries):
+            self._asks_size = False
+            self._size = await queries.size(redis, self._databases)
+        return self._size

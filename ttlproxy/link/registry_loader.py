@@ -12,7 +12,7 @@ from ttlproxy.link.glance import Glance
 from ttlproxy.link.pipeline import error, run, valid
 from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.schedules import Schedules
-from ttlproxy.link.server_identity import Identity, fields
+from ttlproxy.link.server_identity import KEYSPACE, databases, fields
 from ttlproxy.link.serving import Serving
 
 # The least number of keys for which it matters that most of them are managed no more.
@@ -118,8 +118,8 @@ class RegistryLoader:
 
     async def _databases(self, redis: Redis) -> list[int]:
         """The logical databases that hold keys."""
-        (info,) = await run(redis, [(0, (b"INFO", b"keyspace"))])
-        return Identity.of(fields(valid(info))).databases
+        (info,) = await run(redis, [(0, KEYSPACE)])
+        return databases(fields(valid(info)))
 
     async def _is_bloated(self, redis: Redis, glance: Glance) -> bool:
         """Whether others have reaped most of the keys that the registry holds.

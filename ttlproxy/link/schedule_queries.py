@@ -110,11 +110,6 @@ class ScheduleQueries:
         counts, _ = await everywhere(redis, firsts, words)
         return Late(sum(counts.values()), min(firsts.values(), default=None), refused)
 
-    async def size(self, redis: Redis, databases: Iterable[int]) -> int | None:
-        """How many keys are managed in these databases; None if Redis refuses to tell."""
-        sizes, refused = await everywhere(redis, databases, self.how_many())
-        return None if refused else sum(sizes.values())
-
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
         """All keys and when they need attention, in ms. Raises UnreadError, too."""
         cursor = b"0"
