@@ -6,8 +6,10 @@ Such proxies look at Redis, and for slow clients, more often than others, becaus
 for the next look. A proxy that is not forked, and workers, do so once a second.
 """
 
+import gc
+
 import ttlproxy.admin
-import ttlproxy.cli.main
+from ttlproxy.cli.main import load
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.link import address_watch, barriers, beats, walks
 from ttlproxy.proxy import slow_clients
@@ -25,3 +27,5 @@ walks.EVERY_S *= _EVERY_S  # type: ignore[misc]
 slow_clients._LOOK_S = _EVERY_S  # type: ignore[misc]
 Keys()
 dict(Scripts(DEFAULT_PREFIX))
+load([])
+gc.freeze()
