@@ -6,15 +6,17 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 from pathlib import Path
 
 import pytest
 
+from tests.bench import targets
 from tests.bench.__main__ import main, run
 from tests.bench.loads import OneByOne, Run
 from tests.bench.measures import RATE, percentile
-from tests.bench.parts import PARTS, Part
+from tests.bench.parts import PARTS, Part, fleet, memory
 from tests.bench.parts.reaping import Storm
 from tests.bench.report import as_csv, merged, table
 from tests.bench.scenarios import Case, Measure, Result, Row, Scenario, measured, one_round
@@ -22,6 +24,7 @@ from tests.bench.targets import Stage, find_program
 from tests.bench.usage import NONE
 from tests.docs import quoted_figures
 from tests.support.requirements import absent
+from tests.support.servers import Proxy
 
 pytestmark = [pytest.mark.redis, pytest.mark.long]
 
@@ -47,7 +50,10 @@ def _figures(scenario: Scenario) -> set[tuple[str, str]]:
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """Its proxies are forked, because the figures do not matter here."""
+    for module in (targets, fleet, memory):
+        monkeypatch.setattr(module, "Proxy", partial(Proxy, forked=True))
     with ExitStack() as stack:
         yield Stage(stack, SHARE)
 

@@ -7,6 +7,7 @@ request if it takes every key for a managed one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from tests.support.cluster import Node
 from ttlproxy.commands import Call, Router, natives
@@ -27,20 +28,32 @@ IN_SLOT = {name: b"{slot}" + name for name in (b"k", b"to", b"new", b"nokey", b"
 ELSEWHERE = ("MOVE", "SWAPDB", "ONEXPIRE", "FLUSHDB")
 
 
+@cache
+def _scripts(has_flags: bool) -> Scripts:
+    """The texts for a server; to make them anew would be half of a test."""
+    scripts = Scripts(PREFIX)
+    scripts.suit(Traits(clustered=True, flags=has_flags))
+    return scripts
+
+
+@cache
+def _router(node: Node) -> Router:
+    """The table of commands of this node, which does not change."""
+    return Router(natives(node.ask("COMMAND")))
+
+
 class Caller:
     """Turns requests into what goes to a node."""
 
     def __init__(self, node: Node, managed: Iterable[bytes], careful: bool = False) -> None:
         """`careful`: for a client that may lack a right."""
-        scripts = Scripts(PREFIX)
         has_flags = node.ask("COMMAND", "INFO", "EVAL_RO") != [None]
-        scripts.suit(Traits(clustered=True, flags=has_flags))
         self._rights = Rights()
         if careful:
             self._rights.learn_refused(hidden=True)
         self.keys = Keys(PREFIX, clustered=True)
-        self._router = Router(natives(node.ask("COMMAND")))
-        self._script_calls = ScriptCalls(scripts, self.keys, bytes)
+        self._router = _router(node)
+        self._script_calls = ScriptCalls(_scripts(has_flags), self.keys, bytes)
         self._registry = Registry()
         for key in managed:
             self._registry.announced(0, key, LATE_MS)
