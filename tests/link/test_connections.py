@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,15 @@ async def test_redis_shows_what_each_connection_is_for(
         await connect(each).ping()
     ours = [each for each in connections(server.port) if each["name"] == "ttlproxy:test"]
     assert [each["db"] for each in ours] == ["0", "0"]
+
+
+async def test_only_the_first_connection_reads_the_version_of_redis_py(
+    connect: Connect, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its package's files are read by the event loop itself."""
+    await connect(upstream).ping()
+    monkeypatch.delattr(metadata, "version")
+    assert await connect(upstream).ping()
 
 
 async def test_it_logs_in_as_the_url_says(

@@ -160,8 +160,8 @@ def client(
 
 @cache
 def _driver() -> dict[str, Any]:
-    """What CLIENT SETINFO says, which is redis-py's own. From 7.2 on each connection would else read
-    redis-py's version from the files of its package, for which the event loop waits 1 ms."""
+    """What CLIENT SETINFO says, which is redis-py's own. Else new versions of redis-py read theirs
+    from the files of its package for each connection: the event loop would wait 1 ms."""
     try:
         from redis.driver_info import DriverInfo
     except ImportError:
