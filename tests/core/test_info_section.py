@@ -35,7 +35,7 @@ class Late(Overdue):
 def test_every_figure_has_its_line() -> None:
     registry, counters, overdue = Registry(), Counters(), Late()
     Clock.passed_ms = 0
-    section = InfoSection(Clock(), registry, counters, overdue)
+    section = InfoSection(Clock(), lambda: registry, counters, overdue)
     registry.announced(0, b"k", NOW_MS)
     registry.announced(3, b"k", NOW_MS)
     counters.clients, counters.accepted, counters.refused = 11, 12, 13

@@ -12,7 +12,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.conftest import StartServer
-from tests.link.conftest import FAR_MS, S, manage, until
+from tests.link.conftest import FAR_MS, KEYS, S, manage, until
 from tests.link.running import Running, kill, running, turns
 from tests.support.containers import AnyServer
 from tests.support.processes import free_port
@@ -85,11 +85,12 @@ async def test_it_comes_when_it_is_asked_for(
 
 @asynccontextmanager
 async def _trackers(server: AnyServer, count: int) -> AsyncIterator[None]:
-    """So many clients that track keys, as proxies do."""
+    """So many clients that Redis counts as proxies."""
     async with AsyncExitStack() as stack:
         for _ in range(count):
-            other = stack.enter_context(closing(Client(server.port, protocol=3)))
+            other = stack.enter_context(Connection(server.port))
             other.ask("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "other")
+            other.ask("SUBSCRIBE", KEYS.on_demand)
         yield
 
 
@@ -117,7 +118,7 @@ async def test_one_of_many_sends_a_few_cheap_requests_and_nothing_else(
         answers, before = link.link.heartbeat.answers, _commands(direct)
         await until(lambda: link.link.heartbeat.answers >= answers + 40)
         sent, count = _commands(direct) - before, link.link.heartbeat.answers - answers
-    light = {"role", "time", "script|exists", "hmget", "zrangebyscore", "zcard"}
+    light = {"role", "time", "script|exists", "pubsub|numsub", "hmget", "zrangebyscore", "zcard"}
     assert all(sent[name] <= count + 1 for name in light), sent
     others = {name: calls for name, calls in sent.items() if name not in light}
     seldom = {"info", "acl|list", "command|count", "config|get"}
@@ -485,7 +486,7 @@ async def test_a_greeting_during_a_heartbeat_counts(
 
     async def ask_and_greet(*words: Any) -> list[object]:
         replies = await ask(*words)
-        life.link.announcements._greeted()
+        life.link.announcements._greeted(False)
         return replies
 
     monkeypatch.setattr(heartbeat, "run", ask_and_greet)

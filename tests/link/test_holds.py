@@ -18,9 +18,12 @@ from ttlproxy.core.counters import Counters
 from ttlproxy.errors import ReapRefused
 from ttlproxy.link import Context, client
 from ttlproxy.link import holds as module
+from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.claims import Claims
 from ttlproxy.link.holds import Holds
 from ttlproxy.link.known_server import KnownServer
+from ttlproxy.link.lookups import Lookups
 from ttlproxy.link.reap_requests import ReapRequests
 from ttlproxy.link.reap_script import ReapScript
 from ttlproxy.link.schedules import Schedules
@@ -33,6 +36,7 @@ class World:
     """Holds, and the parts that they ask, each with a connection of its own."""
 
     def __init__(self, url: str, settings: Settings, context: Context, counters: Counters) -> None:
+        server = KnownServer("", lambda: None)
         self.serving = Serving()
         self.serving.start()
         self._upstream = Upstream.parse(url)
@@ -43,9 +47,16 @@ class World:
             ReapScript(settings, context, counters),
             SweepScript(context, counters),
             Schedules(context),
-            KnownServer("", lambda: None),
+            server,
         )
-        self.holds = Holds(settings, self.serving, self.requests, self.barriers)
+        self.holds = Holds(
+            settings,
+            self.serving,
+            self.requests,
+            self.barriers,
+            Lookups(context, lambda: None),
+            Claims(settings, context, AddressWatch(settings, self._upstream, server)),
+        )
 
     def _connect(self, name: str) -> Redis:
         return client(self._upstream, name, 30.0, patient=True)

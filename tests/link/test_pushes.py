@@ -54,8 +54,9 @@ async def another(told: Told) -> AsyncIterator[Callable[[], Pushes]]:
     made = list[Pushes]()
 
     def make() -> Pushes:
-        kinds = ("announcement", "swap", "rules", "flush", "hello", "walks", "loss")
-        made.append(Pushes(KEYS, *map(told.noted, kinds)))
+        noted = told.noted
+        push = noted("announcement"), noted("swap"), noted("rules"), noted("flush")
+        made.append(Pushes(KEYS, *push, noted("hello"), noted("walks"), noted("loss")))
         return made[-1]
 
     yield make
@@ -91,7 +92,7 @@ async def test_what_is_announced_is_there_when_its_writer_has_the_reply(
         ("announcement", 3, b"k", 12),
         ("swap", 0, 3),
         ("rules", 2, True, b"a*"),
-        ("hello",),
+        ("hello", False),
         ("flush",),
     ]
 
@@ -102,7 +103,7 @@ async def test_a_name_is_announced_by_a_key_that_does_not_stay(
     await pushes.open(Upstream.parse(server.url), LIMIT_S, 0)
     direct.ask_many(announcing(KEYS.hello))
     pushes.receive()
-    assert set(told.seen) == {("hello",)}
+    assert set(told.seen) == {("hello", False)}
     assert direct.ask("DBSIZE") == 0
 
 
@@ -123,7 +124,7 @@ async def test_a_loss_is_told_once_after_what_came_before(
     (ours,) = _ours(server.port)
     direct.ask("SET", KEYS.hello, "")
     direct.ask("CLIENT", "KILL", "ID", ours["id"])
-    await told.until(("hello",), ("loss",))
+    await told.until(("hello", False), ("loss",))
     pushes.receive()
     pushes.close()
     assert len(told.seen) == 2
@@ -164,7 +165,7 @@ async def test_one_is_opened_after_another_was_closed(
         pushes = another()
         await pushes.open(Upstream.parse(server.url), LIMIT_S, 0)
         direct.ask("SET", KEYS.hello, "")
-        await told.until(("hello",))
+        await told.until(("hello", False))
         told.seen.clear()
         pushes.close()
 

@@ -18,6 +18,7 @@ from tests.link.conftest import FAR_MS, KEYS, S, manage, until
 from tests.link.running import ids
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.redis_content import LEASE
 from tests.support.server_queries import calls, connections, info
@@ -240,8 +241,9 @@ async def test_whoever_is_one_of_many_leads_only_once_something_is_late(
     server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleet, "FEW", 1)
-    with closing(Client(server.port, protocol=3)) as other:
+    with Connection(server.port) as other:
         other.ask("CLIENT", "TRACKING", "ON")
+        other.ask("SUBSCRIBE", KEYS.broadcast)
         async with _reaping(server.url) as reaping:
             manage(direct, "s", m=1)
             _make_due(direct, "t")

@@ -37,7 +37,7 @@ class Arrivals(Pushes):
 
     def __init__(self) -> None:
         nothing: Callable[..., None] = lambda *_: None  # noqa: E731
-        super().__init__(KEYS, *[nothing] * 7)
+        super().__init__(KEYS, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
         self.looks = 0
         self.arrive: Callable[[], None] = lambda: None
 
@@ -59,6 +59,7 @@ class World:
         )
         self.arrivals = Arrivals()
         self.announcements.connection = self.arrivals
+        self.announcements.receive = lambda: self.arrivals.receive()  # type: ignore[method-assign]
         self.registry: Registry = context.registry
         self.context = context
 

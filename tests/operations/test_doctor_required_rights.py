@@ -36,7 +36,7 @@ SPEAKERS = [
     HOME / "operations/purge.py",
 ]
 # Words in capitals that need no right.
-NO_COMMANDS = {"BCAST", "AUTH", "HELLO", "MULTI", "DISCARD", "PUBLISH", "SPUBLISH"}
+NO_COMMANDS = {"BCAST", "PREFIX", "AUTH", "HELLO", "MULTI", "DISCARD", "PUBLISH", "SPUBLISH"}
 # The commands of redis-py's methods, and those that it sends when it connects.
 METHODS = {"info": "INFO", "config_get": "CONFIG|GET"}
 BY_CONNECTING = {"CLIENT|SETNAME", "CLIENT|SETINFO"}

@@ -16,9 +16,16 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.raw_client import Connection, command
 
-pytestmark = pytest.mark.slow
+# Both versions of the server are told of keys in the same way.
+pytestmark = [pytest.mark.slow, pytest.mark.one_of(3)]
 
 ROUNDS = 100
+# How the two proxies learn of keys.
+MODES = {
+    "broadcast": ("broadcast", "broadcast"),
+    "on demand": ("on-demand", "on-demand"),
+    "one of each": ("on-demand", "broadcast"),
+}
 Words = tuple[str | int, ...]
 
 
@@ -56,11 +63,13 @@ TOGETHER = {
 }
 
 
-@pytest.fixture
-def proxies(start_server: StartServer, start_proxy: StartProxy) -> Iterator[list[int]]:
+@pytest.fixture(params=MODES.values(), ids=list(MODES))
+def proxies(
+    start_server: StartServer, start_proxy: StartProxy, request: pytest.FixtureRequest
+) -> Iterator[list[int]]:
     """The ports of two proxies in front of one Redis; each has a client that never pauses."""
     server = start_server()
-    ports = [start_proxy(server.url).port for _ in range(2)]
+    ports = [start_proxy(server.url, "--knowledge", mode).port for mode in request.param]
     stop = threading.Event()
     threads = [threading.Thread(target=_busy, args=(port, stop)) for port in ports]
     for thread in threads:
@@ -97,6 +106,8 @@ def test_who_is_told_of_a_write_finds_it_done_and_its_deadline_known(
         heard = hear(stack.enter_context(Connection(chance.choice(proxies))))
         for number in range(ROUNDS):
             key = f"h:{number}"
+            for each in readers[:2]:
+                assert each.ask("HLEN", key) == b":0\r\n"  # so both know that it has no deadlines
             write = ("HSETEX", key, "EX", 100, "FIELDS", 1, "f", number)
             pieces = TOGETHER[together](write, tell)
             replies = 0
@@ -125,6 +136,8 @@ def test_who_is_told_by_one_who_was_told_finds_both_done(proxies: list[int], way
         heard = hear(stack.enter_context(Connection(proxies[1])))
         for number in range(ROUNDS):
             dated, plain = f"a:{number}", f"b:{number}"
+            for each in (second, third):
+                assert each.ask("EXISTS", dated) == b":0\r\n"
             first.send(command("SADDEX", dated, 100, "m") + command(*tell))
             heard()
             second.send(command("SREM", dated, "m") + command("SADD", plain, "m"))

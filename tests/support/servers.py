@@ -191,6 +191,13 @@ class Server(Process):
                 return False
 
 
+def _knowledge() -> tuple[str, ...]:
+    """How proxies learn of keys where a test does not say it, so that all can be run in both ways:
+    TTLPROXY_TEST_KNOWLEDGE=on-demand."""
+    named = os.environ.get("TTLPROXY_TEST_KNOWLEDGE")
+    return ("--knowledge", named) if named else ()
+
+
 class Proxy(Process):
     """`python -m ttlproxy` on a port of its own, in front of one server or URL.
 
@@ -265,6 +272,7 @@ class Proxy(Process):
         words = [
             *("--listen", f"127.0.0.1:{self.port}", "--upstream", self.upstream),
             *("--event-loop", self.event_loop),
+            *_knowledge(),
             *self._arguments,
         ]
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("TTLPROXY_")}

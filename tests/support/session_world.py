@@ -63,7 +63,7 @@ class World:
             lambda: True,
         )
         self.step = Step(
-            b"", set(), set(), set(), False, set(), None, None, False, None, False, b""
+            b"", set(), set(), set(), set(), False, set(), None, None, False, None, False, b""
         )
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:

@@ -111,7 +111,10 @@ class Router:
         longer = [row for name, row in LONGER.items() if name in table and table[name].arity > 0]
         catalogue = Catalogue(ours, longer, heard)
         self.categories = catalogue.categories
-        of_server = (*catalogue.surveys, *(topology.SURVEYS if clustered else ()))
+        of_server = (
+            *catalogue.surveys,
+            *(topology.SURVEYS if clustered else key_scans.OF_ONE_SERVER),
+        )
         all_surveys = {**SURVEYS, **{survey.name: survey for survey in of_server}}
         for native in table.values():
             self._add(_over(native, all_surveys.get(native.name), forms.get(native.name)))

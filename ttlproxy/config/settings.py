@@ -250,6 +250,17 @@ class Settings(BaseSettings):
         description="a file with the key that signs deferred commands and rules, the same for all"
         " proxies; without it the proxies store one in Redis",
     )
+    knowledge: Literal["auto", "broadcast", "on-demand"] = Field(
+        "auto",
+        description="whether the proxy hears of each managed key (broadcast), or looks up the keys"
+        " that its own clients name (on-demand); with auto the first few proxies of a Redis hear of"
+        " all, and further ones look up; in front of a Cluster all hear of all",
+    )
+    knowledge_bytes: int = Field(
+        64 * 2**20,
+        ge=2**16,
+        description="about how many bytes the keys that were looked up may take",
+    )
     show_internal_keys: Literal["no", "yes"] = Field(
         "no", description="whether clients may see and use the proxy's own keys, for debugging"
     )

@@ -24,10 +24,14 @@ COUNTS: Final = b"counts:"
 RULE: Final = b"rule:"
 LATER: Final = b"later:"
 NONE: Final = b"none:"
+CLAIM: Final = b"claim:"
+CLAIMED: Final = b"claimed"
 ANNOUNCEMENT: Final = b"!"
 SWAP: Final = b"!swap:"
 RULES_CHANGED: Final = b"!rules:"
 WALKS: Final = b"!walks:"
+# At the end of a database's number, for scripts: keys are claimed (link/claims.py).
+CLAIMS: Final = b"!"
 # Before the prefix.
 STATE: Final = b"ttlproxy-state:"
 OUTBOX: Final = b"ttlproxy-outbox:"
@@ -102,9 +106,12 @@ class Keys:
     __slots__ = (
         "_tags",
         "announcement_prefix",
+        "broadcast",
+        "claimed",
         "clustered",
         "fixed",
         "hello",
+        "hello_on_demand",
         "here",
         "lease",
         "old_counts",
@@ -112,12 +119,14 @@ class Keys:
         "old_keeping",
         "old_layout",
         "old_serial",
+        "on_demand",
         "others",
         "outbox",
         "prefix",
         "rules",
         "schedule",
         "state",
+        "unclaiming",
     )
 
     def __init__(self, prefix: bytes = DEFAULT_PREFIX, clustered: bool = False) -> None:
@@ -142,6 +151,15 @@ class Keys:
         self.announcement_prefix = prefix + ANNOUNCEMENT
         # A proxy that begins to serve sets and deletes this key: an announcement to the others.
         self.hello = self.announcement_prefix + b"hello"
+        # The same by one that looks up keys, and does not hear of all.
+        self.hello_on_demand = self.hello + b":on-demand"
+        # Channels on which nothing is ever published: Redis counts their subscribers, see
+        # link/modes.py.
+        self.broadcast = prefix + b"broadcast"
+        self.on_demand = prefix + b"on-demand"
+        # Keys that proxies claim, by the end of the claim in ms; '' stays, so that the set does.
+        self.claimed = prefix + CLAIMED
+        self.unclaiming = prefix + b"unclaiming"
         self._tags = _tags()
 
     def index(self, key: bytes) -> bytes:
@@ -161,6 +179,16 @@ class Keys:
     def counts(self, key: bytes) -> bytes:
         """The sorted set that counts the deliveries of each element of `key`."""
         return self._beside(COUNTS, key)
+
+    def claim(self, key: bytes) -> bytes:
+        """A key that never exists for longer than a moment. A proxy that looks `key` up reads it,
+        and Redis tells the proxy when somebody sets it: what is known of `key` may be outdated."""
+        return self._beside(CLAIM, key)
+
+    def of_claim(self, name: bytes) -> bytes | None:
+        """The data key of a `claim`; None for any other name."""
+        said = self.prefix + CLAIM
+        return self.data(self.prefix + name[len(said) :]) if name.startswith(said) else None
 
     def shared_by(self, key: bytes, name: bytes) -> bytes:
         """The key that has the name `name`, such as `schedule`, and serves data key `key`."""
@@ -305,6 +333,12 @@ class Keys:
         """The name that announces the first deadline of `key` to every proxy: see `announced`."""
         index = self.index(key).removeprefix(self.prefix)
         return b"%s%d:%d:%s" % (self.announcement_prefix, db, deadline_ms, index)
+
+    @property
+    def seldom_announced(self) -> list[bytes]:
+        """How the names of all announcements begin that are not of deadlines."""
+        rules = self.home(self.prefix + RULES_CHANGED)
+        return [self.prefix + SWAP, rules, self.prefix + WALKS, self.hello]
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.

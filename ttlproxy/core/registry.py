@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from itertools import islice
+from typing import Any
 
 # The bound of a key in which nothing can fall due before its announcement arrives.
 NOTHING_DUE = 1 << 62
@@ -93,6 +94,7 @@ class Registry:
         "_staged",
         "_swamped",
         "_wake",
+        "claims",
         "expecting",
         "has_action",
         "names",
@@ -122,6 +124,9 @@ class Registry:
         """key -> its earliest bound in all databases; a session looks here first."""
         self.expecting = True
         """Whether announcements may come: of other proxies, or of requests of our own clients."""
+        self.claims = False
+        """Whether sessions claim a key before they send what may announce its first deadline. Other
+        proxies look keys up, hear of a claim at once, and keep nothing they find while it lasts."""
         self._others = True
         self._expected_barriers = 0
 
@@ -141,6 +146,13 @@ class Registry:
         return found
 
     # For sessions.
+
+    def asker(self, databases: tuple[int, ...]) -> Any:
+        """What a session asks, whose client is in one of these databases."""
+        return self
+
+    def select(self, databases: tuple[int, ...]) -> None:
+        """The client is in one of these databases now: all that matter are known here."""
 
     def due(self, key: bytes, now_ms: int) -> list[Place]:
         """The places where `key` may have elements past their deadline."""
@@ -269,11 +281,15 @@ class Registry:
         self._keep(ended, restless)
         for place, pin in ended.items():
             if pin is not None and not any(place in pins for pins in self._pins):
-                self._dbs.get(place[0], {}).pop(place[1], None)
+                self._unpin(place)
         for db in {place[0] for place in ended}:
             self._tidy(db)
         self._expected_barriers = max(self._expected_barriers - 1, 0)
         self.others(self._others)
+
+    def _unpin(self, place: Place) -> None:
+        """No request on its way can make this key managed, and no announcement has said so."""
+        self._dbs.get(place[0], {}).pop(place[1], None)
 
     def others(self, may_be: bool) -> None:
         """Sets whether another proxy may announce something."""

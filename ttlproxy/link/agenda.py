@@ -95,12 +95,29 @@ class Agenda:
     """
 
     def __init__(self) -> None:
-        self.leads = True
+        self._leads = True
+        self._turned = asyncio.Event()  # set when `leads` changes
         self.next_ms = self.stands_in_ms = NEVER
         self.woken = asyncio.Event()
         self.sweep_after_ms = SWEEP_AFTER_MS
         self.parked = Parked()
         self._sweeps: dict[Place, int] = {}  # when each is due
+
+    @property
+    def leads(self) -> bool:
+        return self._leads
+
+    @leads.setter
+    def leads(self, leads: bool) -> None:
+        if leads != self._leads:
+            self._leads = leads
+            turned, self._turned = self._turned, asyncio.Event()
+            turned.set()
+
+    async def until(self, leads: bool) -> None:
+        """Ends when this proxy leads, or does not."""
+        while self._leads != leads:
+            await self._turned.wait()
 
     def announced(self, db: int, deadline_ms: int) -> None:
         """The first deadline of a key was announced."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -16,7 +18,12 @@ from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.connections import close
 from ttlproxy.link.context import Context
+from ttlproxy.link.deadlines import Deadlines
+from ttlproxy.link.known_server import KnownServer
+from ttlproxy.link.lookup_connection import LookupConnection
+from ttlproxy.link.modes import Modes
 from ttlproxy.link.pipeline import run
+from ttlproxy.link.push_socket import PushSocket
 from ttlproxy.link.pushes import Pushes, announcing
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.link.serving import Serving
@@ -34,12 +41,15 @@ _AGAIN = Backoff(cap=0.25, base=0.005)
 _HEALTHY_MS = 1000
 # How long serving waits until other proxies are greeted: a write, which may be paused.
 _GREETING_S = 0.1
+# How long a proxy that looks up keys waits until others know, and between two looks.
+_CLAIM_MS = 3000
+_LOOK_S = 0.02
 
 
 class Announcements:
     """While there is no push connection, announcements are missed, and nobody is served.
 
-    connection: the present one
+    connection: the present one; lookups: that for look-ups, which lives as long
     swaps: how often two databases have changed places; flushes: how often keys may have gone
     greetings: how many other proxies have said hello
     """
@@ -53,10 +63,13 @@ class Announcements:
         confirmations: Confirmations,
         shared_state: SharedState,
         walks: Walks,
+        modes: Modes,
+        server: KnownServer,
         connect: Callable[[str], Redis],
     ) -> None:
         """`connect(name)` gives a new connection with this name."""
         self.connection: Pushes | None = None
+        self.lookups: LookupConnection | None = None
         self.swaps = 0
         self.flushes = 0
         self.greetings = 0
@@ -68,11 +81,16 @@ class Announcements:
         self._shared_state = shared_state
         self._walks = walks
         self._connect = connect
+        self._modes = modes
+        self._server = server
+        self._sockets: list[PushSocket] = []
+        self._poll = select.poll()
 
     def receive(self) -> None:
         """Takes what Redis has announced so far, without waiting."""
-        if self.connection is not None:
-            self.connection.receive()
+        if self._sockets and self._poll.poll(0):
+            for each in self._sockets:
+                each.receive()
 
     async def run(self) -> None:
         """Opens a push connection, and a new one after each loss. Raises UpstreamError or OSError
@@ -93,7 +111,7 @@ class Announcements:
 
     async def _hear(self) -> None:
         """Opens a push connection; ends when that is lost."""
-        lost, settings = asyncio.Event(), self._settings
+        lost, modes = asyncio.Event(), self._modes
 
         def on_loss() -> None:
             self._serving.stop()  # from here on announcements are missed
@@ -101,27 +119,78 @@ class Announcements:
 
         pushes = Pushes(
             self._context.keys,
-            self._context.announced,
+            self._announced,
             self._swapped,
             self._context.actions.changed,
             self._flushed,
             self._greeted,
             self._walks.heard,
             on_loss,
+            modes.choose,
         )
-        greeting: list[asyncio.Task[None]] = []
-        try:
-            await pushes.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
-            greeting.append(asyncio.create_task(self._greet(), name="greeting"))
-            await asyncio.wait(greeting, timeout=_GREETING_S)
+        async with AsyncExitStack() as stack:
+            stack.callback(pushes.close)
+            stack.callback(self._ended)
+            await self._open(pushes)
+            modes.begin(pushes.looks_up)
+            if pushes.looks_up:
+                self.lookups = await self._looking_up(stack, on_loss)
+            greeting = asyncio.create_task(self._greet(), name="greeting")
+            stack.push_async_callback(cancel, greeting)
+            await asyncio.wait({greeting}, timeout=_GREETING_S)
+            if self.lookups is not None and not await self._do_all_claim(self.lookups):
+                return
+            if self._context.knowledge is not None:  # changes may have been missed
+                self._context.knowledge.forget_all()
             self.connection = pushes
+            self._watch(pushes, self.lookups)
             self._confirmations.beat()  # this reads the registry, and lets clients be served
             await lost.wait()
-        finally:
-            self._serving.stop()
-            self.connection = None
-            pushes.close()
-            await cancel(*greeting)
+
+    def _watch(self, *sockets: PushSocket | None) -> None:
+        """`receive` looks at these from now on."""
+        self._sockets = [each for each in sockets if each is not None]
+        self._poll = select.poll()
+        for each in self._sockets:
+            each.register(self._poll)
+
+    def _ended(self) -> None:
+        self._serving.stop()
+        self.connection = self.lookups = None
+        self._sockets = []
+        self._modes.lost()
+
+    async def _looking_up(
+        self, stack: AsyncExitStack, on_loss: Callable[[], None]
+    ) -> LookupConnection:
+        """The connection for look-ups, while that of the pushes lives."""
+        context, knowledge = self._context, self._context.knowledge
+        assert knowledge is not None
+        lookups = LookupConnection(context.keys, knowledge.changed, knowledge.forget_all, on_loss)
+        stack.callback(lookups.close)
+        await self._open(lookups)
+        deadlines = Deadlines(self._settings, self._address, context)
+        stack.push_async_callback(cancel, asyncio.create_task(deadlines.run(), name="deadlines"))
+        return lookups
+
+    async def _do_all_claim(self, lookups: LookupConnection) -> bool:
+        """Waits until all others claim keys.
+
+        If one of them does not react, this proxy must hear of all keys itself: returns False.
+        """
+        until_ms = ServerClock.reading() + _CLAIM_MS
+        while ServerClock.reading() < until_ms:
+            if not await self._modes.count_unclaiming(lookups):
+                return True
+            await asyncio.sleep(_LOOK_S)
+        log.warning("a proxy does not react, so this one hears of all keys, as that one does")
+        self._context.know(on_demand=False)
+        self._server.change()
+        return False
+
+    async def _open(self, connection: PushSocket) -> None:
+        settings = self._settings
+        await connection.open(self._address.now, settings.connect_timeout, settings.tcp_keepalive)
 
     async def _greet(self) -> None:
         """Tells other proxies that there is one more.
@@ -130,16 +199,23 @@ class Announcements:
         """
         redis = self._connect("ttlproxy:hello")
         try:
-            await run(redis, [(0, words) for words in announcing(self._context.keys.hello)])
+            keys = self._context.keys
+            hello = keys.hello if self.lookups is None else keys.hello_on_demand
+            await run(redis, [(0, words) for words in announcing(hello)])
         except (RedisError, OSError) as trouble:
             log.debug("cannot announce this proxy to the others: %s", trouble)
         finally:
             await close(redis)
 
-    def _greeted(self) -> None:
+    def _announced(self, db: int, key: bytes, deadline_ms: int) -> None:
+        self._context.announced(db, key, deadline_ms)
+
+    def _greeted(self, looks_up: bool) -> None:
         """Another proxy is about to serve."""
         self.greetings += 1
         self._context.registry.others(True)
+        if looks_up and self._context.knowledge is None:
+            self._confirmations.beat()  # it waits for this one
 
     def _swapped(self, one: int, other: int) -> None:
         """Two databases were swapped: until they are read anew, each has the keys of both."""
@@ -153,5 +229,7 @@ class Announcements:
         the same. Until all is read anew, entries too many only cost reaps."""
         if self._context.has_rules:
             self._context.actions.forget_all()
+        if self._context.knowledge is not None:
+            self._context.knowledge.forget_all()
         self.flushes += 1
         self._confirmations.first(self._shared_state.keep)

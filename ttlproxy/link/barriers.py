@@ -46,7 +46,7 @@ class Barriers:
     def __init__(self, context: Context, connect: Callable[[str], Redis]) -> None:
         """`connect(name)` gives a new connection with this name."""
         self._script_calls = context.script_calls
-        self._registry = context.registry
+        self._context = context
         self._connect = connect
         self._wanted = asyncio.Event()
         self._change = asyncio.Event()  # set when a barrier is answered, or found held
@@ -94,8 +94,8 @@ class Barriers:
                     continue  # it is opened again
                 if loop.time() >= next_s:
                     next_s = loop.time() + _EVERY_S
-                    if passed and self._registry.wants_barrier:
-                        self._registry.barrier()
+                    if passed and self._context.registry.wants_barrier:
+                        self._context.registry.barrier()
         finally:
             self._tell(False)
             await close(writes, reads)
@@ -107,7 +107,7 @@ class Barriers:
                 async with asyncio.timeout_at(next_s):
                     await self._wanted.wait()
             except TimeoutError:
-                if self._registry.wants_barrier:
+                if self._context.registry.wants_barrier:
                     return
                 next_s += _EVERY_S
 

@@ -10,6 +10,7 @@ from ttlproxy.commands import Router
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Connections, Counters, NodeCounts
 from ttlproxy.core.keys import Keys
+from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Place, Registry
 from ttlproxy.core.signing import Signer, new_secret
@@ -37,7 +38,9 @@ class Context:
     """A proxy's knowledge of Redis and of managed keys.
 
     keys: names of internal keys; scripts, script_calls: their texts, and how they are called
-    registry: managed keys; actions: the rules of ONEXPIRE; rights: of the clients' users
+    registry: managed keys; knowledge: the same where it knows only keys that clients have named
+    has_mode: whether it was chosen which of the two it is, for the present server
+    actions: the rules of ONEXPIRE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
     clock: the server's; agenda: what the reaper does next; fleet: how many proxies are attached
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
@@ -78,13 +81,16 @@ class Context:
             rules_of_all.actions if rules_of_all else ActionCache(keys, signer, self.refusals)
         )
         self.actions.tell(self.scripts.ruled)
-        self.registry = Registry(self.agenda.announced, self.actions.has_action)
+        self._knowledge_bytes = settings.knowledge_bytes
         self.slot_schedules = SlotSchedules(keys)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
+        self.knowledge: Knowledge | None = None
+        self.registry = Registry(self.agenda.announced, self.actions.has_action)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
+        self.has_mode = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
         self.overdue = Overdue()
-        info = InfoSection(self.clock, self.registry, counters, self.overdue)
+        info = InfoSection(self.clock, lambda: self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(
             self.scripts,
             keys,
@@ -103,9 +109,20 @@ class Context:
         )
         self.router = Router()
 
+    def know(self, *, on_demand: bool) -> None:
+        """From now on keys are looked up when clients name them, or all managed keys are known.
+        Nothing is known yet. Sessions that are there already keep what they had: they must end."""
+        self.has_mode = True
+        if on_demand != (self.knowledge is not None):
+            parts = self.agenda.announced, self.actions.has_action
+            self.knowledge = Knowledge(self._knowledge_bytes, *parts) if on_demand else None
+            self.registry = self.knowledge or Registry(*parts)
+            self.announced = self.registry.announced
+
     def meet(self, clustered: bool) -> None:
         """A new server is met: whether it is a node of a Cluster decides where what is kept."""
         keys = self.keys
+        self.has_mode = False
         if clustered != keys.clustered:
             keys.clustered = clustered
             if clustered:

@@ -27,6 +27,7 @@ from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.context import Context
 from ttlproxy.link.glance import Glance
 from ttlproxy.link.known_server import KnownServer
+from ttlproxy.link.modes import Modes
 from ttlproxy.link.outage_log import OutageLog
 from ttlproxy.link.pipeline import Words, error, run, valid
 from ttlproxy.link.registry_loader import RegistryLoader
@@ -69,6 +70,7 @@ class Heartbeat:
         scripts: ScriptCache,
         loader: RegistryLoader,
         announcements: Announcements,
+        modes: Modes,
         confirmations: Confirmations,
         shared_state: SharedState,
         outage_log: OutageLog,
@@ -87,6 +89,7 @@ class Heartbeat:
         self._scripts = scripts
         self._loader = loader
         self._announcements = announcements
+        self._modes = modes
         self._confirmations = confirmations
         self._shared_state = shared_state
         self._outage_log = outage_log
@@ -139,7 +142,7 @@ class Heartbeat:
         has_told = self._refresh(asked, sent)
         if has_told:
             await self._learn(redis, asked, traits)
-            await self._keep_serving(redis, glance)
+            await self._keep_serving(redis, glance, asked["proxies"])
         for reply in asked["state"]:
             await self._shared_state.learn(redis, reply)
         if has_told and self._beats.regular:
@@ -181,6 +184,7 @@ class Heartbeat:
             "scripts": [self._scripts.question()],
             "acl": self._acl.questions() if thorough else [],
             "events": [EVENTS] if thorough else [],
+            "proxies": [] if self._context.keys.clustered else [self._modes.question()],
             "state": self._shared_state.question(),
         }
 
@@ -209,7 +213,7 @@ class Heartbeat:
             if not error(now):
                 context.clock.learn_time(valid(now), sent)
         if found := self._found(asked):
-            self._recognize(found)
+            self._recognize(found, next(iter(asked["proxies"]), None))
         return True
 
     def _found(self, asked: Asked) -> Identity | None:
@@ -232,8 +236,8 @@ class Heartbeat:
                 found = found._replace(databases=databases(fields(valid(reply))))
         return found
 
-    def _recognize(self, found: Identity) -> None:
-        """Redis has answered."""
+    def _recognize(self, found: Identity, counted: object) -> None:
+        """Redis has answered; `counted`: how many proxies there are, see Modes."""
         context, greetings = self._context, self._announcements.greetings
         if self._server.seen(found):
             self._loader.want()
@@ -243,7 +247,8 @@ class Heartbeat:
         # A replica gets other proxies' announcements by replication, and counts only its own.
         is_alone = found.is_master and found.trackers <= 1 and greetings == self._greetings
         context.registry.others(not is_alone)
-        context.fleet.attached = max(found.attached, 1) + greetings - self._greetings
+        attached = self._modes.attached(counted)
+        context.fleet.attached = attached or max(found.attached, 1) + greetings - self._greetings
         if is_alone and not context.fleet.is_alone:
             context.agenda.lead()
         context.fleet.is_alone = is_alone
@@ -262,12 +267,15 @@ class Heartbeat:
         else:
             self._context.scripts.loaded = False  # as far as can be known
 
-    async def _keep_serving(self, redis: Redis, glance: Glance) -> None:
+    async def _keep_serving(self, redis: Redis, glance: Glance, proxies: Sequence[Any]) -> None:
         """Reads the registry if it may lack something; serves clients when it is whole."""
         if self._beats.regular:
             await self._loader.look(redis, glance)
-        if self._announcements.connection is None:
+        connection = self._announcements.connection
+        if connection is None:
             return
+        for counted in proxies:
+            await self._modes.learn(redis, connection, counted)
         if self._beats.regular or not self._loader.is_whole:
             await self._loader.load_if_needed(redis)
         if self._loader.is_whole and not self._serving.now:

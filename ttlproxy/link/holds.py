@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 
 from ttlproxy.config import Settings
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import ReapRefused, SlotMoved, UpstreamError
 from ttlproxy.link.barriers import PATIENCE_S, Barriers
+from ttlproxy.link.claims import Claims
+from ttlproxy.link.lookups import Lookups
 from ttlproxy.link.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.serving import Serving
 from ttlproxy.net.tasks import Task, cancel
@@ -18,8 +20,16 @@ class Holds:
     """Knows pauses of Redis: time in which it answers nobody, or no writes, does not count."""
 
     def __init__(
-        self, settings: Settings, serving: Serving, requests: ReapRequests, barriers: Barriers
+        self,
+        settings: Settings,
+        serving: Serving,
+        requests: ReapRequests,
+        barriers: Barriers,
+        lookups: Lookups,
+        claims: Claims,
     ) -> None:
+        self._lookups = lookups
+        self._claims = claims
         self._settings = settings
         self._serving = serving
         self._requests = requests
@@ -27,7 +37,7 @@ class Holds:
 
     async def until_reaped(
         self,
-        places: Iterable[Place],
+        places: Collection[Place],
         databases: Iterable[int],
         unswept: Iterable[Place],
         only_reads: bool,
@@ -46,8 +56,9 @@ class Holds:
                     await self._serving.ready.wait()
                     if only_reads and self._barriers.holds:
                         return
-                    request = self._requests.add(places, databases, unswept)
                     try:
+                        places = await self._still_due(places, only_reads, limit)
+                        request = self._requests.add(places, databases, unswept)
                         await self._done(request.done, only_reads, limit)
                         return
                     except SlotMoved:
@@ -58,6 +69,31 @@ class Holds:
             if request is None or request.refusal is None:
                 raise
             raise ReapRefused(str(request.refusal)) from None
+
+    async def _still_due(
+        self, places: Collection[Place], only_reads: bool, limit: asyncio.Timeout
+    ) -> Collection[Place]:
+        """Where something may be due, once places that are unknown were looked up."""
+        if unknown := self._lookups.unknown(places):
+            await self._done(self._lookups.add(unknown), only_reads, limit)
+        return self._lookups.due(places)
+
+    async def until_known(self, places: Collection[Place]) -> None:
+        """Looks these places up. Ends after hold_max, pauses not counted, with TimeoutError."""
+        await self._until(lambda: self._lookups.add(places))
+
+    async def until_claimed(self, places: Collection[Place]) -> None:
+        """Claims these places; as above. If Redis refuses, it will refuse the client's request."""
+        await self._until(lambda: self._claims.add(places))
+
+    async def _until(self, ask: Callable[[], asyncio.Future[None]]) -> None:
+        async with asyncio.timeout(self._settings.hold_max) as limit:
+            while True:
+                await self._serving.ready.wait()
+                try:
+                    return await self._done(ask(), False, limit)
+                except UpstreamError:
+                    pass  # the link was lost: ask in its next life
 
     async def _done(
         self, done: asyncio.Future[None], only_reads: bool, limit: asyncio.Timeout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from ttlproxy import __version__
 from ttlproxy.core.counters import Counters
@@ -15,8 +16,13 @@ class InfoSection:
     """The status of a proxy that starts now."""
 
     def __init__(
-        self, clock: ServerClock, registry: Registry, counters: Counters, overdue: Overdue
+        self,
+        clock: ServerClock,
+        registry: Callable[[], Registry],
+        counters: Counters,
+        overdue: Overdue,
     ) -> None:
+        """`registry()`: the present one."""
         self._clock = clock
         self._registry = registry
         self._counters = counters
@@ -27,7 +33,7 @@ class InfoSection:
         """The section as of now."""
         uptime_ms = self._clock.reading() - self._began_ms
         now_ms = self._clock.now_ms()
-        return _section(uptime_ms, self._registry, self._counters, self._overdue, now_ms)
+        return _section(uptime_ms, self._registry(), self._counters, self._overdue, now_ms)
 
 
 def _section(

@@ -32,6 +32,7 @@ from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.announcements import Announcements
 from ttlproxy.link.backoff import Backoff, stagger_s
 from ttlproxy.link.barriers import Barriers
+from ttlproxy.link.claims import Claims
 from ttlproxy.link.compatibility import check_greeting
 from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.connections import client, close, open_now
@@ -40,6 +41,8 @@ from ttlproxy.link.heartbeat import Heartbeat
 from ttlproxy.link.holds import Holds
 from ttlproxy.link.known_server import KnownServer
 from ttlproxy.link.list_waiters import ListWaiters
+from ttlproxy.link.lookups import Lookups
+from ttlproxy.link.modes import Modes
 from ttlproxy.link.native_deadlines import NativeDeadlines
 from ttlproxy.link.outage_log import OutageLog
 from ttlproxy.link.reachability import accepts
@@ -122,13 +125,23 @@ class Link:
             self.schedules,
             self.server,
         )
-        self.holds = Holds(settings, self.serving, self._reap_requests, self._barriers)
+        self._lookups = Lookups(context, lambda: self.announcements.lookups)
+        self._claims = Claims(settings, context, self.address)
+        self.holds = Holds(
+            settings,
+            self.serving,
+            self._reap_requests,
+            self._barriers,
+            self._lookups,
+            self._claims,
+        )
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self._scripts = ScriptCache(context.scripts, self._barriers)
         shared_state = SharedState(context, self._barriers.may_hold)
         self._walks = Walks(context, self._barriers.may_hold)
         self._setup = ServerSetup(context, self.server, self._acl, self._scripts, shared_state)
         self._native_deadlines = NativeDeadlines(context, self._barriers.may_hold)
+        modes = Modes(settings, context, self._barriers.may_hold)
         self.announcements = Announcements(
             settings,
             self.address,
@@ -137,6 +150,8 @@ class Link:
             self.confirmations,
             shared_state,
             self._walks,
+            modes,
+            self.server,
             self._connect,
         )
         loader = RegistryLoader(
@@ -151,6 +166,7 @@ class Link:
             self._scripts,
             loader,
             self.announcements,
+            modes,
             self.confirmations,
             shared_state,
             self._outage_log,
@@ -261,6 +277,8 @@ class Link:
                 heartbeat=self.heartbeat.run(redis, self._upkeep()),
                 address=self.address.probe(),
                 barriers=self._barriers.run(),
+                lookups=self._lookups.run(),
+                claims=self._claims.run(),
             )
 
     async def _end_where_unreachable(self) -> None:

@@ -13,21 +13,18 @@ keys.
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
-import ssl
 from collections.abc import Callable
+from typing import Any
 
 import hiredis
 
-from ttlproxy.addresses import Upstream
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link.connections import plain_socket
 from ttlproxy.link.proxy_count import push_name
+from ttlproxy.link.push_socket import PushSocket
 from ttlproxy.wire import encode
 
-_NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError)
 # How long the key stays if its writer was killed, or may not delete it.
 _LEFT_MS = 1000
 
@@ -37,13 +34,14 @@ def announcing(name: bytes) -> tuple[tuple[bytes | int, ...], ...]:
     return (b"SET", name, b"", b"PX", _LEFT_MS), (b"DEL", name)
 
 
-class Pushes:
+class Pushes(PushSocket):
     """The push connection.
 
     on_announcement(db, key, deadline_ms) is called for each announcement, on_swap(db, db) when two
     databases change places, on_rules(db, counts, pattern) when a rule changes, on_flush()
-    when Redis says that any key may be gone, on_hello() when another proxy is about to serve,
-    on_walks(who) when a proxy walks over the data for all, on_loss() once when the connection ends.
+    when Redis says that any key may be gone, on_hello(looks_up) when another proxy is about to
+    serve, on_walks(who) when a proxy walks over the data for all, on_loss() once when the
+    connection ends.
     """
 
     def __init__(
@@ -53,10 +51,15 @@ class Pushes:
         on_swap: Callable[[int, int], None],
         on_rules: Callable[[int, bool, bytes], None],
         on_flush: Callable[[], None],
-        on_hello: Callable[[], None],
+        on_hello: Callable[[bool], None],
         on_walks: Callable[[bytes], None],
         on_loss: Callable[[], None],
+        choose: Callable[[Callable[..., Any]], bool] = lambda ask: False,
     ) -> None:
+        """`choose(ask)` says, before Redis tracks anything, whether this proxy looks up keys: then
+        Redis pushes no announcements of deadlines. See modes.py."""
+        super().__init__(on_loss)
+        self.looks_up = False
         self._keys = keys
         self._on_announcement = on_announcement
         self._on_swap = on_swap
@@ -64,51 +67,12 @@ class Pushes:
         self._on_flush = on_flush
         self._on_hello = on_hello
         self._on_walks = on_walks
-        self._on_loss = on_loss
-        self._reader = hiredis.Reader()
-        self._poll = select.poll()
-        self._socket: socket.socket | None = None
-        self._made: socket.socket | None = None  # the same, as soon as the thread has made it
-        self._closed = False
-        self._loop = asyncio.get_running_loop()
-
-    async def open(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> None:
-        """Connects and switches tracking on; raises OSError or UpstreamError."""
-        self._socket = await asyncio.to_thread(self._connect, upstream, timeout_s, keepalive_s)
-        self._poll.register(self._socket, select.POLLIN)
-        self._loop.add_reader(self._socket, self._read)
-
-    def close(self) -> None:
-        self._closed = True
-        if self._socket is not None:
-            self._loop.remove_reader(self._socket)
-            self._socket = None
-        if self._made is not None:  # `open` may have been cancelled since
-            self._made.close()
-
-    def receive(self) -> None:
-        """Takes what Redis has pushed so far, without waiting."""
-        if self._socket is not None and self._poll.poll(0):
-            self._read()
-
-    def _read(self) -> None:
-        while self._socket is not None:
-            try:
-                data = self._socket.recv(65536)
-            except _NOTHING_THERE:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self.close()
-                self._on_loss()
-                return
-            self._reader.feed(data)
-            while (message := self._reader.gets()) is not False:
-                self._take(message)
+        self._choose = choose
+        self._listening: asyncio.Future[bool] | None = None
 
     def _take(self, message: object) -> None:
         if not isinstance(message, list) or message[:1] != [b"invalidate"]:
+            self._answered(message)
             return
         if message[1] is None:
             self._on_flush()
@@ -122,38 +86,31 @@ class Pushes:
                 self._on_swap(*databases)
             elif ruled := self._keys.ruled(name):
                 self._on_rules(*ruled)
-            elif name == self._keys.hello:
-                self._on_hello()
+            elif name in (self._keys.hello, self._keys.hello_on_demand):
+                self._on_hello(name == self._keys.hello_on_demand)
             elif who := self._keys.walking(name):
                 self._on_walks(who)
 
-    def _connect(self, upstream: Upstream, timeout_s: float, keepalive_s: int) -> socket.socket:
-        """Runs in a thread: a few requests, each with its reply, then tracking."""
-        connection = plain_socket(upstream, timeout_s, keepalive_s)
-        try:
-            hello: tuple[bytes, ...] = (b"HELLO", b"3")
-            user, password = upstream.credentials()
-            if password is not None:
-                hello += (b"AUTH", (user or "default").encode(), password.encode())
-            self._ask(connection, *hello)
-            self._ask(connection, b"CLIENT", b"SETNAME", push_name(self._keys.prefix))
-            prefix = self._keys.announcement_prefix
-            self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
-            connection.setblocking(False)
-            self._made = connection
-            if self._closed:
-                raise UpstreamError("the push connection is no longer needed")
-        except BaseException:  # whatever it is: nobody else has the socket yet
-            connection.close()
-            raise
-        return connection
+    async def listen(self, command: bytes, channel: bytes) -> bool:
+        """Subscribes, or ends that; whether Redis lets us. Raises UpstreamError."""
+        self._listening = self._loop.create_future()
+        await self.send(encode((command, channel)))
+        return await self._listening
 
-    def _ask(self, connection: socket.socket, *words: bytes) -> None:
-        connection.sendall(encode(words))
-        while (reply := self._reader.gets()) is False:
-            data = connection.recv(65536)
-            if not data:
-                raise UpstreamError("Redis closed the push connection")
-            self._reader.feed(data)
-        if isinstance(reply, hiredis.ReplyError):
-            raise UpstreamError(f"Redis refuses the push connection: {reply}")
+    def _answered(self, message: object) -> None:
+        if self._listening is not None and not self._listening.done():
+            self._listening.set_result(not isinstance(message, hiredis.ReplyError))
+
+    def close(self) -> None:
+        super().close()
+        if self._listening is not None and not self._listening.done():
+            self._listening.set_exception(UpstreamError("the push connection was lost"))
+            self._listening.exception()  # maybe nobody waits
+
+    def _begin(self, connection: socket.socket) -> None:
+        keys = self._keys
+        self._ask(connection, b"CLIENT", b"SETNAME", push_name(keys.prefix))
+        self.looks_up = self._choose(lambda *words: self._reply(connection, *words))
+        heard = keys.seldom_announced if self.looks_up else [keys.announcement_prefix]
+        prefixes = (word for prefix in heard for word in (b"PREFIX", prefix))
+        self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", *prefixes)

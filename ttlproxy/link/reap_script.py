@@ -91,7 +91,7 @@ class ReapScript:
         self._script_calls = context.script_calls
         self._actions = context.actions
         self._learn_rules = context.learn_rules
-        self._registry = context.registry
+        self._context = context
         self._clock = context.clock
         self._refusals = context.refusals
         self._counters = counters
@@ -106,8 +106,9 @@ class ReapScript:
         others prepare their next call, or record an answer. Raises redis-py's ConnectionError or
         TimeoutError.
         """
+        registry = self._context.registry
         for place in limits:
-            self._registry.begin_reap(place)
+            registry.begin_reap(place)
         outcome = Outcome(set(), set(), {}, [], [])
         try:
             async with turn or nullcontext():
@@ -119,7 +120,7 @@ class ReapScript:
             return outcome
         finally:
             for place in limits:
-                self._registry.end_reap(place)
+                registry.end_reap(place)
 
     async def _with_rules(
         self, redis: Redis, limits: dict[Place, int], outcome: Outcome
@@ -199,7 +200,7 @@ class ReapScript:
             removed, first_ms, has_stale_entries, kind, late_ms, fired, dead_lettered, unsigned = (
                 answer
             )
-            self._registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)
+            self._context.registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)
             self._counters.count_reaped(kind.decode(), removed, late_ms)
             self._node_counts.count_reaped(removed, late_ms)
             if fired:

@@ -42,7 +42,6 @@ class Recheck:
     ) -> None:
         """`would_wait` says whether a script would have to wait for the end of a pause."""
         self._context = context
-        self._registry = context.registry
         self._sweep_script = sweep_script
         self._would_wait = would_wait
         self._listed: list[Place] = []  # the next one stands last
@@ -64,7 +63,7 @@ class Recheck:
         if not (walks or self._has_more):
             return
         self._resting = max(self._resting - 1, 0)
-        if self._resting or not self._may or not len(self._registry) or await self._would_wait():
+        if self._resting or not (self._may and self._context.registry) or await self._would_wait():
             return
         if not walks:  # many proxies together check as many keys a second as a few
             self._resting = self._context.fleet.attached // FEW + 1
@@ -87,21 +86,22 @@ class Recheck:
 
     def _compare(self, size: int) -> None:
         """The schedule has so many keys."""
-        had_more, self._has_more = self._has_more, len(self._registry) > size
+        had_more, self._has_more = self._has_more, len(self._context.registry) > size
         if self._has_more and not had_more:
             self._rest = _REST
             self._resting = min(self._resting, _REST)
 
     def _end(self) -> None:
         """The walk is over."""
-        found = self._found or len(self._registry) < self._left or self._context.fleet.is_alone
+        context = self._context
+        found = self._found or len(context.registry) < self._left or context.fleet.is_alone
         self._rest = _REST if found else min(self._rest * 2, _LONGEST_REST)
-        self._resting, self._left, self._found = self._rest, len(self._registry), False
+        self._resting, self._left, self._found = self._rest, len(context.registry), False
 
     def _take(self) -> list[Place]:
         """The next places, all of which one script may name; none at the end of the walk."""
         if not self._listed:
-            self._listed = self._registry.listed(self._next, _LISTED)[::-1]
+            self._listed = self._context.registry.listed(self._next, _LISTED)[::-1]
             self._next = self._next + len(self._listed) if self._listed else 0
         if not self._listed:
             return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.announcements import Announcements
 from ttlproxy.link.context import Context
@@ -35,7 +36,6 @@ class RegistryLoader:
         schedules: Schedules,
     ) -> None:
         self._context = context
-        self._registry = context.registry
         self._serving = serving
         self._announcements = announcements
         self._acl = acl
@@ -78,15 +78,28 @@ class RegistryLoader:
             return
         if missed:
             await self._acl.learn_users(redis)
+        if (knowledge := self._context.knowledge) is not None:
+            await self._begin_anew(redis, knowledge)
+            self._whole = pushes
+            return
         for _ in range(_MOST_LOADS):
             swaps = announcements.swaps
             await self._read_schedules(redis, missed or self._bloated)
             announcements.receive()
             if announcements.swaps == swaps:
                 break
-        self._registry.end_load()
+        self._context.registry.end_load()
         self._bloated = False
         self._whole = pushes
+
+    async def _begin_anew(self, redis: Redis, knowledge: Knowledge) -> None:
+        """Reads no schedule: each key is looked up when it is named first."""
+        self._wanted, self._changes = False, self._announced_changes
+        knowledge.forget_all()
+        knowledge.settle()
+        knowledge.populated.update(await self._databases(redis))
+        for db in knowledge.databases():
+            await self._context.learn_rules(redis, db)
 
     @property
     def _announced_changes(self) -> int:
@@ -98,23 +111,23 @@ class RegistryLoader:
         sent = clock.reading()
         (now,) = await run(redis, [(0, (b"TIME",))])
         if error(now):
-            self._registry.begin_load()
+            self._context.registry.begin_load()
         else:
             clock.learn_time(valid(now), sent)
-            self._registry.begin_load(clock.now_ms())
+            self._context.registry.begin_load(clock.now_ms())
         for db in await self._databases(redis):
             try:
                 if not rights.trusts_schedules and anew:
                     await self._schedules.search(redis, db)
                 elif not rights.trusts_schedules:
-                    self._registry.load_known(db)
+                    self._context.registry.load_known(db)
                 await self._context.learn_rules(redis, db)
                 await self._schedules.load(redis, db)
             except ResponseError as refusal:
                 self._schedules.refused(db, refusal)
                 if not self._serving.now:
                     raise  # nothing is known yet, so nothing can be promised
-                self._registry.load_known(db)
+                self._context.registry.load_known(db)
 
     async def _databases(self, redis: Redis) -> list[int]:
         """The logical databases that hold keys."""
@@ -126,7 +139,9 @@ class RegistryLoader:
 
         If it takes a walk over all keys to read it anew, at most once in `_SEARCH_MS`.
         """
-        context, registry = self._context, self._registry
+        context, registry = self._context, self._context.registry
+        if context.knowledge is not None:
+            return False
         is_early = context.clock.reading() < self._next_search_ms
         if len(registry) < _MANY or (is_early and not context.rights.trusts_schedules):
             return False

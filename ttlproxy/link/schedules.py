@@ -32,7 +32,6 @@ class Schedules:
 
     def __init__(self, context: Context) -> None:
         self._script_calls = context.script_calls
-        self._registry = context.registry
         self._actions = context.actions
         self._refusals = context.refusals
         self._context = context
@@ -66,7 +65,7 @@ class Schedules:
         """Loads all keys that have an index, without the schedule; finds all keys of rules."""
         async for names in self._pages(redis, db):
             keys = self._keys_of(names)
-            self._registry.load(db, ((key, UNKNOWN) for key in keys))
+            self._context.registry.load(db, ((key, UNKNOWN) for key in keys))
             begin = self._script_calls.keys.rule(b"")
             rules = (name for name in names if name.startswith(begin))
             self._actions.named(db, (name.removeprefix(begin) for name in rules))
@@ -105,7 +104,7 @@ class Schedules:
 
     async def _load(self, redis: Redis, db: int) -> None:
         async for entries in self._context.schedule_queries.pages(redis, db):
-            self._registry.load(db, entries)
+            self._context.registry.load(db, entries)
 
     async def _pages(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
         """All internal names in a database."""

@@ -27,7 +27,7 @@ class SweepScript:
     def __init__(self, context: Context, counters: Counters) -> None:
         self._keys = context.keys
         self._script_calls = context.script_calls
-        self._registry = context.registry
+        self._context = context
         self._counters = counters
         self._refusals = context.refusals
 
@@ -102,15 +102,16 @@ class SweepScript:
     @contextmanager
     def _asking(self, places: Sequence[Place]) -> Iterator[None]:
         """An announcement that comes within this counts more than what is learnt within."""
+        registry = self._context.registry
         for place in places:
-            self._registry.begin_reap(place)
+            registry.begin_reap(place)
         try:
             yield
         finally:
             for place in places:
-                self._registry.end_reap(place)
+                registry.end_reap(place)
 
     def _learn(self, place: Place, first_ms: int | None) -> None:
         """`first_ms`: the first deadline left in ms, -1 without an index, None if not told."""
         if first_ms is not None:
-            self._registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)
+            self._context.registry.set_first_deadline(place, first_ms if first_ms >= 0 else None)

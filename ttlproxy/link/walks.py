@@ -20,7 +20,7 @@ from ttlproxy.link.pipeline import error, run
 
 EVERY_S: Final = 10.0
 # In one step, so that no client ever sees the key.
-_ANNOUNCE: Final = b"redis.call('SET', KEYS[1], '') return redis.call('DEL', KEYS[1])"
+_ANNOUNCE: Final = b"redis.call('SET', KEYS[1], '', 'PX', 1000) return redis.call('DEL', KEYS[1])"
 # In announcement periods: who has heard nothing for so long believes that nobody walks.
 _SILENCE: Final = (2.0, 4.0)
 # The same for a proxy that has just begun.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from ttlproxy.core.registry import Place
 from ttlproxy.link import ListWaiters
 from ttlproxy.session import Session, Wait
 
@@ -22,9 +23,11 @@ class BlockingLease:
         list_waiters: ListWaiters,
         to_redis: Callable[[bytes], None],
         is_answered: Callable[[Callable[[bytes], bytes]], Awaitable[bool]],
+        claim: Callable[[Place], Awaitable[None]],
     ) -> None:
         """`is_answered(request)` sends `request(mark)`; False if the reply is null, and kept
-        back."""
+        back; `claim(place)` comes before each attempt."""
+        self._claim = claim
         self._session = session
         self._wait = wait
         self._list_waiters = list_waiters
@@ -42,10 +45,12 @@ class BlockingLease:
         timer = loop.call_later(limit_ms / 1000, self.end) if limit_ms else None
         try:
             if not await self._list_waiters.wait(self._wait.source, self._attempt, self._limit):
+                await self._claim(self._wait.target)
                 self._to_redis(self._session.attempt(self._wait))
         finally:
             if timer is not None:
                 timer.cancel()
 
     async def _attempt(self) -> bool:
+        await self._claim(self._wait.target)
         return await self._is_answered(lambda mark: self._session.attempt(self._wait, mark))

@@ -36,7 +36,7 @@ from ttlproxy.proxy.phase import (
 from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import WriteBatch
-from ttlproxy.session import Session, Step
+from ttlproxy.session import AskingSession, Session, Step
 
 
 class Host(Protocol):
@@ -74,7 +74,7 @@ class Client(asyncio.Protocol):
         self._source = source
         self._link = server.link
         self._serving = server.link.serving
-        self._registry = server.link.context.registry
+        self._context = server.link.context
         self._session: Session | None = None
         self._backend: Backend | None = None
         self._task: asyncio.Task[None] | None = None
@@ -104,7 +104,7 @@ class Client(asyncio.Protocol):
         self._start(self._connect(), "connect")
 
     def data_received(self, data: bytes) -> None:
-        if self._registry.expecting:
+        if self._context.registry.expecting:
             self._link.announcements.receive()  # may find them lost: then nothing is served
         if self._phase is not OPEN or not self._serving.now:
             self._keep(data)
@@ -292,10 +292,11 @@ class Client(asyncio.Protocol):
             return
         context = link.context
         self.to_redis = self._noting(self._backend.write, awaits=True)
-        self._session = Session(
+        kind = Session if context.knowledge is None else AskingSession
+        self._session = kind(
             context.router,
             context.script_calls,
-            context.registry,
+            context.registry.asker((0,)),
             context.rights,
             context.clock.now_ms,
             server.settings.max_request_bytes,
@@ -321,13 +322,17 @@ class Client(asyncio.Protocol):
         session, backend = self._session, self._backend
         assert session is not None
         assert backend is not None
+        if places := session.unmet(data):
+            self._early = data + self._early
+            self._hold(partial(self._link.holds.until_known, places), "look-up")
+            return
         step = session.from_client(data)
         self._early = step.withheld + self._early
         if session.kept > LOW or len(self._early) > LOW:
             self._server.slow_clients.keeps(self)
         let_in = None if step.login is None else backend.lets_in(step.login)
         out = step.to_redis
-        holds = step.must_reap or len(out) > HIGH  # its requests, before they go to Redis
+        holds = step.is_held or len(out) > HIGH  # its requests, before they go to Redis
         if holds or step.pauses:
             unsent = out if holds else b""
             light = step._replace(to_redis=b"", withheld=b"")
@@ -424,7 +429,7 @@ class Client(asyncio.Protocol):
         if session.over:
             self._enter(FINISHING)  # Redis would not read more, and would reset the connection
         if step.sweep_after:
-            places = self._registry.places
+            places = session.registry.places
             self._link.context.sweep_later(
                 place for key in step.sweep_after for place in places(key)
             )

@@ -1,7 +1,7 @@
 """A step of the session that waits for something, while the client's later bytes are kept.
 
-Before its requests go to Redis: reaps, and Redis that does not keep up. After them: replies, the
-link, or an item. Of the client it knows only what `Holder` says.
+Before its requests go to Redis: reaps, claims, and Redis that does not keep up. After them:
+replies, the link, or an item. Of the client it knows only what `Holder` says.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from ttlproxy.core.registry import Place
 from ttlproxy.link import Link
 from ttlproxy.proxy.blocking_lease import BlockingLease
 from ttlproxy.proxy.redis_connection import HIGH, Backend
@@ -67,7 +68,9 @@ class HeldStep:
         if step.must_reap:
             places, databases, unswept = step.reap_places, step.reap_databases, step.sweep_before
             await self._link.holds.until_reaped(places, databases, unswept, not step.modifies)
-        if step.must_reap or self.unsent:
+        if step.claims:
+            await self._link.holds.until_claimed(step.claims)
+        if step.is_held or self.unsent:
             await self._send()
             self._client.sent(self._session, step)
         await self._follow()
@@ -99,7 +102,9 @@ class HeldStep:
     async def _wait(self, wait: Wait) -> None:
         """A request waits for an item."""
         client, ask = self._client, self._backend.is_answered
-        lease = BlockingLease(self._session, wait, self._link.list_waiters, client.to_redis, ask)
+        lease = BlockingLease(
+            self._session, wait, self._link.list_waiters, client.to_redis, ask, self._claim
+        )
         if not client.wait_for_item():
             lease.end()
         self._lease = lease
@@ -107,6 +112,10 @@ class HeldStep:
             await lease.run()
         finally:
             self._lease = None
+
+    async def _claim(self, place: Place) -> None:
+        if self._session.registry.claims:
+            await self._link.holds.until_claimed([place])
 
     def drained(self) -> None:
         """Redis keeps up again."""

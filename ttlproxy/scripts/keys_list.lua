@@ -1,4 +1,4 @@
--- KEYS and SCAN without internal keys.
+-- KEYS and SCAN without internal keys, PUBSUB CHANNELS without the proxies' channels.
 -- READS
 -- KEYS:
 -- ARGV: command...

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from ttlproxy.commands import Call
-from ttlproxy.core.keys import Keys
+from ttlproxy.core.keys import CLAIMS, Keys
 from ttlproxy.core.signing import DEFERRED, RULE, Signer
 from ttlproxy.scripts import Script, Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
@@ -33,6 +33,7 @@ class ScriptCalls:
         "_scripts",
         "_section",
         "_slots",
+        "claims",
         "direct",
         "keys",
         "signer",
@@ -58,6 +59,7 @@ class ScriptCalls:
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
         self.direct = DirectCalls(scripts, keys)
+        self.claims = False  # whether keys are claimed: see link/claims.py
 
     def words(
         self,
@@ -74,6 +76,8 @@ class ScriptCalls:
         client may lack a right that the script needs.
         """
         clustered = self.keys.clustered
+        if self.claims:
+            db += CLAIMS
         if clustered and call.script in _FITTED:
             call = _FITTED[call.script](self, call)
         scripts = self._scripts
@@ -151,11 +155,13 @@ _ROLES: Final[dict[str, _Role]] = {
     "kept": lambda keys, data: keys.kept(data[0]),
     "lease": lambda keys, data: keys.lease,
     "progress": lambda keys, data: keys.outbox,
+    "claimed": lambda keys, data: keys.claimed,
 }
 # The same for the last name, if it stands for any number of keys.
 _ROLES_OF_MANY: Final[dict[str, _RoleOfMany]] = {
     "key...": lambda keys, data: (*data, *map(keys.index, data)),
     "sample...": lambda keys, data: data[1:],
+    "claim...": lambda keys, data: [keys.claim(key) for key in data],
     "fixed...": lambda keys, data: keys.fixed,
 }
 # The same in front of a Cluster.

@@ -14,11 +14,13 @@ class Effects:
     reap_databases: databases in which all due elements must be gone before the bytes go on
     sweep_before: places that must be swept before the bytes go on
     sweep_after: keys that a forwarded request may have changed without their index
+    claims: places that must be claimed before the bytes go on
     owner: the owner of this client's pins; has_pinned: whether there ever was a pin
     """
 
     __slots__ = (
         "_blocked",
+        "claims",
         "has_pinned",
         "owner",
         "reap_databases",
@@ -40,6 +42,7 @@ class Effects:
         """Starts empty: what was gathered so far has been handed over."""
         self.reap_places: set[Place] = set()
         self.reap_databases: set[int] = set()
+        self.claims: set[Place] = set()
         self.sweep_after: set[bytes] = set()
         self.sweep_before: set[Place] = set()
 
@@ -59,6 +62,8 @@ class Effects:
         for db, key in places:
             self.has_pinned = True
             self.registry.pin(db, key, self.owner)
+            if self.registry.claims:
+                self.claims.add((db, key))
 
     def writes(self, keys: Iterable[bytes]) -> None:
         """A request may change these keys without their index."""

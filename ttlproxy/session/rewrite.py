@@ -65,7 +65,7 @@ def _override(
     names = state.registry.names
     keys = override.keys(args)
     late = _matters_later(state, override)
-    managed = keys and ((late and (names or state.has_pinned)) or not names.keys().isdisjoint(keys))
+    managed = keys and ((late and (names or state.has_pinned)) or any(key in names for key in keys))
     if managed and not state.may_script() and not state.takes_effect_later:
         # Redis would refuse the script. So requests of others that are still pending do not count.
         managed = any(state.registry.may_have_index(key, state.owner) for key in keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from ttlproxy import errors
@@ -11,7 +11,7 @@ from ttlproxy.commands.model.calls import marked
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
-from ttlproxy.core.registry import Owner, Registry
+from ttlproxy.core.registry import Owner, Place, Registry
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import before_login, fast_path
 from ttlproxy.session.rewrite import decide, refuse
@@ -22,7 +22,7 @@ from ttlproxy.wire import PARSER, Requests, encode
 QUIT: Final = encode((b"QUIT",))
 # Bytes per request on average, from which requests count as long.
 _LONG: Final = 1024
-_Routed: TypeAlias = tuple[Route, list[bytes], int, int]
+Routed: TypeAlias = tuple[Route, list[bytes], int, int]
 """A request with its route, and where it begins and ends in the chunk."""
 
 
@@ -107,6 +107,14 @@ class Session(State):
             for args in requests
         )
 
+    def unmet(self, data: bytes) -> Sequence[Place]:
+        """Where nothing is known yet of keys that a chunk names which `passes` has just refused.
+
+        Then it is to be given again when they are known. What is not known then either counts as
+        managed and due.
+        """
+        return ()
+
     def from_client(self, data: bytes) -> Step:
         """Takes any chunk; returns what is to be done with it."""
         out = self._out(data)
@@ -115,6 +123,7 @@ class Session(State):
             self.reap_places,
             self.reap_databases,
             self.sweep_before,
+            self.claims,
             self.modifies,
             self.sweep_after,
             self.owed,
@@ -187,6 +196,7 @@ class Session(State):
     def attempt(self, wait: Wait, mark: bytes = b"") -> bytes:
         """The bytes for a waiting request; with a mark, an item can be told from a null."""
         self.manages([wait.target])
+        self.claims.discard(wait.target)  # the caller has claimed it
         return self.encoded(marked(wait.call, mark) if mark else wait.call)
 
     @property
@@ -356,7 +366,7 @@ class Session(State):
         # A single piece is not copied: it may be large.
         return b"".join(filter(None, out))
 
-    def _may_be_held(self, found: list[_Routed], now_ms: int) -> bool:
+    def _may_be_held(self, found: list[Routed], now_ms: int) -> bool:
         """Whether these requests may wait for a reap, while others may set deadlines."""
         names = self.registry.names
         if not names:
@@ -367,7 +377,7 @@ class Session(State):
             for word in args:
                 if names.get(word, now_ms) < now_ms:
                     return True
-            if not (names.keys().isdisjoint(route.filled(args)) or _has_script(route, args)):
+            if not (names.keys().isdisjoint(route.filled(args)) or has_script(route, args)):
                 return True
         return False
 
@@ -412,7 +422,7 @@ class Session(State):
         return rewritten
 
 
-def _has_script(route: Route, args: list[bytes]) -> bool:
+def has_script(route: Route, args: list[bytes]) -> bool:
     """Whether a script writes the first key, if it is managed, and the request names no other."""
     direct = route.override and route.override.direct
     return bool(direct and route.fits(len(args)) and direct.takes(args))

@@ -146,6 +146,7 @@ class State(Effects):
             others = (known for known in self.databases if known != db)
             self.databases = (db, *islice(others, _DATABASES_MAX - 1))
             self.database = b"?" + b",".join(b"%d" % known for known in self.databases)
+            self.registry.select(self.databases)
 
     @property
     def takes_effect_later(self) -> bool:

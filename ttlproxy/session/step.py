@@ -15,6 +15,7 @@ class Step(NamedTuple):
     reap_places: places whose due elements must be gone before the bytes go on
     reap_databases: databases in which all due elements must be gone before the bytes go on
     sweep_before: places that must be swept before the bytes go on
+    claims: places that must be claimed before the bytes go on: see core/registry.py
     modifies: whether a request may write when it is carried out
     to_redis: the bytes
     sweep_after: keys to sweep afterwards: a request may have changed them without their index
@@ -31,6 +32,7 @@ class Step(NamedTuple):
     reap_places: Set[Place]
     reap_databases: Set[int]
     sweep_before: Set[Place]
+    claims: Set[Place]
     modifies: bool
     sweep_after: Set[bytes]
     owed: int | None
@@ -39,6 +41,11 @@ class Step(NamedTuple):
     wait: Wait | None
     pauses: bool
     withheld: bytes
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the bytes cannot go on at once."""
+        return bool(self.claims) or self.must_reap
 
     @property
     def must_reap(self) -> bool:

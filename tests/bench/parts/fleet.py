@@ -22,7 +22,10 @@ from tests.support.raw_client import Connection
 from tests.support.server_queries import clients, info
 from tests.support.servers import Proxy
 
-MODES: Final[Mapping[str, tuple[str, ...]]] = {"broadcast": ()}
+MODES: Final[Mapping[str, tuple[str, ...]]] = {
+    "broadcast": ("--knowledge", "broadcast"),
+    "on demand": ("--knowledge", "on-demand"),
+}
 
 ATTACHED: Final = (1, 50, 200, 1000)
 STORM: Final = Size(real=100, replayed=900)

@@ -1,4 +1,4 @@
-"""The commands that see all keys: they see everything except the proxy's own keys."""
+"""The commands that see all keys, or all channels: they see everything except the proxy's own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ def _listed(args: Args) -> Call:
     return Call("keys_list", (), args)
 
 
+def _channels(args: Args) -> Call | None:
+    return _listed(args) if len(args) > 1 and args[1].upper() == b"CHANNELS" else None
+
+
 SURVEYS = (
     Survey(name="SCAN", plan=_listed, of_keys=True),
     Survey(name="KEYS", plan=_listed, of_keys=True),
     Survey(name="RANDOMKEY", plan=lambda args: Call("keys_random", (), ()), of_keys=True),
     Survey(name="DBSIZE", plan=lambda args: Call("keys_count", (), ()), of_keys=True, counts=True),
 )
+# In front of a Cluster, proxies have no channels of their own: see link/modes.py.
+OF_ONE_SERVER = (Survey(name="PUBSUB", plan=_channels),)

@@ -22,6 +22,7 @@ ANY_CHANNEL: Final = b"any-channel-of-a-client"
 _STARTS: Final = "The proxy cannot serve clients."
 _UNSHARED: Final = "Proxies ignore the rules and deferred commands that others have signed."
 _LATE: Final = "Other proxies may learn of deadlines late."
+_HEARS: Final = "The proxy hears of all keys, which costs Redis more where many proxies are."
 _FIRES: Final = "Scripts call these: expired elements are not removed or not delivered."
 _SILENT: Final = "ONEXPIRE and DEFER cannot publish, and there are no element events."
 _WAITS: Final = "LEASE ... BLOCK does not wait."
@@ -38,7 +39,7 @@ _MISCOUNTED: Final = "DBSIZE may count internal keys of the proxy."
 _UNMENDED: Final = "ttlproxy doctor --mend fails."
 
 CONTAINERS: Final = frozenset(
-    {b"ACL", b"CLIENT", b"CLUSTER", b"CONFIG", b"FUNCTION", b"SCRIPT", b"SLOWLOG"}
+    {b"ACL", b"CLIENT", b"CLUSTER", b"CONFIG", b"FUNCTION", b"PUBSUB", b"SCRIPT", b"SLOWLOG"}
 )
 # The Redis versions that introduced these; older servers refuse an ACL rule with them.
 SINCE: Final[Mapping[str, tuple[int, int]]] = {
@@ -58,6 +59,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),
     **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
     "keys_recheck": (WARNING, "The proxy notices late that keys with deadlines were deleted."),
+    "keys_claim": (WARNING, _LATE),
     "barrier": (WARNING, "Reads also wait while the server pauses writes."),
     "hash_adopt": (WARNING, "ONEXPIRE does not apply to field deadlines of the server's own."),
     "schedule_mend": (WARNING, "Keys that are missing from the schedule are not put back."),
@@ -135,6 +137,20 @@ def asked(keys: Keys) -> tuple[Right, ...]:
             (b"ZMSCORE", schedule, b""),
             WARNING,
             "Keys that are missing from the schedule are not found.",
+        ),
+        Right(
+            (b"ZRANGE", schedule, b"0", b"0"),
+            WARNING,
+            "Keys that clients name are looked up again and again where many proxies are.",
+        ),
+        *(
+            Right(words, INFO, _HEARS)
+            for words in (
+                (b"SUBSCRIBE", keys.broadcast),
+                (b"UNSUBSCRIBE", keys.broadcast),
+                (b"PUBSUB", b"NUMSUB"),
+                (b"CLIENT", b"CACHING", b"YES"),
+            )
         ),
         Right((b"SELECT", b"0"), ERROR, "Deadlines work in database 0 only."),
         Right((b"SET", keys.hello, b""), WARNING, _LATE),

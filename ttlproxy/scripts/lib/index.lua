@@ -117,7 +117,7 @@ local known_db
 -- MOVE, the first is believed.
 local function actual_db(db)
   if string.sub(db, 1, 1) ~= '?' then
-    return db
+    return string.match(db, '^%d+')
   end
   if known_db then
     return known_db
@@ -239,12 +239,27 @@ local function absent_key(index, prefix)
   return prefix .. const.NONE .. string.sub(index, #prefix + 1)
 end
 
+-- Ends a claim of the index's key, if there are proxies that look keys up (link/claims.py), and tells these
+-- that the first deadline is another one. If the client has no right to, the claim ends by itself.
+local function unclaim(db, prefix, index, tells)
+  if string.sub(db, -1) ~= const.CLAIMS then
+    return
+  end
+  redis.pcall('ZREM', prefix .. const.CLAIMED, index)
+  if tells then
+    local claim = prefix .. const.CLAIM .. string.sub(index, #prefix + 1)
+    redis.pcall('SET', claim, '')
+    redis.pcall('DEL', claim)
+  end
+end
+
 -- Tells every proxy that the first deadline of the index's key is now `first`, by a key that exists
 -- for a moment and whose name is the message. It is in the Cluster slot of the index.
 local function announce(db, prefix, index, first)
   if failure then
     return
   end
+  unclaim(db, prefix, index, true)
   local name = prefix .. const.ANNOUNCEMENT .. actual_db(db) .. ':' .. ms(first) .. ':'
     .. string.sub(index, #prefix + 1)
   try('SET', name, '')
@@ -287,6 +302,7 @@ local function index_was_set(db, prefix, data, index, schedule, now, before, at)
     index_must_last(data, index)
   end
   if not is_earlier(before, at) then
+    unclaim(db, prefix, index)
     return
   end
   if before then

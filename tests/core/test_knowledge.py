@@ -1,0 +1,109 @@
+"""What a proxy knows of the keys that its own clients have named."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttlproxy.core.knowledge import _BYTES, UNMANAGED, Knowledge
+from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner
+
+NOW_MS = 1_000_000
+LATER_MS = NOW_MS + 5000
+MANY = 1 << 20
+
+
+def _learnt(knowledge: Knowledge, db: int, key: bytes, first_ms: int | None) -> None:
+    knowledge.begin_reap((db, key))
+    knowledge.learn((db, key), first_ms)
+    knowledge.end_reap((db, key))
+
+
+def test_what_is_unknown_may_be_managed_and_due() -> None:
+    knowledge = Knowledge(MANY)
+    asker = knowledge.asker((0,))
+    assert b"k" in asker.names
+    assert asker.names[b"k"] == UNKNOWN
+    assert asker.due(b"k", NOW_MS) == [(0, b"k")]
+    assert asker.unknown([b"k", b"l"]) == [(0, b"k"), (0, b"l")]
+
+
+def test_what_was_looked_up_is_known_until_it_changes() -> None:
+    knowledge = Knowledge(MANY)
+    asker = knowledge.asker((0,))
+    _learnt(knowledge, 0, b"plain", None)
+    _learnt(knowledge, 0, b"dated", LATER_MS)
+    assert b"plain" not in asker.names
+    assert b"dated" in asker.names
+    assert asker.unknown([b"plain", b"dated"]) == []
+    assert asker.due(b"dated", NOW_MS) == []
+    assert asker.due(b"dated", LATER_MS + 1) == [(0, b"dated")]
+    knowledge.changed(b"plain")
+    assert asker.unknown([b"plain", b"dated"]) == [(0, b"plain")]
+    knowledge.forget_all()
+    assert asker.unknown([b"plain", b"dated"]) == [(0, b"plain"), (0, b"dated")]
+
+
+def test_an_answer_that_a_change_has_overtaken_does_not_count() -> None:
+    knowledge = Knowledge(MANY)
+    knowledge.begin_reap((0, b"k"))
+    knowledge.changed(b"k")
+    knowledge.learn((0, b"k"), None)
+    knowledge.end_reap((0, b"k"))
+    assert knowledge.is_unknown((0, b"k"))
+    _learnt(knowledge, 0, b"k", None)
+    assert not knowledge.is_unknown((0, b"k"))
+
+
+def test_a_client_that_may_be_in_two_databases_needs_both() -> None:
+    knowledge = Knowledge(MANY)
+    asker = knowledge.asker((3, 0))
+    _learnt(knowledge, 3, b"k", None)
+    assert asker.unknown([b"k"]) == [(0, b"k")]
+    _learnt(knowledge, 0, b"k", LATER_MS)
+    assert b"k" in asker.names
+    assert asker.names[b"k"] <= LATER_MS
+    asker.select((3,))
+    assert b"k" not in asker.names
+
+
+def test_a_request_on_its_way_makes_a_key_managed_until_it_is_carried_out() -> None:
+    knowledge, owner = Knowledge(MANY), Owner()
+    asker = knowledge.asker((0,))
+    _learnt(knowledge, 0, b"k", None)
+    asker.pin(0, b"k", owner)
+    assert asker.names[b"k"] == NOTHING_DUE
+    _learnt(knowledge, 0, b"k", None)
+    assert b"k" in asker.names, "a look-up may be older than the request"
+    for _ in range(8):
+        knowledge.barrier()
+    assert knowledge.is_unknown((0, b"k"))
+
+
+def test_while_databases_may_have_been_swapped_nothing_is_learnt() -> None:
+    knowledge = Knowledge(MANY)
+    knowledge.perhaps_swapped(0, 1)
+    _learnt(knowledge, 0, b"k", None)
+    assert knowledge.is_unknown((0, b"k"))
+    knowledge.settle()
+    _learnt(knowledge, 0, b"k", None)
+    assert not knowledge.is_unknown((0, b"k"))
+
+
+@given(
+    most=st.integers(16, 24),
+    keys=st.lists(
+        st.tuples(st.integers(0, 2), st.binary(min_size=1, max_size=2)), min_size=60, max_size=100
+    ),
+)
+def test_it_keeps_no_more_than_it_may_and_what_it_keeps_is_right(
+    most: int, keys: list[tuple[int, bytes]]
+) -> None:
+    knowledge = Knowledge(most * _BYTES)
+    for db, key in keys:
+        _learnt(knowledge, db, key, LATER_MS if key[0] % 2 else None)
+    bounds = [knowledge.known(db).bounds for db in range(3)]
+    assert sum(map(len, bounds)) <= most
+    for known in bounds:
+        for key, bound in known.items():
+            assert (bound == UNMANAGED) == (key[0] % 2 == 0)

@@ -1,0 +1,157 @@
+"""Proxies that look up the keys that their clients name, beside others that hear of all keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
+from tests.support.server_queries import calls
+from tests.support.servers import Proxy
+from ttlproxy.core.keys import Keys
+
+KEYS = Keys()
+# Of a few proxies these hear of all keys, where nobody has said it (link/modes.py).
+FEW = 4
+ON_DEMAND = ("--knowledge", "on-demand")
+BROADCAST = ("--knowledge", "broadcast")
+
+
+@pytest.fixture
+def own_server(start_server: StartServer) -> AnyServer:
+    return start_server()
+
+
+@pytest.fixture
+def subscribers(own_server: AnyServer) -> Callable[[bytes], int]:
+    """How many proxies subscribe to a channel."""
+
+    def count(channel: bytes) -> int:
+        with closing(Client(own_server.port)) as direct:
+            return int(direct.ask("PUBSUB", "NUMSUB", channel)[1])
+
+    return count
+
+
+def _ask(proxy: Proxy, *words: bytes | str | int) -> object:
+    with closing(Client(proxy.port)) as client:
+        return client.ask(*words)
+
+
+@pytest.mark.slow
+def test_a_few_proxies_hear_of_all_keys_and_the_others_look_them_up(
+    own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
+) -> None:
+    proxies = [start_proxy(own_server.url) for _ in range(FEW)]
+    assert (subscribers(KEYS.broadcast), subscribers(KEYS.on_demand)) == (FEW, 0)
+    assert subscribers(KEYS.unclaiming) == FEW
+    late = [start_proxy(own_server.url) for _ in range(2)]
+    assert (subscribers(KEYS.broadcast), subscribers(KEYS.on_demand)) == (FEW, 2)
+    assert subscribers(KEYS.unclaiming) == 0, "they have to claim before the late ones serve"
+    assert _ask(late[0], "HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v") == 1
+    for proxy in (*proxies, *late):
+        assert _ask(proxy, "HTTLFIELD", "h", "f") in (99, 100)
+
+
+def test_keys_are_claimed_only_while_somebody_looks_keys_up(
+    own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
+) -> None:
+    hearing = start_proxy(own_server.url, *BROADCAST)
+    assert _ask(hearing, "SADDEX", "s", 100, "m") == 1
+    with closing(Client(own_server.port)) as direct:
+        assert direct.ask("EXISTS", KEYS.claimed) == 0
+        looking = start_proxy(own_server.url, *ON_DEMAND)
+        wait_until(lambda: subscribers(KEYS.unclaiming) == 0, "the first one claims")
+        assert _ask(hearing, "SADDEX", "t", 100, "m") == 1
+        assert direct.ask("ZRANGE", KEYS.claimed, 0, -1) == [b""], "the script ends each claim"
+        looking.stop()
+        wait_until(lambda: subscribers(KEYS.unclaiming) == 1, "nobody is left to be told")
+
+
+def test_a_claim_that_no_script_ends_is_over_by_itself(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """Also for the number of keys, which counts none."""
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    with closing(Client(proxy.port)) as client:
+        client.ask("SET", "s", "no set")
+        assert "WRONGTYPE" in str(client.ask("SADDEX", "s", 100, "m"))
+        assert client.ask("DBSIZE") == 1
+        assert client.ask("SADDEX", "t", 100, "m") == 1
+        assert client.ask("DBSIZE") == 2
+        assert sorted(client.ask("KEYS", "*")) == [b"s", b"t"]
+        assert client.ask("STTLMEMBER", "t", "m") in (99, 100)
+
+
+def test_a_key_is_looked_up_once_as_long_as_nobody_changes_it(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """Also one that has deadlines, and for all databases alike."""
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    other = start_proxy(own_server.url, *ON_DEMAND)
+
+    def looked_up() -> int:
+        return calls(own_server.port, "zmscore")
+
+    with closing(Client(proxy.port)) as client, closing(Client(other.port)) as writer:
+        for key, value in (("plain", None), ("dated", b"v")):
+            if value is not None:
+                writer.ask("HSETEX", key, "EX", 100, "FIELDS", 1, "f", value)
+            assert client.ask("HGET", key, "f") == value
+            before = looked_up()
+            assert [client.ask("HGET", key, "f") for _ in range(10)] == [value] * 10
+            assert looked_up() == before
+        assert writer.ask("HSETEX", "plain", "PX", 50, "FIELDS", 1, "f", "v") == 1
+        assert looked_up() > before
+        wait_until(lambda: client.ask("HGET", "plain", "f") is None, "it is due")
+        assert client.ask("HGET", "dated", "f") == b"v"
+        client.ask("SELECT", 3)
+        assert client.ask("HGET", "dated", "f") is None
+        writer.ask("SELECT", 3)
+        writer.ask("HSETEX", "dated", "PX", 50, "FIELDS", 1, "f", "w")
+        wait_until(lambda: client.ask("HGET", "dated", "f") is None, "it is due here, too")
+
+
+def test_whoever_leads_the_reaper_hears_of_deadlines(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """Nobody asks for the element, and no proxy hears of all keys."""
+    proxies = [start_proxy(own_server.url, *ON_DEMAND) for _ in range(3)]
+    with closing(Client(own_server.port)) as direct:
+        for number, proxy in enumerate(proxies):
+            assert _ask(proxy, "SADDEX", f"s:{number}", "PX", 20, "MEMBERS", 1, "m") == 1
+            wait_until(lambda: direct.ask("DBSIZE") <= 4, "it is gone")
+        wait_until(lambda: not direct.ask("EXISTS", "s:0", "s:1", "s:2"), "all are gone")
+
+
+def test_a_lost_connection_forgets(own_server: AnyServer, start_proxy: StartProxy) -> None:
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    with ExitStack() as stack:
+        client = stack.enter_context(closing(Client(proxy.port)))
+        direct = stack.enter_context(closing(Client(own_server.port)))
+        assert client.ask("HGET", "h", "f") is None
+        looked_up = calls(own_server.port, "zmscore")
+        for line in direct.ask("CLIENT", "LIST").decode().splitlines():
+            fields = dict(word.partition("=")[::2] for word in line.split())
+            if fields["name"] == "ttlproxy:lookups":
+                direct.ask("CLIENT", "KILL", "ID", fields["id"])
+        assert client.ask("HGET", "h", "f") is None
+        assert calls(own_server.port, "zmscore") == looked_up + 1
+
+
+def test_it_is_refused_nothing_without_the_right_to_subscribe(
+    own_server: AnyServer, start_proxy: StartProxy, subscribers: Callable[[bytes], int]
+) -> None:
+    """Nobody could see then that it looks keys up: so it hears of all of them."""
+    with closing(Client(own_server.port)) as direct:
+        direct.ask("ACL", "SETUSER", "proxy", "on", ">word", "~*", "+@all", "-subscribe")
+    proxy = start_proxy(f"redis://proxy:word@127.0.0.1:{own_server.port}", *ON_DEMAND)
+    assert subscribers(KEYS.on_demand) == 0
+    assert _ask(proxy, "SADDEX", "s", 100, "m") == 1
+    with closing(Client(own_server.port)) as direct:
+        assert direct.ask("ZRANGE", KEYS.claimed, 0, -1) == [b""], "it claims in any case"

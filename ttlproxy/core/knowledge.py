@@ -1,0 +1,272 @@
+"""What a proxy knows of the keys that its own clients have named, and of no others.
+
+The other way is the registry, which holds all managed keys. Here a key is looked up when a client
+names it first. Redis tells when the answer may be another one; then the key is unknown again. What
+is unknown counts as managed and due. Knows no socket and no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner, Place, Registry
+
+# The bound of a key that has no index.
+UNMANAGED: Final = 1 << 63
+# What a key that is known takes on average, in bytes, with a name of 30 bytes.
+_BYTES: Final = 180
+# How many keys are forgotten at a time where there is no room for more: one in so many.
+_PART: Final = 16
+
+
+class _Words:
+    """The keys of `Known`, for one question only."""
+
+    __slots__ = ("_bounds",)
+
+    def __init__(self, bounds: dict[bytes, int]) -> None:
+        self._bounds = bounds
+
+    def isdisjoint(self, words: Iterable[bytes]) -> bool:
+        """Whether none of these words, which need not be keys, is known as a managed key."""
+        bounds = self._bounds
+        return all(bounds.get(word, UNMANAGED) == UNMANAGED for word in words)
+
+
+class Known:
+    """The keys of one database as a session asks for them: `key in known` means that it may be
+    managed, and `known[key]` is its bound then.
+
+    bounds: the bound of each key that is known, UNMANAGED if it has no index
+    """
+
+    __slots__ = ("bounds",)
+
+    def __init__(self) -> None:
+        self.bounds: dict[bytes, int] = {}
+
+    def __contains__(self, key: bytes) -> bool:
+        return self.bounds.get(key, UNKNOWN) != UNMANAGED
+
+    def __getitem__(self, key: bytes) -> int:
+        return self.bounds.get(key, UNKNOWN)
+
+    def get(self, key: bytes, default: int) -> int:
+        bound = self.bounds.get(key, UNKNOWN)
+        return default if bound == UNMANAGED else bound
+
+    def keys(self) -> _Words:
+        return _Words(self.bounds)
+
+
+class _Several(Known):
+    """The same for a client that may be in one of several databases: the earliest bounds. None is
+    in `bounds`, so that each key is looked at with care."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self, all_: Sequence[Known]) -> None:
+        super().__init__()
+        self._all = all_
+
+    def __contains__(self, key: bytes) -> bool:
+        return any(key in known for known in self._all)
+
+    def __getitem__(self, key: bytes) -> int:
+        return min(known[key] for known in self._all)
+
+    def get(self, key: bytes, default: int) -> int:
+        bound = self[key]
+        return default if bound == UNMANAGED else bound
+
+
+class Knowledge(Registry):
+    """All that is known, by database, and pins for keys that a request on its way may make managed.
+
+    populated: databases that hold keys, as far as the link knows
+    """
+
+    __slots__ = ("_is_in_doubt", "_known", "_most", "populated")
+
+    def __init__(
+        self,
+        most_bytes: int,
+        wake: Callable[[int, int], None] = lambda db, deadline_ms: None,
+        has_action: Callable[[bytes], bool] = lambda key: False,
+    ) -> None:
+        """`most_bytes`: about what all may take; the others are as of `Registry`."""
+        super().__init__(wake, has_action)
+        self._known: dict[int, Known] = {}
+        self._most = max(most_bytes // _BYTES, _PART)
+        self._is_in_doubt = False
+        self.populated: set[int] = set()
+
+    def __len__(self) -> int:
+        return sum(
+            bound != UNMANAGED for known in self._known.values() for bound in known.bounds.values()
+        )
+
+    def __bool__(self) -> bool:
+        return True
+
+    def databases(self) -> list[int]:
+        return list(self.populated)
+
+    def listed(self, start: int, count: int) -> list[Place]:
+        return []
+
+    # For sessions.
+
+    def asker(self, databases: tuple[int, ...]) -> Asker:
+        return Asker(self, databases)
+
+    def known(self, db: int) -> Known:
+        found = self._known.get(db)
+        if found is None:
+            found = self._known[db] = Known()
+            self.populated.add(db)
+        return found
+
+    def is_unknown(self, place: Place) -> bool:
+        return place[1] not in self.known(place[0]).bounds
+
+    def due(self, key: bytes, now_ms: int) -> list[Place]:
+        return [(db, key) for db, known in self._known.items() if known[key] < now_ms]
+
+    def places(self, key: bytes) -> list[Place]:
+        return [(db, key) for db, known in self._known.items() if key in known]
+
+    def pin(self, db: int, key: bytes, owner: Owner) -> None:
+        owners = self._pins[0].setdefault((db, key), set())
+        if owners is not None:
+            owners.add(owner)
+        bounds = self.known(db).bounds
+        if bounds.get(key) == UNMANAGED:
+            bounds[key] = NOTHING_DUE
+        self.expecting = True
+
+    # For the link.
+
+    def announced(self, db: int, key: bytes, deadline_ms: int) -> None:
+        """Only the reaper wants to hear of deadlines; sessions hear of keys by `changed`."""
+        self.populated.add(db)
+        self._wake(db, deadline_ms)
+
+    def begin_reap(self, place: Place) -> None:
+        self.known(place[0])  # so that `changed` looks there
+        super().begin_reap(place)
+
+    def changed(self, key: bytes) -> None:
+        """What is known of a key may not be true any more, or is not tracked by Redis."""
+        for db, known in self._known.items():
+            known.bounds.pop(key, None)
+            if (db, key) in self._reaps_under_way:
+                self._overtaken.add((db, key))
+
+    def learn(self, place: Place, first_ms: int | None) -> None:
+        """A look-up between `begin_reap` and `end_reap` has found this first deadline, or no index.
+
+        Ignored if the key was `changed` meanwhile: the answer may be older than the change.
+        """
+        if place in self._overtaken or self._is_in_doubt:
+            return
+        if sum(len(known.bounds) for known in self._known.values()) >= self._most:
+            self._make_room()
+        self.known(place[0]).bounds[place[1]] = self._found(place, first_ms)
+
+    def set_first_deadline(self, place: Place, first_ms: int | None) -> None:
+        bounds = self.known(place[0]).bounds
+        if place not in self._overtaken and place[1] in bounds:
+            bounds[place[1]] = self._found(place, first_ms)
+
+    def forget_all(self) -> None:
+        """Any key may be another one now, or changes may have been missed."""
+        for known in self._known.values():
+            known.bounds.clear()
+        self._overtaken.update(self._reaps_under_way)
+
+    def swapped(self, one: int, other: int) -> None:
+        self.forget_all()
+
+    def perhaps_swapped(self, one: int, other: int) -> None:
+        """Nothing is learnt until `settle`: it might be of the other database."""
+        self.forget_all()
+        self._is_in_doubt = True
+
+    def settle(self) -> None:
+        """No request on its way can exchange databases."""
+        self._is_in_doubt = False
+
+    def forget(self, has_gone: Callable[[bytes], bool]) -> None:
+        super().forget(has_gone)
+        for known in self._known.values():
+            for key in list(filter(has_gone, known.bounds)):
+                del known.bounds[key]
+
+    # Inside.
+
+    def _make_room(self) -> None:
+        fullest = max((known.bounds for known in self._known.values()), key=len)
+        for key in list(islice(fullest, len(fullest) // _PART + 1)):
+            del fullest[key]
+
+    def _found(self, place: Place, first_ms: int | None) -> int:
+        if first_ms is not None:
+            return self._bound(first_ms)
+        return NOTHING_DUE if any(place in pins for pins in self._pins) else UNMANAGED
+
+    def _unpin(self, place: Place) -> None:
+        bounds = self.known(place[0]).bounds
+        if bounds.get(place[1]) == NOTHING_DUE:
+            del bounds[place[1]]
+
+
+class Asker:
+    """What one session asks: of keys in the databases that its client may be in."""
+
+    __slots__ = ("_databases", "_knowledge", "names")
+
+    def __init__(self, knowledge: Knowledge, databases: tuple[int, ...]) -> None:
+        self._knowledge = knowledge
+        self.select(databases)
+
+    def select(self, databases: tuple[int, ...]) -> None:
+        self._databases = databases
+        known = [self._knowledge.known(db) for db in databases]
+        self.names: Known = known[0] if len(known) == 1 else _Several(known)
+
+    def databases(self) -> list[int]:
+        return list(self._databases)
+
+    def due(self, key: bytes, now_ms: int) -> list[Place]:
+        known = self._knowledge.known
+        return [(db, key) for db in self._databases if known(db)[key] < now_ms]
+
+    def places(self, key: bytes) -> list[Place]:
+        return [(db, key) for db in self._databases if key in self._knowledge.known(db)]
+
+    def unknown(self, keys: Iterable[bytes]) -> list[Place]:
+        """The places where nothing is known of these keys."""
+        places = [(db, key) for db in self._databases for key in keys]
+        return list(filter(self._knowledge.is_unknown, places))
+
+    def may_have_index(self, key: bytes, owner: Owner) -> bool:
+        return any(key in self._knowledge.known(db) for db in self._databases)
+
+    def pin(self, db: int, key: bytes, owner: Owner) -> None:
+        self._knowledge.pin(db, key, owner)
+
+    @property
+    def claims(self) -> bool:
+        return self._knowledge.claims
+
+    def expect(self) -> None:
+        self._knowledge.expect()
+
+    def has_action(self, key: bytes) -> bool:
+        return self._knowledge.has_action(key)
+
+    def perhaps_swapped(self, one: int, other: int) -> None:
+        self._knowledge.perhaps_swapped(one, other)

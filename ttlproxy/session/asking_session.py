@@ -1,0 +1,73 @@
+"""A session that knows only the keys that clients have named: see core/knowledge.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY
+from ttlproxy.core.knowledge import UNMANAGED, Asker
+from ttlproxy.core.registry import Place
+from ttlproxy.session.session import Routed, Session, has_script
+from ttlproxy.wire import PARSER
+
+
+class AskingSession(Session):
+    """Before its requests are looked at, what they name is to be learnt: see `unmet`."""
+
+    __slots__ = ("_asked",)
+
+    registry: Asker  # type: ignore[assignment]
+
+    def __init__(self, *words: Any) -> None:
+        super().__init__(*words)
+        self._asked = False
+
+    def unmet(self, data: bytes) -> list[Place]:
+        asked, self._asked = self._asked, False
+        requests = self._read or self._whole(data)
+        if requests is None or asked:
+            return []
+        find = self._router.find
+        try:
+            keys = {key for args in requests for key in find(args[0]).keys(args)}
+        except (AttributeError, IndexError, TypeError):
+            return []  # no name, or no bulk string, which hiredis allows
+        found = self.registry.unknown(key for key in keys if key.__class__ is bytes)
+        if found:
+            self._read, self._asked = None, True
+        return found
+
+    def _whole(self, data: bytes) -> list[list[bytes]] | None:
+        """The requests of a chunk that begins and ends with a request, None for others."""
+        parts = self.stranger or self._requests.pending or self._requests.relay
+        return None if parts else PARSER.whole(data)
+
+    def _pass_through(self, requests: Iterable[list[bytes]]) -> bool:
+        passthrough, bounds, now_ms = self._passthrough, self.registry.names.bounds, 0
+        try:
+            for args in requests:
+                kind = passthrough[args[0]]
+                if kind == ANY_KEY:
+                    keys = self._router.find(args[0]).keys(args)
+                    if any(bounds[key] != UNMANAGED for key in keys):
+                        return False
+                elif kind != NO_KEY and (bound := bounds[args[1]]) != UNMANAGED:
+                    now_ms = now_ms or self._now_ms()
+                    if kind != READ_KEY or bound < now_ms:
+                        return False
+        except (KeyError, IndexError, TypeError):
+            return False  # not in the table, not known, no key, or no bulk string
+        return True
+
+    def _may_be_held(self, found: list[Routed], now_ms: int) -> bool:
+        names = self.registry.names
+        for route, args, _, _ in found:
+            if route.survey or (route.virtual and route.virtual.of_deferred):
+                return True
+            keys = route.keys(args)
+            if any(names.get(key, now_ms) < now_ms for key in keys):
+                return True
+            if any(key in names for key in route.filled(args)) and not has_script(route, args):
+                return True
+        return False
