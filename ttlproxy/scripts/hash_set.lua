@@ -2,6 +2,8 @@
 -- KEYS: data index schedule
 -- ARGV: command pair...
 -- RESULT: the command's
+local first_word, named, step, finder = first_pair, first_pair, 2, false
+-- include fast_write
 -- include try
 -- include index
 -- include hash

@@ -2,6 +2,8 @@
 -- KEYS: data index schedule
 -- ARGV: element...
 -- RESULT: the command's
+local command, first_word, named, step, finder = 'SREM', first_element, first_element, 1, false
+-- include fast_write
 -- include try
 -- include index
 -- include set
