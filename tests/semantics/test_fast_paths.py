@@ -1,10 +1,11 @@
-"""A script's fast path does exactly what its general part does, and is taken in the ordinary case."""
+"""A script's fast path does exactly what its general part does, and ordinary calls take it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pytest
@@ -105,7 +106,7 @@ WRITES = st.one_of(
     _timed("list_pushex", "lpushex", _elements),
     _timed("list_pushex", "rpushex", _elements),
 )
-ENTRIES = {
+ENTRIES: dict[str, tuple[str, Callable[[str], list[str]]]] = {
     "hash": ("HSET", lambda element: [element, "1"]),
     "set": ("SADD", lambda element: [element]),
     "zset": ("ZADD", lambda element: ["2", element]),
@@ -148,7 +149,7 @@ def _requests(state: State, kind: str) -> Iterator[list[Any]]:
         yield ["SET", KEY, "v"]
     elif state.there:
         command, words = ENTRIES[kind]
-        yield [command, KEY, *(word for element in state.there for word in words(element))]
+        yield [command, KEY, *chain.from_iterable(map(words, state.there))]
     if state.index_is_other:
         yield ["SET", INDEX, "v"]
     elif state.dated:
@@ -225,11 +226,14 @@ class World:
         return self.user.ask("EVAL", text, 3, KEY, INDEX, KEYS.schedule, *write.words)
 
     def _events(self) -> list[bytes]:
-        """Those since the last time."""
+        """Those since the last time. On an index the fast path writes together what the general
+        part writes one by one, so each event of an internal key counts once."""
         self.direct.ask("PUBLISH", "__keyspace@end", "")
         found: list[bytes] = []
         while b"__keyspace@end" not in (event := self.events.read()):
-            found.append(SOON.sub(b"SOON", event))
+            event = SOON.sub(b"SOON", event)
+            if DEFAULT_PREFIX not in event or event not in found:
+                found.append(event)
         return sorted(found)
 
     def _content(self) -> list[tuple[bytes, bytes, Any, int]]:

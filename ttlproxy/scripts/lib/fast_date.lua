@@ -1,5 +1,5 @@
 -- Gives the elements in ARGV, from number `named` on in steps of `step`, the deadline of fast_deadline.lua.
--- `dated`: whether Redis took all of it. An earlier first deadline is announced and put into the schedule before
+-- `dated`: whether Redis took all of it. An earlier first deadline is put into the schedule and announced before
 -- it is in the index: if Redis refuses a step, the general part of the script finds the index as it was, or all
 -- done that it would not do again.
 -- NEEDS: fast_deadline.lua named step origin data index schedule
@@ -12,13 +12,11 @@ if is_earlier then
   dated = name
     and redis.pcall('SET', guard, '', 'XX') == false
     and redis.pcall('DEL', guard) == 0
-    and redis.pcall('SET', name, '').ok
-    and redis.pcall('DEL', name) == 1
     and (
       first and redis.pcall('ZADD', schedule, 'LT', deadline, data)
       or redis.pcall('ZADD', schedule, deadline, data)
     )
-  dated = type(dated) == 'number'
+  dated = type(dated) == 'number' and redis.pcall('SET', name, '').ok and redis.pcall('DEL', name) == 1
 end
 if dated and #ARGV < named + step then
   dated = type(redis.pcall('ZADD', index, deadline, ARGV[named])) == 'number'
