@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -20,9 +21,8 @@ from tests.support.server_queries import info
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Script, Scripts, Traits
 
-KEYS = Keys(DEFAULT_PREFIX)
 KEY = b"k"
-INDEX = KEYS.index(KEY)
+INDEX = Keys(DEFAULT_PREFIX).index(KEY)
 FAR_MS = 4_102_444_800_000
 NEAR_MS = FAR_MS - 10**9
 # A script has its fast path only for so many words; list_pop has no words to count.
@@ -143,7 +143,7 @@ STATES = st.builds(
 )
 
 
-def _requests(state: State, kind: str) -> Iterator[list[Any]]:
+def _requests(state: State, kind: str, schedule: bytes) -> Iterator[list[Any]]:
     kind = state.kind or kind
     if kind == "string":
         yield ["SET", KEY, "v"]
@@ -155,11 +155,11 @@ def _requests(state: State, kind: str) -> Iterator[list[Any]]:
     elif state.dated:
         yield ["ZADD", INDEX, *_flat([(str(at), name) for name, at in state.dated.items()])]
     if state.schedule == "other":
-        yield ["SET", KEYS.schedule, "v"]
+        yield ["SET", schedule, "v"]
     elif state.schedule == "stale":
-        yield ["ZADD", KEYS.schedule, 1, KEY]
+        yield ["ZADD", schedule, 1, KEY]
     elif state.schedule == "right" and state.dated:
-        yield ["ZADD", KEYS.schedule, min(state.dated.values()), KEY]
+        yield ["ZADD", schedule, min(state.dated.values()), KEY]
     if state.key_expires:
         yield ["PEXPIREAT", KEY, FAR_MS]
     if state.index_expires:
@@ -179,11 +179,18 @@ class World:
 
     def __init__(self, server: AnyServer) -> None:
         self._port = server.port
+        self.in_layout_of_a_cluster(False)
         self.direct, self.user = Client(server.port), Connection(server.port)
         self.events = Connection(server.port)
         self.direct.ask("CONFIG", "SET", "notify-keyspace-events", "KA")
         self.events.ask("PSUBSCRIBE", "__keyspace@*")
         self.user.ask("HELLO", "3")
+
+    def in_layout_of_a_cluster(self, clustered: bool) -> None:
+        """Calls scripts as in front of a Cluster: with a guard, and the schedule of the slot."""
+        keys = Keys(DEFAULT_PREFIX, clustered)
+        self._schedule = keys.shared_by(KEY, keys.schedule)
+        self._named = [*([keys.guard(KEY)] if clustered else []), KEY, INDEX, self._schedule]
 
     def close(self) -> None:
         self.direct.ask("CONFIG", "SET", "maxmemory", 0)
@@ -194,7 +201,7 @@ class World:
 
     def run(self, state: State, write: Write, text: bytes) -> Outcome:
         self.direct.ask("FLUSHALL")
-        self.direct.ask_many([*_requests(state, write.kind), ["PING"]])
+        self.direct.ask_many([*_requests(state, write.kind, self._schedule), ["PING"]])
         if state.is_full:
             self.direct.ask("CONFIG", "SET", "maxmemory", 1)
         self._events()
@@ -207,7 +214,9 @@ class World:
     def count(self, state: State, write: Write, text: bytes) -> int:
         """How many commands of Redis a call calls."""
         self.direct.ask("FLUSHALL")
-        self.direct.ask_many([*_requests(state, write.kind), ["CONFIG", "RESETSTAT"]])
+        self.direct.ask_many(
+            [*_requests(state, write.kind, self._schedule), ["CONFIG", "RESETSTAT"]]
+        )
         assert self._called(write, text)[:1] != b"-"
         stats = info(self._port, "commandstats")
         return sum(
@@ -223,7 +232,7 @@ class World:
         self.user.ask("AUTH", "lacking", "")
 
     def _called(self, write: Write, text: bytes) -> bytes:
-        return self.user.ask("EVAL", text, 3, KEY, INDEX, KEYS.schedule, *write.words)
+        return self.user.ask("EVAL", text, len(self._named), *self._named, *write.words)
 
     def _events(self) -> list[bytes]:
         """Those since the last time. On an index the fast path writes together what the general
@@ -256,11 +265,28 @@ def world(plain: AnyServer) -> Iterator[World]:
 
 
 @pytest.fixture
-def scripts(world: World) -> Scripts:
-    has_flags = world.direct.ask("COMMAND", "INFO", "EVAL_RO") != [None]
-    made = Scripts(DEFAULT_PREFIX)
-    made.suit(Traits(flags=has_flags))
+def made_for(world: World) -> Callable[[Traits], Scripts]:
+    """The scripts for this server and such traits."""
+    flags = world.direct.ask("COMMAND", "INFO", "EVAL_RO") != [None]
+
+    @cache
+    def made(traits: Traits) -> Scripts:
+        scripts = Scripts(DEFAULT_PREFIX)
+        scripts.suit(traits._replace(flags=flags))
+        return scripts
+
     return made
+
+
+@pytest.fixture
+def scripts(made_for: Callable[[Traits], Scripts]) -> Scripts:
+    return made_for(Traits())
+
+
+TRAITS = [
+    *(Traits(), Traits(), Traits(clustered=True)),
+    *(Traits(ruled=True), Traits(ruled=True, counting=True), Traits(events="hszlKE")),
+]
 
 
 def _general(script: Script) -> bytes:
@@ -271,11 +297,16 @@ def _general(script: Script) -> bytes:
 
 
 @generated
-@given(state=STATES, write=WRITES)
+@given(state=STATES, write=WRITES, traits=st.sampled_from(TRAITS))
 def test_a_fast_path_does_what_the_general_part_does(
-    world: World, scripts: Scripts, state: State, write: Write
+    world: World,
+    made_for: Callable[[Traits], Scripts],
+    state: State,
+    write: Write,
+    traits: Traits,
 ) -> None:
-    script = scripts[write.script]
+    script = made_for(traits)[write.script]
+    world.in_layout_of_a_cluster(traits.clustered)
     assert world.run(state, write, script.text) == world.run(state, write, _general(script))
 
 

@@ -2,9 +2,9 @@
 -- KEYS: data index schedule
 -- ARGV: origin how pair...
 -- RESULT: 1 written, 0 condition not met or too many fields
-local named, step = first_pair, 2
+local named, step, fast_how = first_pair, 2, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
-if deadline and digit == '0' and type(redis.pcall('HEXISTS', data, '')) == 'number' then
+if deadline and type(redis.pcall('HEXISTS', data, '')) == 'number' then
   -- include fast_date
   local written = dated and redis.pcall('HSET', data, unpack(ARGV, first_pair))
   if type(written) == 'number' then

@@ -2,9 +2,9 @@
 -- KEYS: data index schedule
 -- ARGV: origin how member...
 -- RESULT: how many members are new, -1 where they are too many
-local named, step = first_member, 1
+local named, step, fast_how = first_member, 1, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
-if deadline and digit == '0' and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
+if deadline and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
   -- include fast_date
   local added = dated and redis.pcall('SADD', data, unpack(ARGV, first_member))
   if type(added) == 'number' then

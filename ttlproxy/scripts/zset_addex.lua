@@ -2,9 +2,9 @@
 -- KEYS: data index schedule
 -- ARGV: origin how tuple...
 -- RESULT: as ZADD's, -1 where the members are too many
-local named, step = first_tuple + 1, 2
+local named, step, fast_how = first_tuple + 1, 2, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
-if deadline and digit == '0' and type(redis.pcall('ZCARD', data)) == 'number' then
+if deadline and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
   local are_numbers = true
   for i = first_tuple, #ARGV, 2 do
     -- Others may be numbers for Redis too; it is asked below.

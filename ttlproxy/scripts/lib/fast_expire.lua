@@ -1,7 +1,7 @@
 -- The fast path of a command that sets the deadline of elements, if all of them are there, or none. In a list
 -- only for one element, because the general part looks for many in one walk.
 -- NEEDS: finder first_element data
-local named, step = first_element, 1
+local named, step, fast_how = first_element, 1, '^(%d)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and (class ~= 'l' or #ARGV == first_element) and not (field_ttls and class == 'h') then
   local absent = (class == 'h' or class == 's') and 0
