@@ -17,7 +17,7 @@ if not dry_run and events == '' and digit and #ARGV < const.LONG_PAGE then
     is_earlier = not first or at < first
     local left = redis.pcall('PTTL', first and index or data)
     if left == -1 or left == -2 and not first then
-      deadline = string.format('%.0f', at)
+      deadline = sign == '' and amount or string.format('%.0f', at)
     end
   end
 end
