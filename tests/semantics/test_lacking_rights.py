@@ -165,7 +165,7 @@ OPTIONAL = {"PUBLISH", "MOVE"}
 
 
 # What only the fast path of a script reads: without the right to it the general part does the same.
-ONLY_FAST = {"LINDEX", "ZMSCORE", "ZSCORE"}
+ONLY_FAST = {"LINDEX", "ZCARD", "ZMSCORE", "ZSCORE"}
 # They come first in their scripts, so these need no dry run.
 FIRST = {*(row.name for row in REPLACING), "SWAPDB"}
 

@@ -4,6 +4,8 @@
 -- RESULT: the command's
 local command, first_word, named, step, finder = 'HDEL', first_element, first_element, 1, false
 -- include fast_write
+local takes_memory = false
+-- include fast_clear
 -- include try
 -- include index
 -- include hash
