@@ -2,15 +2,13 @@
 -- `dated`: whether Redis took all of it. An earlier first deadline is put into the schedule and announced before
 -- it is in the index: if Redis refuses a step, the general part of the script finds the index as it was, or all
 -- done that it would not do again.
--- NEEDS: fast_deadline.lua named step origin data index schedule
+-- NEEDS: fast_deadline.lua named step data index schedule
 -- GIVES: dated
 local dated = true
 if is_earlier then
-  local db = string.match(origin, '^%d+')
   local guard = prefix .. const.ANNOUNCEMENT .. slot_tag
-  local name = db and prefix .. const.ANNOUNCEMENT .. db .. ':' .. deadline .. ':' .. string.sub(index, #prefix + 1)
-  dated = name
-    and redis.pcall('SET', guard, '', 'XX') == false
+  local name = prefix .. const.ANNOUNCEMENT .. known .. ':' .. deadline .. ':' .. string.sub(index, #prefix + 1)
+  dated = redis.pcall('SET', guard, '', 'XX') == false
     and redis.pcall('DEL', guard) == 0
     and (
       first and redis.pcall('ZADD', schedule, 'LT', deadline, data)

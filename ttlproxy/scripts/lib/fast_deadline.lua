@@ -3,13 +3,15 @@
 -- without an expiry of its own. `fast_how` is what `how` looks like then: a digit, perhaps a plus, and the time.
 -- `deadline` is that time, as text; nil if the script must go on below. `first` is the first deadline of all
 -- before, nil without an index.
+-- `known` is the database, if `origin` has its number and nothing else.
 -- Numbers for Redis are written as text, because a conversion costs 0.2 us.
--- NEEDS: fast_how how index data
--- GIVES: deadline digit first is_earlier
+-- NEEDS: fast_how origin how index data
+-- GIVES: known deadline digit first is_earlier
 -- include clock
 local deadline, first, is_earlier
+local known = string.match(origin, '^(%d+) ')
 local digit, sign, amount = string.match(how, fast_how)
-if not dry_run and events == '' and digit and #ARGV < const.LONG_PAGE then
+if not dry_run and events == '' and digit and known and #ARGV < const.LONG_PAGE then
   local at = sign == '+' and now + amount or tonumber(amount)
   local head = now < at and at <= const.DEADLINE_MAX_MS and redis.pcall('ZRANGE', index, '0', '0', 'WITHSCORES')
   if head and not head.err then
