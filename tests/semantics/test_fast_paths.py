@@ -250,7 +250,13 @@ class World:
 
     def _key(self, name: bytes) -> tuple[bytes, bytes, Any, int]:
         kind = self.direct.ask("TYPE", name)
-        if kind == b"zset":  # a DUMP would show the clock
+        value: Any
+        if kind == b"set":  # a DUMP has no certain order
+            value = sorted(self.direct.ask("SMEMBERS", name))
+        elif kind == b"hash":
+            words = self.direct.ask("HGETALL", name)
+            value = dict(zip(words[::2], words[1::2], strict=True))
+        elif kind == b"zset":  # a DUMP would show the clock
             value = self.direct.ask("ZRANGE", name, 0, -1, "WITHSCORES")
             value = [SOON.sub(b"SOON", word) for word in value]
         else:
