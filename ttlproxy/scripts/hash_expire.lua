@@ -2,6 +2,8 @@
 -- KEYS: data index schedule
 -- ARGV: origin how element...
 -- RESULT: for each field 1 set, 0 condition not met, 2 deleted because the time is past, -2 no such field
+local finder = 'HEXISTS'
+-- include fast_expire
 -- include words
 -- include try
 -- include clock

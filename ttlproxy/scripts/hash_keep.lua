@@ -2,6 +2,8 @@
 -- KEYS: data index schedule
 -- ARGV: command field value
 -- RESULT: the command's
+local first_word, named, step, finder = 2, 2, 2, 'HEXISTS'
+-- include fast_write
 -- include try
 -- include index
 -- include hash

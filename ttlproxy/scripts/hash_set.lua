@@ -2,6 +2,10 @@
 -- KEYS: data index schedule
 -- ARGV: command pair...
 -- RESULT: the command's
+local first_word, named, step, finder = first_pair, first_pair, 2, false
+-- include fast_write
+local takes_memory = true
+-- include fast_clear
 -- include try
 -- include index
 -- include hash

@@ -2,7 +2,15 @@
 -- KEYS: data index schedule
 -- ARGV: origin how pair...
 -- RESULT: 1 written, 0 condition not met or too many fields
--- include fast_path
+local named, step, fast_how = first_pair, 2, '^(0)(%+?)(%d+)$'
+-- include fast_deadline
+if deadline and type(redis.pcall('HEXISTS', data, '')) == 'number' then
+  -- include fast_date
+  local written = dated and redis.pcall('HSET', data, unpack(ARGV, first_pair))
+  if type(written) == 'number' then
+    return 1
+  end
+end
 -- include words
 -- include try
 -- include clock

@@ -3,6 +3,8 @@
 -- KEYS: data index schedule
 -- ARGV: where pivot element
 -- RESULT: the command's
+local command, first_word, named, step, finder = 'LINSERT', 1, 3, 1, false
+-- include fast_write
 -- include try
 -- include index
 -- include list

@@ -3,6 +3,14 @@
 -- KEYS: data index schedule
 -- ARGV: command
 -- RESULT: the command's
+local end_of = { LPOP = '0', RPOP = '-1' }
+local next_one = not dry_run and not counting and redis.pcall('LINDEX', data, end_of[command])
+if type(next_one) == 'string' and not redis.pcall('ZSCORE', index, next_one) then
+  local popped = redis.pcall(command, data)
+  if type(popped) == 'string' then
+    return popped
+  end
+end
 -- include try
 -- include index
 -- include list

@@ -3,6 +3,8 @@
 -- KEYS: data index schedule
 -- ARGV: command element...
 -- RESULT: the command's
+local first_word, named, step, finder = first_element, first_element, 1, false
+-- include fast_write
 -- include try
 -- include index
 -- include list

@@ -3,6 +3,16 @@
 -- KEYS: data index schedule
 -- ARGV: origin how element...
 -- RESULT: how many live entries the list has after the push, -1 where they are too many
+local named, step, fast_how = first_element, 1, '^(0)(%+?)(%d+)$'
+-- include fast_deadline
+if deadline and type(redis.pcall('LLEN', data)) == 'number' then
+  -- include fast_date
+  local command = string.find(origin, ' lpushex', 1, true) and 'LPUSH' or 'RPUSH'
+  local length = dated and redis.pcall(command, data, unpack(ARGV, first_element))
+  if type(length) == 'number' then
+    return length
+  end
+end
 -- include words
 -- include try
 -- include clock

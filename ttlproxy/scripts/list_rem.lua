@@ -3,6 +3,8 @@
 -- KEYS: data index schedule
 -- ARGV: count element
 -- RESULT: the command's
+local command, first_word, named, step, finder = 'LREM', 1, 2, 1, false
+-- include fast_write
 -- include try
 -- include index
 -- include list

@@ -4,6 +4,15 @@
 -- KEYS: data index schedule
 -- ARGV: at element
 -- RESULT: the command's
+local named, step, finder = 2, 1, false
+-- include index_stays
+local replaced = index_stays and redis.pcall('LINDEX', data, at)
+if type(replaced) == 'string' and not redis.pcall('ZSCORE', index, replaced) then
+  local reply = redis.pcall('LSET', data, at, element)
+  if reply.ok then
+    return reply
+  end
+end
 -- include try
 -- include index
 -- include list

@@ -17,9 +17,9 @@
 -- include clock
 local data, index
 -- include index
--- include finders
--- include events
+-- include list
 -- include others
+-- include deferred_names
 local function passed_us()
   local clock = redis.call('TIME')
   return (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
@@ -32,16 +32,6 @@ local actions_left = 250
 local deliver
 if ARGV[first_action] then
   -- include deliver
-end
-
-local function by(command)
-  return function(elements)
-    local removed = 0
-    batches(1, #elements, function(from, to)
-      removed = removed + (tonumber(try(command, data, unpack(elements, from, to))) or 0)
-    end)
-    return removed
-  end
 end
 
 -- Takes all entries of a list from its front, and pushes those that stay to its end: 330 ns an entry;
@@ -72,23 +62,31 @@ end
 
 local function remove_from_list(elements)
   local many = #elements > FEW and #elements > redis.call('LLEN', data) / 64
-  return (many and not wants('l') and rewrite or remove_all)(elements)
+  return (many and not string.find(events, 'l') and rewrite or remove_all)(elements)
 end
 
-local removers = {
-  hash = by('HDEL'),
-  set = by('SREM'),
-  zset = by('ZREM'),
-  list = remove_from_list,
-}
+local removers = { hash = 'HDEL', set = 'SREM', zset = 'ZREM', list = 'LREM' }
+
+local function remove_due(kind, elements)
+  if kind == 'list' then
+    return remove_from_list(elements)
+  end
+  local removed = 0
+  batches(1, #elements, function(from, to)
+    removed = removed + (tonumber(try(removers[kind], data, unpack(elements, from, to))) or 0)
+  end)
+  return removed
+end
 -- include lengths
 
 -- Redis publishes hexpired for fields that are there, and for no others.
 local function publish_expired(kind, due)
   local letter, expired = string.sub(kind, 1, 1), {}
-  if not wants(letter) then
+  if not string.find(events, letter) then
     return
   end
+  -- include finders
+  -- include events
   look_for(kind == 'list' and due or {}, 1)
   for _, element in ipairs(due) do
     if (finders[kind](element) or 0) ~= 0 then
@@ -114,11 +112,11 @@ end
 
 -- Work since the clock was read last, in elements or what costs as much as one.
 local worked = 0
--- include reap_deferred
 local OUTBOX = const.OUTBOX .. prefix
 
 local function reap(number)
   if is_deferred(data) then
+    -- include reap_deferred
     return reap_deferred()
   elseif string.sub(data, 1, #OUTBOX) == OUTBOX then
     return { 0, now, 0, 'list', 0, 0, 0, 0 } -- what is in there is carried elsewhere
@@ -148,7 +146,7 @@ local function reap(number)
   end
   publish_expired(kind, due)
   -- Unlike elsewhere, the elements go first: if that is refused, they keep their deadlines.
-  local removed = removers[kind](due)
+  local removed = remove_due(kind, due)
   index_remove_first(index, due, found)
   if failure then
     return

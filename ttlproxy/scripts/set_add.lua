@@ -2,6 +2,8 @@
 -- KEYS: data index schedule
 -- ARGV: member...
 -- RESULT: the command's
+local command, first_word, named, step, finder = 'SADD', first_member, first_member, 1, 'SISMEMBER'
+-- include fast_write
 -- include try
 -- include index
 -- include set

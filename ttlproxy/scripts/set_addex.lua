@@ -2,7 +2,15 @@
 -- KEYS: data index schedule
 -- ARGV: origin how member...
 -- RESULT: how many members are new, -1 where they are too many
--- include fast_path
+local named, step, fast_how = first_member, 1, '^(0)(%+?)(%d+)$'
+-- include fast_deadline
+if deadline and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
+  -- include fast_date
+  local added = dated and redis.pcall('SADD', data, unpack(ARGV, first_member))
+  if type(added) == 'number' then
+    return added
+  end
+end
 -- include words
 -- include try
 -- include clock

@@ -2,6 +2,10 @@
 -- KEYS: data index schedule
 -- ARGV: element...
 -- RESULT: the command's
+local command, first_word, named, step, finder = 'SREM', first_element, first_element, 1, false
+-- include fast_write
+local takes_memory = false
+-- include fast_clear
 -- include try
 -- include index
 -- include set

@@ -2,6 +2,22 @@
 -- KEYS: data index schedule
 -- ARGV: origin how tuple...
 -- RESULT: as ZADD's, -1 where the members are too many
+local named, step, fast_how = first_tuple + 1, 2, '^(0)(%+?)(%d+)$'
+-- include fast_deadline
+if deadline and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
+  local are_numbers = true
+  for i = first_tuple, #ARGV, 2 do
+    -- Others may be numbers for Redis too; it is asked below.
+    are_numbers = are_numbers and #ARGV[i] < 100 and string.find(ARGV[i], '^%-?%d+%.?%d*$')
+  end
+  if are_numbers then
+    -- include fast_date
+    local added = dated and redis.pcall('ZADD', data, unpack(ARGV, first_tuple))
+    if type(added) == 'number' then
+      return added
+    end
+  end
+end
 -- include words
 -- include try
 -- include clock

@@ -2,6 +2,16 @@
 -- KEYS: data index schedule
 -- ARGV: how argument...
 -- RESULT: the command's, in the client's RESP version
+local named, step, finder = #ARGV, 1, 'ZSCORE'
+-- include index_stays
+if index_stays and how == 'ZINCRBY' then
+  redis.setresp(3)
+  local score = redis.pcall(how, data, unpack(ARGV, first_argument))
+  if not score.err then
+    return score
+  end
+  redis.setresp(2)
+end
 -- include try
 -- include index
 -- include zset

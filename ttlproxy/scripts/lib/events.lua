@@ -2,7 +2,7 @@
 -- src/notify.c), and the same for the other types. `events` are the letters of notify-keyspace-events
 -- that concern us. By pcall: a client without the right to the channel leaves no event.
 -- NEEDS: index.lua
--- GIVES: notify wants
+-- GIVES: notify
 local function wants(letters)
   return string.find(events, letters)
 end

@@ -33,7 +33,8 @@ local function index_deadlines(index, elements)
 end
 
 local function index_first(index)
-  local head = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
+  -- As text, because a conversion of a number costs 0.2 us.
+  local head = redis.call('ZRANGE', index, '0', '0', 'WITHSCORES')
   return head[2] and tonumber(head[2])
 end
 
@@ -65,7 +66,7 @@ end
 -- Elements past their deadline: `deadline < now`, as for Redis's keys and hash fields. Redis's error if
 -- something else stands in the place of the index.
 local function index_due(index, now, limit)
-  return redis.pcall('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', 0, limit)
+  return redis.pcall('ZRANGEBYSCORE', index, '-inf', '(' .. ms(now), 'LIMIT', '0', limit)
 end
 
 -- Whether this is Redis's error because something else stands in the place of an index. Callers drop
@@ -193,7 +194,7 @@ end
 -- The same for `elements`, which are all or some of the first `count` of the index.
 local function index_remove_first(index, elements, count)
   if #elements == count and count > 0 then
-    return try('ZREMRANGEBYRANK', index, 0, count - 1)
+    return try('ZREMRANGEBYRANK', index, '0', count - 1)
   end
   batches(1, #elements, function(from, to)
     index_remove(index, unpack(elements, from, to))

@@ -1,0 +1,24 @@
+-- The fast path of a native write whose elements lose their deadlines, behind fast_write.lua. Others keep theirs,
+-- so that the schedule stays as it is. `takes_memory`: whether a full server refuses the command; then it must
+-- refuse before the deadlines are gone.
+-- NEEDS: command first_word named step takes_memory index data
+if not dry_run and not counting and #ARGV < const.LONG_PAGE and (#ARGV - first_word + 1) % step == 0 then
+  local cleared = {}
+  for i = named, #ARGV, step do
+    cleared[#cleared + 1] = ARGV[i]
+  end
+  local dated = redis.pcall('ZCARD', index)
+  local probe = class == 'h' and 'HEXISTS' or class == 's' and 'SISMEMBER' or 'ZSCORE'
+  if
+    type(dated) == 'number'
+    and dated > #cleared
+    and type(redis.pcall(probe, data, '')) ~= 'table'
+    and (not takes_memory or redis.pcall('ZADD', index, 'XX', 'GT', '0', '') == 0)
+    and type(redis.pcall('ZREM', index, unpack(cleared))) == 'number'
+  then
+    local reply = redis.pcall(command, data, unpack(ARGV, first_word))
+    if type(reply) ~= 'table' or not reply.err then
+      return reply
+    end
+  end
+end

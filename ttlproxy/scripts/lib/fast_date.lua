@@ -1,0 +1,36 @@
+-- Gives the elements in ARGV, from number `named` on in steps of `step`, the deadline of fast_deadline.lua.
+-- `dated`: whether Redis took all of it. An earlier first deadline is put into the schedule and announced before
+-- it is in the index: if Redis refuses a step, the general part of the script finds the index as it was, or all
+-- done that it would not do again. At the end it ends a claim of the key (link/claims.py).
+-- NEEDS: fast_deadline.lua named step data index schedule
+-- GIVES: dated
+local dated = true
+if is_earlier then
+  local guard = prefix .. const.ANNOUNCEMENT .. slot_tag
+  local name = prefix .. const.ANNOUNCEMENT .. known .. ':' .. deadline .. ':' .. string.sub(index, #prefix + 1)
+  dated = redis.pcall('SET', guard, '', 'XX') == false
+    and redis.pcall('DEL', guard) == 0
+    and (
+      first and redis.pcall('ZADD', schedule, 'LT', deadline, data)
+      or redis.pcall('ZADD', schedule, deadline, data)
+    )
+  dated = type(dated) == 'number' and redis.pcall('SET', name, '').ok and redis.pcall('DEL', name) == 1
+end
+if dated and #ARGV < named + step then
+  dated = type(redis.pcall('ZADD', index, deadline, ARGV[named])) == 'number'
+elseif dated then
+  local entries = {}
+  for i = named, #ARGV, step do
+    entries[#entries + 1] = deadline
+    entries[#entries + 1] = ARGV[i]
+  end
+  dated = type(redis.pcall('ZADD', index, unpack(entries))) == 'number'
+end
+if dated and claims ~= '' then
+  redis.pcall('ZREM', prefix .. const.CLAIMED, index)
+  if is_earlier then
+    local claim = prefix .. const.CLAIM .. string.sub(index, #prefix + 1)
+    redis.pcall('SET', claim, '')
+    redis.pcall('DEL', claim)
+  end
+end

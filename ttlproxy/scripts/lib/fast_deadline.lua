@@ -1,0 +1,25 @@
+-- The fast path of a command that sets deadlines begins here, before any function is made, which is half of
+-- what a script costs. It is for a time to come, without conditions, limits and subscribers, and for a key
+-- without an expiry of its own. `fast_how` is what `how` looks like then: a digit, perhaps a plus, and the time.
+-- `deadline` is that time, as text; nil if the script must go on below. `first` is the first deadline of all
+-- before, nil without an index.
+-- `known` is the database, if `origin` has its number; `claims` is not '' if keys are claimed.
+-- Numbers for Redis are written as text, because a conversion costs 0.2 us.
+-- NEEDS: fast_how origin how index data
+-- GIVES: known claims deadline digit first is_earlier
+-- include clock
+local deadline, first, is_earlier
+local known, claims = string.match(origin, '^(%d+)(%p?) ')
+local digit, sign, amount = string.match(how, fast_how)
+if not dry_run and events == '' and digit and known and #ARGV < const.LONG_PAGE then
+  local at = sign == '+' and now + amount or tonumber(amount)
+  local head = now < at and at <= const.DEADLINE_MAX_MS and redis.pcall('ZRANGE', index, '0', '0', 'WITHSCORES')
+  if head and not head.err then
+    first = tonumber(head[2])
+    is_earlier = not first or at < first
+    local left = redis.pcall('PTTL', first and index or data)
+    if left == -1 or left == -2 and not first then
+      deadline = sign == '' and amount or string.format('%.0f', at)
+    end
+  end
+end
