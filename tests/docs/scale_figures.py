@@ -7,20 +7,25 @@ from typing import Final
 
 from tests.bench.parts import fleet
 from tests.docs.quoted_figures import all_of, table
+from ttlproxy.link import modes
 
 PODS: Final = (10, 100, 1000, 10_000)
 MASTERS: Final = 30
-_MODE: Final = "broadcast"
+# Up to so many proxies hear of all keys, further ones look keys up.
+_FEW: Final = modes.FEW
+_ALL, _ON_DEMAND = fleet.MODES
 # A fleet of a thousand pods: how many proxies are attached if each pod has one, and else.
 _WAYS: Final = {
     "a sidecar in each of 1,000 pods": 1000,
     "one on each of 50 nodes": 50,
     "a tier of 10": 10,
 }
-_ANNOUNCED: Final = f"HSETEX, announced, {_MODE}"
-_LATER: Final = f"HSETEX, not announced, {_MODE}"
-_IDLE: Final = f"idle, {_MODE}"
-_START: Final = f"start of one, {_MODE}"
+_ANNOUNCED, _LATER, _IDLE, _START = (
+    "HSETEX, announced",
+    "HSETEX, not announced",
+    "idle",
+    "start of one",
+)
 _REDIS_CPU: Final = "Redis, µs of CPU a request"
 
 
@@ -40,23 +45,41 @@ def _managed_keys(test: str, name: str) -> str:
     return target
 
 
-def _storms() -> list[str]:
+def _storms(mode: str) -> list[str]:
     """The names of the tests, the one on an empty Redis first."""
     found = dict.fromkeys(each.test for each in all_of("fleet") if " proxies, " in each.test)
-    return list(found)
+    return [name for name in found if name.endswith(mode)]
 
 
-def _announced_us(attached: int) -> float:
-    """CPU of Redis for a write that is announced; it grows evenly with those that hear of it."""
-    by_number = {int(key.split()[0]): us for key, us in _values(_ANNOUNCED, _REDIS_CPU).items()}
+def _hearing_us(attached: int) -> float:
+    """CPU of Redis for a write that is announced to so many proxies; it grows evenly with them."""
+    by_number = _announced(_ALL)
     fewest, most = min(by_number), max(by_number)
     each_us = (by_number[most] - by_number[fewest]) / (most - fewest)
     return by_number[fewest] + each_us * (attached - fewest)
 
 
-def _rest_cores(attached: int) -> float:
+def _announced(mode: str) -> dict[int, float]:
+    """CPU of Redis for a write that is announced, by how many proxies are attached."""
+    found = _values(f"{_ANNOUNCED}, {mode}", _REDIS_CPU)
+    return {int(key.split()[0]): us for key, us in found.items()}
+
+
+def _announced_us(attached: int) -> float:
+    """The same for any number, of which a few hear of all keys."""
+    if attached <= _FEW:
+        return _hearing_us(attached)
+    looking = _announced(_ON_DEMAND)
+    return max(looking.values()) + _hearing_us(_FEW) - _hearing_us(1)
+
+
+def _rest_cores(attached: int, mode: str = _ON_DEMAND) -> float:
     """Of Redis, with managed keys, while nobody asks for anything."""
-    return attached * _empty_and_managed(_IDLE, fleet.IDLE_CPU)[1] / 1e6
+    return attached * _of_mode(_IDLE, fleet.IDLE_CPU, mode)[1] / 1e6
+
+
+def _of_mode(test: str, name: str, mode: str = _ON_DEMAND) -> tuple[float, float]:
+    return _empty_and_managed(f"{test}, {mode}", name)
 
 
 def _writes(attached: int) -> str:
@@ -64,12 +87,17 @@ def _writes(attached: int) -> str:
     return _shown(max(1 - _rest_cores(attached), 0) * 1e6 / _announced_us(attached))
 
 
-def _of_rest(name: str) -> Callable[[int], float]:
-    return lambda attached: attached * _empty_and_managed(_IDLE, name)[1]
+def _writes_of_master(attached: int) -> str:
+    """The same for a master of a Cluster, where all hear of all keys."""
+    return _shown(max(1 - _rest_cores(attached, _ALL), 0) * 1e6 / _hearing_us(attached))
 
 
-def _start_ms() -> float:
-    return _values(_storms()[-1], fleet.STORM_CPU)["all start"]
+def _of_rest(name: str, mode: str = _ON_DEMAND) -> Callable[[int], float]:
+    return lambda attached: attached * _of_mode(_IDLE, name, mode)[1]
+
+
+def _start_ms(mode: str = _ON_DEMAND) -> float:
+    return _values(_storms(mode)[-1], fleet.STORM_CPU)["all start"]
 
 
 def _shown(value: float) -> str:
@@ -85,37 +113,49 @@ def _percent(cores: float) -> str:
 
 
 def costs() -> str:
-    managed = _managed_keys(_IDLE, fleet.IDLE_CPU)
-    one_us, two_us = _announced_us(1), _announced_us(2)
-    rest = [_shown(each) for each in _empty_and_managed(_IDLE, fleet.IDLE_CPU)]
-    commands = [_shown(each) for each in _empty_and_managed(_IDLE, fleet.IDLE_COMMANDS)]
-    sent = [_shown(each / 1000) for each in _empty_and_managed(_IDLE, fleet.IDLE_BYTES)]
-    mib = [_shown(each) for each in _empty_and_managed(_START, fleet.MEMORY)]
-    later = max(_values(_LATER, _REDIS_CPU).values())
-    connections, kib = (
-        _shown(_empty_and_managed(_IDLE, name)[1]) for name in (fleet.CONNECTIONS, fleet.BUFFERS)
-    )
+    managed = _managed_keys(f"{_IDLE}, {_ALL}", fleet.IDLE_CPU)
+    most = _managed_keys(f"{_START}, {_ALL}", fleet.MEMORY)
     rows = [
-        ("Redis, CPU of a write that is announced, one proxy", f"{_shown(one_us)} µs"),
-        ("the same, for each further proxy", f"{_shown(two_us - one_us)} µs"),
-        ("Redis, CPU of a write that is not announced, any number", f"{_shown(later)} µs"),
-        ("Redis, CPU of a proxy at rest, empty", f"{rest[0]} µs a second"),
-        (f"the same, {managed}", f"{rest[1]} µs a second"),
-        (f"commands of a proxy at rest, empty; {managed}", f"{'; '.join(commands)} a second"),
-        (f"traffic of a proxy at rest, empty; {managed}", f"{'; '.join(sent)} kB a second"),
-        ("connections of a proxy, beside those of its clients", connections),
-        ("Redis, memory for these", f"{kib} KiB"),
-        ("memory of a proxy, empty", f"{mib[0]} MiB"),
-        (f"the same, {_managed_keys(_START, fleet.MEMORY)}", f"{mib[1]} MiB"),
-        ("Redis, CPU of the start of a proxy", f"{_shown(_start_ms())} ms"),
+        (
+            f"Redis, CPU of a write that is announced, {number:,} attached",
+            *(f"{_shown(_announced(mode)[number])} µs" for mode in fleet.MODES),
+        )
+        for number in fleet.ATTACHED
     ]
-    return table(("what", "measured"), rows)
+    later = [max(_values(f"{_LATER}, {mode}", _REDIS_CPU).values()) for mode in fleet.MODES]
+    rows += [
+        (
+            "Redis, CPU of a write that is not announced, any number",
+            *(f"{_shown(each)} µs" for each in later),
+        ),
+        *_both("Redis, CPU of a proxy at rest", managed, _IDLE, fleet.IDLE_CPU, " µs a second"),
+        *_both("commands of a proxy at rest", managed, _IDLE, fleet.IDLE_COMMANDS, " a second"),
+        *_both("traffic of a proxy at rest", managed, _IDLE, fleet.IDLE_BYTES, " B a second"),
+        *_both("connections of a proxy, of its own", managed, _IDLE, fleet.CONNECTIONS, "")[1:],
+        *_both("Redis, memory for these", managed, _IDLE, fleet.BUFFERS, " KiB")[1:],
+        *_both("memory of a proxy", most, _START, fleet.MEMORY, " MiB"),
+        *_both("first reply after the start of a proxy", most, _START, fleet.FIRST_REPLY, " s"),
+        (
+            "Redis, CPU of the start of one of a thousand",
+            *(f"{_shown(_start_ms(mode))} ms" for mode in fleet.MODES),
+        ),
+    ]
+    return table(("what", "hears of all keys", "looks keys up"), rows)
+
+
+def _both(what: str, managed: str, test: str, name: str, unit: str) -> list[tuple[str, str, str]]:
+    """A row for an empty Redis, and one with managed keys."""
+    all_, looked_up = (_of_mode(test, name, mode) for mode in fleet.MODES)
+    return [
+        (f"{what}, {keys}", _shown(all_[at]) + unit, _shown(looked_up[at]) + unit)
+        for at, keys in enumerate(("empty Redis", managed))
+    ]
 
 
 def one_redis() -> str:
     connections, commands = _of_rest(fleet.CONNECTIONS), _of_rest(fleet.IDLE_COMMANDS)
     sent, kib = _of_rest(fleet.IDLE_BYTES), _of_rest(fleet.BUFFERS)
-    mib = _empty_and_managed(_START, fleet.MEMORY)[1]
+    mib = _of_mode(_START, fleet.MEMORY)[1]
     rows = [
         (
             f"{pods:,}",
@@ -139,15 +179,15 @@ def one_redis() -> str:
 
 
 def masters() -> str:
-    connections, commands = _of_rest(fleet.CONNECTIONS), _of_rest(fleet.IDLE_COMMANDS)
+    connections, commands = _of_rest(fleet.CONNECTIONS, _ALL), _of_rest(fleet.IDLE_COMMANDS, _ALL)
     rows = [
         (
             f"{pods:,}",
             _shown(connections(pods)),
             _shown(connections(1) * MASTERS),
             _shown(commands(pods) * MASTERS),
-            _percent(_rest_cores(pods)),
-            _writes(pods),
+            _percent(_rest_cores(pods, _ALL)),
+            _writes_of_master(pods),
         )
         for pods in PODS
     ]
@@ -165,14 +205,13 @@ def ways() -> str:
 
 def storms() -> str:
     rows = []
-    for test in _storms():
+    for test in (name for mode in fleet.MODES for name in _storms(mode)):
         for target, ping_ms in _values(test, fleet.PING_CPU).items():
             wall, took, cpu, kib = (
                 _shown(_values(test, name)[target])
                 for name in (fleet.PING, fleet.ALL_DONE, fleet.STORM_CPU, fleet.STORM_KIB)
             )
-            what = test.removesuffix(f", {_MODE}")
-            rows.append((what, target, _shown(ping_ms), wall, took, cpu, kib))
+            rows.append((test, target, _shown(ping_ms), wall, took, cpu, kib))
     names = (fleet.ALL_DONE, fleet.STORM_CPU, fleet.STORM_KIB)
     return table(("", "what happens", "PING p99, ms of Redis's CPU", "by the clock", *names), rows)
 
