@@ -22,6 +22,7 @@ Step: TypeAlias = tuple[int, bytes | None]
 Steps: TypeAlias = Sequence[Step]
 
 _READ_BYTES = 1 << 16
+_DEADLINES = b"ttlproxy:deadlines"
 # With the second heartbeat a start is over, also for the reaper.
 _HEARTBEATS = 2
 _LOOK_S = 0.01
@@ -55,7 +56,14 @@ async def recorded(server: Server, words: Sequence[str], restarts: bool) -> Reco
             await _until_settled(proxy)
             again = _after(start, steps)
         await proxy.stop()
-    return Recording(start, again)
+    return Recording(_of_a_follower(start), _of_a_follower(again))
+
+
+def _of_a_follower(steps: Steps) -> Steps:
+    """The steps without the connection that only the proxy has whose reaper leads, as one that is
+    alone does."""
+    leads = {number for number, sent in steps if _DEADLINES in (sent or b"")}
+    return [step for step in steps if step[0] not in leads]
 
 
 async def _until_settled(proxy: Real) -> None:
