@@ -258,10 +258,6 @@ class Asker:
     def pin(self, db: int, key: bytes, owner: Owner) -> None:
         self._knowledge.pin(db, key, owner)
 
-    @property
-    def claims(self) -> bool:
-        return self._knowledge.claims
-
     def expect(self) -> None:
         self._knowledge.expect()
 

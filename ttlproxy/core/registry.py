@@ -94,7 +94,6 @@ class Registry:
         "_staged",
         "_swamped",
         "_wake",
-        "claims",
         "expecting",
         "has_action",
         "names",
@@ -124,9 +123,6 @@ class Registry:
         """key -> its earliest bound in all databases; a session looks here first."""
         self.expecting = True
         """Whether announcements may come: of other proxies, or of requests of our own clients."""
-        self.claims = False
-        """Whether sessions claim a key before they send what may announce its first deadline. Other
-        proxies look keys up, hear of a claim at once, and keep nothing they find while it lasts."""
         self._others = True
         self._expected_barriers = 0
 

@@ -140,8 +140,6 @@ class Announcements:
             await asyncio.wait({greeting}, timeout=_GREETING_S)
             if self.lookups is not None and not await self._do_all_claim(self.lookups):
                 return
-            if self._context.knowledge is not None:  # changes may have been missed
-                self._context.knowledge.forget_all()
             self.connection = pushes
             self._watch(pushes, self.lookups)
             self._confirmations.beat()  # this reads the registry, and lets clients be served

@@ -22,10 +22,13 @@ _AGAIN = Backoff(cap=2.0, base=0.05)
 
 
 class _Deadlines(PushSocket):
-    """on_announcement(db, deadline_ms) is called for each announced deadline."""
+    """on_announcement(db, key, deadline_ms) is called for each announced deadline."""
 
     def __init__(
-        self, keys: Keys, on_announcement: Callable[[int, int], None], on_loss: Callable[[], None]
+        self,
+        keys: Keys,
+        on_announcement: Callable[[int, bytes, int], None],
+        on_loss: Callable[[], None],
     ) -> None:
         super().__init__(on_loss)
         self._keys = keys
@@ -35,7 +38,8 @@ class _Deadlines(PushSocket):
         if isinstance(message, list) and message[:1] == [b"invalidate"] and message[1]:
             for name in message[1]:
                 if announced := self._keys.announced(name):
-                    self._on_announcement(*announced[:2])
+                    db, deadline_ms, key = announced
+                    self._on_announcement(db, key, deadline_ms)
 
     def _begin(self, connection: socket.socket) -> None:
         self._ask(connection, b"CLIENT", b"SETNAME", b"ttlproxy:deadlines")
@@ -66,8 +70,9 @@ class Deadlines:
 
     async def _hear(self) -> None:
         """Ends when the connection is lost, or this proxy leads no more."""
-        agenda, settings, lost = self._context.agenda, self._settings, asyncio.Event()
-        connection = _Deadlines(self._context.keys, self._heard, lost.set)
+        context, settings, lost = self._context, self._settings, asyncio.Event()
+        agenda = context.agenda
+        connection = _Deadlines(context.keys, context.announced, lost.set)
         follows = asyncio.create_task(agenda.until(leads=False), name="until it leads no more")
         losing = asyncio.create_task(lost.wait(), name="until deadlines are lost")
         try:
@@ -79,9 +84,3 @@ class Deadlines:
         finally:
             connection.close()
             await cancel(follows, losing)
-
-    def _heard(self, db: int, deadline_ms: int) -> None:
-        knowledge = self._context.knowledge
-        if knowledge is not None:
-            knowledge.populated.add(db)
-        self._context.agenda.announced(db, deadline_ms)

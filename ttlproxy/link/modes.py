@@ -82,8 +82,7 @@ class Modes:
 
     def _claim(self, claims: bool) -> None:
         context = self._context
-        claims = claims and not context.keys.clustered
-        context.registry.claims = context.script_calls.claims = claims
+        context.script_calls.claims = claims and not context.keys.clustered
 
     def question(self) -> Words:
         """How many proxies hear of all keys, and how many look them up."""

@@ -114,7 +114,7 @@ class HeldStep:
             self._lease = None
 
     async def _claim(self, place: Place) -> None:
-        if self._session.registry.claims:
+        if self._session.script_calls.claims:
             await self._link.holds.until_claimed([place])
 
     def drained(self) -> None:

@@ -59,7 +59,9 @@ class ScriptCalls:
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
         self.direct = DirectCalls(scripts, keys)
-        self.claims = False  # whether keys are claimed: see link/claims.py
+        # Whether sessions claim a key before they send what may announce its first deadline, for
+        # proxies that look keys up: see link/claims.py.
+        self.claims = False
 
     def words(
         self,

@@ -62,8 +62,6 @@ class Effects:
         for db, key in places:
             self.has_pinned = True
             self.registry.pin(db, key, self.owner)
-            if self.registry.claims:
-                self.claims.add((db, key))
 
     def writes(self, keys: Iterable[bytes]) -> None:
         """A request may change these keys without their index."""

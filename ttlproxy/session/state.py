@@ -220,9 +220,11 @@ class State(Effects):
             self.transaction.sees_all = True
 
     def manages(self, places: Iterable[Place]) -> None:
+        places = list(places)
         if self.transaction is not None:
-            places = list(places)
             self.transaction.managed.update(places)
+        if self.script_calls.claims:
+            self.claims.update(places)
         super().manages(places)
 
     def writes(self, keys: Iterable[bytes]) -> None:
