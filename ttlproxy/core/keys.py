@@ -336,9 +336,10 @@ class Keys:
 
     @property
     def seldom_announced(self) -> list[bytes]:
-        """How the names of all announcements begin that are not of deadlines."""
+        """How the names of announcements begin that a proxy which looks keys up hears. Not `hello`:
+        it never takes itself for the only one."""
         rules = self.home(self.prefix + RULES_CHANGED)
-        return [self.prefix + SWAP, rules, self.prefix + WALKS, self.hello]
+        return [self.prefix + SWAP, rules, self.prefix + WALKS]
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.
