@@ -183,7 +183,11 @@ class Keys:
     def claim(self, key: bytes) -> bytes:
         """A key that never exists for longer than a moment. A proxy that looks `key` up reads it,
         and Redis tells the proxy when somebody sets it: what is known of `key` may be outdated."""
-        return self._beside(CLAIM, key)
+        return self.claim_beside(self.index(key))
+
+    def claim_beside(self, index: bytes) -> bytes:
+        """The `claim` of the data key with this index."""
+        return self.prefix + CLAIM + index[len(self.prefix) :]
 
     def of_claim(self, name: bytes) -> bytes | None:
         """The data key of a `claim`; None for any other name."""
