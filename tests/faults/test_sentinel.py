@@ -97,16 +97,7 @@ def _fail_over(servers: Replicated, proxy: Proxy, trouble: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_failover_ends_all_sessions_and_the_new_master_is_served(
-    servers: Replicated, start_proxy: StartProxy
-) -> None:
-    proxy = start_proxy(servers.url)
-    _fail_over(servers, proxy, "asked")
-    assert "the Sentinels name" in proxy.stderr
-    assert str(servers.master.port) in proxy.stderr
-
-
-@pytest.mark.slow
+@pytest.mark.one_of(3)  # what a proxy makes of a Sentinel's word does not depend on the version
 @pytest.mark.parametrize("trouble", ["killed", "stopped", "asked"])
 @pytest.mark.timeout(400)
 def test_nothing_is_lost_or_late_through_failovers(
@@ -115,6 +106,9 @@ def test_nothing_is_lost_or_late_through_failovers(
     proxy = start_proxy(servers.url, *(("--workers", "2") if trouble == "stopped" else ()))
     for _ in range(2):
         _fail_over(servers, proxy, trouble)
+    if trouble == "asked":  # else the old master's silence may be noticed first
+        assert "the Sentinels name" in proxy.stderr
+    assert str(servers.master.port) in proxy.stderr
 
 
 def _url(*ports: int, name: str = "mymaster") -> str:
