@@ -348,9 +348,12 @@ def test_no_client_stays_with_another_server_than_the_proxy_itself(
         client.close()
 
 
-def _upstreams(admin: Pages) -> list[str]:
-    """The servers of all workers, as the metrics show them."""
-    return re.findall(r'ttlproxy_upstream_info{address="(.*?)"} 1', admin.get("/metrics").text)
+def _upstreams(admin: Pages) -> set[str]:
+    """The servers of all workers, as the metrics show them: ttlproxy_upstream_info is that of one
+    worker."""
+    text = admin.get("/metrics").text
+    shown = re.findall(r'ttlproxy_upstream_info{address="(.*?)"} 1', text)
+    return {*shown, *re.findall(r'ttlproxy_node_up{node="(.*?)"}', text)}
 
 
 @pytest.mark.any_server
@@ -368,7 +371,7 @@ def test_operators_are_told_which_server_is_the_master(
     admin = pages(proxy)
     for server in (old, new):
         _name_another(sentinel, server)
-        named = [f"127.0.0.1:{server.port}"]
+        named = {f"127.0.0.1:{server.port}"}
         wait_until(lambda named=named: _upstreams(admin) == named, "the address")  # type: ignore[misc]
         shown = json.loads(admin.get("/status.json").text)["upstream"]
         assert shown.endswith(f"#mymaster (127.0.0.1:{server.port})")
