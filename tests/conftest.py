@@ -325,9 +325,12 @@ def shared_masters(binary: Binary) -> Iterator[Masters]:
 @pytest.fixture
 def masters(shared_masters: Masters) -> Masters:
     """Three masters without keys, and a proxy in front of them. All tests of a run share them."""
+    had_rules = shared_masters.have_rules
     shared_masters.flush()
     if not shared_masters.proxy.running:  # an earlier test failed with it
         shared_masters.proxy.start()
+    elif had_rules:
+        _until_without_rules(shared_masters.proxy)
     return shared_masters
 
 

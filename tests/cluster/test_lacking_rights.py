@@ -35,8 +35,9 @@ class _SlotWorld(World):
 
     def words(self, line: str) -> Request:
         in_slot = [f"{{slot}}{word}" if word in NAMES else word for word in line.split()]
-        dump = self.direct.ask("DUMP", "{slot}text")
-        return [dump if word == "DUMP" else word for word in in_slot]
+        return [
+            self.direct.ask("DUMP", "{slot}text") if word == "DUMP" else word for word in in_slot
+        ]
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tests.support.per_type import said_of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
+from tests.support.server_queries import calls
 from tests.support.servers import Proxy, release
 from ttlproxy.core.keys import SLOTS, Keys
 
@@ -86,6 +87,17 @@ def test_a_proxy_that_starts_knows_the_deadlines_of_all_slots(
         assert node.ask("ZCARD", b"__ttl:{%b}:" % key) == 0
     for app in (first, second, third):
         app.close()
+
+
+def test_a_flush_costs_no_request_for_each_slot(node: Node, shared: Proxy) -> None:
+    with closing(Client(shared.port)) as app:
+        keys = [b"h:%d" % number for number in range(100)]
+        app.ask_many([("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v") for key in keys])
+        before = calls(node.port, "zscan")
+        assert app.ask("FLUSHALL") == b"OK"
+        app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+        wait_until(lambda: b"managed_keys:1\r\n" in app.ask("INFO", "ttlproxy"), "all is read anew")
+        assert calls(node.port, "zscan") - before < 200
 
 
 def test_clients_see_no_internal_keys(node: Node, shared: Proxy) -> None:

@@ -9,10 +9,10 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.conftest import StartProxy
-from tests.support.cluster import Node
+from tests.support.cluster import Cluster, Node
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
-from tests.support.servers import Proxy
+from tests.support.servers import Binary, Proxy
 from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
 from ttlproxy.core.counters import Counters
@@ -20,6 +20,8 @@ from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.link import Context, SlotSchedules, client
 from ttlproxy.link.glance import Glance
 from ttlproxy.link.schedule_queries import UnreadError
+from ttlproxy.link.slot_survey import SlotSurvey
+from ttlproxy.scripts import Traits
 
 KEYS = Keys(clustered=True)
 FAR_MS = 4_000_000_000_000
@@ -33,6 +35,21 @@ async def redis(node: Node) -> AsyncIterator[Redis]:
     await connected.aclose()
 
 
+def _surveyed(node: Node) -> SlotSchedules:
+    """The schedules of a node, with scripts that suit it."""
+    context = Context(load(["--upstream", node.url]), Counters())
+    context.meet(clustered=True)
+    has_flags = node.ask("COMMAND", "INFO", "EVAL_RO") != [None]
+    context.scripts.suit(Traits(clustered=True, flags=has_flags))
+    found = SlotSchedules(context.keys)
+    found.survey = SlotSurvey(context.script_calls, context.keys, _never)
+    return found
+
+
+async def _never() -> bool:
+    return False
+
+
 @pytest.fixture
 def schedules(node: Node) -> SlotSchedules:
     """Knows nothing yet; the first key of MANY is due at 1 ms, the second at 2, and so on."""
@@ -40,7 +57,7 @@ def schedules(node: Node) -> SlotSchedules:
     node.client.ask_many(
         [("ZADD", KEYS.shared_by(key, KEYS.schedule), at, key) for at, key in enumerate(MANY, 1)]
     )
-    return SlotSchedules(KEYS)
+    return _surveyed(node)
 
 
 async def test_all_that_is_due_is_found_once_the_slots_are_known(
@@ -113,6 +130,44 @@ async def test_what_is_being_read_when_a_slot_is_lost_does_not_count(
     assert schedules.read == {kept}
     _ = [page async for page in schedules.pages_of(redis, [lost])]
     assert schedules.read == {lost, kept}
+
+
+async def test_only_slots_that_have_a_schedule_are_read(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    before = calls(node.port, "zscan")
+    found = [key async for page in schedules.pages(redis, 0) for key, _ in page]
+    assert sorted(found) == sorted(MANY)
+    assert schedules.read == {*range(SLOTS)}
+    assert calls(node.port, "zscan") - before == len({slot(key) for key in MANY})
+
+
+async def test_a_pause_does_not_delay_the_reading_of_schedules(
+    schedules: SlotSchedules, redis: Redis, node: Node
+) -> None:
+    """On Redis 6.2 it would hold back the survey, which is a script."""
+
+    async def would_wait() -> bool:
+        return True
+
+    schedules.survey = SlotSurvey(Context(load([]), Counters()).script_calls, KEYS, would_wait)
+    before = calls(node.port, "zscan")
+    found = [key async for page in schedules.pages(redis, 0) for key, _ in page]
+    assert (len(found), calls(node.port, "zscan") - before) == (len(MANY), SLOTS)
+
+
+async def test_an_empty_slot_counts_as_read_only_if_its_keys_are_all_here(binary: Binary) -> None:
+    """The schedule of a slot that is on its way may be at the other node already."""
+    with Cluster(binary) as cluster:
+        owner, other = cluster.nodes
+        leaving, full = slot(MANY[0]), slot(MANY[1])
+        assert owner.ask("CLUSTER", "SETSLOT", leaving, "MIGRATING", other.id) == b"OK"
+        assert owner.ask("ZADD", KEYS.shared_in(full, KEYS.schedule), FAR_MS, MANY[1]) == 1
+        for node, read in ((owner, {*range(SLOTS)} - {leaving}), (other, set())):
+            schedules, redis = _surveyed(node), client(Upstream.parse(node.url), "test", 30.0)
+            _ = [page async for page in schedules.pages(redis, 0)]
+            assert schedules.read == read
+            await redis.aclose()
 
 
 async def test_a_key_that_is_noted_is_due_at_once_and_forgotten_where_nothing_is(

@@ -97,16 +97,7 @@ def _fail_over(servers: Replicated, proxy: Proxy, trouble: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_failover_ends_all_sessions_and_the_new_master_is_served(
-    servers: Replicated, start_proxy: StartProxy
-) -> None:
-    proxy = start_proxy(servers.url)
-    _fail_over(servers, proxy, "asked")
-    assert "the Sentinels name" in proxy.stderr
-    assert str(servers.master.port) in proxy.stderr
-
-
-@pytest.mark.slow
+@pytest.mark.one_of(3)  # what a proxy makes of a Sentinel's word does not depend on the version
 @pytest.mark.parametrize("trouble", ["killed", "stopped", "asked"])
 @pytest.mark.timeout(400)
 def test_nothing_is_lost_or_late_through_failovers(
@@ -115,6 +106,9 @@ def test_nothing_is_lost_or_late_through_failovers(
     proxy = start_proxy(servers.url, *(("--workers", "2") if trouble == "stopped" else ()))
     for _ in range(2):
         _fail_over(servers, proxy, trouble)
+    if trouble == "asked":  # else the old master's silence may be noticed first
+        assert "the Sentinels name" in proxy.stderr
+    assert str(servers.master.port) in proxy.stderr
 
 
 def _url(*ports: int, name: str = "mymaster") -> str:
@@ -354,9 +348,12 @@ def test_no_client_stays_with_another_server_than_the_proxy_itself(
         client.close()
 
 
-def _upstreams(admin: Pages) -> list[str]:
-    """The servers of all workers, as the metrics show them."""
-    return re.findall(r'ttlproxy_upstream_info{address="(.*?)"} 1', admin.get("/metrics").text)
+def _upstreams(admin: Pages) -> set[str]:
+    """The servers of all workers, as the metrics show them: ttlproxy_upstream_info is that of one
+    worker."""
+    text = admin.get("/metrics").text
+    shown = re.findall(r'ttlproxy_upstream_info{address="(.*?)"} 1', text)
+    return {*shown, *re.findall(r'ttlproxy_node_up{node="(.*?)"}', text)}
 
 
 @pytest.mark.any_server
@@ -374,7 +371,7 @@ def test_operators_are_told_which_server_is_the_master(
     admin = pages(proxy)
     for server in (old, new):
         _name_another(sentinel, server)
-        named = [f"127.0.0.1:{server.port}"]
+        named = {f"127.0.0.1:{server.port}"}
         wait_until(lambda named=named: _upstreams(admin) == named, "the address")  # type: ignore[misc]
         shown = json.loads(admin.get("/status.json").text)["upstream"]
         assert shown.endswith(f"#mymaster (127.0.0.1:{server.port})")

@@ -20,7 +20,15 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from ttlproxy.addresses import Upstream
-from ttlproxy.link import address_watch, announcing, beats, heartbeat, pipeline, reachability
+from ttlproxy.link import (
+    address_watch,
+    announcing,
+    beats,
+    confirmations,
+    heartbeat,
+    pipeline,
+    reachability,
+)
 from ttlproxy.link.server_identity import Identity
 from ttlproxy.scripts.unconfirmed import Swap
 
@@ -496,8 +504,9 @@ async def test_a_greeting_during_a_heartbeat_counts(
 
 @pytest.mark.any_server  # the number of scripts, which 6.2 is asked for, may change by itself
 async def test_between_heartbeats_it_looks_at_what_a_request_may_have_changed(
-    life: Running, server: AnyServer, direct: Client
+    life: Running, server: AnyServer, direct: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(confirmations, "_PATIENCE_S", LONG_S)  # else a busy machine ends the wait
     looks = _looks_at_users(server)
     await life.link.confirmations.confirm()
     assert _looks_at_users(server) == looks + 5, "nothing has changed"

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.containers import AnyServer
 from tests.support.raw_client import Connection
+from tests.support.raw_client import command as encoded
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy
@@ -179,14 +180,16 @@ def content(direct: Client, keys: Keys = KEYS) -> dict[tuple[int, bytes], tuple[
     lease, state, layout = map(keys.home, (keys.lease, keys.state, keys.old_layout))
     found = {}
     for db in (0, 1):
-        direct.ask("SELECT", db)
-        for key in direct.ask("KEYS", "*"):
-            if key.startswith(keys.others):
-                value: object = {*direct.ask("SMEMBERS", key)} - {state, layout}
-            else:
-                value = direct.ask("DUMP", key)
-            if value and key not in (lease, state, layout):
-                found[db, key] = value, direct.ask("PTTL", key) >= 0
+        _, names = direct.ask_many([("SELECT", db), ("KEYS", "*")])
+        are_others = [key.startswith(keys.others) for key in names]
+        looks = zip(names, are_others, strict=True)
+        values = [("SMEMBERS" if is_others else "DUMP", key) for key, is_others in looks]
+        replies = direct.ask_many([*values, *(("PTTL", key) for key in names)])
+        rows = zip(names, are_others, replies, replies[len(names) :], strict=False)
+        for key, is_others, value, left_ms in rows:
+            what = {*value} - {state, layout} if is_others else value
+            if what and key not in (lease, state, layout):
+                found[db, key] = what, left_ms >= 0
     direct.ask("SELECT", 0)
     return found
 
@@ -212,21 +215,24 @@ class World:
         self._monitor.ask("MONITOR")
 
     def prepare(self, case: Case) -> None:
+        removals: list[tuple[str | int | bytes, ...]] = []
         for db, key in self.content():
-            self.direct.ask("SELECT", db)
-            self.direct.ask("DEL", key)
-        self.direct.ask("SELECT", 0)
-        for line in case.before:
-            reply = self.full.ask(*self.words(line))
+            removals += [("SELECT", db), ("DEL", key)]
+        self.direct.ask_many([*removals, ("SELECT", 0)])
+        # With KEYS, what is due goes now, and not while contents are compared.
+        lines = [*case.before, "KEYS *"]
+        self.full.send(b"".join(encoded(*self.words(line)) for line in lines))
+        for line, reply in zip(lines, self.full.read_many(len(lines)), strict=True):
             assert not reply.startswith(b"-"), (line, reply)
-        self.full.ask("KEYS", "*")  # what is due goes now, and not while contents are compared
 
     def content(self) -> dict[tuple[int, bytes], tuple[object, bool]]:
         return content(self.direct, self.keys)
 
     def words(self, line: str) -> Request:
-        dump = self.direct.ask("DUMP", "text")
-        return [dump if word == "DUMP" else word for word in shlex.split(line)]
+        return [
+            self.direct.ask("DUMP", "text") if word == "DUMP" else word
+            for word in shlex.split(line)
+        ]
 
     def called(self, request: Request) -> tuple[bytes, set[str]]:
         """The reply to a request of a user with all rights, and what its script calls."""

@@ -9,9 +9,12 @@ from tests.support.cluster import Cluster
 from tests.support.raw_client import Connection
 from tests.support.servers import Binary, Proxy
 from ttlproxy.commands import Router, natives
+from ttlproxy.core.keys import Keys
 
 # In front of all keys that are to be in one slot.
 TAG: Final = b"{tag}"
+_KEYS: Final = Keys(clustered=True)
+_RULES: Final = _KEYS.home(_KEYS.rules)
 
 
 class Masters(Cluster):
@@ -24,6 +27,11 @@ class Masters(Cluster):
         with Connection(self.proxy.port) as app:
             app.ask("PING")
         self._router = Router(natives(self.nodes[0].ask("COMMAND")))
+
+    @property
+    def have_rules(self) -> bool:
+        """Whether there is a rule of ONEXPIRE."""
+        return any(node.ask("EXISTS", _RULES) == 1 for node in self.nodes)
 
     def tagged(self, words: Sequence[bytes]) -> list[bytes]:
         """The words of a request, with TAG in front of each key."""

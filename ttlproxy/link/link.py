@@ -54,6 +54,7 @@ from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.server_setup import ServerSetup
 from ttlproxy.link.serving import Serving
 from ttlproxy.link.shared_state import SharedState
+from ttlproxy.link.slot_survey import SlotSurvey
 from ttlproxy.link.sweep_script import SweepScript
 from ttlproxy.link.upkeep import Upkeep
 from ttlproxy.link.walks import Walks
@@ -137,6 +138,9 @@ class Link:
         )
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self._scripts = ScriptCache(context.scripts, self._barriers)
+        context.slot_schedules.survey = SlotSurvey(
+            context.script_calls, context.keys, self._scripts.would_wait
+        )
         shared_state = SharedState(context, self._barriers.may_hold)
         self._walks = Walks(context, self._barriers.may_hold)
         self._setup = ServerSetup(context, self.server, self._acl, self._scripts, shared_state)

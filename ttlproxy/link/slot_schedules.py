@@ -19,6 +19,7 @@ from ttlproxy.link.pipeline import Words, error, run, valid
 from ttlproxy.link.refusals import is_elsewhere
 from ttlproxy.link.schedule_queries import DUE, Late, Refused, UnreadError, before
 from ttlproxy.link.scores import whole_ms
+from ttlproxy.link.slot_survey import Survey, all_may_have
 
 # Slots that are asked in one round trip.
 _TOGETHER: Final = 512
@@ -39,6 +40,7 @@ class SlotSchedules:
 
     owned: the slots whose schedules are read; read: those that were read whole
     losses: how often what was read of a slot has become worthless
+    survey: which slots may have a schedule
     on_unread(slots): called when some of them could not be read, as they are on their way
     """
 
@@ -47,6 +49,7 @@ class SlotSchedules:
         self.owned: Collection[int] = range(SLOTS)
         self.read: set[int] = set()
         self.losses: Counter[int] = Counter()
+        self.survey: Survey = all_may_have
         self.on_unread: Callable[[Collection[int]], None] = lambda slots: None
         # Lower bounds in ms, for all slots that have managed keys.
         self._firsts: dict[int, int] = {}
@@ -174,7 +177,12 @@ class SlotSchedules:
         """The entries of these slots; `read` has those that were read. Raises UnreadError, too."""
         refused: Refused = {}
         losses = {number: self.losses[number] for number in slots}
-        cursors: dict[int, bytes] = dict.fromkeys(slots, b"0")
+
+        def count_as_read(numbers: Iterable[int]) -> None:
+            self.read.update(each for each in numbers if self.losses[each] == losses[each])
+
+        cursors = dict.fromkeys(await self.survey(redis, list(slots)), b"0")
+        count_as_read(losses.keys() - cursors.keys())
         while cursors:
             some = dict(list(cursors.items())[:_TOGETHER])
             requests = [
@@ -193,8 +201,7 @@ class SlotSchedules:
                     self.noted(key, due_ms)
                 if cursors[number] == b"0":
                     del cursors[number]
-                    if self.losses[number] == losses[number]:
-                        self.read.add(number)
+                    count_as_read([number])
                 if found:
                     yield found
         if refused:

@@ -66,6 +66,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("old_rule", "old_deferred", "old_counts"), (WARNING, _UNCONVERTED)),
     "schedule_clear": (WARNING, "A value of another type in place of a schedule is not removed."),
     "slots_learn": (WARNING, _UNTOLD_SLOTS),
+    "slots_occupied": (INFO, "The proxy reads the schedule of each slot, also where it is empty."),
     **dict.fromkeys(("outbox_apply", "outbox_drop", "outbox_read"), (WARNING, _UNCARRIED)),
     "others_tidy": (INFO, _MISCOUNTED),
     "deferred_examine": (INFO, _UNEXAMINED),

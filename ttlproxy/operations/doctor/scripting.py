@@ -34,6 +34,7 @@ def _trials(keys: Keys) -> tuple[Call, ...]:
     key = keys.prefix + b"!doctor"
     in_cluster = (
         Call("slots_survey", (), (b"x1F",)),
+        Call("slots_occupied", (), (b"x1F",)),
         Call("slots_learn", (), (b"1", b"")),
         Call("outbox_read", (key,), (b"1", b"1")),
         Call("outbox_apply", (key,), (b"0", b"0")),

@@ -2,8 +2,8 @@
 -- attention). No other file knows how they are laid out, except for those that are listed, with reasons, in
 -- tests/core/test_script_pieces.py.
 -- NEEDS: try.lua db
--- GIVES: ms index_get index_deadlines index_first index_count index_kind index_left index_scan index_page
--- GIVES: index_due is_no_index index_elements index_sample index_size index_due_count schedule_get
+-- GIVES: ms index_get index_deadlines index_first index_count index_may_have_entries index_kind
+-- GIVES: index_left index_scan index_page index_due is_no_index index_elements index_sample index_size index_due_count schedule_get
 -- GIVES: schedule_due_count schedule_some actual_db announce_guard index_set index_set_all index_evict
 -- GIVES: index_remove index_remove_first counts_name index_clear index_persist index_guard kept_name
 -- GIVES: absent_key announce announce_swap_guard announce_swap index_was_set index_was_cleared
@@ -41,6 +41,12 @@ end
 -- How many entries an index has, or the schedule; 0 if something else is in its place.
 local function index_count(place)
   return tonumber(redis.pcall('ZCARD', place)) or 0
+end
+
+-- Whether an index, or the schedule, may have entries: also if something else is in its place, and if Redis
+-- does not say it.
+local function index_may_have_entries(place)
+  return redis.pcall('ZCARD', place) ~= 0
 end
 
 -- The type of what stands in the place of an index; 'zset' for an index.
