@@ -30,20 +30,29 @@ def rewritten(
 
     None unless each request is one of `calls` on a managed key with nothing due, or `passes`.
     """
-    names = state.registry.names
+    names, book = state.registry.names, state.registry.book
+    known = getattr(names, "managed", names)
+    managed = known.keys()
     out: list[bytes] = []
     at = count = 0
     try:
         for args in commands:
             sent = encode(tuple(args))
-            if not data.startswith(sent, at) or not names.keys().isdisjoint(args[2:]):
+            if not data.startswith(sent, at) or not managed.isdisjoint(args[2:]):
                 return None
             at += len(sent)
             call = calls.get(args[0])
             if call is not None and args[1] in names:
                 if names[args[1]] < now_ms or not call.fits(len(args)) or not call.takes(args):
                     return None
-                sent = call.encoded(args, sent)
+                how = call.how(book, state.databases, args[1]) if book else None
+                if how is None:
+                    if args[1] not in known:
+                        return None  # a match alone needs no script
+                    sent = call.encoded(args, sent)
+                else:
+                    state.manages([(state.db, args[1])])
+                    sent = call.ruled(args, sent, state.script_calls.marked(state.database), how)
                 count += 1
             elif not passes(args):
                 return None
