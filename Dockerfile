@@ -3,13 +3,21 @@ ARG PYTHON=docker.io/library/python:3.11-slim
 
 FROM ${PYTHON} AS build
 WORKDIR /src
+COPY requirements.lock ./
+RUN python -m venv --without-pip /opt/ttlproxy \
+ && python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --require-hashes \
+        -r requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY ttlproxy ttlproxy
-RUN python -m venv --without-pip /opt/ttlproxy \
- && python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir . \
+RUN python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --no-deps . \
  && python -m compileall -q /opt/ttlproxy/lib
 
 FROM ${PYTHON}
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title=ttlproxy \
+      org.opencontainers.image.description="A RESP proxy that gives elements of Redis collections a time to live" \
+      org.opencontainers.image.licenses=MIT \
+      org.opencontainers.image.version=${VERSION}
 COPY --from=build /opt/ttlproxy /opt/ttlproxy
 ENV PATH=/opt/ttlproxy/bin:$PATH \
     PYTHONUNBUFFERED=1 \

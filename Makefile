@@ -6,6 +6,7 @@ PYTHON ?= python3
 # Tests often wait, so five of them run at a time on two cores. More would be slower.
 PYTEST ?= --numprocesses 5 --dist worksteal
 BIN := .venv/bin
+TOOLS := .venv/tools/bin
 # The two need one core each.
 BEFORE = $(MAKE) --no-print-directory --jobs=2 lint collected
 QUICK := $(if $(TTLPROXY_REQUIRE),,--quick)
@@ -14,7 +15,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Keeps the compiled Python files: the tests start a thousand processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check lint collected bench docs clean python
+.PHONY: run test check lint collected bench docs package lock audit clean python
 
 # With CLUSTER=1, a Cluster of three masters and three replicas is behind the proxy.
 run: .venv/run.stamp
@@ -48,6 +49,23 @@ bench: .venv/dev.stamp
 docs: .venv/dev.stamp .venv/site/mermaid.min.js
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
 
+# The wheel, the source distribution, and the list of what the image contains (CycloneDX), in dist/.
+package: .venv/tools.stamp
+	rm -rf dist
+	$(TOOLS)/python -m build --quiet
+	$(TOOLS)/twine check --strict dist/*.whl dist/*.tar.gz
+	$(TOOLS)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
+	    --mc-type application --output-reproducible --of JSON -o dist/ttlproxy.cdx.json
+
+# Writes requirements.lock anew: the newest versions that pyproject.toml allows.
+lock: .venv/tools.stamp
+	$(TOOLS)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-emit-index-url \
+	    --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
+
+# Whether a version in requirements.lock has a known vulnerability. Asks PyPI.
+audit: .venv/tools.stamp
+	$(TOOLS)/pip-audit --requirement requirements.lock --require-hashes --disable-pip --strict
+
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -75,4 +93,10 @@ $(BIN)/python: | python
 # Most of these modules are never imported, so none is compiled in advance.
 .venv/dev.stamp: pyproject.toml | python $(BIN)/python
 	$(INSTALL) --no-compile -e '.[dev,embedded]'
+	touch $@
+
+# For packages alone, so that the tests do not need them.
+.venv/tools.stamp: | python $(BIN)/python
+	$(PYTHON) -m venv .venv/tools
+	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check build twine pip-tools cyclonedx-bom pip-audit
 	touch $@

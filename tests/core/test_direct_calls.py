@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.session_world import NOW_MS, World
 from ttlproxy.commands import KeySpec, Native, Router
 from ttlproxy.commands.model.key_positions import FILLED
-from ttlproxy.commands.router import OVERRIDES
+from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
@@ -27,6 +28,8 @@ ROUTER = Router(
         Native("HSETNX", 4, frozenset({"write"}), (KeySpec(FILLED),)),
         *(Native(name, -2, frozenset({"readonly"}), (KeySpec("RO"),)) for name in ("GET", "HLEN")),
         Native("SET", -3, frozenset({"write"}), (KeySpec("OW"),)),
+        Native("APPEND", 3, frozenset({"write"}), (KeySpec("RW"),)),
+        Native("RENAME", 3, frozenset({"write"}), (KeySpec("RW", last=1),)),
         Native("PING", -1, frozenset()),
         Native("MULTI", 1, frozenset()),
         Native("EXEC", 1, frozenset()),
@@ -35,7 +38,7 @@ ROUTER = Router(
     ]
 )
 BOUNDS = {b"later": NOW_MS + 1, b"never": NOTHING_DUE, b"{tag}1": NOW_MS, b"due": NOW_MS - 1}
-NAMES = st.sampled_from([*DIRECT, "GET", "HLEN", "SET", "PING"]).map(str.encode)
+NAMES = st.sampled_from([*DIRECT, "GET", "HLEN", "SET", "APPEND", "RENAME", "PING"]).map(str.encode)
 WORDS = st.sampled_from([b"1", b"-inf", b"+2", b"a", b"NX", b"", b"plain"])
 ODD_WORDS = st.sampled_from([b"v" * 9000, b"later", b"due", b"__ttl:x"])
 KEY_NAMES = st.sampled_from([*BOUNDS, b"plain", b"__ttl:x"])
@@ -46,6 +49,29 @@ REQUESTS = st.tuples(
     st.lists(ODD_WORDS, max_size=1),
 ).map(lambda parts: encode((*parts[:2], *parts[2], *parts[3])))
 WRITTEN = [b"1", b"2", b"a"]
+# Requests of our own commands as their examples have them.
+SETTERS = [
+    [word.encode() for word in shlex.split(line)]
+    for virtual in VIRTUALS.values()
+    if virtual.sets_own_key
+    for line, _ in virtual.example
+    if line.split()[0].upper() == virtual.name
+]
+
+
+@st.composite
+def set_requests(draw: st.DrawFn) -> bytes:
+    """As in an example, for any key, and perhaps with a word more or less."""
+    words = list(draw(st.sampled_from(SETTERS)))
+    words[1] = draw(KEY_NAMES)
+    if draw(st.booleans()):
+        words[0] = words[0].lower()
+    at = draw(st.integers(1, 40))
+    if at < len(words):
+        words[at : at + draw(st.integers(0, 1))] = draw(
+            st.lists(st.one_of(WORDS, ODD_WORDS), max_size=1)
+        )
+    return encode(tuple(words))
 
 
 def _flush_and_load(world: World) -> None:
@@ -81,6 +107,7 @@ BEFORE: dict[str, Callable[[World], object]] = {
     "where rules of ONWRITE match": _learn_rules,
     "where a rule may match": _learn_rules_and_select,
     "while Redis may not know the scripts": lambda world: world.scripts.flushed(),
+    "while keys are claimed": lambda world: setattr(world.session.script_calls, "claims", True),
     "for a user who may lack a right": lambda world: world.rights.learn_refused(hidden=True),
 }
 
@@ -127,18 +154,33 @@ def test_a_write_on_a_managed_key_takes_the_fast_path(
     assert step.to_redis.startswith(b"*%d\r\n$7\r\nEVALSHA" % (step.to_redis.count(b"$")))
 
 
+@pytest.mark.parametrize("words", SETTERS, ids=lambda words: words[0].decode())
+def test_one_of_ours_takes_the_fast_path(
+    words: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, reference = _world(), _world()
+    chunk = encode((words[0], b"later", *words[2:]))
+    step = reference.session.from_client(chunk)
+    monkeypatch.setattr(type(world.session), "_with_care", None)
+    assert world.take(chunk * 2) == 2 * step.to_redis
+
+
 def _are_same(world: World, reference: World, requests: list[bytes]) -> None:
     """The reference takes the general way, because its session is not asked whether it passes."""
     chunk = b"".join(requests)
     step = reference.session.from_client(chunk)
     passed = NOTHING._replace(to_redis=chunk) if world.session.passes(chunk) else None
     assert (passed or world.session.from_client(chunk)) == step
+    names, expected = world.registry.names, reference.registry.names
+    assert dict(getattr(names, "managed", names)) == dict(getattr(expected, "managed", expected))
+    assert world.registry.wants_barrier == reference.registry.wants_barrier
+    assert world.session.has_pinned == reference.session.has_pinned
     for name in ("forwarded", "rewritten", "virtual"):
         assert getattr(world.counts, name) == getattr(reference.counts, name)
 
 
 @pytest.mark.parametrize("prepare", BEFORE.values(), ids=BEFORE.keys())
-@given(requests=st.lists(REQUESTS, min_size=1, max_size=5))
+@given(requests=st.lists(st.one_of(REQUESTS, set_requests()), min_size=1, max_size=5))
 def test_redis_gets_what_it_gets_on_the_general_way(
     prepare: Callable[[World], object], requests: list[bytes]
 ) -> None:
@@ -149,12 +191,17 @@ def test_redis_gets_what_it_gets_on_the_general_way(
 
 
 SREM = encode((b"SREM", b"later", b"a"))
+SADDEX = encode((b"SADDEX", b"plain", b"100", b"a"))
 
 
 @pytest.mark.parametrize(
     "chunk",
     [
         [SREM, b"\r\n" + SREM],
+        [SADDEX, encode((b"SADD", b"plain", b"a")), encode((b"GET", b"plain"))],
+        [SADDEX, encode((b"APPEND", b"plain", b"1"))],
+        [SADDEX, encode((b"RENAME", b"other", b"plain"))],
+        [SADDEX, encode((b"SADD", b"later", b"plain")), SADDEX],
         [b"*9\r\n$4\r\nSREM\r\n$5\r\nlater\r\n" + 4 * b"+a\r\n" + 3 * b"=5\r\ntxt:a\r\n"],
         [encode((b"SADD", b"later", b"due")), encode((b"SADD", b"plain", b"a"))],
         [encode((b"ZADD", b"later", b"NX", b"1", b"a"))],
@@ -184,16 +231,19 @@ def test_a_write_that_redis_refuses_may_let_its_chunk_wait() -> None:
 def test_calls_are_those_of_the_scripts_as_they_are_now() -> None:
     scripts = Scripts(b"__ttl:")
     direct = DirectCalls(scripts, Keys())
-    assert not direct.of(ROUTER)
+    assert not direct.update(ROUTER)
     scripts.loaded = True
-    before = direct.of(ROUTER)
-    assert before == direct.of(ROUTER)
+    assert direct.update(ROUTER)
+    before = direct.writes
+    assert direct.update(ROUTER)
+    assert before is direct.writes
     scripts.suit(scripts.traits._replace(events="sK"))
     scripts.loaded = True
-    assert before[b"SADD"] != direct.of(ROUTER)[b"SADD"]
+    assert direct.update(ROUTER)
+    assert before[b"SADD"] != direct.writes[b"SADD"]
 
 
 def test_there_are_none_in_front_of_a_cluster() -> None:
     scripts = Scripts(b"__ttl:")
     scripts.loaded = True
-    assert not DirectCalls(scripts, Keys(clustered=True)).of(ROUTER)
+    assert not DirectCalls(scripts, Keys(clustered=True)).update(ROUTER)

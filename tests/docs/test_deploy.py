@@ -31,9 +31,22 @@ KUBERNETES = DEPLOY / "kubernetes"
 ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
 DASHBOARD = DEPLOY / "prometheus" / "dashboard.json"
 OLDEST, NEWEST = "1.29", kubernetes_validate.latest_version()
+# Of the Prometheus Operator, whose schemas are not at hand.
+MONITORS = sorted((KUBERNETES / "monitoring").glob("*-monitor.yaml"))
 MANIFESTS = [
-    path for path in sorted(KUBERNETES.rglob("*.yaml")) if path.name != "kustomization.yaml"
+    path
+    for path in sorted(KUBERNETES.rglob("*.yaml"))
+    if path.name != "kustomization.yaml" and path not in MONITORS
 ]
+PATCHES = ("sidecar.yaml", "cronjob.yaml")
+# What the component adds the sidecar to: the API, and where its pods are described.
+APPLICATIONS = {
+    "Deployment": ("apps/v1", ""),
+    "StatefulSet": ("apps/v1", ""),
+    "DaemonSet": ("apps/v1", ""),
+    "Job": ("batch/v1", ""),
+    "CronJob": ("batch/v1", "jobTemplate"),
+}
 # Metrics of prometheus-client and of Prometheus itself.
 THEIRS = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 
@@ -59,9 +72,16 @@ def _settings(text: str) -> set[str]:
     return set(re.findall(r"\bTTLPROXY_([A-Z_]+)", text))
 
 
+def _template(manifest: dict[str, Any]) -> dict[str, Any]:
+    """That of its pods."""
+    spec: dict[str, Any] = manifest["spec"]
+    template: dict[str, Any] = spec.get("jobTemplate", {}).get("spec", spec)["template"]
+    return template
+
+
 def _containers(manifest: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The containers that run ttlproxy."""
-    pod = manifest["spec"]["template"]["spec"]
+    pod = _template(manifest)["spec"]
     for each in (*pod.get("initContainers", ()), *pod.get("containers", ())):
         if each["name"] == "ttlproxy":
             yield each
@@ -71,9 +91,10 @@ def _containers(manifest: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("kubernetes", [OLDEST, NEWEST])
 def test_a_manifest_is_as_its_schema_says(path: Path, kubernetes: str) -> None:
     manifest = yaml.safe_load(path.read_text())
-    if path.name == "sidecar.yaml":  # a patch lacks fields that its kind requires
-        manifest["spec"]["selector"] = {}
-        manifest["spec"]["template"]["spec"]["containers"] = [{"name": "app"}]
+    if path.name in PATCHES:  # a patch lacks fields that its kind requires
+        lacks: dict[str, object] = {"selector": {}}
+        manifest["spec"].update({"schedule": ""} if "cron" in path.name else lacks)
+        _template(manifest)["spec"]["containers"] = [{"name": "app"}]
     kubernetes_validate.validate(manifest, kubernetes, strict=True)
 
 
@@ -96,6 +117,66 @@ def test_the_component_adds_a_native_sidecar_to_a_deployment() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", APPLICATIONS)
+def test_the_component_adds_one_to_whatever_has_pods(kind: str, tmp_path: Path) -> None:
+    """What the pods' own annotations say of the application stays."""
+    shutil.copytree(KUBERNETES, tmp_path, dirs_exist_ok=True)
+    api, wrapped = APPLICATIONS[kind]
+    own = {"prometheus.io/scrape": "true", "prometheus.io/port": "8000"}
+    template = {
+        "metadata": {"labels": {"app": "shop"}, "annotations": own},
+        "spec": {"containers": [{"name": "shop", "image": "shop"}], "restartPolicy": "OnFailure"},
+    }
+    spec = {"template": template}
+    application = {
+        "apiVersion": api,
+        "kind": kind,
+        "metadata": {"name": "shop"},
+        "spec": {wrapped: {"spec": spec}} if wrapped else spec,
+    }
+    (tmp_path / "example" / "app.yaml").write_text(yaml.safe_dump(application))
+    rendered = _run(_tool("kubectl"), "kustomize", tmp_path / "example")
+    config, patched = yaml.safe_load_all(rendered)
+    (proxy,) = _containers(patched)
+    assert proxy["restartPolicy"] == "Always"
+    assert proxy["envFrom"] == [{"configMapRef": {"name": config["metadata"]["name"]}}]
+    assert _template(patched)["metadata"]["annotations"] == own
+
+
+def test_both_patches_add_the_same() -> None:
+    folder = KUBERNETES / "sidecar"
+    one, other = (_template(yaml.safe_load((folder / name).read_text())) for name in PATCHES)
+    assert one == other
+
+
+def test_prometheus_finds_the_proxies() -> None:
+    """By the monitors of the operator, and without it by the names of ports."""
+    folder = KUBERNETES / "monitoring"
+    pods, services = (yaml.safe_load(path.read_text())["spec"] for path in MONITORS)
+    sidecar = yaml.safe_load((KUBERNETES / "sidecar" / "sidecar.yaml").read_text())
+    alone = yaml.safe_load((KUBERNETES / "standalone" / "deployment.yaml").read_text())
+    service = yaml.safe_load((folder / "service.yaml").read_text())
+    ports = [
+        {port["name"] for each in _containers(manifest) for port in each["ports"]}
+        for manifest in (sidecar, alone)
+    ]
+    assert pods["selector"]["matchLabels"] == _template(sidecar)["metadata"]["labels"]
+    assert {each["port"] for each in pods["podMetricsEndpoints"]} <= ports[0]
+    assert services["selector"]["matchLabels"] == service["metadata"]["labels"]
+    named = {port["name"]: port["targetPort"] for port in service["spec"]["ports"]}
+    assert {named[each["port"]] for each in services["endpoints"]} <= ports[1]
+    assert service["spec"]["selector"].items() <= _template(alone)["metadata"]["labels"].items()
+    scrape = yaml.safe_load((DEPLOY / "prometheus" / "scrape-kubernetes.yaml").read_text())
+    keep = scrape["scrape_configs"][0]["relabel_configs"][0]
+    assert len(keep["source_labels"]) == 2
+    kept = [
+        name
+        for name in sorted(set[str]().union(*ports))
+        if re.fullmatch(keep["regex"], f"ttlproxy;{name}")
+    ]
+    assert kept == ["admin", "ttlproxy-admin"]
+
+
 def test_the_proxies_of_the_cluster_example_find_its_pods() -> None:
     folder = KUBERNETES / "cluster"
     own, redis = yaml.safe_load((folder / "kustomization.yaml").read_text())["configMapGenerator"]
@@ -116,7 +197,9 @@ def test_the_proxies_of_the_cluster_example_find_its_pods() -> None:
         assert f"in {' '.join(map(str, range(len(names))))};" in script
 
 
-@pytest.mark.parametrize("path", ["sidecar/sidecar.yaml", "standalone/deployment.yaml"])
+@pytest.mark.parametrize(
+    "path", ["sidecar/sidecar.yaml", "sidecar/cronjob.yaml", "standalone/deployment.yaml"]
+)
 def test_a_container_of_ours_is_restricted_and_probed(path: str) -> None:
     (proxy,) = _containers(yaml.safe_load((KUBERNETES / path).read_text()))
     assert proxy["securityContext"] == {
@@ -272,13 +355,24 @@ def test_the_image_has_a_numeric_user_and_needs_no_shell() -> None:
         assert json.loads(line[line.index("[") :])[0] == "ttlproxy"
 
 
-@pytest.mark.parametrize("name", ["sidecar/sidecar.yaml", "standalone/deployment.yaml"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kubernetes/sidecar/sidecar.yaml",
+        "kubernetes/standalone/deployment.yaml",
+        "compose.yaml",
+        "compose.sentinel.yaml",
+        "compose.cluster.yaml",
+    ],
+)
 def test_what_may_be_kept_fits_into_the_memory_of_the_container(name: str) -> None:
     """64 MiB at start with the pages; one request exists four times while it is rewritten."""
-    text = (ROOT / "deploy" / "kubernetes" / name).read_text()
+    text = (DEPLOY / name).read_text()
     kept, request = (
-        int(re.findall(rf'{setting}.*\n *value: "(\d+)"', text)[0])
+        int(re.findall(rf'{setting}[^"]*"(\d+)"', text)[0])
         for setting in ("MAX_BUFFER_BYTES", "MAX_REQUEST_BYTES")
     )
-    limit = int(re.findall(r"memory: (\d+)Mi", text)[-1])
+    limit = int(
+        re.findall(r"memory: (\d+)Mi|mem_limit: (\d+)m", text)[-1][name.startswith("compose")]
+    )
     assert 64 + (kept + 4 * request) / 2**20 < limit

@@ -88,14 +88,15 @@ class Router:
 
     passthrough: name -> key kind, for the commands that need only a look at their keys; each name
     in upper and in lower case, which is how clients send it
-    direct: name -> route, for the writes that have a fast path
+    direct, setters: name -> route, for the writes and for our own commands that set deadlines, if
+    they have a fast path
     categories: the ACL categories that our commands are in
     natives: the rows of the server's COMMAND reply; `heard`: what its ACL CAT says, by category;
     `forms`: plans for commands that the server has itself, but not in Redis 8's way; `clustered`:
     the server is a node of a Cluster
     """
 
-    __slots__ = ("_routes", "categories", "direct", "passthrough")
+    __slots__ = ("_routes", "categories", "direct", "passthrough", "setters")
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class Router:
         self._routes: dict[bytes, Route] = {}
         self.passthrough: dict[bytes, int] = {}
         self.direct: dict[bytes, Route] = {}
+        self.setters: dict[bytes, Route] = {}
         table = {native.name: native for native in natives}
         ours = [row for name, row in VIRTUALS.items() if name not in table]
         longer = [row for name, row in LONGER.items() if name in table and table[name].arity > 0]
@@ -134,6 +136,8 @@ class Router:
             override = route.override
             scripted = override is not None and override.may_run_unmanaged
             ours = route.virtual or route.longer or scripted
+            if route.virtual and route.virtual.sets_own_key and not route.stateful:
+                self.setters[name] = route
             if not (ours or route.stateful or route.blocks or route.survey):
                 self.passthrough[name] = route.key_kind
                 if override is not None and override.direct:

@@ -1,7 +1,8 @@
-"""The fast path from a write to its script call, if the call ends with the words of the write.
+"""The fast path from a request to its script call, for calls on one data key.
 
-A new head is put before the bytes of the request, instead of encoding all words anew. Gives the
-same bytes as `ScriptCalls.words`. Knows no session and no connection.
+If the call ends with the words of a write, a new head is put before the bytes of the request,
+instead of encoding all words anew. Gives the same bytes as `ScriptCalls.words`. Knows no session
+and no connection.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ttlproxy.commands import Direct, OnWrite, Route, Router
+from ttlproxy.commands import Direct, OnWrite, Route, Router, Virtual
+from ttlproxy.commands.model.spec import MOST_WORDS
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.write_rules import RuleBook
 from ttlproxy.scripts import Script, Scripts
+from ttlproxy.wire import encode
 
 # data, index and schedule: a script with other keys is not called here.
 _KEYS: Final = ("data", "index", "schedule")
 # EVALSHA, the SHA, the number of keys and the index, less the name of the request.
 _OWN_WORDS: Final = 3
+_COUNT: Final = b"%d" % len(_KEYS)
+_ORIGIN: Final = ("origin",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +88,58 @@ class DirectCall:
         )
 
 
-class DirectCalls:
-    """The commands that have a fast path, for the scripts as they are now."""
+@dataclass(frozen=True, slots=True)
+class Setter:
+    """How requests of one of our commands, which sets deadlines, become calls."""
 
-    __slots__ = ("_calls", "_keys", "_made_for", "_scripts")
+    _virtual: Virtual
+    _scripts: Scripts
+    _keys: Keys
+
+    def encoded(self, args: Sequence[bytes], db: bytes) -> bytes | None:
+        """The call for the request `args`; None if it is refused, waits, or is no such call."""
+        virtual = self._virtual
+        if not virtual.fits(len(args)) or len(args) > MOST_WORDS or virtual.waits(args) is not None:
+            return None
+        call = virtual.plan(args)
+        script = self._scripts[call.script]
+        if script.keys != _KEYS or script.argv[:1] != _ORIGIN:
+            return None
+        key, (first, *rest) = args[1], call.argv
+        names = (key, self._keys.index(key), self._keys.schedule)
+        return encode((b"EVALSHA", script.sha, _COUNT, *names, b"%b %b" % (db, first), *rest))
+
+
+class DirectCalls:
+    """The commands that have a fast path, for the scripts as they are now: see `update`.
+
+    writes: native ones; setters: our own. By name, in upper and in lower case
+    """
+
+    __slots__ = ("_keys", "_made_for", "_scripts", "setters", "writes")
 
     def __init__(self, scripts: Scripts, keys: Keys) -> None:
         self._scripts = scripts
         self._keys = keys
         self._made_for: tuple[object, ...] = ()
-        self._calls: Mapping[bytes, DirectCall] = {}
+        self.writes: Mapping[bytes, DirectCall] = {}
+        self.setters: Mapping[bytes, Setter] = {}
 
-    def of(self, router: Router) -> Mapping[bytes, DirectCall]:
-        """By name, in upper and in lower case. None at all if Redis may not know the scripts, or if
-        each slot of a Cluster has a schedule of its own."""
+    def update(self, router: Router) -> bool:
+        """Whether there are any, which may have changed. None if Redis may not know the scripts, or
+        if each slot of a Cluster has a schedule of its own."""
         scripts = self._scripts
         if not scripts.loaded or self._keys.clustered:
-            return {}
+            return False
         if self._made_for != (scripts.traits, router):
             self._made_for = scripts.traits, router
-            self._calls = dict(self._made(router))
-        return self._calls
+            self.writes = dict(self._made(router))
+            self.setters = {
+                name: Setter(route.virtual, scripts, self._keys)
+                for name, route in router.setters.items()
+                if route.virtual
+            }
+        return True
 
     def _made(self, router: Router) -> Iterator[tuple[bytes, DirectCall]]:
         for name, route in router.direct.items():
@@ -120,7 +156,7 @@ class DirectCalls:
             route.fits,
             direct.takes,
             self._keys.index,
-            _bulks(b"EVALSHA", script.sha, b"%d" % len(_KEYS)),
+            _bulks(b"EVALSHA", script.sha, _COUNT),
             _bulks(*before),
             _OWN_WORDS + len(before),
             len(_bulks(name)),

@@ -77,7 +77,9 @@ class ScriptCalls:
         needed inside MULTI: a NOSCRIPT in EXEC could be neither retried nor undone. `careful`: the
         client may lack a right that the script needs.
         """
-        clustered, db = self.keys.clustered, self.marked(db)
+        clustered = self.keys.clustered
+        if self.claims:
+            db += CLAIMS
         if clustered and call.script in _FITTED:
             call = _FITTED[call.script](self, call)
         scripts = self._scripts
@@ -99,10 +101,6 @@ class ScriptCalls:
             at, kind, words = signed
             argv = (*argv[:at], self.signer.sign(kind, argv[words]), *argv[at:])
         return (*head, b"%d" % len(keys), *keys, *argv)
-
-    def marked(self, db: bytes) -> bytes:
-        """The database as scripts get it, with a mark if keys are claimed."""
-        return db + CLAIMS if self.claims else db
 
     def _in_one_slot(self, script: Script, call: Call, by_text: bool) -> list[bytes]:
         """The keys of a call to a Cluster; without data keys it is for the server's own slot."""

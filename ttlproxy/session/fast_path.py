@@ -1,62 +1,98 @@
-"""The fast path of chunks with plain writes on managed keys.
+"""The fast path of chunks with plain writes on managed keys, and with our own commands.
 
-It takes a third of the time of the general way, `Session._with_care`, and gives the same bytes and
-effects, or declines: tests/core/test_direct_calls.py compares the two.
+It takes a third to a half of the time of the general way, `Session._with_care`, and gives the same
+bytes and effects, or declines: tests/core/test_direct_calls.py compares the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
-from ttlproxy.scripts.direct_calls import DirectCall
+from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.session.state import State
 from ttlproxy.wire import encode
 
 
+class Rewritten(NamedTuple):
+    """A chunk as it goes to Redis.
+
+    writes: how many of its requests are native ones that have become script calls; setters: how
+    many set deadlines; managed: the keys of those, and of writes by rules of ONWRITE
+    """
+
+    to_redis: bytes
+    writes: int
+    setters: int
+    managed: Collection[bytes]
+
+
 def is_open(state: State) -> bool:
-    """Whether a write on a managed key needs no more than a call of its script by SHA."""
+    """Whether a request may need no more than a call of its script by SHA."""
     return not state.flushed and state.rights.have_all(state.users)
+
+
+def _may_set(state: State) -> bool:
+    """Whether a request that sets deadlines may need no more than that."""
+    return not (state.silent or state.script_calls.claims)
 
 
 def rewritten(
     state: State,
-    calls: Mapping[bytes, DirectCall],
+    direct: DirectCalls,
     commands: Iterable[list[bytes]],
     data: bytes,
     now_ms: int,
     passes: Callable[[list[bytes]], bool],
-) -> tuple[bytes, int] | None:
-    """The bytes for Redis of a chunk, and how many of its requests have become script calls.
-
-    None unless each request is one of `calls` on a managed key with nothing due, or `passes`.
-    """
-    names, book = state.registry.names, state.registry.book
-    known = getattr(names, "managed", names)
-    managed = known.keys()
+) -> Rewritten | None:
+    """None unless each request sets deadlines of a key, or is a write on a managed key, with
+    nothing due there, or `passes`."""
+    names, calls, book = state.registry.names, direct.writes, state.registry.book
+    known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
+    may_set = _may_set(state)
+    setters = direct.setters if may_set else {}
+    managed: dict[bytes, None] = {}  # by requests of this chunk
     out: list[bytes] = []
-    at = count = 0
+    at = writes = set_ = 0
     try:
         for args in commands:
-            sent = encode(tuple(args))
-            if not data.startswith(sent, at) or not managed.isdisjoint(args[2:]):
+            sent, others = encode(tuple(args)), args[2:]
+            if not (data.startswith(sent, at) and known.keys().isdisjoint(others)):
                 return None
             at += len(sent)
-            call = calls.get(args[0])
-            if call is not None and args[1] in names:
-                if names[args[1]] < now_ms or not call.fits(len(args)) or not call.takes(args):
+            setter, call = setters.get(args[0]), calls.get(args[0])
+            if managed and not managed.keys().isdisjoint(others):
+                return None
+            if setter is not None:
+                key = args[1]
+                made = (
+                    None
+                    if names.get(key, now_ms) < now_ms
+                    else setter.encoded(args, state.database)
+                )
+                if made is None:
+                    return None
+                managed[key] = None
+                set_ += 1
+                sent = made
+            elif call is not None and (args[1] in names or args[1] in managed):
+                is_due = names.get(args[1], now_ms) < now_ms
+                if is_due or not call.fits(len(args)) or not call.takes(args):
                     return None
                 how = call.how(book, state.databases, args[1]) if book else None
-                if how is None:
-                    if args[1] not in known:
-                        return None  # a match alone needs no script
+                if how is not None:
+                    if not may_set:
+                        return None
+                    managed[args[1]] = None
+                    sent = call.ruled(args, sent, state.database, how)
+                elif args[1] in managed or args[1] in known:
                     sent = call.encoded(args, sent)
                 else:
-                    state.manages([(state.db, args[1])])
-                    sent = call.ruled(args, sent, state.script_calls.marked(state.database), how)
-                count += 1
-            elif not passes(args):
+                    return None  # a match alone needs no script
+                writes += 1
+            elif (managed and args[1] in managed) or not passes(args):
                 return None
             out.append(sent)
     except (IndexError, TypeError):
         return None  # no key, or no bulk string, which hiredis allows
-    return b"".join(out), count
+    return Rewritten(b"".join(out), writes, set_, managed)

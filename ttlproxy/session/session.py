@@ -269,20 +269,24 @@ class Session(State):
         """The bytes for Redis of a chunk that `passes` has refused; None if it is no plain one."""
         if self._names_hidden or len(data) > min(_LONG * len(commands), self._limit):
             return None
-        calls = self.script_calls.direct.of(self._router)
-        if not calls or not fast_path.is_open(self):
+        direct = self.script_calls.direct
+        if not direct.update(self._router) or not fast_path.is_open(self):
             return None
         found = fast_path.rewritten(
-            self, calls, commands, data, self._now_ms(), lambda args: self._pass_through((args,))
+            self, direct, commands, data, self._now_ms(), lambda args: self._pass_through((args,))
         )
         if found is None:
             return None
-        out, rewritten = found
-        if rewritten:
+        writes, setters = found.writes, found.setters
+        if found.managed:
+            self.manages([(self.db, key) for key in found.managed])
+        if writes or setters:
             self.changes()
-        self._counts.rewritten += rewritten
-        self._counts.forwarded += len(commands) - rewritten
-        return out
+        counts = self._counts
+        counts.rewritten += writes
+        counts.virtual += setters
+        counts.forwarded += len(commands) - writes - setters
+        return found.to_redis
 
     def _begun(self) -> bytes:
         """The bytes of an incomplete request that go to Redis now."""

@@ -69,6 +69,12 @@ class Virtual:
     tells_all: bool = False
     integers: tuple[str, ...] = ()
 
+    @property
+    def sets_own_key(self) -> bool:
+        """Whether it may make its first key managed, and does nothing to other keys."""
+        others = self.of_deferred or self.tells_all or self.positions != (FIRST,)
+        return self.sets_deadlines and self.target == 1 and not others
+
     @cached_property
     def min_words(self) -> int:
         """How many words the shortest form has, the name counted."""

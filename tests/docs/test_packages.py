@@ -1,0 +1,92 @@
+"""What is released: the packages, their dependencies, the image's, and the workflows that do it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from tests.support.servers import ROOT
+from ttlproxy import __version__
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PINNED = re.compile(
+    r"^(?P<name>[a-z0-9-]+)==(?P<version>[^ ]+)[^\n]*\\\n(?: +--hash=sha256:[0-9a-f]{64}.*\n)+",
+    re.MULTILINE,
+)
+
+
+def _run(*words: str | Path) -> str:
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _locked() -> dict[str, Version]:
+    """What the image installs."""
+    found = PINNED.finditer((ROOT / "requirements.lock").read_text())
+    return {each["name"]: Version(each["version"]) for each in found}
+
+
+def test_no_new_major_version_comes_by_itself_and_the_image_has_what_is_allowed() -> None:
+    locked = _locked()
+    for text in PROJECT["project"]["dependencies"]:
+        required = Requirement(text)
+        assert any(each.operator == "<" for each in required.specifier), text
+        assert locked[required.name] in required.specifier, "make lock"
+    (backend,) = PROJECT["build-system"]["requires"]
+    assert "==" in backend
+
+
+def test_the_image_installs_nothing_that_is_not_pinned() -> None:
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
+    installs = [line for line in text.splitlines() if "pip " in line]
+    assert len(installs) == 2
+    assert "--require-hashes -r requirements.lock" in " ".join(installs[0].split())
+    assert "--no-deps ." in installs[1]
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    assert len([line for line in lines if "==" in line]) == len(_locked()), "each has hashes"
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_with_what_is_pinned_and_nothing_else(tmp_path: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    _run(*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ".")
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    for path in sorted((ROOT / "ttlproxy").rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            assert str(path.relative_to(ROOT)) in names
+    assert all(name.startswith(("ttlproxy/", "ttlproxy-")) for name in names)
+    empty = tmp_path / "empty"
+    _run(sys.executable, "-m", "venv", "--without-pip", empty)
+    install = (*pip, "--python", empty / "bin" / "python", "install", "--quiet", "--no-compile")
+    _run(*install, "--require-hashes", "-r", "requirements.lock")
+    _run(*install, "--no-deps", "--no-index", wheel)
+    assert _run(empty / "bin" / "ttlproxy", "--version") == f"ttlproxy {__version__}\n"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_is_as_its_schema_says(path: Path) -> None:
+    schema = ("--builtin-schema", "vendor.github-workflows")
+    _run(sys.executable, "-m", "check_jsonschema", *schema, path)
+
+
+def test_updates_are_configured_as_their_schema_says() -> None:
+    file = ROOT / ".github" / "dependabot.yml"
+    _run(sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.dependabot", file)
+
+
+def test_a_release_is_of_the_version_that_its_tag_names() -> None:
+    release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    (expression,) = re.findall(r"sed -n '(.*?)' ttlproxy", release)
+    assert _run("sed", "-n", expression, "ttlproxy/__init__.py") == f"{__version__}\n"
+    assert f"ARG VERSION={__version__}\n" in (ROOT / "Dockerfile").read_text()
