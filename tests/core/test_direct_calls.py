@@ -15,6 +15,7 @@ from ttlproxy.commands.model.key_positions import FILLED
 from ttlproxy.commands.router import OVERRIDES, VIRTUALS
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.registry import NOTHING_DUE
+from ttlproxy.core.write_rules import WriteRule, WriteRules, name_of
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.direct_calls import DirectCalls
 from ttlproxy.wire import encode
@@ -32,6 +33,7 @@ ROUTER = Router(
         Native("PING", -1, frozenset()),
         Native("MULTI", 1, frozenset()),
         Native("EXEC", 1, frozenset()),
+        Native("SELECT", 2, frozenset()),
         Native("BLPOP", -3, frozenset({"write", "blocking"}), (KeySpec("RW", last=-2),)),
     ]
 )
@@ -78,12 +80,32 @@ def _flush_and_load(world: World) -> None:
 
 
 NOTHING = World().session.from_client(b"")
+
+
+def _learn_rules(world: World) -> None:
+    rules = {
+        name_of(b"plain"): WriteRule(1000, 10),
+        name_of(b"l*", b"set"): WriteRule(2000, refreshes=True),
+        name_of(b"never"): WriteRule(3000, cap=5, evicts=True),
+    }
+    rows = {name: rule.row((name,)) for name, rule in rules.items()}
+    world.registry.book.learn(0, WriteRules(rows))
+    world.registry.rules_changed()
+
+
+def _learn_rules_and_select(world: World) -> None:
+    _learn_rules(world)
+    world.say("SELECT 1")
+
+
 BEFORE: dict[str, Callable[[World], object]] = {
     "": lambda world: None,
     "in MULTI": lambda world: world.say("MULTI"),
     "behind a blocking command": lambda world: world.say("BLPOP plain 0"),
     "without replies": lambda world: world.say("CLIENT REPLY OFF"),
     "behind SCRIPT FLUSH": _flush_and_load,
+    "where rules of ONWRITE match": _learn_rules,
+    "where a rule may match": _learn_rules_and_select,
     "while Redis may not know the scripts": lambda world: world.scripts.flushed(),
     "while keys are claimed": lambda world: setattr(world.session.script_calls, "claims", True),
     "for a user who may lack a right": lambda world: world.rights.learn_refused(hidden=True),
@@ -95,6 +117,25 @@ def _world(max_request_bytes: int = 1 << 30) -> World:
     for key, bound in BOUNDS.items():
         world.registry.announced(0, key, bound)
     return world
+
+
+@pytest.mark.parametrize("name", [name for name in DIRECT if OVERRIDES[name].on_write])
+def test_a_write_takes_the_fast_path_where_a_rule_matches(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, reference = _world(), _world()
+    _learn_rules(world)
+    _learn_rules(reference)
+    override, route = OVERRIDES[name], ROUTER.find(name.encode())
+    requests = [(name.encode(), b"plain", *WRITTEN[at:]) for at in range(4)]
+    direct = override.direct
+    chunk = encode(
+        next(each for each in requests if direct and direct.takes(each) and route.fits(len(each)))
+    )
+    step = reference.session.from_client(chunk)
+    monkeypatch.setattr(type(world.session), "_with_care", None)
+    assert world.take(chunk) == step.to_redis
+    assert b"+1000#10" in step.to_redis
 
 
 @pytest.mark.parametrize("name", DIRECT)
@@ -130,7 +171,8 @@ def _are_same(world: World, reference: World, requests: list[bytes]) -> None:
     step = reference.session.from_client(chunk)
     passed = NOTHING._replace(to_redis=chunk) if world.session.passes(chunk) else None
     assert (passed or world.session.from_client(chunk)) == step
-    assert dict(world.registry.names) == dict(reference.registry.names)
+    names, expected = world.registry.names, reference.registry.names
+    assert dict(getattr(names, "managed", names)) == dict(getattr(expected, "managed", expected))
     assert world.registry.wants_barrier == reference.registry.wants_barrier
     assert world.session.has_pinned == reference.session.has_pinned
     for name in ("forwarded", "rewritten", "virtual"):

@@ -126,6 +126,32 @@ def test_a_deadline_far_away_changes_no_reply_of_a_native_command(
     alike(plain, partial(Connection, proxy.port), [LOOK])
 
 
+@pytest.mark.one_of(2)
+@pytest.mark.parametrize("refresh", [[], ["REFRESH"]], ids=["kept", "refreshed"])
+@both_protocols
+@generated
+@given(seeds=SEEDS, cuts=CUTS)
+def test_rules_of_onwrite_change_no_reply_of_a_native_command(
+    plain: AnyServer,
+    server: AnyServer,
+    proxy: Proxy,
+    refresh: list[str],
+    hello: bytes,
+    seeds: list[int],
+    cuts: list[float],
+) -> None:
+    empty(plain, server)
+    alike(plain, partial(Connection, proxy.port), [FILL])
+    with Connection(proxy.port) as client:
+        for db in POOLS["db"]:
+            client.ask("SELECT", db)
+            assert client.ask("ONWRITE", "*", "EX", 1_000_000, *refresh) == b"+OK\r\n"
+    alike(
+        plain, partial(Connection, proxy.port), pieces(hello + pipeline(server.name, seeds), cuts)
+    )
+    alike(plain, partial(Connection, proxy.port), [LOOK])
+
+
 # For each type: the command that sets deadlines, its keyword, its keys, its elements.
 DATED = [
     ("HPEXPIREATFIELD", "FIELDS", "hash", "field"),

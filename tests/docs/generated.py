@@ -174,6 +174,7 @@ SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
     "writing with a deadline": _of("HSETEX", "SADDEX", "ZADDEX", "LPUSHEX", "RPUSHEX"),
     "looking at deadlines": _of("DUE", "TTLPROXY"),
     "expiry rules": _of("ONEXPIRE", "TAKE"),
+    "write rules": _of("ONWRITE"),
     "queues": _of("LEASE", "DEFER", "UNDEFER", "DEFERRED"),
     "leaderboards": partial(_table, leaderboards.VIRTUALS),
     "limiters": _of("CL.THROTTLE", "INCREX"),

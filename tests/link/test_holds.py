@@ -56,6 +56,7 @@ class World:
             self.barriers,
             Lookups(context, lambda: None),
             Claims(settings, context, AddressWatch(settings, self._upstream, server)),
+            context.actions,
         )
 
     def _connect(self, name: str) -> Redis:

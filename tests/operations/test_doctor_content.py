@@ -16,6 +16,7 @@ from tests.support.redis_client import Client
 from tests.support.redis_content import SCHEDULE, until_swept
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
+from ttlproxy.core.write_rules import name_of
 
 FUTURE_MS = 4102444800000
 KEYS = Keys()
@@ -154,6 +155,16 @@ def test_a_rule_whose_destination_is_of_another_type_is_named(world: World) -> N
     assert world.direct.ask(*found.mend.split()) == b"OK"
     world.direct.ask("SADD", "queue", "a")
     assert of("rules", examine(world.server.url)).keys == (b"tasks",)
+
+
+def test_rules_of_onwrite_are_counted_and_must_be_signed(world: World) -> None:
+    world.app.ask("ONWRITE", "cart:*", "EX", 100)
+    sound = "0 rules of ONEXPIRE, 1 of ONWRITE, no fault found"
+    assert of("rules", examine(world.server.url)).what == sound
+    name = KEYS.rule(name_of(b"cart:*"))
+    world.direct.ask("APPEND", name, "0")
+    found = of("rules", examine(world.server.url))
+    assert (str(found.severity), found.keys) == ("error", (name_of(b"cart:*"),))
 
 
 def test_deferred_commands_that_no_proxy_has_signed_are_counted(world: World) -> None:

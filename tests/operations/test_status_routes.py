@@ -106,6 +106,17 @@ def test_samples_come_once_and_are_numbered(admin: Pages) -> None:
     assert len(status(admin, life="another", since="1")["series"]["clients"]) >= 2
 
 
+def test_rules_of_onwrite_are_beside_those_of_onexpire(watched: Proxy, admin: Pages) -> None:
+    with Connection(watched.port) as client:
+        client.ask("ONEXPIRE", "a*", "KEEP")
+        client.ask("ONWRITE", "b*", "TYPE", "set", "EX", 5)
+    wait_until(lambda: status(admin)["rules"].get("all") == 2, "both rules")
+    assert status(admin)["rules"]["rules"] == [
+        {"db": 0, "pattern": "a*", "action": "KEEP"},
+        {"db": 0, "pattern": "b*", "action": "ONWRITE TYPE set EX 5"},
+    ]
+
+
 def test_the_figures_are_those_of_the_proxy(watched: Proxy, admin: Pages) -> None:
     with Connection(watched.port) as client:
         client.ask("SADDEX", "s", 100, "a", "b")

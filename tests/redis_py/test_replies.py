@@ -35,6 +35,10 @@ def test_queues_and_rules(r: ttlproxy.redis.Redis) -> None:
     assert r.onexpire("kept:*", "KEEP") is True
     assert r.onexpire_rule("kept:*") == ["kept:*", "KEEP"]
     assert r.onexpire_rule("none") is None
+    assert r.onwrite("k", ex=5) is True
+    assert r.onwrite_rule("k") == ["k", "EX", "5"]
+    assert r.onwrite_rules() == [["k", "EX", "5"]]
+    assert r.onwrite_drop("k") is True
     assert r.onexpire_rules() == [["kept:*", "KEEP"]]
     r.hset("kept:h", "f", "v")
     assert r.hpexpireatfield("kept:h", "f", at=1) in (1, 2)

@@ -47,6 +47,7 @@ CL.THROTTLE k 15 30 60                  -> WRONGTYPE* ; k 100 100 -1 -2
 INCREX k EX 100                         -> WRONGTYPE* ; k 100 100 -1 -2
 DEFER EX 100 ID x DEL k                 -> "x"  ; k 100 100 -1 -2
 ONEXPIRE nosuch                         -> nil  ; k 100 100 -1 -2
+ONWRITE nosuch                          -> nil  ; k 100 100 -1 -2
 TAKE k                                  -> []   ; k 100 100 -1 -2
 UNDEFER k x                             -> 0    ; k 100 100 -1 -2
 DEFERRED k                              -> []   ; k 100 100 -1 -2

@@ -81,6 +81,21 @@ def _timed(script: str, name: str, words: st.SearchStrategy[Any]) -> st.SearchSt
     return _write(script, _origin.map(lambda db: f"{db} {name}"), _how, words)
 
 
+_rule = st.sampled_from(
+    [
+        *("0+100000000", "1+100000000", "0+100000000/2", "1+100000000/1E"),
+        *("0=1+100000000;3=0", "0=0;3=1+5", "0", "1"),
+    ]
+)
+
+
+def _ruled(
+    script: str, names: list[str], *words: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Write]:
+    origins = st.tuples(_origin, st.sampled_from(names)).map(" ".join)
+    return _write(script, origins, _rule, *words)
+
+
 _names = st.sampled_from
 _ADD = ["ZADD", "ZADD GT", "ZADD LT CH", "ZADD NX", "ZADD XX", "ZADD XX NX"]
 WRITES = st.one_of(
@@ -105,6 +120,11 @@ WRITES = st.one_of(
     _timed("zset_addex", "zaddex", _tuples.map(_flat)),
     _timed("list_pushex", "lpushex", _elements),
     _timed("list_pushex", "rpushex", _elements),
+    _ruled("hash_write", ["hset", "hmset"], _pairs.map(_flat)),
+    _ruled("hash_write", ["hsetnx"], _element, _value),
+    _ruled("set_write", ["sadd"], _elements),
+    _ruled("zset_write", ["zadd"], _names(_ADD), _tuples.map(_flat)),
+    _ruled("list_write", ["lpush", "rpush", "lpushx", "rpushx"], _elements),
 )
 ENTRIES: dict[str, tuple[str, Callable[[str], list[str]]]] = {
     "hash": ("HSET", lambda element: [element, "1"]),
@@ -371,11 +391,23 @@ SETTERS = [
     (Write("set_addex", "set", ("0 saddex", "HOW", "a", "new")), 0),
     (Write("zset_addex", "zset", ("0 zaddex", "HOW", "1.5", "a", "2", "new")), 0),
     (Write("list_pushex", "list", ("0 rpushex", "HOW", "a")), 0),
+    (Write("hash_write", "hash", ("0 hset", "HOW", "a", "1", "new", "2")), 0),
+    (Write("set_write", "set", ("0 sadd", "HOW", "a", "new")), 0),
+    (Write("zset_write", "zset", ("0 zadd", "HOW", "ZADD", "1.5", "a", "2", "new")), 0),
+    (Write("list_write", "list", ("0 rpush", "HOW", "a")), 0),
 ]
 for how in ("0+100000000", f"0{FAR_MS + 1}"):
     for setter, less in SETTERS:
         words = (setter.words[0], how, *setter.words[2:])
         ORDINARY.append((setter._replace(words=words), A_LATER_DEADLINE + less))
+ORDINARY += [
+    (Write("set_write", "set", ("0 sadd", "1+100000000", "new", "more")), A_LATER_DEADLINE + 1),
+    (Write("list_write", "list", ("0 rpush", "1+100000000", "new")), A_LATER_DEADLINE + 1),
+    (
+        Write("zset_write", "zset", ("0 zadd", "1+100000000", "ZADD", "1", "new")),
+        A_LATER_DEADLINE + 1,
+    ),
+]
 PLAIN = State(
     "", ["a", "b", "old"], {"old": 1_700_000_000_000}, False, False, False, "right", False
 )

@@ -143,6 +143,32 @@ MORE = {
     "HGETEX": ["HGETEX h EX 10 FIELDS 1 a", "HGETEX h PXAT 1 FIELDS 2 a b"],
 }
 NUMBERS = ("SET n 1 EX 1000",)
+# The writes that a rule of ONWRITE changes, on keys that it matches.
+RULES = (
+    "ONWRITE h EX 2000 REFRESH",
+    "ONWRITE new* EX 100 JITTER 9 MAXLEN 9 EVICT",
+    "ONWRITE ? EX 500",
+)
+RULED = {
+    "GEOADD": ["GEOADD z 1 2 a 3 4 c", "GEOADD new 1 2 a"],
+    "HINCRBY": ["HINCRBY h a 1", "HINCRBY h c 1", "HINCRBY new a 1"],
+    "HINCRBYFLOAT": ["HINCRBYFLOAT h a 1", "HINCRBYFLOAT new a 1"],
+    "HMSET": ["HMSET h a 9 c 1"],
+    "HSET": ["HSET h a 9", "HSET new a 9 b 9"],
+    "HSETNX": ["HSETNX h c 1", "HSETNX h a 1", "HSETNX new a 1"],
+    "LINSERT": ["LINSERT l BEFORE a x"],
+    "LMOVE": ["LMOVE ls new LEFT RIGHT", "LMOVE l new LEFT RIGHT"],
+    "LPUSH": ["LPUSH l a x", "LPUSH new x"],
+    "LPUSHX": ["LPUSHX l x"],
+    "LSET": ["LSET l 0 x", "LSET l 0 a"],
+    "RPOPLPUSH": ["RPOPLPUSH ls new"],
+    "RPUSH": ["RPUSH new x"],
+    "RPUSHX": ["RPUSHX l x"],
+    "SADD": ["SADD s c", "SADD s a", "SADD new a"],
+    "SMOVE": ["SMOVE sets new c", "SMOVE s new a"],
+    "ZADD": ["ZADD z 9 a", "ZADD z XX CH 9 a", "ZADD z INCR 9 c", "ZADD new 1 a"],
+    "ZINCRBY": ["ZINCRBY z 1 a", "ZINCRBY new 1 c"],
+}
 
 
 def _cases() -> Iterator[tuple[str, Case]]:
@@ -166,7 +192,7 @@ OPTIONAL = {"PUBLISH", "MOVE"}
 
 
 # What only the fast path of a script reads: without the right to it the general part does the same.
-ONLY_FAST = {"LINDEX", "ZCARD", "ZMSCORE", "ZSCORE"}
+ONLY_FAST = {"LINDEX", "SMISMEMBER", "ZCARD", "ZMSCORE", "ZSCORE"}
 # They come first in their scripts, so these need no dry run.
 FIRST = {*(row.name for row in REPLACING), "SWAPDB"}
 
@@ -275,7 +301,11 @@ def world(proxy: Proxy, server: AnyServer, direct: Client) -> Iterator[World]:
 
 
 def test_every_command_that_runs_as_a_script_is_here() -> None:
-    assert {name for name, _ in CASES} == {*VIRTUALS, *OVERRIDES, "SWAPDB"} - ELSEWHERE
+    only_ruled = {row.name for row in OVERRIDES.values() if row.only_ruled}
+    named = {*VIRTUALS, *OVERRIDES, "SWAPDB"} - ELSEWHERE - only_ruled
+    assert {name for name, _ in CASES} == named
+    rows = {row.name for row in OVERRIDES.values() if row.on_write or row.with_rule}
+    assert RULED.keys() == rows
 
 
 @pytest.mark.each_server
@@ -284,6 +314,14 @@ def test_every_command_that_runs_as_a_script_is_here() -> None:
 def test_who_lacks_a_command_of_the_script_changes_nothing(world: World, name: str) -> None:
     for case in (case for known, case in CASES if known == name):
         changes_nothing(world, case)
+
+
+@pytest.mark.each_server
+@pytest.mark.one_of(7)
+@pytest.mark.parametrize("name", RULED)
+def test_the_same_where_a_rule_of_onwrite_matches(world: World, name: str) -> None:
+    for request in RULED[name]:
+        changes_nothing(world, Case((*RULES, *MANAGED), request))
 
 
 def changes_nothing(world: World, case: Case) -> None:

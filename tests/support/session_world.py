@@ -63,7 +63,20 @@ class World:
             lambda: True,
         )
         self.step = Step(
-            b"", set(), set(), set(), set(), False, set(), None, None, False, None, False, b""
+            to_redis=b"",
+            reap_places=set(),
+            reap_databases=set(),
+            sweep_before=set(),
+            claims=set(),
+            modifies=False,
+            sweep_after=set(),
+            date_after=set(),
+            owed=None,
+            login=None,
+            look=False,
+            wait=None,
+            pauses=False,
+            withheld=b"",
         )
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:

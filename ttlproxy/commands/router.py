@@ -9,7 +9,7 @@ from typing import Final
 from ttlproxy.commands import dialects
 from ttlproxy.commands.docs import proxy_info, topology
 from ttlproxy.commands.docs.catalogue import Catalogue
-from ttlproxy.commands.features import defer, leaderboards, leases, limiters, onexpire
+from ttlproxy.commands.features import defer, leaderboards, leases, limiters, onexpire, onwrite
 from ttlproxy.commands.model.command_reply import Native
 from ttlproxy.commands.model.key_positions import REPLACED
 from ttlproxy.commands.model.overrides import replacing
@@ -23,6 +23,7 @@ VIRTUALS: Final = {
     for table in (
         *_TABLES,
         onexpire,
+        onwrite,
         leases,
         defer,
         leaderboards,

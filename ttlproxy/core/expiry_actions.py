@@ -76,7 +76,12 @@ def filled(template: bytes, key: bytes, captured: Iterable[bytes]) -> bytes:
 
 def written(action: Action, words: Iterable[bytes]) -> bytes:
     """A rule as a row of netstrings, as Redis stores it behind the signature."""
-    return b"".join(b"%d:%s" % (len(word), word) for word in (*action, *words))
+    return written_row((*action, *words))
+
+
+def written_row(words: Iterable[bytes]) -> bytes:
+    """Words as a row of netstrings."""
+    return b"".join(b"%d:%s" % (len(word), word) for word in words)
 
 
 def listed(fields: Iterable[bytes]) -> tuple[bytes, set[bytes]]:
@@ -148,13 +153,14 @@ def action_of(rule: bytes) -> Action:
     """The action of a rule, which may be written by hand or by a newer proxy: then none that a
     script can carry out."""
     try:
-        how, dest, rest, *_ = _words(rule)
+        how, dest, rest, *_ = words_of(rule)
     except ValueError:
         return _UNREADABLE
     return Action(how, dest, rest) if _HOW.fullmatch(how) else _UNREADABLE
 
 
-def _words(rule: bytes) -> Iterator[bytes]:
+def words_of(rule: bytes) -> Iterator[bytes]:
+    """The words of a row of netstrings. Raises ValueError if it is none."""
     at = 0
     while at < len(rule):
         colon = rule.index(b":", at)
@@ -173,7 +179,7 @@ class Actions:
         rules = {pattern: action_of(row) for pattern, row in rows.items()}
         self.counts = any(action.counts for action in rules.values())
         self._named = rules
-        self._patterns = _Patterns(rules)
+        self._patterns = Patterns(rules)
         self._found: dict[bytes, Action | None] = {}  # of keys that were asked about lately
 
     def __bool__(self) -> bool:
@@ -204,7 +210,7 @@ class Actions:
         return None
 
 
-class _Patterns:
+class Patterns:
     """Patterns, indexed by the beginning and end of the names that they match.
 
     So patterns that cannot match a name are not tried, even if there are many.

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final
 
 from ttlproxy.core.registry import NOTHING_DUE, UNKNOWN, Owner, Place, Registry
+from ttlproxy.core.write_rules import RuleBook
 
 # The bound of a key that has no index.
 UNMANAGED: Final = 1 << 63
@@ -108,9 +109,10 @@ class Knowledge(Registry):
         most_bytes: int,
         wake: Callable[[int, int], None] = lambda db, deadline_ms: None,
         has_action: Callable[[bytes], bool] = lambda key: False,
+        book: RuleBook | None = None,
     ) -> None:
         """`most_bytes`: about what all may take; the others are as of `Registry`."""
-        super().__init__(wake, has_action)
+        super().__init__(wake, has_action, book)
         self._known: dict[int, Known] = {}
         self._most = max(most_bytes // _BYTES, _PART)
         self._is_in_doubt = False
@@ -202,11 +204,11 @@ class Knowledge(Registry):
         bounds, changed = self.known(db).bounds, finding.changed
         while self._size() + len(firsts_ms) > self._most and self._make_room():
             pass
-        pins = list(filter(None, self._pins))
+        is_plain = not (any(self._pins) or self.book)
         for key, first_ms in firsts_ms.items():
             if key in changed:
                 continue
-            if first_ms is None and not pins:
+            if first_ms is None and is_plain:
                 bounds[key] = UNMANAGED
             else:
                 bounds[key] = self._found((db, key), first_ms)
@@ -223,6 +225,9 @@ class Knowledge(Registry):
         self._overtaken.update(self._reaps_under_way)
         for finding in self._findings:
             finding.is_void = True
+
+    def rules_changed(self) -> None:
+        self.forget_all()
 
     def swapped(self, one: int, other: int) -> None:
         self.forget_all()
@@ -257,7 +262,9 @@ class Knowledge(Registry):
     def _found(self, place: Place, first_ms: int | None) -> int:
         if first_ms is not None:
             return self._bound(first_ms)
-        return NOTHING_DUE if any(place in pins for pins in self._pins) else UNMANAGED
+        # A key that a rule of ONWRITE matches counts as managed.
+        counts = any(place in pins for pins in self._pins) or self.book.matches_in(*place)
+        return NOTHING_DUE if counts else UNMANAGED
 
     def _unpin(self, place: Place) -> None:
         bounds = self.known(place[0]).bounds
@@ -304,6 +311,10 @@ class Asker:
 
     def expect(self) -> None:
         self._knowledge.expect()
+
+    @property
+    def book(self) -> RuleBook:
+        return self._knowledge.book
 
     def has_action(self, key: bytes) -> bool:
         return self._knowledge.has_action(key)

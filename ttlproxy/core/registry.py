@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from itertools import islice
-from typing import Any
+from typing import Any, cast
+
+from ttlproxy.core.write_rules import RuleBook, RuledNames
 
 # The bound of a key in which nothing can fall due before its announcement arrives.
 NOTHING_DUE = 1 << 62
@@ -94,6 +96,7 @@ class Registry:
         "_staged",
         "_swamped",
         "_wake",
+        "book",
         "expecting",
         "has_action",
         "names",
@@ -103,9 +106,10 @@ class Registry:
         self,
         wake: Callable[[int, int], None] = lambda db, deadline_ms: None,
         has_action: Callable[[bytes], bool] = lambda key: False,
+        book: RuleBook | None = None,
     ) -> None:
         """`wake(db, deadline_ms)` is called for each announced deadline; `has_action(key)` says
-        whether a rule of ONEXPIRE may apply to the key."""
+        whether a rule of ONEXPIRE may apply to the key; `book`: the rules of ONWRITE."""
         self._dbs: dict[int, dict[bytes, int]] = {}
         self._bounds: dict[int, int] = {}  # bound -> the int object that keys share
         self._now_ms = NOTHING_DUE  # at the last heartbeat; before the first, no bound is rounded
@@ -119,8 +123,10 @@ class Registry:
         self._overtaken: set[Place] = set()
         self._wake = wake
         self.has_action = has_action
+        self.book = RuleBook() if book is None else book
         self.names: Mapping[bytes, int] = {}
-        """key -> its earliest bound in all databases; a session looks here first."""
+        """key -> its earliest bound in all databases; a session looks here first. Keys that a rule
+        of ONWRITE matches are there too."""
         self.expecting = True
         """Whether announcements may come: of other proxies, or of requests of our own clients."""
         self._others = True
@@ -398,4 +404,11 @@ class Registry:
     def _publish(self) -> None:
         """`names` is one plain dict if at most one database has managed keys: nearly always."""
         dbs = list(self._dbs.values()) or [{}]
-        self.names = dbs[0] if len(dbs) == 1 else _Earliest(*dbs)
+        names: Mapping[bytes, int] = dbs[0] if len(dbs) == 1 else _Earliest(*dbs)
+        if self.book:  # it has what sessions ask of a mapping
+            names = cast(Mapping[bytes, int], RuledNames(names, self.book, NOTHING_DUE))
+        self.names = names
+
+    def rules_changed(self) -> None:
+        """The rules of ONWRITE are others now, or in doubt."""
+        self._publish()

@@ -1,4 +1,4 @@
-"""The rules of ONEXPIRE in each database, as far as this proxy has read them.
+"""The rules of ONEXPIRE and ONWRITE in each database, as far as this proxy has read them.
 
 A script that acts on rules is given their version, and refuses all but the current one. So old
 rules here do no harm. In front of a Cluster each slot knows the version; a script refuses older
@@ -8,6 +8,7 @@ that no proxy has signed is ignored.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
@@ -17,6 +18,7 @@ from redis.exceptions import ResponseError
 from ttlproxy.core.expiry_actions import Actions, listed, verified
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
+from ttlproxy.core.write_rules import RuleBook, WriteRules, parted
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.refusals import Refusals, is_wrong_type
 
@@ -43,6 +45,11 @@ class ActionCache:
         self._changed: set[int] = set()
         self._rewound: dict[int, bytes] = {}  # versions that a Cluster's slots know newer ones than
         self._changes = 0
+        self.book = RuleBook()
+        """The rules of ONWRITE."""
+        self._reading: asyncio.Future[None] | None = None  # while rules of it are in doubt
+        self._outpaced: set[int] = set()  # databases whose rules of ONWRITE may be older
+        self._readers: list[Callable[[], None]] = []
         self.set_anew: Counter[int] = Counter()
         """How often a rule of a database was set: keys may have had deadlines before."""
 
@@ -56,6 +63,23 @@ class ActionCache:
     def leave(self, hearer: Callable[[bool, bool], None]) -> None:
         """It is told no more."""
         self._hearers.remove(hearer)
+
+    def tell_of_writes(self, reader: Callable[[], None]) -> None:
+        """From now on `reader()` is called when what sessions ask of `book` may have changed."""
+        self._readers.append(reader)
+
+    def leave_writes(self, reader: Callable[[], None]) -> None:
+        """It is called no more."""
+        self._readers.remove(reader)
+
+    def reading(self) -> asyncio.Future[None]:
+        """Is done when no rule of ONWRITE is in doubt."""
+        loop = asyncio.get_running_loop()
+        if self._reading is None:
+            self._reading = loop.create_future()
+            if not self.book.in_doubt:
+                self._reading.set_result(None)
+        return self._reading
 
     def knows(self, db: int) -> bool:
         return db in self._known
@@ -93,7 +117,7 @@ class ActionCache:
     @property
     def unread(self) -> list[int]:
         """Databases whose rules have changed since they were read."""
-        return sorted(self._changed)
+        return sorted(self._changed | self._outpaced)
 
     def has_action(self, key: bytes) -> bool:
         """Whether a rule of any database may apply to a key."""
@@ -102,14 +126,23 @@ class ActionCache:
     async def learn(self, redis: Redis, db: int) -> None:
         """Reads the rules of a database, unless they are known. Raises redis-py's RedisError."""
         for attempt in range(1, _PATIENCE + 1):
-            if db in self._known:
+            if db in self._known and db not in self.book.in_doubt | self._outpaced:
                 return
             changes = self._changes
-            actions = await self._read(redis, db)
+            actions, of_writes = await self._read(redis, db)
             if changes == self._changes or attempt == _PATIENCE:
+                self._outpaced.discard(db)
                 self._learnt(db, actions)
+                self._learnt_of_writes(db, of_writes)
+                if changes != self._changes:
+                    self._outpaced.add(db)  # is read again at the next heartbeat
+                return
 
-    async def _read(self, redis: Redis, db: int) -> Actions:
+    def has_no_book(self, db: int) -> None:
+        """The rules of a database cannot be read: until they are, none of ONWRITE counts there."""
+        self._learnt_of_writes(db, WriteRules({}))
+
+    async def _read(self, redis: Redis, db: int) -> tuple[Actions, WriteRules]:
         version, patterns = await self._listed(redis, db)
         wanted = sorted(patterns | self._patterns[db])
         values: list[bytes | None] = []
@@ -124,7 +157,8 @@ class ActionCache:
         signed = {name: row for name, row in rows.items() if row is not None}
         if len(signed) < len(found):
             self._refusals.unsigned("rule", db, len(found) - len(signed))
-        return Actions(signed, version)
+        acting = {name: row for name, row in signed.items() if parted(name) is None}
+        return Actions(acting, version), WriteRules(signed)
 
     async def _listed(self, redis: Redis, db: int) -> tuple[bytes, set[bytes]]:
         (reply,) = await run(redis, [(db, (b"HGETALL", self._keys.home(self._keys.rules)))])
@@ -140,6 +174,8 @@ class ActionCache:
         for db in databases:  # two may have been swapped
             self._known.pop(db, None)
             self._patterns[db] |= together
+        if self.book.has_rules:
+            self._doubt(databases)
 
     def forget_all(self) -> None:
         for db in list(self._known):
@@ -149,6 +185,9 @@ class ActionCache:
         """The rule of a pattern has just changed; `counts`: whether it has a MAX."""
         self.forget(db)
         self._patterns[db].add(pattern)
+        if parted(pattern) is not None:
+            self._doubt([db])
+            return
         self.set_anew[db] += 1
         self._say(True, counts or any(known.counts for known in self._known.values()))
 
@@ -158,6 +197,22 @@ class ActionCache:
         if not self._changed:
             known = self._known.values()
             self._say(any(known), any(rules.counts for rules in known))
+
+    def _doubt(self, databases: Iterable[int]) -> None:
+        self.book.doubt(databases)
+        if self._reading is not None and self._reading.done():
+            self._reading = None
+        self._say_of_writes()
+
+    def _learnt_of_writes(self, db: int, rules: WriteRules) -> None:
+        if self.book.learn(db, rules):
+            self._say_of_writes()
+        if not (self.book.in_doubt or self._reading is None or self._reading.done()):
+            self._reading.set_result(None)
+
+    def _say_of_writes(self) -> None:
+        for reader in self._readers:
+            reader()
 
     def _say(self, ruled: bool, counting: bool) -> None:
         for hearer in self._hearers:

@@ -102,6 +102,7 @@ class Agenda:
         self.sweep_after_ms = SWEEP_AFTER_MS
         self.parked = Parked()
         self._sweeps: dict[Place, int] = {}  # when each is due
+        self._dates: set[Place] = set()  # those of them that get deadlines by rule
 
     @property
     def leads(self) -> bool:
@@ -159,15 +160,28 @@ class Agenda:
             self._sweeps.setdefault(place, due_ms)
             self.look_at(due_ms)
 
+    def date(self, places: Iterable[Place], now_ms: int) -> None:
+        """The same, and the elements get deadlines by rules of ONWRITE."""
+        places = list(places)
+        self._dates.update(places)
+        self.sweep(places, now_ms)
+
     def drop(self, has_gone: Callable[[bytes], bool]) -> None:
         """Another server has the keys for which `has_gone` is true."""
         self.parked.drop(has_gone)
+        self._dates = {place for place in self._dates if not has_gone(place[1])}
         self._sweeps = {at: due_ms for at, due_ms in self._sweeps.items() if not has_gone(at[1])}
 
     def take_sweeps(self, now_ms: int) -> dict[Place, int]:
         """Takes the sweeps that are due: each place, and since when."""
         due = [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]
         return {place: self._sweeps.pop(place) for place in due}
+
+    def take_dates(self, sweeps: Iterable[Place]) -> set[Place]:
+        """Takes those of the sweeps that were taken which give deadlines, too."""
+        found = self._dates.intersection(sweeps)
+        self._dates -= found
+        return found
 
     def put_back(self, sweeps: dict[Place, int]) -> None:
         """Puts back sweeps that were taken and not done."""

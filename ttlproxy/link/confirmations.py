@@ -33,7 +33,7 @@ class Confirmations:
         self._unconfirmed = unconfirmed
         self._wanted = False
         self._asked = asyncio.Event()
-        self._job: Job | None = None
+        self._jobs: list[Job] = []
         self._beats = False
         self._over = asyncio.Event()
         self._trust: asyncio.TimerHandle | None = None
@@ -49,7 +49,8 @@ class Confirmations:
 
     def first(self, job: Job) -> None:
         """Asks for a job before anything else, and before the next heartbeat."""
-        self._job = job
+        if job not in self._jobs:
+            self._jobs.append(job)
         self._asked.set()
 
     def beat(self) -> None:
@@ -68,9 +69,8 @@ class Confirmations:
             except TimeoutError:
                 return
             self._asked.clear()
-            job, self._job = self._job, None
-            if job is not None:
-                await job(redis)
+            while self._jobs:
+                await self._jobs.pop(0)(redis)
             if self._beats:
                 break
             if self._wanted:

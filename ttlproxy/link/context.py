@@ -40,7 +40,7 @@ class Context:
     keys: names of internal keys; scripts, script_calls: their texts, and how they are called
     registry: managed keys; knowledge: the same where it knows only keys that clients have named
     has_mode: whether it was chosen which of the two it is, for the present server
-    actions: the rules of ONEXPIRE; rights: of the clients' users
+    actions: the rules of ONEXPIRE and ONWRITE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
     clock: the server's; agenda: what the reaper does next; fleet: how many proxies are attached
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
@@ -85,7 +85,8 @@ class Context:
         self.slot_schedules = SlotSchedules(keys)
         self.schedule_queries: ScheduleQueries | SlotSchedules = ScheduleQueries(keys)
         self.knowledge: Knowledge | None = None
-        self.registry = Registry(self.agenda.announced, self.actions.has_action)
+        self.registry = Registry(self.agenda.announced, self.actions.has_action, self.actions.book)
+        self.actions.tell_of_writes(self._rules_changed)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.has_mode = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
@@ -114,10 +115,14 @@ class Context:
         Nothing is known yet. Sessions that are there already keep what they had: they must end."""
         self.has_mode = True
         if on_demand != (self.knowledge is not None):
-            parts = self.agenda.announced, self.actions.has_action
+            parts = self.agenda.announced, self.actions.has_action, self.actions.book
             self.knowledge = Knowledge(self._knowledge_bytes, *parts) if on_demand else None
             self.registry = self.knowledge or Registry(*parts)
             self.announced = self.registry.announced
+            self.registry.rules_changed()
+
+    def _rules_changed(self) -> None:
+        self.registry.rules_changed()
 
     def meet(self, clustered: bool) -> None:
         """A new server is met: whether it is a node of a Cluster decides where what is kept."""
@@ -136,6 +141,7 @@ class Context:
     def end(self) -> None:
         """The server is left for good."""
         self.actions.leave(self.scripts.ruled)
+        self.actions.leave_writes(self._rules_changed)
         self.counters.nodes.discard(self.node_counts)
 
     @property
@@ -167,6 +173,10 @@ class Context:
     def suit_scripts_to_users(self) -> None:
         """The users' rights were read anew."""
         self.scripts.wanted(careful=not self.rights.all_have_all)
+
+    def date_later(self, places: Iterable[Place]) -> None:
+        """Elements there without a deadline get that of a rule of ONWRITE."""
+        self.agenda.date(places, self.clock.now_ms())
 
     def sweep_later(self, places: Iterable[Place]) -> None:
         """A request or a reap may leave index entries there whose element is gone."""

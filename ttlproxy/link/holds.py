@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from ttlproxy.config import Settings
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import ReapRefused, SlotMoved, UpstreamError
+from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.barriers import PATIENCE_S, Barriers
 from ttlproxy.link.claims import Claims
 from ttlproxy.link.lookups import Lookups
@@ -27,7 +28,9 @@ class Holds:
         barriers: Barriers,
         lookups: Lookups,
         claims: Claims,
+        actions: ActionCache,
     ) -> None:
+        self._actions = actions
         self._lookups = lookups
         self._claims = claims
         self._settings = settings
@@ -90,6 +93,10 @@ class Holds:
     async def until_known(self, places: Collection[Place]) -> None:
         """Looks these places up. Ends after hold_max, pauses not counted, with TimeoutError."""
         await self._until(lambda: self._lookups.add(places))
+
+    async def until_rules_are_read(self) -> None:
+        """Ends when no rule of ONWRITE is in doubt; as above."""
+        await self._until(self._actions.reading)
 
     async def until_claimed(self, places: Collection[Place]) -> None:
         """Claims these places; as above. If Redis refuses, it will refuse the client's request."""

@@ -37,6 +37,7 @@ from ttlproxy.link.compatibility import check_greeting
 from ttlproxy.link.confirmations import Confirmations
 from ttlproxy.link.connections import client, close, open_now
 from ttlproxy.link.context import Context
+from ttlproxy.link.date_script import DateScript
 from ttlproxy.link.heartbeat import Heartbeat
 from ttlproxy.link.holds import Holds
 from ttlproxy.link.known_server import KnownServer
@@ -88,7 +89,8 @@ class Link:
 
     context: what the link, the reaper and all sessions share; `serving`: whether clients are served
     server: the one that the link speaks to; address: where new connections go
-    schedules, reap_script, sweep_script: how to find and remove what is due
+    schedules, reap_script, sweep_script: how to find and remove what is due; date_script: for rules
+      of ONWRITE
     holds: for sessions that need a reap; confirmations: for those whose request may have changed
       what all sessions share; list_waiters: for those that wait for an item of a list
     heartbeat, announcements: what the link learns of Redis
@@ -113,6 +115,7 @@ class Link:
         self.schedules = Schedules(context)
         self.reap_script = ReapScript(settings, context, counters)
         self.sweep_script = SweepScript(context, counters)
+        self.date_script = DateScript(context)
         self.list_waiters = ListWaiters(lambda: self.upstream, lambda: settings.connect_timeout)
         self._settings = settings
         self._wants_master = upstream.wants_master
@@ -135,7 +138,9 @@ class Link:
             self._barriers,
             self._lookups,
             self._claims,
+            context.actions,
         )
+        context.actions.tell_of_writes(self._rules_changed)
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self._scripts = ScriptCache(context.scripts, self._barriers)
         context.slot_schedules.survey = SlotSurvey(
@@ -307,6 +312,20 @@ class Link:
             self._walks,
             self._barriers.may_hold,
         )
+
+    def _rules_changed(self) -> None:
+        if self.context.has_rules and self.context.actions.book.in_doubt:
+            self.confirmations.first(self._read_rules)
+
+    async def _read_rules(self, redis: Redis) -> None:
+        """Reads rules of ONWRITE that are in doubt, for which sessions wait."""
+        context = self.context
+        for db in sorted(context.actions.book.in_doubt):
+            try:
+                await context.learn_rules(redis, db)
+            except ResponseError as refusal:
+                context.refusals.note(f"to read the rules of database {db}", refusal)
+                context.actions.has_no_book(db)
 
     def _connect(self, name: str, opened: Callable[[], None] = lambda: None) -> Redis:
         """One connection of the link's own, which waits for replies as long as a life lasts."""

@@ -264,6 +264,8 @@ class Reaper:
         clock, sweep, longest_ms = self._context.clock, self._link.sweep_script, 0.0
         left = self._agenda.take_sweeps(clock.now_ms())
         try:
+            for place in self._agenda.take_dates(left):
+                await self._link.date_script(redis, place)
             for place in await sweep.with_index(redis, list(left)):
                 began = clock.reading()
                 await sweep(redis, place)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ttlproxy.core.keys import Keys, escaped
+from ttlproxy.core.write_rules import MARK
 
 # All commands on data, none that are dangerous or about scripts; but EVAL and EVALSHA, with which a
 # proxy calls its scripts, and INFO, which these call.
@@ -44,7 +45,8 @@ def rules(keys: Keys, patterns: Iterable[bytes]) -> list[bytes]:
     for pattern in patterns:
         _check(keys, pattern)
         channels.append(b"&" + pattern)
-        found += [b"~" + name for name in (pattern, *keys.of_keys(pattern), _rule(keys, pattern))]
+        names = (pattern, *keys.of_keys(pattern), _rule(keys, pattern), _rule(keys, pattern, MARK))
+        found += [b"~" + name for name in names]
     found += [b"~" + name for name in keys.shared]
     return [b"resetkeys", b"resetchannels", *found, *channels]
 
@@ -70,11 +72,11 @@ def _check(keys: Keys, pattern: bytes) -> None:
             )
 
 
-def _rule(keys: Keys, pattern: bytes) -> bytes:
-    """The glob of the keys of ONEXPIRE rules that are only about keys that match `pattern`."""
-    if _BEGINNING.fullmatch(pattern):
-        return escaped(keys.rule(b"")) + pattern
-    return escaped(keys.rule(pattern))
+def _rule(keys: Keys, pattern: bytes, mark: bytes = b"") -> bytes:
+    """The glob of the keys of ONEXPIRE rules that are only about keys that match `pattern`; with a
+    mark, of ONWRITE rules, for any type."""
+    before = escaped(keys.rule(mark)) + (b"?:" if mark else b"")
+    return before + (pattern if _BEGINNING.fullmatch(pattern) else escaped(pattern))
 
 
 def _quoted(rule: bytes) -> bytes:

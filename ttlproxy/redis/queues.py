@@ -61,6 +61,57 @@ class Expired(Sender, Generic[Flag, MaybeWords, Rules, AllTaken, AllLeft, Deadli
         reply: Rules = self.execute_command("ONEXPIRE")
         return reply
 
+    def onwrite(
+        self,
+        pattern: Value,
+        *,
+        ex: Ttl | None = None,
+        px: Ttl | None = None,
+        type: Literal["hash", "set", "zset", "list"] | None = None,
+        jitter: int | None = None,
+        refresh: bool = False,
+        maxlen: int | None = None,
+        evict: bool = False,
+    ) -> Flag:
+        """Sets the deadline of elements that native commands write in keys that match the pattern.
+
+        jitter: up to so many percent more; refresh: also elements that are there get it anew;
+        maxlen: how many elements a key may have; evict: others make room
+        """
+        reply: Flag = self.execute_command(
+            "ONWRITE",
+            pattern,
+            *words.option("TYPE", type),
+            *words.expiry(ex, px, None, None),
+            *words.option("JITTER", jitter),
+            *words.flag("REFRESH", refresh),
+            *words.capped(maxlen, evict),
+        )
+        return reply
+
+    def onwrite_drop(
+        self,
+        pattern: Value,
+        type: Literal["hash", "set", "zset", "list"] | None = None,
+    ) -> Flag:
+        """Removes the rule of the pattern, for this type or for all."""
+        reply: Flag = self.execute_command("ONWRITE", pattern, *words.option("TYPE", type), "DEL")
+        return reply
+
+    def onwrite_rule(
+        self,
+        pattern: Value,
+        type: Literal["hash", "set", "zset", "list"] | None = None,
+    ) -> MaybeWords:
+        """The words of the pattern's rule, the pattern first, or None."""
+        reply: MaybeWords = self.execute_command("ONWRITE", pattern, *words.option("TYPE", type))
+        return reply
+
+    def onwrite_rules(self) -> Rules:
+        """All rules, the longest pattern first."""
+        reply: Rules = self.execute_command("ONWRITE")
+        return reply
+
     def take(self, key: Value, count: int | None = None) -> AllTaken:
         """Removes and returns expired elements that KEEP has kept, earliest first."""
         reply: AllTaken = self.execute_command("TAKE", key, *words.option("COUNT", count))

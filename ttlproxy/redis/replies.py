@@ -96,6 +96,7 @@ _PARSED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "LBINCRBY": int,
     "LBTOP": _rows,
     "ONEXPIRE": _set_or_rule,
+    "ONWRITE": _set_or_rule,
     "TAKE": _each(Taken),
     "TTLPROXY": _each(Deadline),
 }

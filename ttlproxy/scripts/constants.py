@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ttlproxy import errors
-from ttlproxy.core import expiry_actions, keys, signing
+from ttlproxy.core import expiry_actions, keys, signing, write_rules
 
 VALUES: Final[Mapping[str, int | bytes]] = {
     # Internal keys, behind the prefix: whole names, or how they begin.
@@ -39,6 +39,8 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "BUS": 10_000,
     # The field of the hash of rules that is no pattern.
     "VERSION": expiry_actions.VERSION,
+    # How the names of rules of ONWRITE begin, where those of ONEXPIRE are patterns.
+    "WRITE_RULE": write_rules.MARK,
     # One more than the highest count of deliveries.
     "COUNT_STEP": expiry_actions.MOST_DELIVERIES + 1,
     # Of a signature: its length, and the kind of words that is signed.

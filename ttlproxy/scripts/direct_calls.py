@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ttlproxy.commands import Direct, Route, Router, Virtual
+from ttlproxy.commands import Direct, OnWrite, Route, Router, Virtual
 from ttlproxy.commands.model.spec import MOST_WORDS
 from ttlproxy.core.keys import Keys
+from ttlproxy.core.write_rules import RuleBook
 from ttlproxy.scripts import Script, Scripts
 from ttlproxy.wire import encode
 
@@ -39,20 +40,50 @@ class DirectCall:
     _schedule: bytes  # the words between the index and those of the request
     _more: int  # words of the call that the request does not have
     _name: int  # bytes of the request's name
+    # The same of a call by a rule of ONWRITE, whose words are behind the database and the rule.
+    _on_write: OnWrite | None
+    _ruled_head: bytes
+    _ruled_name: bytes
+    _ruled_schedule: bytes
+    _ruled_what: bytes
+    _ruled_more: int
 
     def encoded(self, args: Sequence[bytes], sent: bytes) -> bytes:
         """The call for the request `args`, which `encode` makes `sent` of."""
+        return self._put_before(args, sent, self._head, self._schedule, self._more)
+
+    def how(self, book: RuleBook, databases: tuple[int, ...], key: bytes) -> bytes | None:
+        """The rule of ONWRITE for such a request; None if none matches its key."""
+        writes = self._on_write
+        return writes and book.how(databases, key, writes.type, writes.keeps)
+
+    def ruled(self, args: Sequence[bytes], sent: bytes, database: bytes, how: bytes) -> bytes:
+        """The same where this rule matches the key."""
+        origin = b"%b %b" % (database, self._ruled_name)
+        between = b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n%b" % (
+            self._ruled_schedule,
+            len(origin),
+            origin,
+            len(how),
+            how,
+            self._ruled_what,
+        )
+        return self._put_before(args, sent, self._ruled_head, between, self._ruled_more)
+
+    def _put_before(
+        self, args: Sequence[bytes], sent: bytes, head: bytes, between: bytes, more: int
+    ) -> bytes:
         words, key = len(args), args[1]
         index = self._index(key)
         data = b"$%d\r\n%b\r\n" % (len(key), key)
         size = b"*%d\r\n" % words
         return b"*%d\r\n%b%b$%d\r\n%b\r\n%b%b" % (
-            words + self._more,
-            self._head,
+            words + more,
+            head,
             data,
             len(index),
             index,
-            self._schedule,
+            between,
             sent[len(size) + self._name + len(data) :],
         )
 
@@ -118,6 +149,9 @@ class DirectCalls:
 
     def _call(self, name: bytes, route: Route, direct: Direct, script: Script) -> DirectCall:
         before = (self._keys.schedule, name.upper()) if direct.named else (self._keys.schedule,)
+        writes = route.override and route.override.on_write
+        what = writes.what if writes else ()
+        ruled_sha = self._scripts[writes.script].sha if writes else b""
         return DirectCall(
             route.fits,
             direct.takes,
@@ -126,6 +160,12 @@ class DirectCalls:
             _bulks(*before),
             _OWN_WORDS + len(before),
             len(_bulks(name)),
+            writes or None,
+            _bulks(b"EVALSHA", ruled_sha, b"%d" % len(_KEYS)),
+            name.lower(),
+            _bulks(self._keys.schedule),
+            _bulks(*what),
+            _OWN_WORDS + 3 + len(what),
         )
 
 

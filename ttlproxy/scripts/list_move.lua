@@ -1,7 +1,7 @@
 -- LMOVE, RPOPLPUSH: the deadline moves along; an equal value at the target keeps its own. The source
--- loses the deadline with its last copy.
+-- loses the deadline with its last copy. A value that has none gets that of a rule of ONWRITE for the target.
 -- KEYS: data target index target_index schedule
--- ARGV: db command end...
+-- ARGV: db command rule end...
 -- RESULT: the command's
 -- include try
 -- include clock
@@ -9,6 +9,8 @@
 -- include list
 -- include list_clear
 -- include carry_deadline
+local rule_words = rule
+-- include deadline_by_rule
 local ends = { LEFT = 0, RIGHT = -1 }
 local words = command == 'LMOVE' and { unpack(ARGV, first_end) } or { 'RIGHT', 'LEFT' }
 local from, to = ends[string.upper(words[1])], ends[string.upper(words[2])]
@@ -22,8 +24,9 @@ if data == target or type(value) ~= 'string' then
   return move()
 end
 local deadline = index_get(index, value)
+local by_rule = not deadline and deadline_by_rule()
 -- If it has no deadline on either side, no walk along a list is needed.
-if not (deadline or index_get(target_index, value)) then
+if not (deadline or by_rule or index_get(target_index, value)) then
   return move()
 end
 local there = redis.pcall('LPOS', target, value)
@@ -31,8 +34,8 @@ if type(there) == 'table' then
   return move()
 end
 index_guard(target_index)
-if not failure and not there then
-  carry_deadline(value, deadline)
+if not failure and (not there or by_rule and not index_get(target_index, value)) then
+  carry_deadline(value, deadline or by_rule)
 end
 local moved = move()
 if type(moved) == 'string' then

@@ -17,8 +17,9 @@ from ttlproxy.commands.model.calls import refusal
 from ttlproxy.core import glob
 from ttlproxy.core.expiry_actions import action_of, filled
 from ttlproxy.core.keys import Keys, hash_tag, slot
+from ttlproxy.core.write_rules import MARK
 
-RULE_CALLS: Final = frozenset({"rule_list", "rule_set", "rule_drop"})
+RULE_CALLS: Final = frozenset({"rule_list", "rule_set", "rule_drop", "write_rule_list"})
 # The actions whose destination is in a slot.
 _IN_A_SLOT: Final = frozenset({b"LPUSH", b"RPUSH", b"XADD", b"SPUBLISH"})
 # What the stars of a pattern may match. If both agree, any text does that has no braces.
@@ -30,12 +31,14 @@ def at_home(call: Call, keys: Keys, slots: bytes) -> Call:
 
     slots: those that the script tells of the new version of the rules
     """
-    if call.script == "rule_list":
+    if call.script in ("rule_list", "write_rule_list"):
         return call._replace(keys=(keys.prefix,))
     pattern, *samples = call.keys
     row = b"".join(b"%d:%b" % (len(name), name) for name in samples)
     if call.script == "rule_drop":
         return Call(call.script, (keys.prefix, pattern), (pattern, row, slots))
+    if pattern.startswith(MARK):
+        return refusal("ONWRITE", errors.NO_WRITE_RULES)
     _, text, counts, _, _, verb, *dests = call.argv
     is_bound = verb in _IN_A_SLOT and not action_of(text).has_outbox
     if is_bound and (elsewhere := _elsewhere(pattern, dests)):

@@ -1,4 +1,4 @@
--- ONEXPIRE pattern DEL: removes the rule, so elements of matching keys are only deleted again.
+-- ONEXPIRE pattern DEL, ONWRITE pattern DEL: removes the rule.
 -- KEYS: rules rule others sample...
 -- ARGV: db pattern samples slots
 -- RESULT: OK

@@ -36,7 +36,8 @@ end
 local found = {}
 for _, field in ipairs(fields) do
   local pattern = string.sub(field, 2)
-  local rule = field ~= const.VERSION and may_read(pattern) and rule_of(pattern)
+  local is_ours = field ~= const.VERSION and string.sub(pattern, 1, #const.WRITE_RULE) ~= const.WRITE_RULE
+  local rule = is_ours and may_read(pattern) and rule_of(pattern)
   if rule and not rule.err then
     found[#found + 1] = rule
   end

@@ -1,4 +1,5 @@
--- ONEXPIRE with an action: sets what becomes of elements at their deadline, in keys of a pattern.
+-- ONEXPIRE with an action: sets what becomes of elements at their deadline, in keys of a pattern. ONWRITE
+-- with a time: sets the deadlines of elements that native commands write there.
 -- KEYS: rules rule others sample...
 -- ARGV: db pattern row signature counts samples slots verb dest...
 -- RESULT: OK
@@ -26,7 +27,7 @@ local most = 1000
 if redis.call('EXISTS', rule) == 0 and redis.call('HLEN', rules) > most then
   return {
     err = string.format(
-      'ERR there are already %d rules in this database; ONEXPIRE pattern DEL removes one', most
+      'ERR there are already %d rules in this database; DEL in place of an action or a time removes one', most
     ),
   }
 end

@@ -1,12 +1,15 @@
--- SMOVE: the deadline moves along; an equal member at the target keeps its own.
+-- SMOVE: the deadline moves along; an equal member at the target keeps its own. One that has none gets that of
+-- a rule of ONWRITE for the target, if there is one.
 -- KEYS: data target index target_index schedule
--- ARGV: db member
+-- ARGV: db member rule...
 -- RESULT: the command's
 -- include try
 -- include clock
 -- include index
 -- include set
 -- include carry_deadline
+local rule_words = ARGV[first_rule] or ''
+-- include deadline_by_rule
 local function move()
   return try('SMOVE', data, target, member)
 end
@@ -18,7 +21,7 @@ end
 -- Redis moves a member on a full server, too.
 index_write_when_full(target_index, prefix)
 index_guard(target_index)
-local deadline = index_get(index, member)
+local deadline = index_get(index, member) or deadline_by_rule()
 if not failure and there == 0 then
   carry_deadline(member, deadline)
 end

@@ -14,13 +14,16 @@ class Effects:
     reap_databases: databases in which all due elements must be gone before the bytes go on
     sweep_before: places that must be swept before the bytes go on
     sweep_after: keys that a forwarded request may have changed without their index
+    date_after: places where elements without a deadline get that of a rule of ONWRITE afterwards
     claims: places that must be claimed before the bytes go on
     owner: the owner of this client's pins; has_pinned: whether there ever was a pin
     """
 
     __slots__ = (
         "_blocked",
+        "_blocked_dates",
         "claims",
+        "date_after",
         "has_pinned",
         "owner",
         "reap_databases",
@@ -37,6 +40,7 @@ class Effects:
         self.begin_step()
         # Keys that the last blocking commands may have changed by the time the next request comes.
         self._blocked: set[bytes] = set()
+        self._blocked_dates: set[Place] = set()
 
     def begin_step(self) -> None:
         """Starts empty: what was gathered so far has been handed over."""
@@ -45,6 +49,7 @@ class Effects:
         self.claims: set[Place] = set()
         self.sweep_after: set[bytes] = set()
         self.sweep_before: set[Place] = set()
+        self.date_after: set[Place] = set()
 
     def names(self, keys: Collection[bytes], now_ms: int) -> None:
         """A request names these keys: what is due there must be gone."""
@@ -73,12 +78,20 @@ class Effects:
         for key in keys:
             self.sweep_before.update(self.registry.places(key))
 
-    def blocks_on(self, keys: Iterable[bytes]) -> None:
-        """A request may wait before it changes these keys."""
+    def dates(self, places: Iterable[Place]) -> None:
+        """A request puts elements there to which it gives no deadlines by rules of ONWRITE."""
+        matches = self.registry.book.matches_in
+        self.date_after.update(place for place in places if matches(*place))
+
+    def blocks_on(self, keys: Iterable[bytes], filled: Iterable[Place]) -> None:
+        """A request may wait before it changes these keys, and puts elements into some."""
         self._blocked.update(keys)
+        self._blocked_dates.update(filled)
 
     def unblock(self) -> None:
         """A client that sends again usually has its element: the keys it blocked on are swept."""
         if self._blocked:
             blocked, self._blocked = self._blocked, set()
             Effects.writes(self, blocked)  # not State.writes, which notes for EXEC
+            Effects.dates(self, self._blocked_dates)
+            self._blocked_dates = set()

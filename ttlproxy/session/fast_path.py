@@ -6,7 +6,7 @@ bytes and effects, or declines: tests/core/test_direct_calls.py compares the two
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from ttlproxy.scripts.direct_calls import DirectCalls
@@ -18,13 +18,13 @@ class Rewritten(NamedTuple):
     """A chunk as it goes to Redis.
 
     writes: how many of its requests are native ones that have become script calls; setters: how
-    many set deadlines; managed: the keys of those
+    many set deadlines; managed: the keys of those, and of writes by rules of ONWRITE
     """
 
     to_redis: bytes
     writes: int
     setters: int
-    managed: Iterable[bytes]
+    managed: Collection[bytes]
 
 
 def is_open(state: State) -> bool:
@@ -47,15 +47,17 @@ def rewritten(
 ) -> Rewritten | None:
     """None unless each request sets deadlines of a key, or is a write on a managed key, with
     nothing due there, or `passes`."""
-    names, calls = state.registry.names, direct.writes
-    setters = direct.setters if _may_set(state) else {}
+    names, calls, book = state.registry.names, direct.writes, state.registry.book
+    known = getattr(names, "managed", names)  # without keys that only match a rule of ONWRITE
+    may_set = _may_set(state)
+    setters = direct.setters if may_set else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out: list[bytes] = []
     at = writes = set_ = 0
     try:
         for args in commands:
             sent, others = encode(tuple(args)), args[2:]
-            if not (data.startswith(sent, at) and names.keys().isdisjoint(others)):
+            if not (data.startswith(sent, at) and known.keys().isdisjoint(others)):
                 return None
             at += len(sent)
             setter, call = setters.get(args[0]), calls.get(args[0])
@@ -77,7 +79,16 @@ def rewritten(
                 is_due = names.get(args[1], now_ms) < now_ms
                 if is_due or not call.fits(len(args)) or not call.takes(args):
                     return None
-                sent = call.encoded(args, sent)
+                how = call.how(book, state.databases, args[1]) if book else None
+                if how is not None:
+                    if not may_set:
+                        return None
+                    managed[args[1]] = None
+                    sent = call.ruled(args, sent, state.database, how)
+                elif args[1] in managed or args[1] in known:
+                    sent = call.encoded(args, sent)
+                else:
+                    return None  # a match alone needs no script
                 writes += 1
             elif (managed and args[1] in managed) or not passes(args):
                 return None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ttlproxy import errors
 from ttlproxy.commands import NO_KEY, Call, Override, Route, Survey, Virtual
 from ttlproxy.commands.model.calls import refusal
 from ttlproxy.commands.model.spec import MOST_WORDS
+from ttlproxy.core.registry import Place
 from ttlproxy.session.connection_commands import change
 from ttlproxy.session.state import State, Wait
 from ttlproxy.wire import encode
@@ -63,13 +66,16 @@ def _override(
     state: State, route: Route, override: Override, args: list[bytes], now_ms: int
 ) -> bytes | None:
     names = state.registry.names
+    if state.registry.book and not (override.on_write or override.with_rule):
+        names = getattr(names, "managed", names)  # a match alone needs no script
     keys = override.keys(args)
     late = _matters_later(state, override)
     managed = keys and ((late and (names or state.has_pinned)) or any(key in names for key in keys))
     if managed and not state.may_script() and not state.takes_effect_later:
         # Redis would refuse the script. So requests of others that are still pending do not count.
         managed = any(state.registry.may_have_index(key, state.owner) for key in keys)
-    if not (managed or _is_ours(state, override, args)):
+    ruled = _ruled(state, override, args) if managed else None
+    if not (managed or _is_ours(state, override, args)) or (override.only_ruled and not ruled):
         _native(state, route, args, now_ms)
         return None
     state.changes()
@@ -79,7 +85,39 @@ def _override(
     state.manages((db, target) for target in override.targets(args))
     if swept := override.swept(args):
         state.writes(swept)
-    return state.encoded(override.plan(args))
+    if ruled:
+        state.manages([(state.db, ruled.keys[-1])])
+    _dates(state, route, args)
+    return state.encoded(ruled or override.plan(args))
+
+
+def _ruled(state: State, override: Override, args: list[bytes]) -> Call | None:
+    """The call that a request becomes by a rule of ONWRITE; None if none matches its key."""
+    book, writes = state.registry.book, override.on_write
+    if not book:
+        return None
+    if writes is not None:
+        how = book.how(state.databases, args[1], writes.type, writes.keeps)
+        return None if how is None else writes.plan(args, how)
+    if override.with_rule is not None:
+        type_, plan = override.with_rule
+        how = book.how(state.databases, args[2], type_, True)
+        return None if how is None else plan(args, how)
+    return None
+
+
+def _dates(state: State, route: Route, args: list[bytes]) -> Sequence[Place]:
+    """Notes where a request puts elements, to which no script gives deadlines by rule."""
+    if not state.registry.book or not route.fits(len(args)):
+        return ()
+    dbs, keys, override = state.databases, {*route.put_into(args)}, route.override
+    if override is not None:
+        keys.update(override.filled(args))
+        target_db = override.target_db(args)
+        dbs = dbs if target_db is None else (target_db,)
+    places = [(db, key) for db in dbs for key in keys]
+    state.dates(places)
+    return places
 
 
 def _is_ours(state: State, override: Override, args: list[bytes]) -> bool:
@@ -133,5 +171,6 @@ def _native(state: State, route: Route, args: list[bytes], now_ms: int) -> None:
         state.names(route.keys(args), now_ms)
         state.writes(route.written(args))
         state.fills(route.filled(args))
+    places = _dates(state, route, args)
     if route.blocks:
-        state.blocks_on(route.written(args))
+        state.blocks_on(route.written(args), places)

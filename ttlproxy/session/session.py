@@ -115,6 +115,10 @@ class Session(State):
         """
         return ()
 
+    def put_back(self) -> None:
+        """The chunk that `passes` has just refused is to be given again."""
+        self._read = None
+
     def from_client(self, data: bytes) -> Step:
         """Takes any chunk; returns what is to be done with it."""
         out = self._out(data)
@@ -126,6 +130,7 @@ class Session(State):
             self.claims,
             self.modifies,
             self.sweep_after,
+            self.date_after,
             self.owed,
             self.login,
             self.look,
@@ -273,7 +278,7 @@ class Session(State):
         if found is None:
             return None
         writes, setters = found.writes, found.setters
-        if setters:
+        if found.managed:
             self.manages([(self.db, key) for key in found.managed])
         if writes or setters:
             self.changes()

@@ -233,6 +233,12 @@ class State(Effects):
         if self.transaction is not None:
             self.transaction.written.update(keys)
 
+    def dates(self, places: Iterable[Place]) -> None:
+        places = list(places)
+        super().dates(places)
+        if self.transaction is not None:
+            self.transaction.dated.update(places)
+
     def fills(self, keys: Iterable[bytes]) -> None:
         keys = list(keys)
         super().fills(keys)

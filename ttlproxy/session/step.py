@@ -19,6 +19,7 @@ class Step(NamedTuple):
     modifies: whether a request may write when it is carried out
     to_redis: the bytes
     sweep_after: keys to sweep afterwards: a request may have changed them without their index
+    date_after: places where elements then get deadlines by rules of ONWRITE
     owed: the AUTH or HELLO in `withheld` is sent after so many replies have come
     login: the last request is an AUTH or HELLO, and so many replies come before its own
     look: the link must look at what the last request did
@@ -35,6 +36,7 @@ class Step(NamedTuple):
     claims: Set[Place]
     modifies: bool
     sweep_after: Set[bytes]
+    date_after: Set[Place]
     owed: int | None
     login: int | None
     look: bool

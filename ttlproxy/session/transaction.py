@@ -18,10 +18,20 @@ class Transaction:
       sees_all: whether one of them may see any key
       written: keys that they may change without their index
       filled: keys that they may put elements into
+      dated: places where rules of ONWRITE give deadlines afterwards
       unconfirmed: what they may change of what all sessions share
     """
 
-    __slots__ = ("filled", "managed", "modifies", "named", "sees_all", "unconfirmed", "written")
+    __slots__ = (
+        "dated",
+        "filled",
+        "managed",
+        "modifies",
+        "named",
+        "sees_all",
+        "unconfirmed",
+        "written",
+    )
 
     def __init__(self) -> None:
         self.managed: set[Place] = set()
@@ -30,6 +40,7 @@ class Transaction:
         self.sees_all = False
         self.written: set[bytes] = set()
         self.filled: set[bytes] = set()
+        self.dated: set[Place] = set()
         self.unconfirmed: list[UnconfirmedChange] = []
 
     def carry_out(self, effects: Effects, now_ms: int) -> None:
@@ -40,3 +51,4 @@ class Transaction:
             effects.sees_all()
         effects.writes(self.written)
         effects.fills(self.filled)
+        effects.dates(self.dated)

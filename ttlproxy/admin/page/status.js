@@ -174,7 +174,7 @@ function showFindings({ findings = [] }) {
 function showRules({ rules = [], all = 0 }) {
   byId('rules-card').hidden = !rules.length;
   say(byId('rules-note'), all > rules.length ? `${count(rules.length)} of ${count(all)}, in the order in which they apply.` : 'In the order in which they apply.');
-  fill(byId('rules'), rules, (rows) => table('Rules of ONEXPIRE', [
+  fill(byId('rules'), rules, (rows) => table('Rules of ONEXPIRE and ONWRITE', [
     ['Database', '', (rule) => String(rule.db)],
     ['Pattern', 'mono', (rule) => rule.pattern],
     ['Action', 'mono', (rule) => rule.action],

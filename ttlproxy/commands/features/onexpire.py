@@ -12,6 +12,7 @@ from ttlproxy.commands.model import calls
 from ttlproxy.commands.model.spec import Call, Virtual
 from ttlproxy.core import glob
 from ttlproxy.core.expiry_actions import MOST_DELIVERIES, Action, filled, marks, written
+from ttlproxy.core.write_rules import MARK
 
 Args = Sequence[bytes]
 
@@ -41,6 +42,8 @@ def _set(args: Args) -> Call:
     pattern, verb = args[1:3]
     if len(pattern) > _LONGEST_PATTERN:
         raise Refused(errors.PATTERN_TOO_LONG)
+    if pattern.startswith(MARK):
+        raise Refused(errors.PATTERN_RESERVED)
     if verb.upper() == b"DEL":
         if len(args) > 3:
             raise Refused(errors.SYNTAX)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from ttlproxy.commands.model.key_positions import REPLACED, KeySpec
-from ttlproxy.commands.model.spec import Call, Direct, Override
+from ttlproxy.commands.model.spec import Call, Direct, OnWrite, Override
 
 Args = Sequence[bytes]
 
@@ -29,6 +29,7 @@ def on_key(
     script: str,
     argv: Callable[[Args], Args],
     takes: Callable[[Args], bool] = lambda args: True,
+    on_write: OnWrite | None = None,
 ) -> Override:
     """A command with one key, its first argument."""
     return Override(
@@ -37,14 +38,26 @@ def on_key(
         keys=lambda args: args[1:2],
         takes=takes,
         direct=Direct(script, argv is with_name, takes) if argv in (rest, with_name) else None,
+        on_write=on_write,
     )
 
 
-def on_two_keys(name: str, script: str, argv: Callable[[Args], Args]) -> Override:
-    """A command that moves deadlines from its first key to its second."""
+def on_two_keys(
+    name: str,
+    script: str,
+    argv: Callable[[Args], Args],
+    with_rule: tuple[bytes, Callable[[Args, bytes], Args]] | None = None,
+) -> Override:
+    """A command that moves deadlines from its first key to its second.
+
+    with_rule: the type of these keys, and the words where a rule of ONWRITE matches the second
+    """
+    type_, ruled = with_rule or (b"", None)
     return Override(
         name=name,
         plan=lambda args: Call(script, (args[1], args[2]), argv(args)),
+        with_rule=ruled
+        and (type_, lambda args, how: Call(script, (args[1], args[2]), ruled(args, how))),
         keys=lambda args: args[1:3],
         targets=lambda args: args[2:3],
     )
@@ -63,7 +76,8 @@ def on_all_keys(name: str, script: str) -> Override:
 def replacing(name: str, positions: Sequence[KeySpec], *, needed_later: bool = True) -> Override:
     """A command that replaces the keys that `positions` call REPLACED, and reads the others.
 
-    A request that is too long for Lua goes on as it came, and its keys are swept.
+    A request that is too long for Lua goes on as it came, and its keys are swept. What is not
+    `needed_later` writes strings.
     """
 
     def replaced(args: Args) -> Args:
@@ -85,5 +99,6 @@ def replacing(name: str, positions: Sequence[KeySpec], *, needed_later: bool = T
         keys=replaced,
         takes=lambda args: len(args) <= MOST_WORDS,
         swept=replaced,
+        filled=replaced if needed_later else lambda args: (),
         needed_later=needed_later,
     )

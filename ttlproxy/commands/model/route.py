@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from ttlproxy.commands.model.key_positions import FILLED, FIRST, READ, WRITTEN, Positions
+from ttlproxy.commands.model.key_positions import (
+    CHANGED,
+    FILLED,
+    FIRST,
+    READ,
+    WRITTEN,
+    Positions,
+)
 from ttlproxy.commands.model.spec import Override, Survey, Virtual
 
 # The positions of a command's keys.
@@ -14,6 +21,11 @@ NO_KEY: Final = 0
 ONE_KEY: Final = 1  # its first argument
 ANY_KEY: Final = 2  # anywhere: any argument may be a key
 READ_KEY: Final = 3  # its first argument, only read: enough that nothing is due there
+# Commands that put elements into keys and cannot become scripts -> the access to these keys.
+_PUTTING: Final = {
+    **dict.fromkeys(("BLMOVE", "BRPOPLPUSH"), FILLED),
+    **dict.fromkeys(("EVAL", "EVALSHA", "FCALL"), CHANGED),
+}
 _FIRST_ALONE: Final = (ONE_KEY, READ_KEY)
 
 
@@ -102,6 +114,12 @@ class Route:
         """The keys that the request may put elements into."""
         positions = self._positions(args) or ()
         return [key for spec in positions if spec.access == FILLED for key in spec.words(args)]
+
+    def put_into(self, args: Sequence[bytes]) -> Sequence[bytes]:
+        """The keys that the request, which has no script, may put elements into."""
+        access = _PUTTING.get(self.name)
+        positions = (self._positions(args) or ()) if access else ()
+        return [key for spec in positions if spec.access == access for key in spec.words(args)]
 
     def _positions(self, args: Sequence[bytes]) -> Positions:
         if self.subcommands and len(args) > 1:

@@ -108,6 +108,27 @@ class Direct(NamedTuple):
     takes: Callable[[Sequence[bytes]], bool] = _takes_all
 
 
+class OnWrite(NamedTuple):
+    """How a command writes elements where a rule of ONWRITE matches the key.
+
+    type: of the key, in Redis's words; keeps: elements that are there keep their deadlines, unless
+    the rule says REFRESH; script: it gets the name of the command, the rule (`WriteRule.how`),
+    `what`, and the words of the request after the key; parted: gives, of other requests, the script
+    and the last two of these
+    """
+
+    type: bytes
+    keeps: bool
+    script: str
+    what: tuple[bytes, ...] = ()
+    parted: Callable[[Sequence[bytes]], tuple[str, Sequence[bytes]]] | None = None
+
+    def plan(self, args: Sequence[bytes], how: bytes) -> Call:
+        """The call for a request, by a rule."""
+        script, words = self.parted(args) if self.parted else (self.script, (*self.what, *args[2:]))
+        return Call(script, args[1:2], (args[0].lower(), how, *words))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Override:
     """A command of Redis that must do more if one of its keys is managed.
@@ -119,7 +140,11 @@ class Override:
     needed if a key may become managed before the request is carried out; always: whether the script
     is needed even if no key is managed; needed_with_action: it is also needed if ONEXPIRE has a
     rule for one of the keys; swept: keys to sweep afterwards: one may have lost its index, or
-    inherited one, stale entries included; direct: its fast path, if it has one.
+    inherited one, stale entries included; direct: its fast path, if it has one; on_write: what it
+    becomes where a rule of ONWRITE matches its key, for all that write elements; only_ruled: that
+    is the only script that it needs; with_rule: of a command that moves an element, its plan where
+    a rule of ONWRITE matches the target; filled: keys that get elements which the script does not
+    give deadlines by such a rule: the link does it soon after.
     """
 
     name: str
@@ -133,6 +158,10 @@ class Override:
     needed_with_action: bool = False
     swept: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
     direct: Direct | None = None
+    on_write: OnWrite | None = None
+    only_ruled: bool = False
+    with_rule: tuple[bytes, Callable[[Sequence[bytes], bytes], Call]] | None = None
+    filled: Callable[[Sequence[bytes]], Sequence[bytes]] = lambda args: ()
 
     @property
     def may_run_unmanaged(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ttlproxy.commands.families import timed_writes
 from ttlproxy.commands.families.elements import family
@@ -12,7 +13,7 @@ from ttlproxy.commands.grammar.options import Form, one_of
 from ttlproxy.commands.grammar.parsing import Refused
 from ttlproxy.commands.model.overrides import on_key, rest, with_name
 from ttlproxy.commands.model.repeats import repeating
-from ttlproxy.commands.model.spec import Call, Plan, Virtual
+from ttlproxy.commands.model.spec import Call, OnWrite, Plan, Virtual
 from ttlproxy.commands.types import hash_forms
 
 HSETEX = Form("HSETEX", NOUN, width=2, conditions=one_of(b"FNX", b"FXX"), capped=True)
@@ -61,14 +62,19 @@ VIRTUALS = (
     ),
 )
 
+_WRITE = OnWrite(b"hash", False, "hash_write")
+_ALTER = OnWrite(b"hash", True, "hash_alter")
+
 OVERRIDES = (
-    on_key("HSET", "hash_set", with_name),
-    on_key("HMSET", "hash_set", with_name),
-    on_key("HSETNX", "hash_keep", with_name),
-    on_key("HINCRBYFLOAT", "hash_keep", with_name),
+    on_key("HSET", "hash_set", with_name, on_write=_WRITE),
+    on_key("HMSET", "hash_set", with_name, on_write=_WRITE),
+    on_key("HSETNX", "hash_keep", with_name, on_write=_WRITE),
+    on_key("HINCRBYFLOAT", "hash_keep", with_name, on_write=_ALTER),
+    # Its script is for rules of ONWRITE only, because Lua rounds a reply beyond 2^53. Without one
+    # its field keeps its deadline; an expired field was reaped before.
+    replace(on_key("HINCRBY", "hash_alter", rest, on_write=_ALTER), direct=None, only_ruled=True),
     on_key("HDEL", "hash_del", rest),
 )
 
-# Writes after which an index is still right. HINCRBY has no script because Lua would round a reply
-# beyond 2^53. Its field keeps its deadline; an expired field was reaped before.
+# Writes after which an index is still right.
 HARMLESS = ("HINCRBY",)

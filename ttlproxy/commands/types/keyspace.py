@@ -62,6 +62,7 @@ _COPY = Override(
     target_db=lambda args: (_copy_options(args) or (None,))[0],
     takes=lambda args: _copy_options(args) is not None,
     swept=lambda args: args[2:3],
+    filled=lambda args: args[2:3],
 )
 _MOVE = Override(
     name="MOVE",
@@ -71,6 +72,7 @@ _MOVE = Override(
     target_db=lambda args: _db(args[2]),
     takes=lambda args: len(args) == 3 and _db(args[2]) is not None,
     swept=lambda args: args[1:2],
+    filled=lambda args: args[1:2],
 )
 
 # These write strings. If a transaction makes their key managed before they run, they leave stale
@@ -118,6 +120,12 @@ OVERRIDES = (
     on_key("PERSIST", "key_persist", lambda args: ()),
     _COPY,
     _MOVE,
-    replace(on_two_keys("RENAME", "key_rename", _name), swept=lambda args: args[1:3]),
-    replace(on_two_keys("RENAMENX", "key_rename", _name), swept=lambda args: args[1:3]),
+    *(
+        replace(
+            on_two_keys(name, "key_rename", _name),
+            swept=lambda args: args[1:3],
+            filled=lambda args: args[2:3],
+        )
+        for name in ("RENAME", "RENAMENX")
+    ),
 )

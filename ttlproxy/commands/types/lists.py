@@ -12,14 +12,14 @@ from ttlproxy.commands.families.elements import family
 from ttlproxy.commands.grammar.options import Form
 from ttlproxy.commands.grammar.parsing import Noun
 from ttlproxy.commands.model.overrides import on_key, on_two_keys, rest, with_name
-from ttlproxy.commands.model.spec import Virtual
+from ttlproxy.commands.model.spec import OnWrite, Virtual
 
 NOUN = Noun(type="list", prefix="L", one="element", many="elements", walks=True)
 
 
-def _moved(args: Sequence[bytes]) -> Sequence[bytes]:
-    """The name in upper case, and for LMOVE the two ends."""
-    return (args[0].upper(), *args[3:])
+def _moved(args: Sequence[bytes], how: bytes = b"") -> Sequence[bytes]:
+    """The name in upper case, the rule of ONWRITE for the target, and for LMOVE the two ends."""
+    return (args[0].upper(), how, *args[3:])
 
 
 def _has_no_count(args: Sequence[bytes]) -> bool:
@@ -67,17 +67,20 @@ VIRTUALS = (
     _push("RPUSHEX", "tail"),
 )
 
+_PUSH = OnWrite(b"list", True, "list_write")
+_PUT = OnWrite(b"list", True, "list_put")
+
 OVERRIDES = (
-    on_key("LPUSH", "list_push", with_name),
-    on_key("RPUSH", "list_push", with_name),
-    on_key("LPUSHX", "list_push", with_name),
-    on_key("RPUSHX", "list_push", with_name),
-    on_key("LINSERT", "list_insert", rest),
-    on_key("LSET", "list_set", rest),
+    on_key("LPUSH", "list_push", with_name, on_write=_PUSH),
+    on_key("RPUSH", "list_push", with_name, on_write=_PUSH),
+    on_key("LPUSHX", "list_push", with_name, on_write=_PUSH),
+    on_key("RPUSHX", "list_push", with_name, on_write=_PUSH),
+    on_key("LINSERT", "list_insert", rest, on_write=_PUT),
+    on_key("LSET", "list_set", rest, on_write=_PUT),
     on_key("LREM", "list_rem", rest),
     on_key("LTRIM", "list_trim", rest),
     on_key("LPOP", "list_pop", with_name, _has_no_count),
     on_key("RPOP", "list_pop", with_name, _has_no_count),
-    on_two_keys("LMOVE", "list_move", _moved),
-    on_two_keys("RPOPLPUSH", "list_move", _moved),
+    on_two_keys("LMOVE", "list_move", _moved, (b"list", _moved)),
+    on_two_keys("RPOPLPUSH", "list_move", _moved, (b"list", _moved)),
 )

@@ -7,7 +7,7 @@ from ttlproxy.commands.families.elements import family
 from ttlproxy.commands.grammar.options import Form, one_of
 from ttlproxy.commands.grammar.parsing import Noun
 from ttlproxy.commands.model.overrides import on_key, on_two_keys, rest
-from ttlproxy.commands.model.spec import Virtual
+from ttlproxy.commands.model.spec import OnWrite, Virtual
 
 NOUN = Noun(type="set", prefix="S", one="member", many="members")
 
@@ -42,8 +42,13 @@ VIRTUALS = (
 )
 
 OVERRIDES = (
-    on_key("SADD", "set_add", rest),
+    on_key("SADD", "set_add", rest, on_write=OnWrite(b"set", True, "set_write")),
     on_key("SREM", "set_rem", rest),
     on_key("SPOP", "set_pop", rest),
-    on_two_keys("SMOVE", "set_move", lambda args: args[3:4]),
+    on_two_keys(
+        "SMOVE",
+        "set_move",
+        lambda args: args[3:4],
+        (b"set", lambda args, how: (*args[3:4], how)),
+    ),
 )

@@ -11,7 +11,7 @@ from ttlproxy.commands.families.elements import family
 from ttlproxy.commands.grammar.options import Conditions, Form
 from ttlproxy.commands.grammar.parsing import Noun
 from ttlproxy.commands.model.overrides import on_key, rest, with_name
-from ttlproxy.commands.model.spec import Call, Direct, Override, Virtual
+from ttlproxy.commands.model.spec import Call, Direct, OnWrite, Override, Virtual
 
 Args = Sequence[bytes]
 
@@ -69,6 +69,11 @@ def _adding(name: str) -> Override:
         script = "zset_keep" if b"INCR" in options else "zset_add"
         return Call(script, (args[1],), (b" ".join((name.encode(), *options)), *tuples))
 
+    def parted(args: Args) -> tuple[str, Args]:
+        options, tuples = _parted(name, args)
+        script = "zset_alter" if b"INCR" in options else "zset_write"
+        return script, (b" ".join((name.encode(), *options)), *tuples)
+
     def takes_as_it_came(args: Args) -> bool:
         return len(args) > 2 and args[2][:1] in _NUMBERS and (len(args) - 2) % width == 0
 
@@ -78,6 +83,7 @@ def _adding(name: str) -> Override:
         keys=lambda args: args[1:2],
         takes=takes,
         direct=Direct("zset_add", True, takes_as_it_came),
+        on_write=OnWrite(b"zset", True, "zset_write", (name.encode(),), parted),
     )
 
 
@@ -112,10 +118,12 @@ VIRTUALS = (
     ),
 )
 
+_ALTER = OnWrite(b"zset", True, "zset_alter", (b"ZINCRBY",))
+
 OVERRIDES = (
     _adding("ZADD"),
     _adding("GEOADD"),
-    on_key("ZINCRBY", "zset_keep", with_name),
+    on_key("ZINCRBY", "zset_keep", with_name, on_write=_ALTER),
     on_key("ZREM", "zset_rem", rest),
     on_key("ZREMRANGEBYRANK", "zset_cut", with_name),
     on_key("ZREMRANGEBYSCORE", "zset_cut", with_name),

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from ttlproxy.core.counted import counted
 from ttlproxy.core.expiry_actions import VERBS, Action, Actions, listed, verified
+from ttlproxy.core.write_rules import parted, rule_of
 from ttlproxy.operations.doctor.finding import ERROR, OK, Finding
 from ttlproxy.operations.doctor.target import Target
 
@@ -41,7 +42,7 @@ async def rules(target: Target) -> list[Finding]:
     if target.keys.clustered and not target.keys.are_home:
         return [Finding("rules", OK, "the rules of ONEXPIRE are at another master")]
     signer = await target.signer()
-    count, found = 0, list[Finding]()
+    count, count_of_writes, found = 0, 0, list[Finding]()
     for db in target.databases:
         _, listing = listed(
             await target.ask(b"HGETALL", target.keys.home(target.keys.rules), db=db)
@@ -54,13 +55,20 @@ async def rules(target: Target) -> list[Finding]:
         unsigned = [name for name, row in rows.items() if row is None]
         found += _without_force(db, unsigned, _UNSIGNED)
         signed = {name: row for name, row in rows.items() if row is not None}
+        of_writes = {name for name in signed if parted(name) is not None}
+        unreadable = [name for name in of_writes if rule_of(signed[name]) is None]
+        signed = {name: row for name, row in signed.items() if name not in of_writes}
         actions = Actions(signed)
-        unreadable = [name for name in signed if not _is_readable(actions.of(name))]
+        unreadable += [name for name in signed if not _is_readable(actions.of(name))]
         found += _without_force(db, unreadable, _UNREADABLE)
         count += len(signed)
+        count_of_writes += len(of_writes)
         async for finding in _undeliverable(target, db, actions, list(signed)):
             found.append(finding)
-    return found or [Finding("rules", OK, f"{counted(count, 'rule')} of ONEXPIRE, no fault found")]
+    whole = f"{counted(count, 'rule')} of ONEXPIRE"
+    if count_of_writes:
+        whole += f", {count_of_writes} of ONWRITE"
+    return found or [Finding("rules", OK, f"{whole}, no fault found")]
 
 
 def _without_force(db: int, patterns: list[bytes], fault: _Fault) -> Iterator[Finding]:

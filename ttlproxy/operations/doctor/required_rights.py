@@ -31,6 +31,9 @@ _UNNAMED_NODES: Final = (
     "Nodes of a Cluster are reached by IP address, also if they want to be named."
 )
 _UNCARRIED: Final = "Rules of ONEXPIRE with OUTBOX do not deliver to other slots."
+_UNDATED: Final = (
+    "What RENAME, STORE forms and the like put into keys gets no deadline by rules of ONWRITE."
+)
 _UNPURGED: Final = "ttlproxy purge fails."
 _UNTOLD: Final = "The status page is incomplete."
 _UNEXAMINED: Final = "The doctor cannot check deadlines."
@@ -58,6 +61,7 @@ FIELD_TTLS: Final = frozenset({"+hpersist", "+hpexpireat", "+hpexpiretime"})
 SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     **dict.fromkeys(("reap", "sweep", "keys_first", "lease_take", "lease_drop"), (ERROR, _FIRES)),
     **dict.fromkeys(("state_keep",), (WARNING, _UNSHARED)),
+    "key_date": (WARNING, _UNDATED),
     "keys_recheck": (WARNING, "The proxy notices late that keys with deadlines were deleted."),
     "keys_claim": (WARNING, _LATE),
     "barrier": (WARNING, "Reads also wait while the server pauses writes."),
@@ -73,7 +77,14 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     "key_examine": (INFO, _UNEXAMINED),
     **dict.fromkeys(
         (
-            *("key_inspect", "keys_survey", "rule_list", "schedule_page", "schedule_survey"),
+            *(
+                "key_inspect",
+                "keys_survey",
+                "rule_list",
+                "write_rule_list",
+                "schedule_page",
+                "schedule_survey",
+            ),
             "slots_survey",
         ),
         (INFO, _UNTOLD),

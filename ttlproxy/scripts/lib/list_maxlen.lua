@@ -13,7 +13,7 @@ end
 -- after the last.
 local function some(place)
   local from, values = place or 0, {}
-  if name == 'rpushex' then
+  if string.sub(name, 1, 1) == 'r' then
     values = redis.call('LRANGE', data, from, from + (const.PAGE - 1))
   else
     local page = redis.call('LRANGE', data, -from - const.PAGE, -from - 1)

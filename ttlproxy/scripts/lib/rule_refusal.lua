@@ -28,7 +28,7 @@ local function refused_channel(command)
 end
 
 local function refusal_of(command)
-  if command == 'KEEP' then
+  if command == 'KEEP' or command == '' then
     return
   elseif is_unknown(command) then
     return { err = "ERR unknown command '" .. command .. "'" }

@@ -11,16 +11,20 @@ local function check_numbers()
   end)
 end
 
--- The members whose score ZADD will write, how many of them are new, and how many changes it counts.
+-- The members whose score ZADD will write, how many of them are new, how many changes it counts, and the
+-- members whose score is another one then.
 -- Decided as ZADD does (zsetAdd in Redis's t_zset.c): an equal score is written, unless GT or LT is
 -- given. HSET of an equal value clears the deadline too (Redis 8). A member that is named again is
 -- compared with what was written before.
 local function written_members()
-  local members, scores, added, updated = {}, {}, 0, 0
+  local members, scores, added, updated, altered = {}, {}, 0, 0, {}
 
   local function write(member, score, old)
     members[#members + 1] = member
     scores[member] = score
+    if score ~= old then
+      altered[#altered + 1] = member
+    end
     if not old then
       added = added + 1
     elseif score ~= old then
@@ -37,5 +41,5 @@ local function written_members()
       write(member, score, old)
     end
   end
-  return members, added, added + updated
+  return members, added, added + updated, altered
 end

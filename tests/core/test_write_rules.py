@@ -1,0 +1,66 @@
+"""Rules of ONWRITE: which one is for a key, and what sessions do with keys that match."""
+
+from __future__ import annotations
+
+from tests.support.session_world import World
+from ttlproxy.core.registry import NOTHING_DUE, Registry
+from ttlproxy.core.write_rules import RuleBook, WriteRule, WriteRules, name_of, parted, rule_of
+
+
+def _rules(**patterns: WriteRule) -> WriteRules:
+    rows = {name_of(pattern.encode()): rule.row((b"x",)) for pattern, rule in patterns.items()}
+    return WriteRules(rows)
+
+
+def test_a_rule_is_read_as_it_was_written() -> None:
+    for rule in (WriteRule(1), WriteRule(5, 10, True, 3, True), WriteRule(5, cap=3)):
+        assert rule_of(rule.row((b"p", b"EX", b"5"))) == rule
+    assert rule_of(b"5:LPUSH4:dest0:") is None
+    assert rule_of(b"what") is None
+    assert parted(name_of(b"a:b", b"set")) == (b"set", b"a:b")
+    assert parted(b"a:b") is None
+
+
+def test_a_script_gets_the_rule_in_one_word() -> None:
+    assert WriteRule(1000).how(keeps=True) == b"1+1000"
+    assert WriteRule(1000, refreshes=True).how(keeps=True) == b"0+1000"
+    assert WriteRule(1000, 7, False, 3, True).how(keeps=False) == b"0+1000/3E#7"
+
+
+def test_of_several_databases_each_may_have_a_rule() -> None:
+    book = RuleBook()
+    book.learn(3, _rules(k=WriteRule(1000)))
+    assert book.how((0,), b"k", b"set", True) is None
+    assert book.how((3,), b"k", b"set", True) == b"1+1000"
+    assert book.how((3, 0), b"k", b"set", True) == b"3=1+1000;0=1"
+    book.learn(0, _rules(k=WriteRule(1000)))
+    assert book.how((3, 0), b"k", b"set", True) == b"1+1000"
+
+
+def test_names_have_the_keys_that_match_and_all_while_rules_are_in_doubt() -> None:
+    book = RuleBook()
+    registry = Registry(book=book)
+    registry.announced(0, b"managed", 5)
+    assert type(registry.names) is dict
+    book.learn(0, _rules(k=WriteRule(1000)))
+    registry.rules_changed()
+    assert (b"k" in registry.names, b"other" in registry.names) == (True, False)
+    assert (registry.names[b"k"], registry.names[b"managed"]) == (NOTHING_DUE, 5)
+    assert registry.names.keys().isdisjoint([b"other", b"another", None, 5])
+    assert not registry.names.keys().isdisjoint([b"other", b"k"])
+    book.doubt([0])
+    assert b"other" in registry.names
+    assert registry.names[b"other"] == 0
+    book.learn(0, _rules())
+    registry.rules_changed()
+    assert type(registry.names) is dict
+
+
+def test_only_writes_of_elements_need_a_script_where_a_rule_matches() -> None:
+    world = World()
+    world.registry.book.learn(0, _rules(k=WriteRule(1000)))
+    world.registry.rules_changed()
+    for plain in ("SET k text", "INCR k", "DEL k other", "EXISTS k", "SMEMBERS k", "EXPIRE k 5"):
+        assert world.say(plain) == [plain.encode().split()]
+    (words,) = world.say("SADD k a")
+    assert words[-3:] == [b"0 sadd", b"1+1000", b"a"]

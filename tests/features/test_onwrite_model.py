@@ -1,0 +1,256 @@
+"""ONWRITE against a model: native commands through two proxies, and who has which deadline then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import StartProxy
+from tests.data_path.test_differential import generated
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
+
+RULE_S, OWN_S = 1000, 5000
+NAMES = ["a", "b", "c"]
+
+
+class Model:
+    """One key of each type, `s` `h` `z` `l`: element -> its time to live in s, None without.
+
+    values: of fields and scores; entries: of the list
+    """
+
+    def __init__(self, *, refresh: bool, ruled: bool) -> None:
+        self.refresh = refresh
+        self.by_rule = RULE_S if ruled else None
+        self.ttls: dict[str, dict[str, int | None]] = {kind: {} for kind in "shzl"}
+        self.scores: dict[str, float] = {}
+        self.entries: list[str] = []
+
+    def written(self, kind: str, name: str) -> None:
+        """Its value is written."""
+        self.ttls[kind][name] = self.by_rule
+
+    def again(self, kind: str, name: str) -> None:
+        """It is added, or is there and added or altered again."""
+        is_new = name not in self.ttls[kind]
+        if is_new or (self.refresh and self.by_rule):
+            self.ttls[kind][name] = self.by_rule
+
+    def gone(self, kind: str, name: str) -> None:
+        self.ttls[kind].pop(name, None)
+
+    def put(self, name: str) -> None:
+        """It is put into the list."""
+        if name in self.ttls["l"] and self.by_rule and self.ttls["l"][name] is None:
+            self.ttls["l"][name] = self.by_rule
+        self.again("l", name)
+
+    def left(self) -> None:
+        """Values that have left the list."""
+        for name in set(self.ttls["l"]) - set(self.entries):
+            self.gone("l", name)
+
+
+def _sadd(model: Model, name: str, other: str) -> list[Any]:
+    model.again("s", name)
+    model.again("s", other)
+    return ["SADD", "s", name, other]
+
+
+def _saddex(model: Model, name: str, other: str) -> list[Any]:
+    model.ttls["s"][name] = OWN_S
+    return ["SADDEX", "s", OWN_S, name]
+
+
+def _srem(model: Model, name: str, other: str) -> list[Any]:
+    model.gone("s", name)
+    return ["SREM", "s", name]
+
+
+def _spersist(model: Model, name: str, other: str) -> list[Any]:
+    if name in model.ttls["s"]:
+        model.ttls["s"][name] = None
+    return ["SPERSISTMEMBER", "s", name]
+
+
+def _hset(model: Model, name: str, other: str) -> list[Any]:
+    model.written("h", name)
+    model.written("h", other)
+    return ["HSET", "h", name, 1, other, 1]
+
+
+def _hsetnx(model: Model, name: str, other: str) -> list[Any]:
+    if name not in model.ttls["h"]:
+        model.written("h", name)
+    return ["HSETNX", "h", name, 1]
+
+
+def _hincrby(model: Model, name: str, other: str) -> list[Any]:
+    model.again("h", name)
+    return ["HINCRBY", "h", name, 1]
+
+
+def _hincrbyfloat(model: Model, name: str, other: str) -> list[Any]:
+    model.again("h", name)
+    return ["HINCRBYFLOAT", "h", name, 1]
+
+
+def _hsetex(model: Model, name: str, other: str) -> list[Any]:
+    model.ttls["h"][name] = OWN_S
+    return ["HSETEX", "h", "EX", OWN_S, "FIELDS", 1, name, 1]
+
+
+def _hdel(model: Model, name: str, other: str) -> list[Any]:
+    model.gone("h", name)
+    return ["HDEL", "h", name]
+
+
+def _zadd(*options: str) -> Callable[[Model, str, str], list[Any]]:
+    def add(model: Model, name: str, other: str) -> list[Any]:
+        score = float(NAMES.index(other))
+        old = model.scores.get(name)
+        skipped = (
+            ("NX" in options and old is not None)
+            or ("XX" in options and old is None)
+            or ("GT" in options and old is not None and score <= old)
+        )
+        if not skipped:
+            if old == score and model.by_rule:
+                model.again("z", name)
+            else:
+                model.written("z", name)
+            model.scores[name] = score
+        return ["ZADD", "z", *options, int(score), name]
+
+    return add
+
+
+def _zincrby(model: Model, name: str, other: str) -> list[Any]:
+    model.again("z", name)
+    model.scores[name] = model.scores.get(name, 0) + 1
+    return ["ZINCRBY", "z", 1, name]
+
+
+def _zaddex(model: Model, name: str, other: str) -> list[Any]:
+    model.ttls["z"][name] = OWN_S
+    model.scores[name] = 1
+    return ["ZADDEX", "z", OWN_S, 1, name]
+
+
+def _zrem(model: Model, name: str, other: str) -> list[Any]:
+    model.gone("z", name)
+    model.scores.pop(name, None)
+    return ["ZREM", "z", name]
+
+
+def _rpush(model: Model, name: str, other: str) -> list[Any]:
+    model.put(name)
+    model.put(other)
+    model.entries += [name, other]
+    return ["RPUSH", "l", name, other]
+
+
+def _linsert(model: Model, name: str, other: str) -> list[Any]:
+    if other in model.entries:
+        model.put(name)
+        model.entries.insert(model.entries.index(other), name)
+    return ["LINSERT", "l", "BEFORE", other, name]
+
+
+def _lset(model: Model, name: str, other: str) -> list[Any]:
+    if model.entries:
+        if model.entries[0] == name:
+            model.again("l", name)
+        else:
+            model.put(name)
+            model.entries[0] = name
+            model.left()
+    return ["LSET", "l", 0, name]
+
+
+def _rpushex(model: Model, name: str, other: str) -> list[Any]:
+    model.ttls["l"][name] = OWN_S
+    model.entries.append(name)
+    return ["RPUSHEX", "l", OWN_S, name]
+
+
+def _lrem(model: Model, name: str, other: str) -> list[Any]:
+    model.entries = [entry for entry in model.entries if entry != name]
+    model.left()
+    return ["LREM", "l", 0, name]
+
+
+def _lpersist(model: Model, name: str, other: str) -> list[Any]:
+    if name in model.ttls["l"]:
+        model.ttls["l"][name] = None
+    return ["LPERSISTELEMENT", "l", name]
+
+
+def _lpop(model: Model, name: str, other: str) -> list[Any]:
+    del model.entries[:1]
+    model.left()
+    return ["LPOP", "l"]
+
+
+COMMANDS = [
+    *(_sadd, _saddex, _srem, _spersist, _hset, _hsetnx, _hincrby, _hincrbyfloat, _hsetex, _hdel),
+    *(_zadd(), _zadd("NX"), _zadd("XX"), _zadd("GT"), _zincrby, _zaddex, _zrem),
+    *(_rpush, _linsert, _lset, _rpushex, _lrem, _lpersist, _lpop),
+]
+ASK = {
+    "s": ("STTLMEMBER", "MEMBERS"),
+    "h": ("HTTLFIELD", "FIELDS"),
+    "z": ("ZTTLMEMBER", "MEMBERS"),
+    "l": ("LTTLELEMENT", "ELEMENTS"),
+}
+
+
+@pytest.fixture
+def proxies(proxy: Proxy, server: AnyServer, start_proxy: StartProxy) -> Iterator[list[Client]]:
+    with closing(Client(proxy.port)) as one, closing(Client(start_proxy(server.url).port)) as two:
+        yield [one, two]
+
+
+def _rounded(seconds: int) -> int:
+    """The time that an element was given: the test takes less than 900 s."""
+    return -(-seconds // RULE_S) * RULE_S if seconds > 0 else seconds
+
+
+@generated
+@given(
+    refresh=st.booleans(),
+    ruled=st.sampled_from([True, True, True, False]),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(COMMANDS),
+            st.sampled_from(NAMES),
+            st.sampled_from(NAMES),
+            st.integers(0, 1),
+            st.booleans(),
+        ),
+        max_size=40,
+    ),
+)
+def test_elements_have_the_deadlines_of_the_model(
+    proxies: list[Client], refresh: bool, ruled: bool, steps: list[Any]
+) -> None:
+    one = proxies[0]
+    one.ask("DEL", *ASK)
+    if ruled:
+        one.ask("ONWRITE", "?", "EX", RULE_S, *(["REFRESH"] if refresh else []))
+    else:
+        one.ask("ONWRITE", "?", "DEL")
+    model = Model(refresh=refresh, ruled=ruled)
+    for command, name, other, which, in_multi in steps:
+        proxies[which].ask_many([command(model, name, other)], transaction=in_multi)
+        for kind, (question, noun) in ASK.items():
+            expected = [model.ttls[kind].get(each, -2) for each in NAMES]
+            found = one.ask(question, kind, noun, len(NAMES), *NAMES)
+            assert [*map(_rounded, found)] == [-1 if ttl is None else ttl for ttl in expected]

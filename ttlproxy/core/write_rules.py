@@ -1,0 +1,274 @@
+"""The rules of ONWRITE: deadlines of elements that native commands write, as Redis stores them.
+
+They stand beside the rules of ONEXPIRE (core/expiry_actions.py), and are signed, listed and
+announced like these. The name of such a rule is its pattern behind a mark and the type. In the row
+the first word says that it is one, the second has its numbers; then come the words that ONWRITE
+shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ttlproxy.core.expiry_actions import Patterns, words_of, written_row
+from ttlproxy.core.glob import Glob
+
+MARK: Final = b"\1write:"
+TYPES: Final = (b"hash", b"set", b"zset", b"list")
+# How a type, or none, stands in the name of a rule: by one letter, so that ACL patterns fit.
+_LETTERS: Final = {b"": b"-", **{type_: type_[:1] for type_ in TYPES}}
+_OF_LETTERS: Final = {letter: type_ for type_, letter in _LETTERS.items()}
+HOW: Final = b"ONWRITE - 0"
+# How many keys are remembered, and the longest name of such a key: 4 MB at most.
+_REMEMBERED: Final = 16_384
+_LONGEST_REMEMBERED: Final = 256
+
+
+class WriteRule(NamedTuple):
+    """What a rule gives to elements.
+
+    ttl_ms: the time to live; jitter: up to so many percent more, at random
+    refreshes: elements that are there and only added or altered again get the deadline anew
+    cap: how many live elements a key may have, 0 without limit; evicts: others make room
+    """
+
+    ttl_ms: int
+    jitter: int = 0
+    refreshes: bool = False
+    cap: int = 0
+    evicts: bool = False
+
+    def how(self, keeps: bool) -> bytes:
+        """The rule for a script (lib/rule.lua). `keeps`: elements that are there keep theirs."""
+        flag = keeps and not self.refreshes
+        cap = b"/%d%b" % (self.cap, b"E" if self.evicts else b"") if self.cap else b""
+        return b"%d+%d%b%b" % (flag, self.ttl_ms, cap, b"#%d" % self.jitter if self.jitter else b"")
+
+    def row(self, words: Sequence[bytes]) -> bytes:
+        """The rule as Redis stores it behind the signature; `words`: as ONWRITE shows it."""
+        return written_row((HOW, b" ".join(b"%d" % number for number in self), b"", *words))
+
+
+def no_rule(keeps: bool) -> bytes:
+    """As `WriteRule.how`, for a key without a rule."""
+    return b"%d" % keeps
+
+
+def name_of(pattern: bytes, type_: bytes = b"") -> bytes:
+    """The name of a rule; `type_` is empty if it is for all types."""
+    return MARK + _LETTERS[type_] + b":" + pattern
+
+
+def parted(name: bytes) -> tuple[bytes, bytes] | None:
+    """(type, pattern) of a rule's name; None if it is no rule of ONWRITE. A newer proxy may know
+    other types."""
+    if not name.startswith(MARK):
+        return None
+    letter, colon, pattern = name[len(MARK) :].partition(b":")
+    return (_OF_LETTERS.get(letter, letter), pattern) if colon else None
+
+
+def rule_of(row: bytes) -> WriteRule | None:
+    """The rule in a row; None if it cannot be read, as one of a newer proxy."""
+    try:
+        how, numbers, *_ = words_of(row)
+        ttl_ms, jitter, refreshes, cap, evicts = map(int, numbers.split())
+    except ValueError:
+        return None
+    return WriteRule(ttl_ms, jitter, bool(refreshes), cap, bool(evicts)) if how == HOW else None
+
+
+class _OfType:
+    """The rules for keys of one type, in one database."""
+
+    def __init__(self, rules: Mapping[bytes, WriteRule]) -> None:
+        self._named = rules
+        self._patterns = Patterns(rules)
+        self.heads = {Glob(pattern).head for pattern in rules}
+
+    def of(self, key: bytes) -> WriteRule | None:
+        """A rule whose pattern equals the key's name wins, then the longest pattern."""
+        exact = self._named.get(key)
+        if exact is not None:
+            return exact
+        for pattern, glob in self._patterns.that_may_match(key):
+            if glob.match(key) is not None:
+                return self._named[pattern]
+        return None
+
+
+class WriteRules:
+    """The rules of one database."""
+
+    def __init__(self, rows: Mapping[bytes, bytes]) -> None:
+        """`rows`: name -> row of netstrings; only signed ones. Rows of ONEXPIRE are ignored."""
+        found: dict[bytes, dict[bytes, WriteRule]] = {type_: {} for type_ in (b"", *TYPES)}
+        for name, row in rows.items():
+            parts, rule = parted(name), rule_of(row)
+            if parts and rule and parts[0] in found:
+                found[parts[0]][parts[1]] = rule
+        # With the same pattern a rule with a type comes before one without.
+        self._of_types = {type_: _OfType({**found[b""], **found[type_]}) for type_ in TYPES}
+        self._of_any = _OfType(
+            {each: rule for rules in found.values() for each, rule in rules.items()}
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.heads)
+
+    @property
+    def heads(self) -> set[bytes]:
+        """How the names begin that may match."""
+        return self._of_any.heads
+
+    def matches(self, key: bytes) -> bool:
+        """Whether a rule for any type is for a key."""
+        return self._of_any.of(key) is not None
+
+    def of(self, key: bytes, type_: bytes) -> WriteRule | None:
+        """The rule for a key of this type."""
+        return self._of_types[type_].of(key)
+
+
+_NONE: Final = WriteRules({})
+
+
+class RuleBook:
+    """The rules of all databases, as sessions ask for them.
+
+    in_doubt: databases whose rules may have changed; until they are read, no key may be looked at
+    """
+
+    def __init__(self) -> None:
+        self.in_doubt: set[int] = set()
+        self._rules: dict[int, WriteRules] = {}
+        # Of keys that were asked about lately: the rules of each database and type, if any.
+        self._found: dict[tuple[bytes, bytes, tuple[int, ...]], tuple[WriteRule | None, ...]] = {}
+        self._matched: dict[bytes, bool] = {}
+        self._heads: tuple[bytes, ...] = ()  # how the names begin that may match
+
+    def __bool__(self) -> bool:
+        """Whether there may be a rule."""
+        return bool(self._rules or self.in_doubt)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether a database has a rule, as far as is known."""
+        return bool(self._rules)
+
+    def doubt(self, databases: Iterable[int]) -> None:
+        self.in_doubt.update(databases)
+
+    def learn(self, db: int, rules: WriteRules) -> bool:
+        """These are the rules of a database now; whether that is new."""
+        self._found.clear()
+        self._matched.clear()
+        is_new = db in self.in_doubt or bool(rules) != (db in self._rules)
+        self.in_doubt.discard(db)
+        if rules:
+            self._rules[db] = rules
+        else:
+            self._rules.pop(db, None)
+        self._heads = tuple(set[bytes]().union(*(each.heads for each in self._rules.values())))
+        return is_new
+
+    def matches(self, key: bytes) -> bool:
+        """Whether a rule of any database may be for a key."""
+        found = self._matched.get(key)
+        if found is None:
+            # Nearly always, at a tenth of the cost. Who sends no bulk string sends no key.
+            if key.__class__ is not bytes or not key.startswith(self._heads):
+                return False
+            found = any(rules.matches(key) for rules in self._rules.values())
+            if len(key) <= _LONGEST_REMEMBERED:
+                if len(self._matched) >= _REMEMBERED:
+                    self._matched.clear()
+                self._matched[key] = found
+        return found
+
+    def matches_in(self, db: int, key: bytes) -> bool:
+        """The same for one database."""
+        return db in self.in_doubt or self._rules.get(db, _NONE).matches(key)
+
+    def how(
+        self, databases: tuple[int, ...], key: bytes, type_: bytes, keeps: bool
+    ) -> bytes | None:
+        """The rule for a key of a client that may be in these databases, for a script; None if
+        none of them has one."""
+        rules = self._of(databases, key, type_)
+        if not any(rules):
+            return None
+        hows = [rule.how(keeps) if rule else no_rule(keeps) for rule in rules]
+        if len(set(hows)) == 1:
+            return hows[0]
+        return b";".join(b"%d=%b" % each for each in zip(databases, hows, strict=True))
+
+    def _of(
+        self, databases: tuple[int, ...], key: bytes, type_: bytes
+    ) -> tuple[WriteRule | None, ...]:
+        found = self._found.get((key, type_, databases))
+        if found is None:
+            found = tuple(self._rules.get(db, _NONE).of(key, type_) for db in databases)
+            if len(key) <= _LONGEST_REMEMBERED:
+                if len(self._found) >= _REMEMBERED:
+                    self._found.clear()
+                self._found[key, type_, databases] = found
+        return found
+
+
+class _Words:
+    """The keys of `RuledNames`, for one question only."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, names: RuledNames) -> None:
+        self._names = names
+
+    def isdisjoint(self, words: Iterable[bytes]) -> bool:
+        """Whether none of these words, which need not be keys, is a managed key or matches."""
+        names = self._names
+        return not any(word in names for word in words)
+
+
+class RuledNames:
+    """Managed keys, and those that a rule of ONWRITE matches, which count as managed: nothing is
+    due there. While rules are in doubt, each word counts as a key with something due."""
+
+    __slots__ = ("_book", "_bounds", "_other")
+
+    def __init__(self, bounds: Mapping[bytes, int], book: RuleBook, nothing_due: int) -> None:
+        self._bounds = bounds
+        self._book = book
+        self._other = nothing_due
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def managed(self) -> Mapping[bytes, int]:
+        """The managed keys alone."""
+        return self._bounds
+
+    def __contains__(self, key: bytes) -> bool:
+        book = self._book
+        return key in self._bounds or bool(book.in_doubt) or book.matches(key)
+
+    def __getitem__(self, key: bytes) -> int:
+        if self._book.in_doubt:
+            return 0
+        bound = self._bounds.get(key)
+        if bound is not None:
+            return bound
+        if self._book.matches(key):
+            return self._other
+        raise KeyError(key)
+
+    def get(self, key: bytes, default: int) -> int:
+        bound = self._bounds.get(key)
+        if bound is not None:
+            return bound
+        return self._other if self._book.matches(key) else default
+
+    def keys(self) -> _Words:
+        return _Words(self)

@@ -1,0 +1,35 @@
+-- HINCRBY, HINCRBYFLOAT in a key with a rule of ONWRITE: a new field gets its deadline, one that is there keeps
+-- its own.
+-- KEYS: data index schedule
+-- ARGV: origin how field value
+-- RESULT: the command's
+-- include words
+-- include try
+-- include clock
+-- include index
+-- include rule
+-- include deadline
+-- include hash
+-- include check_type
+-- include hash_maxlen
+-- include maxlen
+-- include rule_date
+-- include native
+local command = string.upper(name)
+local there = has(field)
+if command == 'HINCRBY' then
+  -- Lua would round a reply beyond 2^53.
+  local sum = (tonumber(redis.call('HGET', data, field) or 0) or 0) + (tonumber(value) or 0)
+  if math.abs(sum) >= 2 ^ 53 then
+    return { err = 'ERR ttlproxy cannot do HINCRBY beyond 2^53 where a rule of ONWRITE matches the key' }
+  end
+end
+if there == 0 and not has_room({ field }, 1) then
+  return too_many()
+end
+rule_guard()
+local reply = try(command, data, field, value)
+if not failure and (there == 0 or not keeps) then
+  rule_date(field)
+end
+return failure or reply

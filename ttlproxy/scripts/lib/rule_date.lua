@@ -1,0 +1,24 @@
+-- After a write: gives `element` the deadline `at`, or clears a stale one if there is no rule. Before the
+-- write, rule_guard() has Redis refuse what it may refuse.
+-- NEEDS: try.lua clock.lua deadline.lua index.lua index data schedule db
+-- GIVES: rule_guard rule_date
+-- include events
+local function rule_guard()
+  index_guard(index)
+  if at then
+    announce_guard()
+  end
+end
+
+local function rule_date(element)
+  if not at then
+    index_was_cleared(data, index, schedule, index_clear(index, element))
+    return
+  end
+  local before = index_first(index)
+  index_set_all(index, { element }, at, before)
+  index_was_set(db, prefix, data, index, schedule, now, before, at)
+  if not failure then
+    notify(class, 'expire', db, data, { element })
+  end
+end

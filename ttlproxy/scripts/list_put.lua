@@ -1,0 +1,46 @@
+-- LINSERT, LSET in a key with a rule of ONWRITE: a value without a deadline gets that of the rule, with equal
+-- values in the list; one that has a deadline keeps it. The deadline of a replaced value goes with its last copy.
+-- KEYS: data index schedule
+-- ARGV: origin how word...
+-- RESULT: the command's
+-- include words
+-- include try
+-- include clock
+-- include index
+-- include rule
+-- include deadline
+-- include list
+-- include list_length
+-- include timed_write
+-- include list_maxlen
+-- include maxlen
+-- include rule_lists
+-- include list_clear
+local command, element = string.upper(name), ARGV[#ARGV]
+local function put()
+  return try(command, data, unpack(ARGV, first_word))
+end
+
+local old, place = false, ''
+if command == 'LSET' then
+  old = redis.pcall('LINDEX', data, ARGV[first_word])
+  place = old
+else
+  local is_side = ({ BEFORE = true, AFTER = true })[string.upper(ARGV[first_word])]
+  place = is_side and redis.pcall('LPOS', data, ARGV[first_word + 1])
+end
+-- No such place, or the element is there already and keeps its deadline.
+if not place or type(place) == 'table' or (old == element and keeps) then
+  return put()
+end
+if command == 'LINSERT' and not has_room({ element }, 1) then
+  return too_many()
+end
+local reply
+write_timed(dated_by_rule({ element }), false, function()
+  reply = put()
+end)
+if old and old ~= element then
+  clear_removed({ old })
+end
+return failure or reply

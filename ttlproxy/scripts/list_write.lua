@@ -1,0 +1,66 @@
+-- LPUSH, RPUSH, LPUSHX, RPUSHX in a key with a rule of ONWRITE: a value without a deadline gets that of the rule,
+-- with equal values in the list; one that has a deadline keeps it.
+-- KEYS: data index schedule
+-- ARGV: origin how element...
+-- RESULT: the command's
+local named, step, fast_how = first_element, 1, '^(%d)(%+?)(%d+)$'
+-- include fast_deadline
+if deadline and not string.find(origin, 'x', 1, true) and type(redis.pcall('LLEN', data)) == 'number' then
+  local dates = digit == '1' and redis.pcall('ZMSCORE', index, unpack(ARGV, first_element)) or {}
+  local any = dates.err
+  for i = 1, #dates do
+    any = any or dates[i]
+  end
+  if not any then
+    -- include fast_date
+    local command = string.upper(string.match(origin, '%S+$'))
+    local length = dated and redis.pcall(command, data, unpack(ARGV, first_element))
+    if type(length) == 'number' then
+      return length
+    end
+  end
+end
+-- include words
+-- include try
+-- include clock
+-- include index
+-- include rule
+-- include deadline
+-- include list
+-- include list_length
+-- include timed_write
+-- include list_maxlen
+-- include maxlen
+-- include rule_lists
+local command = string.upper(name)
+if length == 0 and string.sub(name, -1) == 'x' then
+  return 0
+end
+local values, met = {}, {}
+for i = first_element, #ARGV do
+  if not met[ARGV[i]] then
+    met[ARGV[i]] = true
+    values[#values + 1] = ARGV[i]
+  end
+end
+local pushed = #ARGV - first_element + 1
+if cap ~= '' then
+  look_for(values, 1)
+  look_for(index_due(index, now, -1), 1)
+end
+-- Each push makes the list longer, even if an equal value is there.
+if not has_room(values, pushed) then
+  return too_many()
+end
+local live = length + pushed
+if evict ~= '' then
+  for _, value in ipairs(index_due(index, now, -1)) do
+    live = live - copies(value)
+  end
+end
+write_timed(dated_by_rule(values), false, function()
+  batches(first_element, #ARGV, function(from, to)
+    try(command, data, unpack(ARGV, from, to))
+  end)
+end)
+return failure or live

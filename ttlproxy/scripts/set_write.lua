@@ -1,0 +1,50 @@
+-- SADD in a key with a rule of ONWRITE: a new member gets its deadline, one that is there keeps its own.
+-- KEYS: data index schedule
+-- ARGV: origin how member...
+-- RESULT: the command's
+local named, step, fast_how = first_member, 1, '^(%d)(%+?)(%d+)$'
+-- include fast_deadline
+if deadline and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
+  local there = digit == '1' and redis.pcall('SMISMEMBER', data, unpack(ARGV, first_member)) or {}
+  local any = there.err
+  for i = 1, #there do
+    any = any or there[i] == 1
+  end
+  if not any then
+    -- include fast_date
+    local added = dated and redis.pcall('SADD', data, unpack(ARGV, first_member))
+    if type(added) == 'number' then
+      return added
+    end
+  end
+end
+-- include words
+-- include try
+-- include clock
+-- include index
+-- include rule
+-- include deadline
+-- include set
+-- include check_type
+-- include timed_write
+-- include set_maxlen
+-- include maxlen
+local members, met, added = {}, {}, 0
+for i = first_member, #ARGV do
+  local member = ARGV[i]
+  if not met[member] then
+    met[member] = true
+    members[#members + 1] = member
+    added = added + 1 - has(member)
+  end
+end
+if not has_room(members, added) then
+  return too_many()
+end
+added = 0
+write_timed(members, keeps, function()
+  batches(first_member, #ARGV, function(from, to)
+    added = added + (tonumber(try('SADD', data, unpack(ARGV, from, to))) or 0)
+  end)
+end)
+return failure or added

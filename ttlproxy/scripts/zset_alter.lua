@@ -1,0 +1,32 @@
+-- ZINCRBY, ZADD INCR in a key with a rule of ONWRITE: a new member gets its deadline, one that is there keeps its
+-- own.
+-- KEYS: data index schedule
+-- ARGV: origin how what argument...
+-- RESULT: the command's, in the client's RESP version
+-- include words
+-- include try
+-- include clock
+-- include index
+-- include rule
+-- include deadline
+-- include zset
+-- include check_type
+-- include zset_maxlen
+-- include maxlen
+-- include rule_date
+how = what
+-- include options
+local member = ARGV[#ARGV]
+local there = has(member)
+if there == 0 and not options.XX and not has_room({ member }, 1) then
+  return too_many()
+end
+rule_guard()
+redis.setresp(3)
+local reply = try(called(data, first_argument, #ARGV))
+redis.setresp(2)
+local is_written = reply ~= nil and reply ~= false or dry_run
+if not failure and is_written and (there == 0 or not keeps) then
+  rule_date(member)
+end
+return failure or reply

@@ -1,0 +1,57 @@
+-- ZADD, GEOADD in a key with a rule of ONWRITE: a member whose score is new gets its deadline, one with an equal
+-- score keeps its own. One that NX, XX, GT or LT skips stays as it is.
+-- KEYS: data index schedule
+-- ARGV: origin how what tuple...
+-- RESULT: the command's
+local named, step, fast_how = first_tuple + 1, 2, '^(%d)(%+?)(%d+)$'
+-- include fast_deadline
+if deadline and what == 'ZADD' and type(redis.pcall('ZSCORE', data, '')) ~= 'table' then
+  local are_numbers, members = true, {}
+  for i = first_tuple, #ARGV, 2 do
+    -- Others may be numbers for Redis too; it is asked below.
+    are_numbers = are_numbers and #ARGV[i] < 100 and string.find(ARGV[i], '^%-?%d+%.?%d*$')
+    members[#members + 1] = ARGV[i + 1]
+  end
+  local scores = are_numbers and digit == '1' and redis.pcall('ZMSCORE', data, unpack(members)) or {}
+  local is_known = scores.err
+  for i = 1, #scores do
+    is_known = is_known or tonumber(scores[i] or '') == tonumber(ARGV[first_tuple + 2 * i - 2])
+  end
+  if are_numbers and not is_known then
+    -- include fast_date
+    local added = dated and redis.pcall('ZADD', data, unpack(ARGV, first_tuple))
+    if type(added) == 'number' then
+      return added
+    end
+  end
+end
+-- include words
+-- include try
+-- include clock
+-- include index
+-- include rule
+-- include deadline
+-- include zset
+how = what
+-- include options
+-- include zadd
+check_numbers()
+if failure then
+  return failure
+end
+-- include check_type
+-- include timed_write
+-- include zset_maxlen
+-- include maxlen
+local members, new, _, altered = written_members()
+if not has_room(members, new, options.XX) then
+  return too_many()
+end
+local dated = keeps and at and command == 'ZADD' and altered or members
+local added = 0
+write_timed(dated, false, function()
+  batches(first_tuple, #ARGV, function(from, to)
+    added = added + (tonumber(try(called(data, from, to))) or 0)
+  end)
+end)
+return failure or added
