@@ -93,11 +93,13 @@ class Master:
         on_gone: Callable[[Master], None],
         on_stray: Callable[[Master, bytes, int], None],
         owner: Callable[[int], Link | None],
+        turn: asyncio.Semaphore,
     ) -> None:
         """`tell(master, nodes)` is called with each of its words on the Cluster; `on_known(master)`
         when more of its slots are known; `on_gone(master)` when its server has changed;
         `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot.
-        `owner(slot)`: the link of the master that has the slot, if that is served."""
+        `owner(slot)`: the link of the master that has the slot, if that is served. `turn`: of
+        replicas that connect."""
         self.id = node.id
         self.shown = upstream.address
         self.place = node.host, node.port, node.hostname
@@ -116,7 +118,7 @@ class Master:
         advice = _ADVICE_TLS if upstream.tls else _ADVICE
         self.link = Link(settings, upstream, counters, context, lambda: on_gone(self), advice)
         self.reaper = Reaper(settings, self.link, owner)
-        self.replicas = Replicas(settings, self.link, node.id)
+        self.replicas = Replicas(settings, self.link, node.id, turn)
         self._settings = settings
         self._node = node
         self._upstream = upstream

@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 _BACKOFF: Final = Backoff(cap=2.0, base=0.05)
 # Until a master that cannot be served is tried again.
 _UNFIT_S: Final = 5.0
+# Replicas that connect at a time.
+_CONNECTING: Final = 2
 # Until a replica that was promoted must be met as a master.
 _HEIR_S: Final = 5.0
 
@@ -79,6 +81,7 @@ class Masters:
         self._seeds = Seeds(upstream, lambda: settings.connect_timeout)
         self._unfit: dict[str, str] = {}
         self._slot_log = SlotLog()
+        self._turn = asyncio.Semaphore(_CONNECTING)
         self._heirs: dict[str, Heritage] = {}
         self._unclaimed: list[int] = []
         self._logged = ""
@@ -116,7 +119,7 @@ class Masters:
     def nodes(self) -> dict[str, Node]:
         """The masters by address. Other threads may ask."""
         return {
-            each.shown: Node(each.link, len(each.owned), self._why_not(each))
+            each.shown: Node(each.link, len(each.owned), self._why_not(each), each.replicas.ready)
             for each in list(self._masters.values())
         }
 
@@ -263,6 +266,7 @@ class Masters:
             self._gone,
             self._stray,
             self.owners.__getitem__,
+            self._turn,
         )
         self._hand_over(node, master)
         self._masters[node.id] = master

@@ -26,6 +26,7 @@ from ttlproxy.link.endpoints import endpoints
 from ttlproxy.link.heritage import Heritage
 from ttlproxy.link.link import Link
 from ttlproxy.link.pushes import Pushes
+from ttlproxy.link.reachability import accepts
 from ttlproxy.link.replica_pushes import REPLICATION, Checkpoint, ReplicaPushes, replication
 from ttlproxy.link.server_clock import ServerClock
 from ttlproxy.net.tasks import cancel, drop
@@ -47,12 +48,16 @@ class Replicas:
     undo_log: of the master's registry
     """
 
-    def __init__(self, settings: Settings, link: Link, master: str) -> None:
-        """`master`: the id of the node that `link` is for."""
+    def __init__(
+        self, settings: Settings, link: Link, master: str, turn: asyncio.Semaphore
+    ) -> None:
+        """`master`: the id of the node that `link` is for. `turn` lets few replicas connect at a
+        time, because that takes a thread."""
         self.undo_log = link.context.registry.undo_log = UndoLog()
         self._settings = settings
         self._link = link
         self._master = master
+        self._turn = turn
         self._wanted: dict[_Place, ClusterNode] = {}
         self._changed = asyncio.Event()  # `_tasks` does not fit `_wanted`
         self._tasks: dict[_Place, asyncio.Task[None]] = {}
@@ -181,9 +186,12 @@ class Replicas:
         """Opens a connection and asks, after each checkpoint, how far the replica is. Returns when
         its pushes are somebody else's. Raises UpstreamError or OSError if it ends."""
         settings = self._settings
+        if not await accepts(server, settings.connect_timeout):
+            raise UpstreamError("it accepts no connection")
         pushes = ReplicaPushes(self._link.context.keys, name, self._master)
         try:
-            await pushes.open(server, settings.connect_timeout, settings.tcp_keepalive)
+            async with self._turn:
+                await pushes.open(server, settings.connect_timeout, settings.tcp_keepalive)
             self._heard[name] = pushes
             while True:
                 await pushes.wanted.wait()
