@@ -30,11 +30,11 @@ class Undone(NamedTuple):
 class UndoLog:
     """Parts with growing numbers: each begins where `begin_part` was called.
 
-    number: of the last part
+    number: of the last part; interrupted_in: of the last one in which slots were interrupted
     """
 
     def __init__(self) -> None:
-        self.number = 0
+        self.number = self.interrupted_in = 0
         self._parts = {0: Undone({}, set())}
         self._size = 0
 
@@ -50,6 +50,7 @@ class UndoLog:
         """Keys of these slots were forgotten, or read anew."""
         part = self._parts[self.number]
         part.slots.update(slots)
+        self.interrupted_in = self.number
         if len(part.slots) == SLOTS:
             for each in self._parts.values():
                 each.raised.clear()

@@ -246,8 +246,10 @@ class Master:
 
     def _know(self, slots: set[int]) -> None:
         """All managed keys of these slots are in the registry."""
-        self.known |= slots
-        self.replicas.undo_log.interrupted(slots)
+        if slots:
+            self.known |= slots
+            self.replicas.undo_log.interrupted(slots)
+            self.look()  # for a checkpoint: until the next one, no replica can stand in for them
 
     @property
     def _read_already(self) -> set[int]:

@@ -68,8 +68,11 @@ class Replicas:
 
     @property
     def ready(self) -> int:
-        """How many of them may be promoted without a wait."""
-        return sum(pushes.is_ready for pushes in list(self._heard.values()))
+        """How many of them may be promoted without a wait. Other threads may ask."""
+        since = self.undo_log.interrupted_in
+        return sum(
+            each.is_ready and (each.since or 0) > since for each in list(self._heard.values())
+        )
 
     async def run(self) -> None:
         """Keeps a connection to each of them, until cancelled."""
