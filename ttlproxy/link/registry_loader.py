@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
@@ -15,6 +17,8 @@ from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.server_identity import KEYSPACE, databases, fields
 from ttlproxy.link.serving import Serving
+
+log = logging.getLogger(__name__)
 
 # The least number of keys for which it matters that most of them are managed no more.
 _MANY = 2000
@@ -141,6 +145,7 @@ class RegistryLoader:
         if heritage is None or entries is None:
             schedules.inherit(set(), set())
             return False
+        log.info("a replica was promoted: its deadlines are known from its master's time")
         context.registry.adopt(0, entries)
         schedules.inherit(heritage.slots, heritage.deferring)
         return schedules.are_inherited
