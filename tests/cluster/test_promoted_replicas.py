@@ -125,13 +125,15 @@ def test_nobody_waits_for_deadlines_that_are_known(
         for at in range(0, len(keys), 500):
             some = keys[at : at + 500]
             app.ask_many([("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v") for key in some])
-    _is_heard(admin, master)
+        _is_heard(admin, master)
+        assert app.ask("HSETEX", keys[0], "PX", 1500, "FIELDS", 1, "soon", "v") == 1
     before = _loads(admin)
     assert replica.ask("CONFIG", "RESETSTAT") == b"OK"
     replica.promote()
     _is_served(proxy, replica, keys[0])
     assert _loads(admin) == (before[0], before[1] + 1)
     assert b"cmdstat_zscan:" not in replica.ask("INFO", "commandstats")
+    wait_until(lambda: replica.ask("HLEN", keys[0]) == 1, "the reaper knows what falls due there")
     assert metric(admin, "ttlproxy_node_managed_keys", node=f"127.0.0.1:{replica.port}") == 5000
     with closing(Client(proxy.port)) as app:
         assert min(app.ask_many([("HTTLFIELD", key, "f") for key in keys[:500]])) > 900
@@ -148,8 +150,8 @@ def test_what_the_replica_has_not_got_is_not_believed(
 ) -> None:
     """Keys without deadlines left, at the master, are managed and due at its replica."""
     master, replica = _pair(cluster, 1)
-    first, *keys = _keys(1, 5)
-    whole, part, lasting, deleted = keys
+    first, *keys = _keys(1, 6)
+    whole, part, lasting, deleted, unasked = keys
     assert replica.ask("READONLY") == b"OK"
     _is_heard(admin, master)
     with closing(Client(proxy.port)) as app:
@@ -171,13 +173,14 @@ def test_what_the_replica_has_not_got_is_not_believed(
     master.kill()
     replica.promote("TAKEOVER")
     _is_served(proxy, replica, first)
-    assert replica.client.ask_many([("HLEN", key) for key in keys]) == [1, 2, 1, 1]
+    assert replica.client.ask_many([("HLEN", key) for key in keys]) == [1, 2, 1, 1, 1]
     with closing(Client(proxy.port)) as app:
-        assert app.ask_many([("HGET", key, "f") for key in keys]) == [None] * 4
+        assert app.ask_many([("HGET", key, "f") for key in keys[:-1]]) == [None] * 4
         assert app.ask("HGET", part, "g") == b"v"
         assert app.ask("HTTLFIELD", part, "g") > 900
     assert _loads(admin) == (before[0], before[1] + 1)
     assert replica.ask("DEL", lease) == 1
+    wait_until(lambda: replica.ask("EXISTS", unasked) == 0, "the reaper finds what is late")
 
 
 def test_what_only_the_replica_has_told_is_known(
