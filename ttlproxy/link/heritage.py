@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redis.exceptions import RedisError
 
+from ttlproxy.core.keys import slot
 from ttlproxy.core.registry import NOTHING_DUE
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link.replica_pushes import REPLICATION, ReplicaPushes
@@ -53,6 +54,8 @@ class Heritage:
             return None
         for key, deadline_ms in pushes.announced():
             self._entries[key] = min(deadline_ms, self._entries.get(key, NOTHING_DUE))
+            if pushes.keys.deferring(key) is not None:
+                self.deferring.add(slot(key))
         return self._entries
 
     def close(self) -> None:

@@ -40,7 +40,7 @@ class ReplicaPushes(AskingSocket):
     since: the number of the checkpoint from which on what the master has given up must be known
       for this replica; None while there is none
     is_ready: whether it has what the master had at that checkpoint
-    is_given: it belongs to a Heritage now
+    is_given: it belongs to a Heritage now; keys: the names of internal keys
     """
 
     def __init__(self, keys: Keys, name: str, master: str) -> None:
@@ -51,7 +51,7 @@ class ReplicaPushes(AskingSocket):
         self.is_given = False
         self.wanted = asyncio.Event()
         """Set when there is a new checkpoint, and at the end of the connection."""
-        self._keys = keys
+        self.keys = keys
         self._expected = name, master
         self._names: dict[int, list[bytes]] = {}  # by the number of the last checkpoint's part
         self._size = 0
@@ -91,7 +91,7 @@ class ReplicaPushes(AskingSocket):
     def announced(self) -> Iterator[tuple[bytes, int]]:
         """(key, first deadline in ms) of what it has announced since the last checkpoint."""
         for names in self._names.values():
-            for said in map(self._keys.announced, names):
+            for said in map(self.keys.announced, names):
                 if said is not None:
                     _, deadline_ms, key = said
                     yield key, deadline_ms
@@ -133,7 +133,7 @@ class ReplicaPushes(AskingSocket):
         nodes = cluster_nodes(self._ask(connection, b"CLUSTER", b"NODES").decode(errors="replace"))
         if self._expected not in [(node.id, node.master) for node in nodes if node.myself]:
             raise UpstreamError("another node is at its address, or it has another master")
-        prefix = self._keys.announcement_prefix
+        prefix = self.keys.announcement_prefix
         self._ask(connection, b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"PREFIX", prefix)
 
 
