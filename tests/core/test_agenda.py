@@ -9,6 +9,7 @@ H, S = (0, b"h"), (3, b"s")
 
 def test_a_later_deadline_does_not_put_off_an_earlier_one() -> None:
     agenda = Agenda()
+    agenda.leads = True
     assert agenda.next_ms == NEVER
     agenda.announced(0, 100)
     assert agenda.next_ms == 100
@@ -25,7 +26,6 @@ def test_a_later_deadline_does_not_put_off_an_earlier_one() -> None:
 
 def test_only_the_one_that_leads_is_woken_by_deadlines() -> None:
     agenda = Agenda()
-    agenda.leads = False
     agenda.announced(0, 100)
     assert agenda.next_ms == NEVER
     assert not agenda.woken.is_set()
@@ -39,7 +39,6 @@ def test_only_the_one_that_leads_is_woken_by_deadlines() -> None:
 
 def test_what_is_late_or_a_clock_that_was_set_makes_another_one_try() -> None:
     agenda = Agenda()
-    agenda.leads = False
     agenda.stand_in(500)
     assert (agenda.next_ms, agenda.stands_in_ms) == (500, 500)
     assert agenda.woken.is_set()

@@ -43,6 +43,15 @@ def test_one_a_second_is_regular_and_those_between_are_not(time_s: list[float]) 
     assert beats.left_s == EVERY_S, "those that were missed are not made up for"
 
 
+def test_one_that_a_timer_begins_early_is_regular(time_s: list[float]) -> None:
+    """Timers have whole ms. Else it would come a second time at once."""
+    beats = Beats(Fleet())
+    _begin(beats)
+    time_s[0] += EVERY_S - 0.0009
+    assert _begin(beats)[0]
+    assert beats.left_s == EVERY_S
+
+
 def test_with_many_proxies_regular_ones_come_less_often_and_not_together(
     time_s: list[float],
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,9 +16,9 @@ MANY = 1 << 20
 
 
 def _learnt(knowledge: Knowledge, db: int, key: bytes, first_ms: int | None) -> None:
-    knowledge.begin_reap((db, key))
-    knowledge.learn((db, key), first_ms)
-    knowledge.end_reap((db, key))
+    finding = knowledge.begin_finding()
+    knowledge.learn(finding, db, {key: first_ms})
+    knowledge.end_finding(finding)
 
 
 def test_what_is_unknown_may_be_managed_and_due() -> None:
@@ -44,15 +46,22 @@ def test_what_was_looked_up_is_known_until_it_changes() -> None:
     assert asker.unknown([b"plain", b"dated"]) == [(0, b"plain"), (0, b"dated")]
 
 
+CHANGES: list[Callable[[Knowledge], None]] = [
+    lambda knowledge: knowledge.changed(b"k"),
+    Knowledge.forget_all,
+]
+
+
 def test_an_answer_that_a_change_has_overtaken_does_not_count() -> None:
-    knowledge = Knowledge(MANY)
-    knowledge.begin_reap((0, b"k"))
-    knowledge.changed(b"k")
-    knowledge.learn((0, b"k"), None)
-    knowledge.end_reap((0, b"k"))
-    assert knowledge.is_unknown((0, b"k"))
-    _learnt(knowledge, 0, b"k", None)
-    assert not knowledge.is_unknown((0, b"k"))
+    for change in CHANGES:
+        knowledge = Knowledge(MANY)
+        finding = knowledge.begin_finding()
+        change(knowledge)
+        knowledge.learn(finding, 0, {b"k": None})
+        knowledge.end_finding(finding)
+        assert knowledge.unknown([(0, b"k")])
+        _learnt(knowledge, 0, b"k", None)
+        assert not knowledge.unknown([(0, b"k")])
 
 
 def test_a_client_that_may_be_in_two_databases_needs_both() -> None:
@@ -77,17 +86,17 @@ def test_a_request_on_its_way_makes_a_key_managed_until_it_is_carried_out() -> N
     assert b"k" in asker.names, "a look-up may be older than the request"
     for _ in range(8):
         knowledge.barrier()
-    assert knowledge.is_unknown((0, b"k"))
+    assert knowledge.unknown([(0, b"k")])
 
 
 def test_while_databases_may_have_been_swapped_nothing_is_learnt() -> None:
     knowledge = Knowledge(MANY)
     knowledge.perhaps_swapped(0, 1)
     _learnt(knowledge, 0, b"k", None)
-    assert knowledge.is_unknown((0, b"k"))
+    assert knowledge.unknown([(0, b"k")])
     knowledge.settle()
     _learnt(knowledge, 0, b"k", None)
-    assert not knowledge.is_unknown((0, b"k"))
+    assert not knowledge.unknown([(0, b"k")])
 
 
 @given(

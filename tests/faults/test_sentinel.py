@@ -389,7 +389,7 @@ def test_operators_are_told_which_server_is_the_master(
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1) == b":1\r\n"
     proxy.stop()
     purge = subprocess.run(
-        [sys.executable, "-m", "ttlproxy", "purge", "--upstream", url],
+        [sys.executable, "-m", "ttlproxy", "purge", "--yes", "--upstream", url],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -21,6 +21,7 @@ from ttlproxy.link.pushes import Pushes
 from ttlproxy.net.tasks import cancel
 
 PUSHES = "ttlproxy:pushes"
+DEADLINES = "ttlproxy:deadlines"
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +67,25 @@ async def test_a_proxy_greets_the_others(life: Running, server: AnyServer) -> No
     greetings = life.link.announcements.greetings
     async with running(Running(server.url)):
         await until(lambda: life.link.announcements.greetings > greetings)
+
+
+async def test_who_looks_keys_up_hears_no_greetings_and_deadlines_only_while_it_leads(
+    server: AnyServer, direct: Client
+) -> None:
+    others = [Client(server.port, protocol=3) for _ in range(2)]
+    for other in others:
+        other.ask("CLIENT", "TRACKING", "ON")
+    async with running(Running(server.url, "--knowledge", "on-demand")) as life:
+        await life.beats(1)
+        for other in others:
+            other.close()
+        for name in (KEYS.hello, KEYS.hello_on_demand, b"__ttl:!swap:0:1"):
+            _announce(direct, name)
+        await until(lambda: life.link.announcements.swaps > 0)
+        assert life.link.announcements.greetings == 0
+        assert not ids(server, DEADLINES)
+        life.context.agenda.lead()
+        await until(lambda: bool(ids(server, DEADLINES)))
 
 
 async def test_after_a_swap_each_database_has_the_keys_of_both(

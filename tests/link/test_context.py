@@ -42,6 +42,7 @@ def test_internal_keys_have_the_prefix_that_is_set() -> None:
 
 def test_what_is_announced_wakes_the_reaper() -> None:
     context = _context()
+    context.agenda.leads = True
     context.registry.announced(*S, FAR_MS)
     assert context.agenda.next_ms == FAR_MS
     assert context.agenda.woken.is_set()

@@ -73,7 +73,7 @@ async def test_what_is_late_makes_another_proxy_stand_in(
 ) -> None:
     now_ms = direct.now_ms()
     context.clock.learn(now_ms, context.clock.reading())
-    context.agenda.leads = False
+    context.agenda.begin(leads=False)
     manage(direct, "s", m=FAR_MS)
     registry.announced(*S, FAR_MS)
     await _run(upkeep, context, redis)

@@ -198,8 +198,9 @@ def test_the_listed_rights_are_enough_for_the_doctor_and_the_purge(
     assert of("rights", found).severity == 0
     limited.stop()
     for flags in ((), ("--force",)):
-        words = [sys.executable, "-m", "ttlproxy", "purge", "--upstream", limited.upstream, *flags]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        words = ["purge", "--yes", "--upstream", limited.upstream, *flags]
+        command = [sys.executable, "-m", "ttlproxy", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, "TAKE" in done.stdout) == (0, not flags), done.stderr
     assert direct.ask("KEYS", "*") == [b"h"]
     assert _refused(direct) == []

@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.processes import free_port, wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import ROOT
 
+_COMMAND = (sys.executable, "-m", "ttlproxy", "purge")
+
 
 def purge(*flags: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ttlproxy", "purge", *flags]
+    return _purge("--yes", *flags)
+
+
+def _purge(*flags: str) -> subprocess.CompletedProcess[str]:
+    """Nobody is at a terminal."""
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [*_COMMAND, *flags],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
+
+
+def _typed(answer: str, *flags: str) -> tuple[int, str]:
+    """The exit code and all output of a purge at a terminal where this is typed."""
+    master, terminal = pty.openpty()
+    with subprocess.Popen(
+        [*_COMMAND, *flags], cwd=ROOT, stdin=terminal, stdout=terminal, stderr=terminal
+    ) as asking:
+        os.close(terminal)
+        said = b""
+        while not said.endswith(b"[y/N] "):
+            said += os.read(master, 1000)
+        os.write(master, answer.encode() + b"\n")
+        with suppress(OSError):  # the terminal is closed
+            while True:
+                said += os.read(master, 1000)
+    os.close(master)
+    return asking.wait(), said.decode()
 
 
 def _names(port: int, db: int = 0) -> list[bytes]:
@@ -120,3 +154,33 @@ def test_a_purge_with_a_wrong_setting_says_so() -> None:
     done = purge("--upstream", "redis://127.0.0.1:1", "--nosuch", "x")
     assert done.returncode == 2
     assert "--nosuch: unknown flag" in done.stderr
+
+
+def test_a_purge_asks_first_and_can_be_tried(start_server: StartServer) -> None:
+    server = start_server()
+    client = Client(server.port)
+    client.ask("MSET", "__ttl:schedule", 1, "__ttl:x", 2, "mine", 3)
+    at = ("--upstream", server.url)
+    unasked = _purge(*at)
+    assert (unasked.returncode, unasked.stdout) == (2, "")
+    assert "add --yes" in unasked.stderr
+    tried = _purge("--dry-run", *at)
+    assert (tried.returncode, tried.stderr) == (0, "")
+    assert tried.stdout == "database 0: 2 internal keys would be removed\n"
+    code, said = _typed("no", *at)
+    assert (code, "nothing was removed" in said) == (1, True)
+    assert f"from redis://127.0.0.1:{server.port}" in said
+    assert client.ask("DBSIZE") == 3
+    code, said = _typed("y", *at)
+    assert (code, "database 0: 2 internal keys removed" in said) == (0, True)
+    assert client.ask("KEYS", "*") == [b"mine"]
+    client.ask("FLUSHALL")
+    client.close()
+    assert purge(*at).stdout == "there are no keys at all\n"
+
+
+def test_a_purge_does_not_take_the_embedded_redis_unless_that_is_said(tmp_path: Path) -> None:
+    unnamed = purge()
+    assert (unnamed.returncode, unnamed.stdout) == (2, "")
+    assert "name the Redis with --upstream" in unnamed.stderr
+    assert purge("--data-dir", str(tmp_path)).stdout == "there are no keys at all\n"

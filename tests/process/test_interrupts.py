@@ -93,7 +93,7 @@ def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]
     [
         (["doctor", "--mend"], (0, 3, 4)),
         (["doctor", "--json"], (0, 3, 4)),
-        (["purge"], (0,)),
+        (["purge", "--yes"], (0,)),
         ([], ()),
         (["--workers", "2"], ()),
     ],
@@ -130,7 +130,7 @@ def test_ctrl_c_ends_a_health_check_that_nobody_answers() -> None:
             assert _interrupted([checking], 0) == [(signals.INTERRUPTED, "")]
 
 
-@pytest.mark.parametrize("words", [["doctor", "--mend"], ["purge"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["doctor", "--mend"], ["purge", "--yes"]], ids=" ".join)
 def test_ctrl_c_ends_what_waits_for_redis(words: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]

@@ -10,10 +10,12 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
+from tests.support.raw_client import Connection
 from tests.support.redis_client import Client
 from tests.support.server_queries import calls
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import Keys
+from ttlproxy.wire import encode
 
 KEYS = Keys()
 # Of a few proxies these hear of all keys, where nobody has said it (link/modes.py).
@@ -141,7 +143,7 @@ def test_a_lost_connection_forgets(own_server: AnyServer, start_proxy: StartProx
             if fields["name"] == "ttlproxy:lookups":
                 direct.ask("CLIENT", "KILL", "ID", fields["id"])
         assert client.ask("HGET", "h", "f") is None
-        assert calls(own_server.port, "zmscore") == looked_up + 1
+        assert calls(own_server.port, "zmscore") == looked_up + 2, "of claims, and of deadlines"
 
 
 def test_it_is_refused_nothing_without_the_right_to_subscribe(
@@ -155,3 +157,19 @@ def test_it_is_refused_nothing_without_the_right_to_subscribe(
     assert _ask(proxy, "SADDEX", "s", 100, "m") == 1
     with closing(Client(own_server.port)) as direct:
         assert direct.ask("ZRANGE", KEYS.claimed, 0, -1) == [b""], "it claims in any case"
+
+
+def test_a_pause_of_redis_holds_look_ups_and_claims_until_it_is_over(
+    own_server: AnyServer, start_proxy: StartProxy
+) -> None:
+    """Also those of a client that leaves meanwhile, and what it has sent behind them."""
+    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    written: tuple[str | int, ...] = ("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v")
+    with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
+        for words, reply in ((("HGET", "h", "f"), None), (written, 1)):
+            direct.ask("CLIENT", "PAUSE", 300, "ALL")
+            with Connection(proxy.port) as leaving:
+                leaving.socket.sendall(encode((b"HGET", b"other", b"f")))
+                leaving.socket.sendall(encode((b"SADDEX", b"other", 100, b"m")))
+            replies = client.ask_many([words, ("HGET", "h", "f")])
+            assert replies == [reply, b"v" if reply else None]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ttlproxy.config import Settings
 from ttlproxy.operations.doctor import Finding, examined
+from ttlproxy.operations.progress import Progress
 
 
 def examine(
@@ -15,8 +16,8 @@ def examine(
     """All findings; with `mend` the findings after mending."""
     chosen = Settings(upstream=url, **settings)  # type: ignore[arg-type]
     assert chosen.upstream
-    said: list[str] = []
-    return asyncio.run(examined(chosen, chosen.upstream, sample, said.append if mend else None))
+    mending = Progress(lambda line: None) if mend else None
+    return asyncio.run(examined(chosen, chosen.upstream, sample, mending))
 
 
 def above_info(findings: Sequence[Finding]) -> list[tuple[str, str]]:

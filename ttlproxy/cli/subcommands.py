@@ -4,6 +4,7 @@
 """
 
 import argparse
+import asyncio
 import os
 import shutil
 import sys
@@ -18,6 +19,8 @@ from ttlproxy.errors import SettingsError
 from ttlproxy.operations.client_rights import UnfitPatternError, as_typed
 from ttlproxy.operations.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.operations.healthcheck import check
+from ttlproxy.operations.progress import Progress
+from ttlproxy.operations.purge import How
 from ttlproxy.process import app
 
 
@@ -33,7 +36,7 @@ def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None
 
 async def _examine(settings: Settings, own: argparse.Namespace) -> int:
     """With --json, only the JSON is on standard output."""
-    mend = (tell if own.json else say) if own.mend else None
+    mend = Progress(tell if own.json else say) if own.mend else None
     upstream, found = await app.doctor(settings, own.sample, mend)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     say(
@@ -45,7 +48,35 @@ async def _examine(settings: Settings, own: argparse.Namespace) -> int:
 
 
 def _purge(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
-    return app.until_interrupted(app.purge(settings, own.force, say))
+    return app.until_interrupted(_ask_and_purge(settings, own))
+
+
+async def _ask_and_purge(settings: Settings, own: argparse.Namespace) -> int:
+    """Raises SettingsError if nobody can be asked, or it is not said what to purge."""
+    if settings.upstream is None and "data_dir" not in settings.model_fields_set:
+        raise SettingsError([_NAME_IT])
+    if not (own.yes or own.dry_run):
+        if not sys.stdin.isatty():
+            raise SettingsError([_NOBODY_TO_ASK])
+        upstream = settings.upstream
+        where = upstream.shown if upstream else f"the Redis in {settings.data_dir}"
+        tell(f"This removes all deadlines, rules and deferred commands from {where}.")
+        if (await _answer("Remove them? [y/N] ")).lower() not in ("y", "yes"):
+            say("nothing was removed")
+            return 1
+    return await app.purge(settings, How(own.force, own.dry_run), Progress(say))
+
+
+async def _answer(question: str) -> str:
+    """What is typed at the terminal, until Enter. Can be cancelled."""
+    print(question, end="", file=sys.stderr, flush=True)
+    loop, typed = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sys.stdin, typed.set)
+    try:
+        await typed.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
+    return sys.stdin.readline().strip()
 
 
 async def _healthcheck(settings: Settings, own: argparse.Namespace) -> int:
@@ -118,6 +149,13 @@ class Subcommand(NamedTuple):
         return own, rest
 
 
+_NAME_IT = (
+    "purge: name the Redis with --upstream, or the directory of an embedded one with --data-dir"
+)
+_NOBODY_TO_ASK = (
+    "purge: nobody can be asked here: add --yes to remove everything, or --dry-run to see what"
+    " would be removed"
+)
 _OF_UPSTREAM = (*beginning("upstream", "sentinel"), "connect_timeout", "prefix", "data_dir")
 _OF_LOG = beginning("log_")
 
@@ -168,13 +206,21 @@ healthy, 1 it is not or does not answer, 2 the settings are wrong.""",
         """\
 Removes everything that ttlproxy stores in the upstream, in every database. Your elements stay,
 without their deadlines. Elements that wait for TAKE stay too. It refuses while proxies are
-connected. Settings are given as to ttlproxy itself: as flags, in the environment or in a file.""",
+connected, and asks before it removes anything. If it is interrupted, start it again. Settings are
+given as to ttlproxy itself: as flags, in the environment or in a file.
+
+Exit codes: 0 done, 1 it was refused, failed, or you said no, 2 the settings are wrong.""",
         {
+            "--yes": {"action": "store_true", "help": "do not ask"},
+            "--dry-run": {
+                "action": "store_true",
+                "help": "say what would be removed, and remove nothing",
+            },
             "--force": {
                 "action": "store_true",
                 "help": "purge even while proxies are connected, and remove elements that wait"
                 " for TAKE",
-            }
+            },
         },
         _purge,
         (*_OF_UPSTREAM, *_OF_LOG),

@@ -183,7 +183,11 @@ class Keys:
     def claim(self, key: bytes) -> bytes:
         """A key that never exists for longer than a moment. A proxy that looks `key` up reads it,
         and Redis tells the proxy when somebody sets it: what is known of `key` may be outdated."""
-        return self._beside(CLAIM, key)
+        return self.claim_beside(self.index(key))
+
+    def claim_beside(self, index: bytes) -> bytes:
+        """The `claim` of the data key with this index."""
+        return self.prefix + CLAIM + index[len(self.prefix) :]
 
     def of_claim(self, name: bytes) -> bytes | None:
         """The data key of a `claim`; None for any other name."""
@@ -336,9 +340,10 @@ class Keys:
 
     @property
     def seldom_announced(self) -> list[bytes]:
-        """How the names of all announcements begin that are not of deadlines."""
+        """How the names of announcements begin that a proxy which looks keys up hears. Not `hello`:
+        it never takes itself for the only one."""
         rules = self.home(self.prefix + RULES_CHANGED)
-        return [self.prefix + SWAP, rules, self.prefix + WALKS, self.hello]
+        return [self.prefix + SWAP, rules, self.prefix + WALKS]
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.

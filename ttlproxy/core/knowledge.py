@@ -7,7 +7,7 @@ is unknown counts as managed and due. Knows no socket and no clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -33,6 +33,19 @@ class _Words:
         """Whether none of these words, which need not be keys, is known as a managed key."""
         bounds = self._bounds
         return all(bounds.get(word, UNMANAGED) == UNMANAGED for word in words)
+
+
+class Finding:
+    """A look-up that is under way: what changes meanwhile may be newer than its answer.
+
+    changed: keys, in any database; is_void: all keys may have
+    """
+
+    __slots__ = ("changed", "is_void")
+
+    def __init__(self) -> None:
+        self.changed: set[bytes] = set()
+        self.is_void = False
 
 
 class Known:
@@ -88,7 +101,7 @@ class Knowledge(Registry):
     populated: databases that hold keys, as far as the link knows
     """
 
-    __slots__ = ("_is_in_doubt", "_known", "_most", "populated")
+    __slots__ = ("_findings", "_is_in_doubt", "_known", "_most", "populated")
 
     def __init__(
         self,
@@ -101,6 +114,7 @@ class Knowledge(Registry):
         self._known: dict[int, Known] = {}
         self._most = max(most_bytes // _BYTES, _PART)
         self._is_in_doubt = False
+        self._findings: list[Finding] = []
         self.populated: set[int] = set()
 
     def __len__(self) -> int:
@@ -129,8 +143,9 @@ class Knowledge(Registry):
             self.populated.add(db)
         return found
 
-    def is_unknown(self, place: Place) -> bool:
-        return place[1] not in self.known(place[0]).bounds
+    def unknown(self, places: Iterable[Place]) -> list[Place]:
+        """Those of which nothing is known."""
+        return [place for place in places if place[1] not in self.known(place[0]).bounds]
 
     def due(self, key: bytes, now_ms: int) -> list[Place]:
         return [(db, key) for db, known in self._known.items() if known[key] < now_ms]
@@ -164,17 +179,37 @@ class Knowledge(Registry):
             known.bounds.pop(key, None)
             if (db, key) in self._reaps_under_way:
                 self._overtaken.add((db, key))
+        for finding in self._findings:
+            finding.changed.add(key)
 
-    def learn(self, place: Place, first_ms: int | None) -> None:
-        """A look-up between `begin_reap` and `end_reap` has found this first deadline, or no index.
+    def begin_finding(self) -> Finding:
+        """A look-up is about to be sent; `learn` may follow, `end_finding` must."""
+        finding = Finding()
+        self._findings.append(finding)
+        return finding
 
-        Ignored if the key was `changed` meanwhile: the answer may be older than the change.
+    def end_finding(self, finding: Finding) -> None:
+        """A look-up has been answered, or never will be."""
+        self._findings.remove(finding)
+
+    def learn(self, finding: Finding, db: int, firsts_ms: Mapping[bytes, int | None]) -> None:
+        """A look-up has found these first deadlines of keys, None for one without an index.
+
+        Ignored for a key that was `changed` meanwhile: the answer may be older than the change.
         """
-        if place in self._overtaken or self._is_in_doubt:
+        if finding.is_void or self._is_in_doubt:
             return
-        if sum(len(known.bounds) for known in self._known.values()) >= self._most:
-            self._make_room()
-        self.known(place[0]).bounds[place[1]] = self._found(place, first_ms)
+        bounds, changed = self.known(db).bounds, finding.changed
+        while self._size() + len(firsts_ms) > self._most and self._make_room():
+            pass
+        pins = list(filter(None, self._pins))
+        for key, first_ms in firsts_ms.items():
+            if key in changed:
+                continue
+            if first_ms is None and not pins:
+                bounds[key] = UNMANAGED
+            else:
+                bounds[key] = self._found((db, key), first_ms)
 
     def set_first_deadline(self, place: Place, first_ms: int | None) -> None:
         bounds = self.known(place[0]).bounds
@@ -186,6 +221,8 @@ class Knowledge(Registry):
         for known in self._known.values():
             known.bounds.clear()
         self._overtaken.update(self._reaps_under_way)
+        for finding in self._findings:
+            finding.is_void = True
 
     def swapped(self, one: int, other: int) -> None:
         self.forget_all()
@@ -207,10 +244,15 @@ class Knowledge(Registry):
 
     # Inside.
 
-    def _make_room(self) -> None:
+    def _size(self) -> int:
+        return sum(len(known.bounds) for known in self._known.values())
+
+    def _make_room(self) -> bool:
+        """Forgets some keys; False if none is known."""
         fullest = max((known.bounds for known in self._known.values()), key=len)
         for key in list(islice(fullest, len(fullest) // _PART + 1)):
             del fullest[key]
+        return bool(fullest)
 
     def _found(self, place: Place, first_ms: int | None) -> int:
         if first_ms is not None:
@@ -249,8 +291,10 @@ class Asker:
 
     def unknown(self, keys: Iterable[bytes]) -> list[Place]:
         """The places where nothing is known of these keys."""
-        places = [(db, key) for db in self._databases for key in keys]
-        return list(filter(self._knowledge.is_unknown, places))
+        if len(self._databases) == 1:
+            (db,), bounds = self._databases, self.names.bounds
+            return [(db, key) for key in keys if key not in bounds]
+        return self._knowledge.unknown((db, key) for key in keys for db in self._databases)
 
     def may_have_index(self, key: bytes, owner: Owner) -> bool:
         return any(key in self._knowledge.known(db) for db in self._databases)

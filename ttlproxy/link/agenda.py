@@ -95,7 +95,7 @@ class Agenda:
     """
 
     def __init__(self) -> None:
-        self._leads = True
+        self._leads = False
         self._turned = asyncio.Event()  # set when `leads` changes
         self.next_ms = self.stands_in_ms = NEVER
         self.woken = asyncio.Event()
@@ -118,6 +118,10 @@ class Agenda:
         """Ends when this proxy leads, or does not."""
         while self._leads != leads:
             await self._turned.wait()
+
+    def begin(self, leads: bool) -> None:
+        """A server was met, perhaps another one than before."""
+        self.leads, self.stands_in_ms = leads, NEVER
 
     def announced(self, db: int, deadline_ms: int) -> None:
         """The first deadline of a key was announced."""

@@ -11,6 +11,8 @@ from ttlproxy.link.fleet import Fleet
 EVERY_S: Final = 1.0
 # By so much of it a pause may be shorter, so that proxies that began together do not stay together.
 _JITTER: Final = 0.2
+# Timers have whole milliseconds: so much earlier they may end.
+_EARLY_S: Final = 0.001
 # One regular heartbeat in so many looks at what seldom changes; more if there is a reason.
 _SELDOM: Final = 10
 # After a reason: the request may be carried out just after the first of these heartbeats.
@@ -38,7 +40,7 @@ class Beats:
 
     def begin(self) -> None:
         now_s = asyncio.get_running_loop().time()
-        self.regular = now_s >= self._next_s
+        self.regular = now_s >= self._next_s - _EARLY_S
         if self.regular:
             self._next_s = now_s + self._pause_s()
             self._since_thorough += 1

@@ -48,6 +48,10 @@ class Claims:
         """Done when these places are claimed, or Redis has refused that; see AskedPlaces."""
         return self._rounds.add(places)
 
+    def soon(self, places: Iterable[Place]) -> asyncio.Future[None]:
+        """The same, but cancelled if it takes long; see AskedPlaces."""
+        return self._rounds.soon(places)
+
     async def run(self) -> None:
         """Serves until cancelled."""
         try:

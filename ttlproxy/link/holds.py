@@ -78,6 +78,15 @@ class Holds:
             await self._done(self._lookups.add(unknown), only_reads, limit)
         return self._lookups.due(places)
 
+    def soon_known(self, places: Collection[Place]) -> asyncio.Future[None]:
+        """Done when these places were looked up. Fails if that takes longer than usual: then
+        `until_known` is to be tried."""
+        return self._lookups.soon(places)
+
+    def soon_claimed(self, places: Collection[Place]) -> asyncio.Future[None]:
+        """The same for claims."""
+        return self._claims.soon(places)
+
     async def until_known(self, places: Collection[Place]) -> None:
         """Looks these places up. Ends after hold_max, pauses not counted, with TimeoutError."""
         await self._until(lambda: self._lookups.add(places))

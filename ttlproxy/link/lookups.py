@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 from math import floor
-from typing import Any, Final
+from typing import Final
 
 import hiredis
 from redis.exceptions import ResponseError
@@ -47,13 +47,17 @@ class Lookups:
         """Done when these places were looked up; see AskedPlaces."""
         return self._rounds.add(places)
 
+    def soon(self, places: Iterable[Place]) -> asyncio.Future[None]:
+        """The same, but cancelled if it takes long; see AskedPlaces."""
+        return self._rounds.soon(places)
+
     async def run(self) -> None:
         """Serves until cancelled."""
         await self._rounds.run()
 
     def unknown(self, places: Iterable[Place]) -> list[Place]:
         knowledge = self._context.knowledge
-        return [] if knowledge is None else list(filter(knowledge.is_unknown, places))
+        return [] if knowledge is None else knowledge.unknown(places)
 
     def due(self, places: Collection[Place]) -> Collection[Place]:
         """Those of these places where something may be due, all if keys are not looked up."""
@@ -70,43 +74,60 @@ class Lookups:
         if connection is None or knowledge is None:
             raise UpstreamError("there is no connection for look-ups")
         for db in {db for db, _ in places}:
-            left = iter([place for place in places if place[0] == db])
+            left = iter([key for of_db, key in places if of_db == db])
             while some := list(islice(left, _TOGETHER)):
-                await self._learn(connection, knowledge, some)
+                await self._learn(connection, knowledge, db, some)
 
     async def _learn(
-        self, connection: LookupConnection, knowledge: Knowledge, places: Sequence[Place]
+        self, connection: LookupConnection, knowledge: Knowledge, db: int, keys: Sequence[bytes]
     ) -> None:
-        """Learns of these keys, in one database. If Redis refuses, they stay unknown."""
-        for place in places:
-            knowledge.begin_reap(place)
+        """Learns of these keys. If Redis refuses, they stay unknown."""
+        finding = knowledge.begin_finding()
         try:
-            replies = await connection.ask(self._requests(places))
-            for refusal in replies[: -len(places)]:
+            replies = iter(await connection.ask(self._requests(db, keys)))
+            tracked = list(islice(replies, 3))
+            claimed, scheduled, sizes = next(replies), next(replies), list(replies)
+            for refusal in (*tracked, claimed):
                 if isinstance(refusal, hiredis.ReplyError):
                     self._refusals.note("to track what is looked up", ResponseError(str(refusal)))
                     return
-            claimed, firsts = replies[-len(places) - 1], replies[-len(places) :]
+            if isinstance(scheduled, hiredis.ReplyError):  # something else is in its place
+                scheduled = await self._scores(connection, keys)
             now_ms = self._clock.now_ms()
-            for place, until_ms, first in zip(places, claimed, firsts, strict=True):
-                if (until_ms or 0) < now_ms and isinstance(first, list):
-                    knowledge.learn(place, _first_ms(first))
+            found = zip(keys, claimed, scheduled, sizes, strict=True)
+            firsts_ms = {
+                key: _first_ms(at_ms, size)
+                for key, until_ms, at_ms, size in found
+                if (until_ms is None or until_ms < now_ms) and size.__class__ is int
+            }
+            knowledge.learn(finding, db, firsts_ms)
         finally:
-            for place in places:
-                knowledge.end_reap(place)
+            knowledge.end_finding(finding)
 
-    def _requests(self, places: Sequence[Place]) -> list[Words]:
+    def _requests(self, db: int, keys: Sequence[bytes]) -> list[Words]:
         """What is tracked comes before it is read, so that no change is missed between."""
-        keys = self._keys
+        names, indexes = self._keys, list(map(self._keys.index, keys))
         return [
-            (b"SELECT", places[0][0]),
+            (b"SELECT", db),
             (b"CLIENT", b"CACHING", b"YES"),
-            (b"EXISTS", *(keys.claim(key) for _, key in places)),
-            (b"ZMSCORE", keys.claimed, *(keys.index(key) for _, key in places)),
-            *((b"ZRANGE", keys.index(key), 0, 0, b"WITHSCORES") for _, key in places),
+            (b"EXISTS", *map(names.claim_beside, indexes)),
+            (b"ZMSCORE", names.claimed, *indexes),
+            (b"ZMSCORE", names.schedule, *keys),
+            *((b"ZCARD", index) for index in indexes),
         ]
 
+    async def _scores(
+        self, connection: LookupConnection, keys: Sequence[bytes]
+    ) -> list[float | None]:
+        """The first deadline in each index, for want of a schedule."""
+        heads = [(b"ZRANGE", self._keys.index(key), 0, 0, b"WITHSCORES") for key in keys]
+        replies = await connection.ask(heads)
+        return [reply[0][1] if isinstance(reply, list) and reply else None for reply in replies]
 
-def _first_ms(entries: list[Any]) -> int | None:
-    """The deadline in [[element, deadline]]; None for []."""
-    return floor(min(max(entries[0][1], 0), NOTHING_DUE)) if entries else None
+
+def _first_ms(scheduled_ms: float | None, size: int) -> int | None:
+    """The first deadline of a key, from its score in the schedule and the size of its index; 0 if
+    the schedule lacks it, until a reap has put it there; None if it is not managed."""
+    if scheduled_ms is None:
+        return 0 if size else None
+    return floor(min(max(scheduled_ms, 0), NOTHING_DUE))

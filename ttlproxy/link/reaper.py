@@ -79,7 +79,8 @@ class Reaper:
         while True:
             await self._link.serving.ready.wait()
             if self._is_new:
-                self._agenda.leads, self._is_new = self._context.fleet.are_few, False
+                self._agenda.begin(leads=self._context.fleet.are_few)
+                self._is_new = False
             redis, rounds = self._client(patient=True), self._rounds
             try:
                 await self._link.while_it_lives(self._rounds_on(redis))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Collection, Sequence
+from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -24,18 +24,24 @@ from ttlproxy.link import (
     several_masters,
     valid,
 )
+from ttlproxy.operations.progress import Progress
 
 _PAGE = 1000
 
 
-async def purged(
-    settings: Settings, upstream: Upstream, force: bool, say: Callable[[str], None]
-) -> None:
-    """Removes all internal keys in every database; calls `say` with a line for each database.
+class How(NamedTuple):
+    """force: also while proxies are attached, and what waits; is_dry: nothing is removed"""
 
-    Without `force`, elements that wait for TAKE or in outboxes stay, and PurgeError is raised if
-    proxies are attached, which would go on using internal keys. PurgeError is also raised if Redis
-    is away or refuses.
+    force: bool = False
+    is_dry: bool = False
+
+
+async def purged(settings: Settings, upstream: Upstream, how: How, progress: Progress) -> None:
+    """Removes all internal keys in every database, and says what it did in each.
+
+    It may be interrupted: the next one removes what is left. Without `force`, elements that wait
+    for TAKE or in outboxes stay, and PurgeError is raised if proxies are attached, which would go
+    on using internal keys. PurgeError is also raised if Redis is away or refuses.
     """
     keys = Keys(settings.prefix.encode())
     try:
@@ -49,24 +55,25 @@ async def purged(
         keys.clustered = await is_node(redis)
         masters = await several_masters(server, "ttlproxy:purge", settings.connect_timeout)
         proxies = await attached(redis, keys.prefix)
-        if proxies and not force:
+        if proxies and not (how.force or how.is_dry):
             there = counted(proxies, "proxy is", "proxies are")
             raise PurgeError(
                 f"{there} connected to {upstream.shown}: stop all proxies first, or use --force to"
                 " remove the deadlines while they run"
             )
         nodes: Sequence[Redis] = masters or [redis]
-        outboxes = set() if force else await _outboxes(nodes, keys)
+        outboxes = set() if how.force else await _outboxes(nodes, keys)
         for node in nodes:
-            await _purge_server(node, keys, force, outboxes, say)
+            await _purge_server(node, keys, how, outboxes, progress)
         if outboxes:
-            say(
+            progress.say(
                 "elements still wait in outboxes for other slots: start a proxy, which carries"
                 " them, or use --force to remove them"
             )
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         raise PurgeError(f"Redis at {upstream.shown}: {trouble}") from trouble
     finally:
+        progress.clear()
         await close_all(masters)
         await redis.aclose()
 
@@ -94,18 +101,18 @@ async def _pages(redis: Redis, db: int, pattern: bytes) -> AsyncIterator[list[by
 
 
 async def _purge_server(
-    redis: Redis,
-    keys: Keys,
-    force: bool,
-    outboxes: Collection[bytes],
-    say: Callable[[str], None],
+    redis: Redis, keys: Keys, how: How, outboxes: Collection[bytes], progress: Progress
 ) -> None:
     at = f"{redis.shown}, " if isinstance(redis, NodeOfSeveral) else ""
-    for db in await _databases(redis):
-        removed, kept = await _purge(redis, db, keys, force, outboxes)
-        say(f"{at}database {db}: {counted(removed, 'internal key')} removed")
+    databases = await _databases(redis)
+    if not databases:
+        progress.say(f"{at}there are no keys at all")
+    for db in databases:
+        removed, kept = await _purge(redis, db, keys, how, outboxes, progress)
+        done = "would be removed" if how.is_dry else "removed"
+        progress.say(f"{at}database {db}: {counted(removed, 'internal key')} {done}")
         if kept:
-            say(
+            progress.say(
                 f"{at}database {db}: elements of {counted(kept, 'key')} still wait for TAKE:"
                 " take them through a proxy, or use --force to remove them"
             )
@@ -118,22 +125,34 @@ async def _databases(redis: Redis) -> list[int]:
 
 
 async def _purge(
-    redis: Redis, db: int, keys: Keys, force: bool, outboxes: Collection[bytes]
+    redis: Redis,
+    db: int,
+    keys: Keys,
+    how: How,
+    outboxes: Collection[bytes],
+    progress: Progress,
 ) -> tuple[int, int]:
     """Purges one database; returns (number of keys removed, number of keys whose elements wait for
     TAKE)."""
+    command = b"EXISTS" if how.is_dry else b"UNLINK"
     removed, kept, posted = 0, set[bytes](), set[bytes]()
+
+    def how_far() -> str:
+        return f"database {db}: {counted(removed, 'internal key')} so far"
+
     for pattern in (keys.pattern, *([keys.outboxes_pattern] if keys.clustered else [])):
         async for names in _pages(redis, db, pattern):
-            if not force:
+            if not how.force:
                 kept.update(name for name in names if keys.is_kept(name))
                 posted.update(name for name in names if name in outboxes)
             gone = [name for name in names if name not in kept and name not in posted]
-            unlinks = [(db, (b"UNLINK", *group)) for group in keys.groups(gone)]
-            removed += sum(map(valid, await run(redis, unlinks)))
-    (count,) = await run(redis, [(db, (b"UNLINK", keys.home(keys.state)))])
-    # So that DBSIZE does not count them, should a proxy be started again.
-    groups = keys.groups(kept | {name for name in posted if name.startswith(keys.outbox)})
-    notes = [(db, (b"SADD", keys.shared_by(group[0], keys.others), *group)) for group in groups]
-    await run(redis, notes)
+            requests = [(db, (command, *group)) for group in keys.groups(gone)]
+            removed += sum(map(valid, await run(redis, requests)))
+            progress.at(how_far)
+    (count,) = await run(redis, [(db, (command, keys.home(keys.state)))])
+    if not how.is_dry:
+        # So that DBSIZE does not count them, should a proxy be started again.
+        groups = keys.groups(kept | {name for name in posted if name.startswith(keys.outbox)})
+        notes = [(db, (b"SADD", keys.shared_by(group[0], keys.others), *group)) for group in groups]
+        await run(redis, notes)
     return removed + valid(count), len(kept)

@@ -22,7 +22,8 @@ from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import Task, cancel, run_together, until
 from ttlproxy.operations.doctor import Finding, examined
-from ttlproxy.operations.purge import purged
+from ttlproxy.operations.progress import Progress
+from ttlproxy.operations.purge import How, purged
 from ttlproxy.process.embedded import Embedded
 from ttlproxy.process.embedded_cluster import EmbeddedCluster
 from ttlproxy.process.fd_channel import Receiver
@@ -223,18 +224,18 @@ async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
         receiver.report(report_of(health))
 
 
-async def purge(settings: Settings, force: bool, say: Callable[[str], None]) -> int:
+async def purge(settings: Settings, how: How, progress: Progress) -> int:
     """Removes all internal keys from the upstream; returns the exit code. Raises TtlproxyError."""
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
-        await purged(settings, upstream, force, say)
+        await purged(settings, upstream, how, progress)
     return 0
 
 
 async def doctor(
-    settings: Settings, sample: int, mend: Callable[[str], None] | None
+    settings: Settings, sample: int, mend: Progress | None
 ) -> tuple[str, list[Finding]]:
-    """(the upstream's URL without password, findings); `mend`: mends first, tells it each line."""
+    """(the upstream's URL without password, findings); `mend`: mends first, and tells of it."""
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
         return upstream.shown, await examined(settings, upstream, sample, mend)

@@ -9,13 +9,14 @@ goes on taking requests, and keeps its replies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Protocol, cast
 
 from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.registry import Place
 from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.link import Link
 from ttlproxy.proxy.client_log import ClientLog
@@ -79,6 +80,8 @@ class Client(asyncio.Protocol):
         self._backend: Backend | None = None
         self._task: asyncio.Task[None] | None = None
         self._held: HeldStep | None = None
+        self._soon: asyncio.Future[None] | None = None  # done when it need wait no longer
+        self._met: frozenset[Place] = frozenset()  # what the present chunk names was looked up here
         self._ending: Ending | None = None
         self._phase = CONNECTING
         self._early = b""  # bytes that came in and are kept
@@ -155,7 +158,7 @@ class Client(asyncio.Protocol):
         self._server.counters.gone[self._why] += 1
         self._server.forget(self)
         # Without this cycle of references its memory is free now, not when the collector comes.
-        self._backend = self._task = self._held = self._ending = None
+        self._backend = self._task = self._held = self._soon = self._ending = None
 
     def pause_writing(self) -> None:
         self._server.slow_clients.keeps(self)
@@ -322,9 +325,8 @@ class Client(asyncio.Protocol):
         session, backend = self._session, self._backend
         assert session is not None
         assert backend is not None
-        if places := session.unmet(data):
-            self._early = data + self._early
-            self._hold(partial(self._link.holds.until_known, places), "look-up")
+        if places := [place for place in session.unmet(data) if place not in self._met]:
+            self._look_up(data, places)
             return
         step = session.from_client(data)
         self._early = step.withheld + self._early
@@ -341,11 +343,39 @@ class Client(asyncio.Protocol):
             if len(unsent) > LOW:
                 self._server.slow_clients.keeps(self)
             self._server.counters.held += 1 if step.must_reap else 0
-            self._hold(held.run, "held step")
+            if step.claims and not (step.must_reap or step.pauses or len(out) > HIGH):
+                self._claim(session, light, held)
+            else:
+                self._hold(held.run, "held step")
         if not holds:
             if out:
                 self.to_redis(out)
             self.sent(session, step)
+
+    def _look_up(self, data: bytes, places: Sequence[Place]) -> None:
+        """Handles a chunk again once the keys that it names are known."""
+        self._early = data + self._early
+        holds, met = self._link.holds, self._met.union(places)
+
+        def go_on() -> None:
+            self._met = met
+            self._go_on()
+            self._met = frozenset()
+
+        until = partial(holds.until_known, places)
+        otherwise = partial(self._hold, until, "look-up", go_on)
+        self._hold_shortly(holds.soon_known(places), go_on, otherwise)
+
+    def _claim(self, session: Session, step: Step, held: HeldStep) -> None:
+        """Sends the requests of a step that waits for claims alone."""
+
+        def go_on() -> None:
+            self.to_redis(held.unsent)
+            self.sent(session, step)
+            self._go_on()
+
+        soon = self._link.holds.soon_claimed(step.claims)
+        self._hold_shortly(soon, go_on, partial(self._hold, held.run, "held step"))
 
     def wait_for_item(self) -> bool:
         """A request waits for an item from now on; False if it must be answered at once."""
@@ -353,16 +383,47 @@ class Client(asyncio.Protocol):
         self._read()
         return not (self._server.draining or self._has_ended)
 
-    def _hold(self, until: Callable[[], Awaitable[None]], why: str) -> None:
+    def _hold_shortly(
+        self, soon: asyncio.Future[None], go_on: Callable[[], None], otherwise: Callable[[], None]
+    ) -> None:
+        """Keeps what comes in until `soon` is done, then does `go_on`; if that fails, `otherwise`.
+
+        It needs no task, which would take longer than the usual answer of Redis.
+        """
+        self._enter(HOLDING)
+        self._server.counters.holding += 1
+        self._soon = soon
+
+        def over(soon: asyncio.Future[None]) -> None:
+            self._server.counters.holding -= 1
+            if self._soon is not soon or self._phase is not HOLDING:
+                return  # the client has gone
+            self._soon = None
+            if soon.cancelled() or soon.exception() is not None:
+                otherwise()
+            else:
+                go_on()
+
+        soon.add_done_callback(over)
+
+    def _hold(
+        self,
+        until: Callable[[], Awaitable[None]],
+        why: str,
+        go_on: Callable[[], None] | None = None,
+    ) -> None:
         """Keeps what comes in until `until()` ends."""
         self._enter(HOLDING)
         self._read()
         self._server.counters.holding += 1
-        self._start(self._go_on_after(until), why).add_done_callback(self._released)
+        held = self._go_on_after(until, go_on or self._go_on)
+        self._start(held, why).add_done_callback(self._released)
 
-    async def _go_on_after(self, until: Callable[[], Awaitable[None]]) -> None:
+    async def _go_on_after(
+        self, until: Callable[[], Awaitable[None]], go_on: Callable[[], None]
+    ) -> None:
         await until()
-        self._go_on()
+        go_on()
 
     def _released(self, task: asyncio.Task[None]) -> None:
         self._server.counters.holding -= 1

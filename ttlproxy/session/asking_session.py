@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY
 from ttlproxy.core.knowledge import UNMANAGED, Asker
@@ -15,18 +14,13 @@ from ttlproxy.wire import PARSER
 class AskingSession(Session):
     """Before its requests are looked at, what they name is to be learnt: see `unmet`."""
 
-    __slots__ = ("_asked",)
+    __slots__ = ()
 
     registry: Asker  # type: ignore[assignment]
 
-    def __init__(self, *words: Any) -> None:
-        super().__init__(*words)
-        self._asked = False
-
     def unmet(self, data: bytes) -> list[Place]:
-        asked, self._asked = self._asked, False
         requests = self._read or self._whole(data)
-        if requests is None or asked:
+        if requests is None:
             return []
         find = self._router.find
         try:
@@ -35,7 +29,7 @@ class AskingSession(Session):
             return []  # no name, or no bulk string, which hiredis allows
         found = self.registry.unknown(key for key in keys if key.__class__ is bytes)
         if found:
-            self._read, self._asked = None, True
+            self._read = None
         return found
 
     def _whole(self, data: bytes) -> list[list[bytes]] | None:

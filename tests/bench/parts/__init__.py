@@ -14,6 +14,7 @@ from tests.bench.parts import (
     firing,
     fleet,
     forwarding,
+    knowledge,
     latency,
     managed,
     masters,
@@ -61,5 +62,11 @@ PARTS = (
     Part("cluster", "GET and SET in front of three masters", cluster.scenarios, _FLOODED),
     Part("masters", "three masters at rest, and elements that fall due there", masters.scenarios),
     Part("fleet", "a thousand proxies: writes, rest, starts and storms", fleet.scenarios),
+    Part(
+        "knowledge",
+        "keys looked up, beside a proxy that hears of all keys",
+        knowledge.scenarios,
+        _FLOODED,
+    ),
     Part("tasks", "delayed tasks, beside BullMQ and a poll", tasks.scenarios, ("node", "npm")),
 )

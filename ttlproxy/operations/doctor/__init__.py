@@ -7,8 +7,6 @@ repaired from here; `report` shows findings. Other packages call `examined`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from redis.exceptions import NoPermissionError, RedisError
 
 from ttlproxy.addresses import Upstream
@@ -21,6 +19,7 @@ from ttlproxy.operations.doctor.masters import of_masters
 from ttlproxy.operations.doctor.mend import mended
 from ttlproxy.operations.doctor.report import as_json, as_text, exit_code
 from ttlproxy.operations.doctor.target import meet
+from ttlproxy.operations.progress import Progress
 
 __all__ = [
     "CHECKS",
@@ -36,10 +35,10 @@ __all__ = [
 
 
 async def examined(
-    settings: Settings, upstream: Upstream, sample: int, mend: Callable[[str], None] | None
+    settings: Settings, upstream: Upstream, sample: int, mend: Progress | None
 ) -> list[Finding]:
-    """The findings, over a connection of its own. If `mend` is given, mends first and calls it with
-    each line of the report.
+    """The findings, over a connection of its own. If `mend` is given, mends first, and tells that
+    what it does.
 
     A Redis that cannot be reached is a finding.
     """

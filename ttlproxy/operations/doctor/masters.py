@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,6 +19,7 @@ from ttlproxy.operations.doctor.failovers import VALIDITY, MasterFacts, failover
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.mend import mended
 from ttlproxy.operations.doctor.target import meet
+from ttlproxy.operations.progress import Progress
 
 # Clocks of two masters that differ by more are told.
 _SKEW_MS: Final = 1000
@@ -28,7 +29,7 @@ async def of_masters(
     masters: Sequence[NodeOfSeveral],
     settings: Settings,
     sample: int,
-    mend: Callable[[str], None] | None,
+    mend: Progress | None,
 ) -> list[Finding]:
     """The findings about the Cluster and about each master, the worst first."""
     found: list[Finding] = []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
@@ -10,30 +12,47 @@ from ttlproxy.core.registry import Place
 from ttlproxy.link import announcing, run, valid
 from ttlproxy.operations.doctor.content import indexed, looked_at, script_calls_of
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.operations.progress import Progress
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 _TOGETHER = 50
 _PAGE = b"500"
 
 
-async def mended(target: Target, say: Callable[[str], None]) -> None:
-    """Goes through all indexes and schedules; calls `say` with a line for each database.
+async def mended(target: Target, progress: Progress) -> None:
+    """Goes through all indexes and schedules, and says what it did in each database.
+
+    It may be interrupted: what is mended stays so.
 
     It drops deadlines whose element is gone, puts keys with deadlines into the schedule, and
     announces their first deadlines to the proxies.
     """
     script_calls = await script_calls_of(target, "sweep", "key_examine")
     for db in target.databases:
-        keys, dropped, announced = 0, 0, 0
+        done = _Done()
         async for places in _pages(target, db):
-            keys += len(places)
-            dropped += await _sweep(target, script_calls, places)
-            announced += await _announce(target, script_calls, places)
-        say(
-            f"database {db}: checked {counted(keys, 'key')},"
-            f" dropped {counted(dropped, 'deadline')} without an element;"
-            f" {counted(announced, 'key has', 'keys have')} deadlines"
-        )
+            done.keys += len(places)
+            done.dropped += await _sweep(target, script_calls, places)
+            done.announced += await _announce(target, script_calls, places)
+            progress.at(partial(_told, db, done))
+        progress.say(_told(db, done))
+
+
+@dataclass
+class _Done:
+    """In one database: keys that were checked, deadlines dropped, and keys that have deadlines."""
+
+    keys: int = 0
+    dropped: int = 0
+    announced: int = 0
+
+
+def _told(db: int, done: _Done) -> str:
+    return (
+        f"database {db}: checked {counted(done.keys, 'key')},"
+        f" dropped {counted(done.dropped, 'deadline')} without an element;"
+        f" {counted(done.announced, 'key has', 'keys have')} deadlines"
+    )
 
 
 async def _pages(target: Target, db: int) -> AsyncIterator[list[Place]]:

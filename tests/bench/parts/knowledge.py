@@ -1,0 +1,69 @@
+"""What it costs a proxy to look keys up, beside one that hears of all keys: for keys that clients
+name again and again, and for keys that they name once.
+
+Each is in front of a Redis of its own, beside another proxy of its kind, so that none is alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.bench.loads import ANY, FAR_MS, Flood, Load, Run, Words, fill
+from tests.bench.measures import PROXY_CPU, RATE, REDIS_CPU
+from tests.bench.parts.fleet import MODES
+from tests.bench.scenarios import Case, Scenario
+from tests.bench.targets import Stage, Target
+
+AGAIN, ONCE = "GET, keys named again", "GET, keys named once"
+WRITE: Final = "HSETEX, keys named again"
+# As many as redis-benchmark can tell apart: of a run's keys hardly any is named twice.
+_UNENDING: Final = 2_000_000_000
+_KEYS: Final = 10_000
+_REQUESTS: Final = {1: 30_000, 16: 160_000}
+
+
+class Again:
+    """A flood of requests for keys that the proxy has met before the first run."""
+
+    def __init__(self, flood: Flood) -> None:
+        self._flood = flood
+        self._met: set[int] = set()
+
+    def __call__(self, target: Target) -> Run:
+        if target.port not in self._met:
+            self._met.add(target.port)
+            fill(target, (self._named(f"{number:012}") for number in range(_KEYS)))
+        return self._flood(target)
+
+    def _named(self, number: str) -> Words:
+        return tuple(word.replace(ANY, number) for word in self._flood.words)
+
+
+def scenarios(stage: Stage) -> list[Scenario]:
+    targets = {mode: _one_of_two(stage, words) for mode, words in MODES.items()}
+    read = ("GET", f"k:{ANY}")
+    write = ("HSETEX", f"h:{ANY}", "PXAT", str(FAR_MS), "FIELDS", "1", "field", "v" * 32)
+    made = []
+    for pipeline, requests in _REQUESTS.items():
+        size = (stage.scaled(requests), 50, pipeline)
+        loads: dict[str, Load] = {
+            AGAIN: Again(Flood(read, *size, _KEYS)),
+            ONCE: Flood(read, *size, _UNENDING),
+            WRITE: Again(Flood(write, *size, _KEYS)),
+        }
+        made += [
+            Scenario(
+                name,
+                [Case(mode, target, load) for mode, target in targets.items()],
+                (RATE, REDIS_CPU, PROXY_CPU),
+                pipeline,
+            )
+            for name, load in loads.items()
+        ]
+    return made
+
+
+def _one_of_two(stage: Stage, words: tuple[str, ...]) -> Target:
+    direct = stage.redis()
+    stage.ttlproxy(direct, *words)
+    return stage.ttlproxy(direct, *words)
