@@ -42,7 +42,7 @@ _UNFIT_S: Final = 5.0
 # Replicas that connect at a time.
 _CONNECTING: Final = 2
 # Until a replica that was promoted must be met as a master.
-_HEIR_S: Final = 5.0
+_HEIR_S: Final = 10.0
 
 
 class Masters:
@@ -301,6 +301,7 @@ class Masters:
         """Gives a new master what is known of it."""
         heritage = self._heirs.pop(node.id, None)
         if heritage is not None and heritage.epoch != node.epoch:
+            log.debug("a promoted replica is read anew: its epoch has changed")
             heritage.close()  # slots may have been with others since
         elif heritage is not None:
             master.link.context.inherit(heritage)

@@ -27,7 +27,7 @@ _SEARCH_MS = 600_000
 # Attempts to read all schedules while databases are swapped; the next is a heartbeat later.
 _MOST_LOADS = 5
 # A replica that was promoted must tell within this what it has announced; else all is read.
-_HERITAGE_S = 1.0
+_HERITAGE_S = 3.0
 
 
 class RegistryLoader:
@@ -143,6 +143,8 @@ class RegistryLoader:
         entries = await heritage.take(_HERITAGE_S) if heritage is not None else None
         context.counters.loads["read" if entries is None else "inherited"] += 1
         if heritage is None or entries is None:
+            if heritage is not None:
+                log.debug("a replica was promoted, but what it has announced may be missing")
             schedules.inherit(set(), set())
             return False
         log.info("a replica was promoted: its deadlines are known from its master's time")
