@@ -13,6 +13,7 @@ _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 KINDS = ("deferred", "hash", "list", "set", "zset")
 ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 SIGNED = ("deferred", "rule")
+LOADS = ("read", "inherited")
 PARKED = ("wrongtype", "noperm", "oom", "unreachable", "other")
 GONE = (
     "client",
@@ -130,6 +131,7 @@ class Counters:
         "held",
         "holding",
         "lag_ms",
+        "loads",
         "nodes",
         "reap_call_ms",
         "reaped_elements",
@@ -161,6 +163,7 @@ class Counters:
         self.dead_lettered_elements = 0
         self.waiting_entries = 0
         self.carried_entries = 0
+        self.loads: Counter[str] = Counter()
         self.gone: Counter[str] = Counter()
         self.unsigned: Counter[str] = Counter()
         self.nodes: set[NodeCounts] = set()

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from itertools import islice
 from typing import Any, cast
 
+from ttlproxy.core.keys import SLOTS
+from ttlproxy.core.undo_log import UndoLog
 from ttlproxy.core.write_rules import RuleBook, RuledNames
 
 # The bound of a key in which nothing can fall due before its announcement arrives.
@@ -100,6 +102,7 @@ class Registry:
         "expecting",
         "has_action",
         "names",
+        "undo_log",
     )
 
     def __init__(
@@ -129,6 +132,8 @@ class Registry:
         of ONWRITE matches are there too."""
         self.expecting = True
         """Whether announcements may come: of other proxies, or of requests of our own clients."""
+        self.undo_log: UndoLog | None = None
+        """Of one of several masters: what this registry gives up of database 0."""
         self._others = True
         self._expected_barriers = 0
 
@@ -241,6 +246,8 @@ class Registry:
         keys = self._dbs.get(db, {})
         if place in self._overtaken or key not in keys:
             return
+        if self.undo_log is not None:
+            self.undo_log.raised(key, keys[key])
         if first_ms is not None:
             keys[key] = self._bound(first_ms)
         elif self._confirm(place, False):
@@ -317,6 +324,21 @@ class Registry:
         for key, bound in bounds:
             keys[key] = min(self._bound(bound), keys.get(key, NOTHING_DUE))
 
+    def entries(self, db: int) -> dict[bytes, int]:
+        """A copy of what is known of a database: key -> bound in ms."""
+        return dict(self._dbs.get(db, {}))
+
+    def adopt(self, db: int, entries: dict[bytes, int]) -> None:
+        """Adds entries that another registry had. The caller gives them away.
+
+        As `load`, which takes 0.5 us for each.
+        """
+        if self._staged is None:
+            raise RuntimeError("adopt outside begin_load and end_load")
+        for key, bound in self._staged.get(db, {}).items():
+            entries[key] = min(bound, entries.get(key, bound))
+        self._staged[db] = entries
+
     def load_known(self, db: int) -> None:
         """The schedule of a database cannot be read: its known entries stay."""
         self.load(db, self._dbs.get(db, {}).items())
@@ -327,6 +349,8 @@ class Registry:
             raise RuntimeError("end_load without begin_load")
         self._dbs = {db: keys for db, keys in self._staged.items() if keys}
         self._staged = None
+        if self.undo_log is not None:
+            self.undo_log.interrupted(range(SLOTS))
         pinned = {place for pins in self._pins for place in pins}
         known = {(db, key) for db, key in pinned if key in self._dbs.get(db, {})}
         for pins in self._pins:

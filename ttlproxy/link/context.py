@@ -17,6 +17,7 @@ from ttlproxy.core.signing import Signer, new_secret
 from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.agenda import Agenda
 from ttlproxy.link.fleet import Fleet
+from ttlproxy.link.heritage import Heritage
 from ttlproxy.link.info_section import InfoSection
 from ttlproxy.link.overdue import Overdue
 from ttlproxy.link.refusals import Refusals
@@ -46,6 +47,7 @@ class Context:
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
     on_stray(key, deadline_ms): called for announcements in slots that are another master's
+    heritage: what is known of the server from the time when it was a replica, until it is taken
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
     node_counts, connections: about the present server; the link begins new counts at another one
@@ -90,6 +92,7 @@ class Context:
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.has_mode = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
+        self.heritage: Heritage | None = None
         self.overdue = Overdue()
         info = InfoSection(self.clock, lambda: self.registry, counters, self.overdue)
         self.script_calls = ScriptCalls(
@@ -138,10 +141,17 @@ class Context:
             schedule = keys.schedule + b":{" if clustered else keys.schedule
             self.rights.place(schedule, keys.counted, by_slot=clustered)
 
+    def inherit(self, heritage: Heritage | None) -> None:
+        """From now on this is what there is to take."""
+        if self.heritage is not None:
+            self.heritage.close()
+        self.heritage = heritage
+
     def end(self) -> None:
         """The server is left for good."""
         self.actions.leave(self.scripts.ruled)
         self.actions.leave_writes(self._rules_changed)
+        self.inherit(None)
         self.counters.nodes.discard(self.node_counts)
 
     @property

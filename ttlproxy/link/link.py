@@ -76,12 +76,13 @@ class Node(NamedTuple):
     """A server as operators see it.
 
     slots: of a Cluster, if it is one of several masters; why_not: why clients' requests that are
-    for it have to wait; empty if it serves
+    for it have to wait; empty if it serves; replicas: those whose promotion makes nobody wait
     """
 
     link: Link
     slots: int
     why_not: str
+    replicas: int = 0
 
 
 class Link:

@@ -26,6 +26,8 @@ from ttlproxy.link.link import Link
 from ttlproxy.link.pipeline import run, valid
 from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.reaper import Reaper
+from ttlproxy.link.replica_pushes import REPLICATION, replication
+from ttlproxy.link.replicas import Replicas
 from ttlproxy.link.rules_of_all import RulesOfAll
 from ttlproxy.net.tasks import run_together
 from ttlproxy.net.time_limit import time_limit
@@ -57,6 +59,10 @@ async def nodes_told_by(server: Upstream, timeout_s: float) -> list[ClusterNode]
 
 async def _told(redis: Redis) -> list[ClusterNode]:
     (reply,) = await run(redis, [(0, _NODES)])
+    return _nodes(reply)
+
+
+def _nodes(reply: object) -> list[ClusterNode]:
     return cluster_nodes(valid(reply).decode("utf-8", "replace"))
 
 
@@ -71,6 +77,7 @@ class Master:
     strays: slots that are not its own, and in which it has announced deadlines
     told: how often it has told what it knows
     pushes: the push connections of all masters when it last told, by their ids
+    replicas: its replicas
     """
 
     def __init__(
@@ -86,11 +93,13 @@ class Master:
         on_gone: Callable[[Master], None],
         on_stray: Callable[[Master, bytes, int], None],
         owner: Callable[[int], Link | None],
+        turn: asyncio.Semaphore,
     ) -> None:
         """`tell(master, nodes)` is called with each of its words on the Cluster; `on_known(master)`
         when more of its slots are known; `on_gone(master)` when its server has changed;
         `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot.
-        `owner(slot)`: the link of the master that has the slot, if that is served."""
+        `owner(slot)`: the link of the master that has the slot, if that is served. `turn`: of
+        replicas that connect."""
         self.id = node.id
         self.shown = upstream.address
         self.place = node.host, node.port, node.hostname
@@ -109,6 +118,7 @@ class Master:
         advice = _ADVICE_TLS if upstream.tls else _ADVICE
         self.link = Link(settings, upstream, counters, context, lambda: on_gone(self), advice)
         self.reaper = Reaper(settings, self.link, owner)
+        self.replicas = Replicas(settings, self.link, node.id, turn)
         self._settings = settings
         self._node = node
         self._upstream = upstream
@@ -124,6 +134,7 @@ class Master:
             reaper=self.reaper.run(),
             slots=self._follow(),
             schedules=self._learn(),
+            replicas=self.replicas.run(),
         )
 
     @property
@@ -161,6 +172,7 @@ class Master:
         context = self.link.context
         context.keys.settle(slots)
         if lost:
+            self.replicas.undo_log.interrupted(lost)
             context.registry.forget(lambda key: slot(key) in lost)
             context.agenda.drop(lambda key: slot(key) in lost)
         context.slot_schedules.owned = slots
@@ -182,7 +194,7 @@ class Master:
             while True:
                 self._wanted.clear()
                 try:
-                    nodes = await _told(redis)
+                    nodes = await self._told(redis)
                     self.told += 1
                     await self._tell(self, nodes)
                 except (RedisError, OSError, ValueError) as trouble:
@@ -194,6 +206,18 @@ class Master:
         finally:
             await close(redis)
 
+    async def _told(self, redis: Redis) -> list[ClusterNode]:
+        """What it knows of the Cluster; how far its replication is goes to `replicas`."""
+        number, told = self.replicas.begin_checkpoint(), replication(None)
+        try:
+            said, state = await run(redis, [(0, _NODES), (0, REPLICATION)])
+            told = replication(state)
+        finally:
+            self.replicas.end_checkpoint(number, told)
+        nodes = _nodes(said)
+        self.replicas.follow(nodes)
+        return nodes
+
     async def _learn(self) -> None:
         """Reads the schedules of those of its slots whose managed keys are not known."""
         while True:
@@ -201,7 +225,7 @@ class Master:
             await self.link.serving.ready.wait()
             self._lacking.clear()
             lacking = self.owned - self.known
-            self.known |= lacking & self._read_already
+            self._know(lacking & self._read_already)
             self._on_known(self)
             if not (lacking := self.owned - self.known):
                 continue
@@ -214,17 +238,25 @@ class Master:
             finally:
                 await close(redis)
             if more := read & self.owned:
-                self.known |= more
+                self._know(more)
                 self._on_known(self)
             if self.owned - self.known:  # they are on their way, or it is busy
                 self._lacking.set()
                 await asyncio.sleep(_AGAIN_S)
 
+    def _know(self, slots: set[int]) -> None:
+        """All managed keys of these slots are in the registry."""
+        if slots:
+            self.known |= slots
+            self.replicas.undo_log.interrupted(slots)
+            self.look()  # for a checkpoint: until the next one, no replica can stand in for them
+
     @property
     def _read_already(self) -> set[int]:
-        """Slots that the link has read since they are this master's."""
-        context = self.link.context
-        return context.slot_schedules.read if context.rights.trusts_schedules else set()
+        """Slots that the link has read since they are this master's, or has known before."""
+        schedules = self.link.context.slot_schedules
+        trusts = self.link.context.rights.trusts_schedules
+        return schedules.read | schedules.inherited if trusts else schedules.inherited
 
     def _unread(self, slots: Collection[int]) -> None:
         """The link has read all schedules but these."""

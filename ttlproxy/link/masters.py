@@ -24,6 +24,7 @@ from ttlproxy.errors import UnfitUpstream
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.context import first_signer
 from ttlproxy.link.endpoints import endpoints
+from ttlproxy.link.heritage import Heritage
 from ttlproxy.link.link import Link, Node
 from ttlproxy.link.master import Master
 from ttlproxy.link.pushes import Pushes
@@ -38,6 +39,10 @@ log = logging.getLogger(__name__)
 _BACKOFF: Final = Backoff(cap=2.0, base=0.05)
 # Until a master that cannot be served is tried again.
 _UNFIT_S: Final = 5.0
+# Replicas that connect at a time.
+_CONNECTING: Final = 2
+# Until a replica that was promoted must be met as a master.
+_HEIR_S: Final = 10.0
 
 
 class Masters:
@@ -76,6 +81,8 @@ class Masters:
         self._seeds = Seeds(upstream, lambda: settings.connect_timeout)
         self._unfit: dict[str, str] = {}
         self._slot_log = SlotLog()
+        self._turn = asyncio.Semaphore(_CONNECTING)
+        self._heirs: dict[str, Heritage] = {}
         self._unclaimed: list[int] = []
         self._logged = ""
         self._shares_ports = False
@@ -98,6 +105,10 @@ class Masters:
             raise UnfitUpstream("; ".join(self._unfit.values()))
         finally:
             await cancel(trying, *self._tasks.values())
+            for name in list(self._heirs):
+                self._disinherit(name)
+            for link in self.all:
+                link.context.inherit(None)
 
     @property
     def all(self) -> list[Link]:
@@ -108,7 +119,7 @@ class Masters:
     def nodes(self) -> dict[str, Node]:
         """The masters by address. Other threads may ask."""
         return {
-            each.shown: Node(each.link, len(each.owned), self._why_not(each))
+            each.shown: Node(each.link, len(each.owned), self._why_not(each), each.replicas.ready)
             for each in list(self._masters.values())
         }
 
@@ -222,6 +233,7 @@ class Masters:
         self._seeds.others = [Address(node.host, node.port) for node in there if node.host]
         self.view.meet(nodes)
         self._note_shared_ports()
+        self._bequeath(nodes)
         masters = [node for node in there if node.is_master]
         if not any(map(self._is_new, masters)):
             return
@@ -254,12 +266,51 @@ class Masters:
             self._gone,
             self._stray,
             self.owners.__getitem__,
+            self._turn,
         )
+        self._hand_over(node, master)
         self._masters[node.id] = master
         self.links[node.id] = master.link
         task = asyncio.create_task(self._keep(master), name=f"master {server.address}")
         task.add_done_callback(drop)
         self._tasks[node.id] = task
+
+    def _bequeath(self, nodes: list[ClusterNode]) -> None:
+        """Keeps what is known of replicas that are masters now, until they are met as masters. By
+        then their own masters may have been forgotten."""
+        for node in nodes:
+            if not (node.is_master and node.is_there) or node.id in self._masters:
+                continue
+            for master in list(self._masters.values()):
+                if node.id not in self._heirs and self._hears_others(master):
+                    heritage = master.replicas.heritage(node, master.known)
+                    if heritage is not None:
+                        self._heirs[node.id] = heritage
+                        asyncio.get_running_loop().call_later(_HEIR_S, self._disinherit, node.id)
+
+    def _hears_others(self, master: Master) -> bool:
+        """Whether all other masters were heard since this one last told: a slot may have been
+        theirs meanwhile, and be back."""
+        pushes = self._pushes()
+        others = [each.id for each in self._masters.values() if each is not master and each.owned]
+        return all(pushes[name] is not None for name in others) and all(
+            pushes[name] is master.pushes.get(name) for name in others
+        )
+
+    def _hand_over(self, node: ClusterNode, master: Master) -> None:
+        """Gives a new master what is known of it."""
+        heritage = self._heirs.pop(node.id, None)
+        if heritage is not None and heritage.epoch != node.epoch:
+            log.debug("a promoted replica is read anew: its epoch has changed")
+            heritage.close()  # slots may have been with others since
+        elif heritage is not None:
+            master.link.context.inherit(heritage)
+
+    def _disinherit(self, name: str) -> None:
+        """A replica was not met as a master soon."""
+        heritage = self._heirs.pop(name, None)
+        if heritage is not None:
+            heritage.close()
 
     def _remove(self, master: Master, why: str) -> None:
         log.info("%s is no master of the Cluster any more: %s", master.shown, why)
@@ -295,9 +346,12 @@ class Masters:
         is_it = me is not None and me.id == master.id
         own = me.slots if me is not None and is_it and me.is_master else frozenset()
         epoch = me.epoch if me is not None else 0
+        self._bequeath(nodes)
         is_new = own != master.claims or epoch != master.epoch
         if epoch > master.epoch and not self._has_heard(master, nodes):
-            master.doubt(own.intersection(master.claims or ()))
+            before = master.claims
+            inherited = master.link.context.slot_schedules.inherited
+            master.doubt(own.intersection(inherited if before is None else before))
         master.claims, master.epoch = own, epoch
         master.pushes = self._pushes()
         if is_new or master.strays:
@@ -354,10 +408,10 @@ class Masters:
         said = {number for each in self._masters.values() for number in each.slots_told}
         self._unclaimed = [each for each in range(SLOTS) if each not in owner and each not in said]
         for master in list(self._masters.values()):
-            if owned[master.id] != set(master.owned) or master.strays:
-                master.owns(owned[master.id])
             if not owned[master.id] and _is_replaced(master, owner):
                 self._remove(master, "it owns no slots")
+            elif owned[master.id] != set(master.owned) or master.strays:
+                master.owns(owned[master.id])
         self._publish()
 
     def _note_shared_ports(self) -> None:

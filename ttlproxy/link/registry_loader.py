@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
@@ -16,12 +18,16 @@ from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.server_identity import KEYSPACE, databases, fields
 from ttlproxy.link.serving import Serving
 
+log = logging.getLogger(__name__)
+
 # The least number of keys for which it matters that most of them are managed no more.
 _MANY = 2000
 # Between two walks over all keys.
 _SEARCH_MS = 600_000
 # Attempts to read all schedules while databases are swapped; the next is a heartbeat later.
 _MOST_LOADS = 5
+# A replica that was promoted must tell within this what it has announced; else all is read.
+_HERITAGE_S = 3.0
 
 
 class RegistryLoader:
@@ -117,9 +123,10 @@ class RegistryLoader:
         else:
             clock.learn_time(valid(now), sent)
             self._context.registry.begin_load(clock.now_ms())
+        is_known = await self._take_heritage() and not self._context.has_rules
         for db in await self._databases(redis):
             try:
-                if not rights.trusts_schedules and anew:
+                if not rights.trusts_schedules and anew and not is_known:
                     await self._schedules.search(redis, db)
                 elif not rights.trusts_schedules:
                     self._context.registry.load_known(db)
@@ -130,6 +137,22 @@ class RegistryLoader:
                 if not self._serving.now:
                     raise  # nothing is known yet, so nothing can be promised
                 self._context.registry.load_known(db)
+
+    async def _take_heritage(self) -> bool:
+        """Takes what is known of a promoted replica; returns whether that is everything."""
+        context, schedules = self._context, self._context.slot_schedules
+        heritage, context.heritage = context.heritage, None
+        entries = await heritage.take(_HERITAGE_S) if heritage is not None else None
+        context.counters.loads["read" if entries is None else "inherited"] += 1
+        if heritage is None or entries is None:
+            if heritage is not None:
+                log.debug("a replica was promoted, but what it has announced may be missing")
+            schedules.inherit(set(), set())
+            return False
+        log.info("a replica was promoted: its deadlines are known from its master's time")
+        context.registry.adopt(0, entries)
+        schedules.inherit(heritage.slots, heritage.deferring)
+        return schedules.are_inherited
 
     async def _databases(self, redis: Redis) -> list[int]:
         """The logical databases that hold keys."""

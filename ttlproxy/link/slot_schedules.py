@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
-from ttlproxy.core.registry import Place
+from ttlproxy.core.registry import UNKNOWN, Place
 from ttlproxy.link.pipeline import Words, error, run, valid
 from ttlproxy.link.refusals import is_elsewhere
 from ttlproxy.link.schedule_queries import DUE, Late, Refused, UnreadError, before
@@ -39,6 +39,8 @@ class SlotSchedules:
     """The schedules of one node's slots, and when the first key of each needs attention.
 
     owned: the slots whose schedules are read; read: those that were read whole
+    inherited: slots whose managed keys are known from another master
+    deferring: slots that may have deferred commands
     losses: how often what was read of a slot has become worthless
     survey: which slots may have a schedule
     on_unread(slots): called when some of them could not be read, as they are on their way
@@ -48,6 +50,9 @@ class SlotSchedules:
         self._keys = keys
         self.owned: Collection[int] = range(SLOTS)
         self.read: set[int] = set()
+        self.inherited: set[int] = set()
+        self.deferring: set[int] = set()
+        self._unasked: set[int] = set()  # slots that the next reading of all leaves out
         self.losses: Counter[int] = Counter()
         self.survey: Survey = all_may_have
         self.on_unread: Callable[[Collection[int]], None] = lambda slots: None
@@ -55,7 +60,6 @@ class SlotSchedules:
         self._firsts: dict[int, int] = {}
         self._unsized: list[int] = []  # slots whose size is still to be asked
         self._size = 0  # of the others
-        self._deferring: set[int] = set()  # slots that may have deferred commands
         # Slots noted since they were last asked for: an answer may be older.
         self._noted: set[int] = set()
 
@@ -76,7 +80,7 @@ class SlotSchedules:
         if has_rules:  # elements may wait for TAKE in any slot
             kinds = dict.fromkeys(self.owned, b"R")
         else:
-            kinds = {each: b"+" if each in self._deferring else b" " for each in self._firsts}
+            kinds = {each: b"+" if each in self.deferring else b" " for each in self._firsts}
         kinds[slot(keys.here)] = b"L"
         return b"".join(keys.word(each) + kind for each, kind in kinds.items())
 
@@ -84,7 +88,7 @@ class SlotSchedules:
         """The key needs attention at that time, or earlier; returns its slot."""
         number = slot(key)
         if self._keys.deferring(key) is not None:
-            self._deferring.add(number)
+            self.deferring.add(number)
         self._noted.add(number)
         if due_ms < self._firsts.get(number, _NEVER):
             self._firsts[number] = due_ms
@@ -155,18 +159,33 @@ class SlotSchedules:
         """Another node owns these slots now."""
         for number in slots:
             self._firsts.pop(number, None)
-            self._deferring.discard(number)
+            self.deferring.discard(number)
         self.unread(slots)
 
     def unread(self, slots: Collection[int]) -> None:
         """What was read of these slots, or is being read now, does not count any more."""
-        self.read.difference_update(slots)
+        for those in (self.read, self.inherited, self._unasked):
+            those.difference_update(slots)
         self.losses.update(slots)
+
+    def inherit(self, slots: set[int], deferring: set[int]) -> None:
+        """All managed keys of these slots are known; the first deadlines of the slots are not."""
+        self.inherited = slots.intersection(self.owned)
+        self._unasked = set(self.inherited)
+        self.deferring |= deferring
+        self._firsts.update(dict.fromkeys(self.inherited, UNKNOWN))
+
+    @property
+    def are_inherited(self) -> bool:
+        """Whether nothing needs be read."""
+        return self._unasked.issuperset(self.owned)
 
     async def pages(self, redis: Redis, db: int) -> AsyncIterator[list[tuple[bytes, int]]]:
         asked = set(self.owned)
         self.read -= asked
-        async for entries in self.pages_of(redis, asked):
+        self.read |= self._unasked
+        unasked, self._unasked = self._unasked, set()
+        async for entries in self.pages_of(redis, asked - unasked):
             yield entries
         if unread := asked.difference(self.read):
             self.on_unread(unread)

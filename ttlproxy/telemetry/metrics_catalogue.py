@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from ttlproxy import __version__
-from ttlproxy.core.counters import ACTIONS, GONE, KINDS, PARKED, SIGNED, Counters, Handled
+from ttlproxy.core.counters import ACTIONS, GONE, KINDS, LOADS, PARKED, SIGNED, Counters, Handled
 from ttlproxy.core.histogram import Histogram
 from ttlproxy.telemetry.metric_spec import BY_NODE, Buckets, MetricSpec, Report, Source, Value
 from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
@@ -128,6 +128,15 @@ METRICS: Final = (
         lambda source: _by(source.counters.fired_elements, ACTIONS),
         "action",
         ACTIONS,
+    ),
+    MetricSpec(
+        "ttlproxy_registry_loads_total",
+        "counter",
+        "how often all managed keys of a server were learnt, while its clients wait: read from it,"
+        " or inherited from the master whose replica it was",
+        lambda source: _by(source.counters.loads, LOADS),
+        "how",
+        LOADS,
     ),
     MetricSpec(
         "ttlproxy_unsigned_total",

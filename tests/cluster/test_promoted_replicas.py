@@ -1,0 +1,233 @@
+"""A replica that was heard is promoted: nobody waits until its deadlines are read, and all hold.
+
+Each test has a master of its own: of nodes 0, 1 and 2, whose replicas are nodes 3, 4 and 5.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from tests.conftest import StartProxy
+from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
+from tests.support.cluster import Cluster, Node
+from tests.support.processes import wait_until
+from tests.support.redis_client import Client
+from tests.support.servers import Binary, Proxy
+from ttlproxy.core.keys import SLOTS, slot
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def cluster(binary: Binary) -> Iterator[Cluster]:
+    """Three masters with a replica each. A replica that lacks the last writes may be promoted."""
+    config = ("--cluster-require-full-coverage", "no")
+    with Cluster(binary, nodes=6, masters=3, config=config) as cluster:
+        cluster.replicate(masters=3)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def proxy(cluster: Cluster) -> Iterator[Proxy]:
+    url = f"redis://127.0.0.1:{cluster.nodes[0].port},127.0.0.1:{cluster.nodes[2].port}"
+    proxy = Proxy(url, *FLAGS, forked=True).start()
+    yield proxy
+    proxy.remove()
+
+
+@pytest.fixture
+def admin(proxy: Proxy) -> Pages:
+    return pages(proxy)
+
+
+def _keys(number: int, count: int) -> list[bytes]:
+    """Keys of the master with that number."""
+    names = (b"k:%d" % each for each in range(count * 9))
+    return [name for name in names if slot(name) * 3 // SLOTS == number][:count]
+
+
+def _reply(port: int, *words: str | bytes | int) -> object:
+    """To a client that has just connected; None if it is closed meanwhile."""
+    try:
+        with closing(Client(port)) as client:
+            return client.ask(*words)
+    except ConnectionError:
+        return None
+
+
+def _is_heard(admin: Pages, master: Node) -> None:
+    name = f"127.0.0.1:{master.port}"
+    becomes(admin, 1, "ttlproxy_node_replicas_ready", node=name)
+
+
+def _loads(admin: Pages) -> tuple[float, float]:
+    """How often deadlines were read, and how often they were inherited."""
+    name = "ttlproxy_registry_loads_total"
+    return metric(admin, name, how="read"), metric(admin, name, how="inherited")
+
+
+def _is_served(proxy: Proxy, replica: Node, key: bytes) -> None:
+    """Returns when the proxy sends requests for the key to the promoted replica."""
+    number = replica.ask("CLUSTER", "KEYSLOT", key)
+    mark = b"{%b}mark:%d" % (key, number)
+    wait_until(
+        lambda: _reply(proxy.port, "SET", mark, 1) == b"OK" and replica.ask("EXISTS", mark) == 1,
+        "the replica is served",
+    )
+
+
+def _pair(cluster: Cluster, number: int) -> tuple[Node, Node]:
+    """The master and the replica that share these slots."""
+    one, other = cluster.nodes[number], cluster.nodes[number + 3]
+    return (one, other) if one.ask("ROLE")[0] == b"master" else (other, one)
+
+
+def _keep_reapers_away(node: Node, app: Client, key: bytes) -> bytes:
+    """What is due at a master, or at its replica, is reaped for requests only; the lease's name."""
+    assert app.ask("HSETEX", key, "PX", 1, "FIELDS", 1, "f", "v") == 1
+    wait_until(lambda: node.ask("KEYS", "__ttl:lease*"), "a reaper has had the lease")
+    (lease,) = node.ask("KEYS", "__ttl:lease*")
+    assert node.ask("SET", lease, "a test", "PX", 100_000) == b"OK"
+    return bytes(lease)
+
+
+def _looks(node: Node) -> int:
+    """How often a proxy, or all of them, have asked a node of its Cluster."""
+    lines = node.ask("INFO", "commandstats").decode().splitlines()
+    told = [line for line in lines if line.startswith("cmdstat_cluster")]
+    return sum(int(line.split("calls=")[1].split(",")[0]) for line in told)
+
+
+def _passes(node: Node, after_ms: int) -> None:
+    """Returns when what was due at most so long after now is past its deadline."""
+    due_ms = node.client.now_ms() + after_ms
+    wait_until(lambda: node.client.now_ms() > due_ms, "it is past its deadline")
+
+
+def _named(node: Node, name: bytes) -> list[bytes]:
+    """The ids of a node's clients with this name."""
+    lines = [line.split() for line in node.ask("CLIENT", "LIST").splitlines()]
+    return [line[0].removeprefix(b"id=") for line in lines if b"name=" + name in line]
+
+
+def test_nobody_waits_for_deadlines_that_are_known(
+    cluster: Cluster, proxy: Proxy, admin: Pages
+) -> None:
+    master, replica = _pair(cluster, 0)
+    keys = _keys(0, 5000)
+    with closing(Client(proxy.port)) as app:
+        for at in range(0, len(keys), 500):
+            some = keys[at : at + 500]
+            app.ask_many([("HSETEX", key, "EX", 1000, "FIELDS", 1, "f", "v") for key in some])
+        _is_heard(admin, master)
+        assert app.ask("HSETEX", keys[0], "PX", 1500, "FIELDS", 1, "soon", "v") == 1
+    before = _loads(admin)
+    assert replica.ask("CONFIG", "RESETSTAT") == b"OK"
+    replica.promote()
+    _is_served(proxy, replica, keys[0])
+    assert _loads(admin) == (before[0], before[1] + 1)
+    assert b"cmdstat_zscan:" not in replica.ask("INFO", "commandstats")
+    wait_until(lambda: replica.ask("HLEN", keys[0]) == 1, "the reaper knows what falls due there")
+    assert metric(admin, "ttlproxy_node_managed_keys", node=f"127.0.0.1:{replica.port}") == 5000
+    with closing(Client(proxy.port)) as app:
+        assert min(app.ask_many([("HTTLFIELD", key, "f") for key in keys[:500]])) > 900
+        app.ask_many([("HPEXPIREFIELD", key, 1, "FIELDS", 1, "f") for key in keys[:500]])
+    gone = [0] * 500
+    wait_until(
+        lambda: replica.client.ask_many([("EXISTS", key) for key in keys[:500]]) == gone,
+        "the reaper works there",
+    )
+
+
+def test_what_the_replica_has_not_got_is_not_believed(
+    cluster: Cluster, proxy: Proxy, admin: Pages
+) -> None:
+    """Keys without deadlines left, at the master, are managed and due at its replica."""
+    master, replica = _pair(cluster, 1)
+    first, *keys = _keys(1, 6)
+    whole, part, lasting, deleted, unasked = keys
+    assert replica.ask("READONLY") == b"OK"
+    _is_heard(admin, master)
+    with closing(Client(proxy.port)) as app:
+        lease = _keep_reapers_away(master, app, first)
+        app.ask_many([("HSETEX", key, "PX", 300, "FIELDS", 1, "f", "v") for key in keys])
+        app.ask("HSETEX", part, "EX", 1000, "FIELDS", 1, "g", "v")
+        wait_until(lambda: replica.ask("HLEN", part) == 2, "the replica has them")
+        for name in ("masteruser", "masterauth"):
+            assert replica.ask("CONFIG", "SET", name, "nobody") == b"OK"
+        assert replica.ask("CLIENT", "KILL", "TYPE", "master") == 1
+        assert app.ask("HPERSISTFIELD", lasting, "FIELDS", 1, "f") == [1]
+        assert app.ask("DEL", deleted) == 1
+        _passes(master, 300)
+        assert app.ask_many([("HGET", whole, "f"), ("HGET", part, "f")]) == [None, None]
+    assert master.client.ask_many([("EXISTS", whole), ("HLEN", part)]) == [0, 1]
+    looks = _looks(master)
+    wait_until(lambda: _looks(master) > looks + 2, "the replica could have told that it has all")
+    before = _loads(admin)
+    master.kill()
+    replica.promote("TAKEOVER")
+    _is_served(proxy, replica, first)
+    assert replica.client.ask_many([("HLEN", key) for key in keys]) == [1, 2, 1, 1, 1]
+    with closing(Client(proxy.port)) as app:
+        assert app.ask_many([("HGET", key, "f") for key in keys[:-1]]) == [None] * 4
+        assert app.ask("HGET", part, "g") == b"v"
+        assert app.ask("HTTLFIELD", part, "g") > 900
+    assert _loads(admin) == (before[0], before[1] + 1)
+    assert replica.ask("DEL", lease) == 1
+    wait_until(lambda: replica.ask("EXISTS", unasked) == 0, "the reaper finds what is late")
+
+
+def test_what_only_the_replica_has_told_is_known(
+    cluster: Cluster, proxy: Proxy, admin: Pages, start_proxy: StartProxy
+) -> None:
+    """The master is gone before this proxy has heard of a deadline that another proxy has set."""
+    master, replica = _pair(cluster, 2)
+    first, key = _keys(2, 2)
+    assert replica.ask("READONLY") == b"OK"
+    with closing(Client(proxy.port)) as app:
+        _keep_reapers_away(master, app, first)
+    _is_heard(admin, master)
+    before = _loads(admin)
+    (pushes,) = _named(master, b"ttlproxy:pushes")
+    other = start_proxy(master.url)
+    os.kill(proxy.pid, signal.SIGSTOP)
+    try:
+        assert master.ask("CLIENT", "KILL", "ID", pushes) == 1
+        with closing(Client(other.port)) as app:
+            assert app.ask("HSETEX", key, "PX", 300, "FIELDS", 1, "f", "v") == 1
+        wait_until(lambda: replica.ask("EXISTS", key) == 1, "the replica has it")
+        master.kill()
+    finally:
+        os.kill(proxy.pid, signal.SIGCONT)
+    replica.promote("TAKEOVER")
+    _is_served(proxy, replica, first)
+    _passes(replica, 300)
+    assert replica.ask("HGET", key, "f") == b"v"
+    assert _reply(proxy.port, "HGET", key, "f") is None
+    assert replica.ask("EXISTS", key) == 0
+    assert _loads(admin) == (before[0], before[1] + 1)
+
+
+@pytest.mark.any_server
+def test_a_replica_that_was_not_heard_all_the_time_is_read(
+    cluster: Cluster, proxy: Proxy, admin: Pages
+) -> None:
+    master, replica = _pair(cluster, 0)
+    (key,) = _keys(0, 1)
+    _is_heard(admin, master)
+    before = _loads(admin)
+    os.kill(proxy.pid, signal.SIGSTOP)
+    try:
+        (pushes,) = _named(replica, b"ttlproxy:replica")
+        assert replica.ask("CLIENT", "KILL", "ID", pushes) == 1
+        replica.promote("TAKEOVER")
+    finally:
+        os.kill(proxy.pid, signal.SIGCONT)
+    _is_served(proxy, replica, key)
+    assert _loads(admin) == (before[0] + 1, before[1])
