@@ -119,7 +119,12 @@ class Masters:
     def nodes(self) -> dict[str, Node]:
         """The masters by address. Other threads may ask."""
         return {
-            each.shown: Node(each.link, len(each.owned), self._why_not(each), each.replicas.ready)
+            each.shown: Node(
+                each.link,
+                len(each.owned),
+                self._why_not(each),
+                each.replicas.ready if self._hears_others(each) else 0,
+            )
             for each in list(self._masters.values())
         }
 
@@ -290,9 +295,9 @@ class Masters:
 
     def _hears_others(self, master: Master) -> bool:
         """Whether all other masters were heard since this one last told: a slot may have been
-        theirs meanwhile, and be back."""
-        pushes = self._pushes()
-        others = [each.id for each in self._masters.values() if each is not master and each.owned]
+        theirs meanwhile, and be back. Other threads may ask."""
+        pushes, masters = self._pushes(), list(self._masters.values())
+        others = [each.id for each in masters if each is not master and each.owned]
         return all(pushes[name] is not None for name in others) and all(
             pushes[name] is master.pushes.get(name) for name in others
         )
@@ -377,7 +382,7 @@ class Masters:
         )
 
     def _pushes(self) -> dict[str, Pushes | None]:
-        return {name: link.announcements.connection for name, link in self.links.items()}
+        return {name: link.announcements.connection for name, link in list(self.links.items())}
 
     def _stray(self, master: Master, key: bytes, deadline_ms: int) -> None:
         """A master has announced a deadline in a slot that is not its own as far as is known: the
