@@ -25,7 +25,7 @@ LATE_MS = 1 << 45
 # The keys of the rows, in one slot.
 IN_SLOT = {name: b"{slot}" + name for name in (b"k", b"to", b"new", b"nokey", b"held")}
 # What a Cluster does not have, or what names keys of all slots.
-ELSEWHERE = ("MOVE", "SWAPDB", "ONEXPIRE", "FLUSHDB")
+ELSEWHERE = ("MOVE", "SWAPDB", "ONEXPIRE", "ONWRITE", "FLUSHDB")
 
 
 @cache

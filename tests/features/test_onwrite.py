@@ -441,7 +441,10 @@ SWEPT = {
 }
 
 
-@pytest.mark.parametrize("in_multi", [False, True], ids=["outside", "in_multi"])
+@pytest.mark.parametrize(
+    "in_multi",
+    [pytest.param(False, id="outside"), pytest.param(True, id="in_multi", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("name", SWEPT)
 def test_what_the_writes_own_step_cannot_do_is_done_soon_after(
     rule: Client, direct: Client, app: Connection, name: str, in_multi: bool

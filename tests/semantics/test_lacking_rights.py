@@ -7,7 +7,7 @@ calls, for each of these. MONITOR tells which they are.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple, TypeAlias
 
@@ -246,7 +246,16 @@ class World:
             removals += [("SELECT", db), ("DEL", key)]
         self.direct.ask_many([*removals, ("SELECT", 0)])
         # With KEYS, what is due goes now, and not while contents are compared.
-        lines = [*case.before, "KEYS *"]
+        lines, some = [*case.before, "KEYS *"], list[str]()
+        for line in lines:
+            some.append(line)
+            # A rule holds once its reply is there.
+            if line.startswith(("ONEXPIRE", "ONWRITE")) or line is lines[-1]:
+                self._sent(some)
+                some = []
+
+    def _sent(self, lines: Sequence[str]) -> None:
+        """Sends all at once."""
         self.full.send(b"".join(encoded(*self.words(line)) for line in lines))
         for line, reply in zip(lines, self.full.read_many(len(lines)), strict=True):
             assert not reply.startswith(b"-"), (line, reply)
