@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from functools import partial
 
 import pytest
@@ -21,6 +22,7 @@ from tests.support.containers import AnyServer
 from tests.support.masters import TAG, Masters
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, Framer
+from tests.support.redis_client import Client
 from tests.support.request_streams import SEEDS, Vocabulary, keys_of, pieces, rows_for, stream
 from tests.support.servers import Binary, Server
 from ttlproxy.proxy.routed.ways import STEPS
@@ -80,13 +82,15 @@ def _alike(plain: AnyServer, masters: Masters, parts: list[bytes]) -> None:
 def _begin(plain: AnyServer, masters: Masters) -> None:
     """The servers are empty, and no earlier client is subscribed any more."""
     empty(plain, *masters.nodes)
-    wait_until(
-        lambda: all(
-            node.ask("PUBSUB", "CHANNELS") == [] and node.ask("PUBSUB", "NUMPAT") == 0
-            for node in masters.nodes
-        ),
-        "nobody is subscribed",
-    )
+    with ExitStack() as stack:
+        servers = (plain, *masters.nodes)
+        asking = [stack.enter_context(closing(Client(each.port))) for each in servers]
+        wait_until(lambda: not any(map(_has_subscribers, asking)), "nobody is subscribed")
+
+
+def _has_subscribers(server: Client) -> bool:
+    channels, patterns = server.ask_many([("PUBSUB", "CHANNELS"), ("PUBSUB", "NUMPAT")])
+    return bool(channels or patterns)
 
 
 @pytest.fixture(scope="module")
