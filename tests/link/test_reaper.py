@@ -115,6 +115,11 @@ async def test_what_is_due_at_the_start_and_what_falls_due_goes_from_all_databas
             await until(lambda: reaping.context.agenda.next_ms == FAR_MS)
 
 
+async def _begun(reaping: Reaping) -> None:
+    """It is one of a few, and so it leads until another one has the lease."""
+    await until(lambda: reaping.context.agenda.leads)
+
+
 async def _pass_time(direct: Client) -> None:
     """As long as some requests of another connection take."""
     for _ in range(20):
@@ -205,6 +210,7 @@ async def test_who_does_not_get_the_lease_is_not_woken_by_deadlines(
     server: AnyServer, direct: Client
 ) -> None:
     async with _reaping(server.url, lease_ms=600_000) as reaping:
+        await _begun(reaping)
         direct.ask("SET", LEASE, "somebody", "PX", 600_000)
         agenda, asked = reaping.context.agenda, calls(server.port, "pttl")
         _make_due(direct, "s")
@@ -259,6 +265,7 @@ async def test_the_last_proxy_leads(server: AnyServer, direct: Client) -> None:
         other.ask("CLIENT", "TRACKING", "ON")
         direct.ask("SET", LEASE, "somebody", "PX", 600_000)
         async with _reaping(server.url, lease_ms=600_000) as reaping:
+            await _begun(reaping)
             _make_due(direct, "s")
             await until(lambda: not reaping.context.agenda.leads)
             direct.ask("DEL", LEASE)
@@ -274,6 +281,7 @@ async def test_of_many_proxies_that_see_something_late_some_wait_for_the_lease(
     server: AnyServer, direct: Client, attached: int, tries: bool
 ) -> None:
     async with _reaping(server.url, lease_ms=600_000) as reaping:
+        await _begun(reaping)
         direct.ask("SET", LEASE, "somebody", "PX", 600_000)
         reaping.context.fleet.attached = attached
         _make_due(direct, "s")

@@ -287,11 +287,17 @@ class Masters:
             if not (node.is_master and node.is_there) or node.id in self._masters:
                 continue
             for master in list(self._masters.values()):
-                if node.id not in self._heirs and self._hears_others(master):
-                    heritage = master.replicas.heritage(node, master.known)
-                    if heritage is not None:
-                        self._heirs[node.id] = heritage
-                        asyncio.get_running_loop().call_later(_HEIR_S, self._disinherit, node.id)
+                if node.id in self._heirs or not master.replicas.hears(node):
+                    continue
+                if not self._hears_others(master):
+                    log.debug("a promoted replica is read anew: other masters were not heard")
+                    continue
+                heritage = master.replicas.heritage(node, master.known)
+                if heritage is None:
+                    log.debug("a promoted replica is read anew: too little is known of it")
+                    continue
+                self._heirs[node.id] = heritage
+                asyncio.get_running_loop().call_later(_HEIR_S, self._disinherit, node.id)
 
     def _hears_others(self, master: Master) -> bool:
         """Whether all other masters were heard since this one last told: a slot may have been

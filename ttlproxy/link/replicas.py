@@ -119,6 +119,10 @@ class Replicas:
                 pushes.fails(number)
         self._tidy(number)
 
+    def hears(self, node: ClusterNode) -> bool:
+        """Whether it has a connection to this node."""
+        return node.id in self._heard
+
     def heritage(self, node: ClusterNode, known: Collection[int]) -> Heritage | None:
         """What is known of a replica that is a master now; None if that is not enough. `known`:
         the slots of the master whose managed keys are in its registry."""

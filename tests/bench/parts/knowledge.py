@@ -66,4 +66,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
 def _one_of_two(stage: Stage, words: tuple[str, ...]) -> Target:
     direct = stage.redis()
     stage.ttlproxy(direct, *words)
-    return stage.ttlproxy(direct, *words)
+    target = stage.ttlproxy(direct, *words)
+    # Where no key is managed, a proxy that hears of all need not look at the names.
+    fill(target, [("SADDEX", "managed", "PXAT", FAR_MS, "MEMBERS", 1, "m")])
+    return target
