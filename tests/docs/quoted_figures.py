@@ -140,9 +140,9 @@ def hsetex() -> str:
                 _FIGURES.get(("scripts", "HSETEX", pipeline, target, name))
                 for name in (RATE, REDIS_CPU, PROXY_CPU)
             ]
-            rows.append(
-                [words, pipeline, *(number(cell.median) if cell else "-" for cell in cells)]
-            )
+            if any(cells):  # servers for comparison may not have been there
+                shown = (number(cell.median) if cell else "-" for cell in cells)
+                rows.append([words, pipeline, *shown])
     return table(("", "pipeline", RATE, "Redis, µs of CPU", "proxy, µs of CPU"), rows)
 
 

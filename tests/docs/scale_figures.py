@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.bench.parts import fleet
-from tests.docs.quoted_figures import all_of, table
+from tests.docs.quoted_figures import PROXY_CPU, RATE, REDIS_CPU, all_of, table
 from ttlproxy.link import modes
 
 PODS: Final = (10, 100, 1000, 10_000)
@@ -26,7 +26,6 @@ _ANNOUNCED, _LATER, _IDLE, _START = (
     "idle",
     "start of one",
 )
-_REDIS_CPU: Final = "Redis, µs of CPU a request"
 
 
 def _values(test: str, name: str) -> dict[str, float]:
@@ -61,7 +60,7 @@ def _hearing_us(attached: int) -> float:
 
 def _announced(mode: str) -> dict[int, float]:
     """CPU of Redis for a write that is announced, by how many proxies are attached."""
-    found = _values(f"{_ANNOUNCED}, {mode}", _REDIS_CPU)
+    found = _values(f"{_ANNOUNCED}, {mode}", REDIS_CPU)
     return {int(key.split()[0]): us for key, us in found.items()}
 
 
@@ -122,7 +121,7 @@ def costs() -> str:
         )
         for number in fleet.ATTACHED
     ]
-    later = [max(_values(f"{_LATER}, {mode}", _REDIS_CPU).values()) for mode in fleet.MODES]
+    later = [max(_values(f"{_LATER}, {mode}", REDIS_CPU).values()) for mode in fleet.MODES]
     rows += [
         (
             "Redis, CPU of a write that is not announced, any number",
@@ -216,7 +215,25 @@ def storms() -> str:
     return table(("", "what happens", "PING p99, ms of Redis's CPU", "by the clock", *names), rows)
 
 
+def knowledge() -> str:
+    """What looking keys up costs, beside hearing of all: both in one run."""
+    found = {each[:5]: each for each in all_of("knowledge")}
+    rows = []
+    for (_, test, pipeline, target, name), each in found.items():
+        if name != RATE or target != _ON_DEMAND:
+            continue
+        costs_us = [
+            float(found["knowledge", test, pipeline, _ON_DEMAND, cpu].median)
+            - float(found["knowledge", test, pipeline, _ALL, cpu].median)
+            for cpu in (REDIS_CPU, PROXY_CPU)
+        ]
+        rows.append((test, pipeline, each.ratio, *(f"{_shown(us)} µs" for us in costs_us)))
+    head = ("", "pipeline", "requests/s, relative", "Redis, more CPU", "proxy, more CPU")
+    return table(head, rows)
+
+
 SECTIONS: Final = {
+    "scale knowledge": knowledge,
     "scale costs": costs,
     "scale one Redis": one_redis,
     "scale masters": masters,
