@@ -120,7 +120,9 @@ def _subscription(vocabulary: Vocabulary, chance: Random) -> bytes:
     end = (
         command("UNSUBSCRIBE", "differential-1", 7)
         + command("PUNSUBSCRIBE", "differential-p*", 7)
-        + command("SUNSUBSCRIBE", "differential-1", 7)
+        # One by one: in a Cluster they are in different slots.
+        + command("SUNSUBSCRIBE", "differential-1")
+        + command("SUNSUBSCRIBE", 7)
     )
     return start + _requests(vocabulary._replace(rows=_lines(SUBSCRIBED)), 5, chance) + end
 
