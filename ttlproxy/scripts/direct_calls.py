@@ -161,7 +161,7 @@ class DirectCalls:
             _OWN_WORDS + len(before),
             len(_bulks(name)),
             writes or None,
-            _bulks(b"EVALSHA", ruled_sha, b"%d" % len(_KEYS)),
+            _bulks(b"EVALSHA", ruled_sha, _COUNT),
             name.lower(),
             _bulks(self._keys.schedule),
             _bulks(*what),

@@ -24,14 +24,7 @@ end
 -- include list_maxlen
 -- include maxlen
 local commands = { lpushex = 'LPUSH', rpushex = 'RPUSH' }
-local values, met = {}, {}
-for i = first_element, #ARGV do
-  if not met[ARGV[i]] then
-    met[ARGV[i]] = true
-    values[#values + 1] = ARGV[i]
-  end
-end
-local pushed = #ARGV - first_element + 1
+-- include pushed_values
 local keep = flag == '1'
 if keep or cap ~= '' then
   look_for(values, 1)

@@ -36,14 +36,7 @@ local command = string.upper(name)
 if length == 0 and string.sub(name, -1) == 'x' then
   return 0
 end
-local values, met = {}, {}
-for i = first_element, #ARGV do
-  if not met[ARGV[i]] then
-    met[ARGV[i]] = true
-    values[#values + 1] = ARGV[i]
-  end
-end
-local pushed = #ARGV - first_element + 1
+-- include pushed_values
 if cap ~= '' then
   look_for(values, 1)
   look_for(index_due(index, now, -1), 1)

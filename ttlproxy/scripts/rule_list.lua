@@ -4,19 +4,13 @@
 -- ARGV: pattern...
 -- RESULT: [pattern, word, ...], nil where there is none; without a pattern one for each, the longest
 --   pattern first, which is the order in which they count
--- include netstrings
+-- include stored_rules
 local function rule_of(pattern)
-  local signed = redis.pcall('GET', prefix .. const.RULE .. home_tag .. pattern)
-  if type(signed) ~= 'string' then
-    return signed
+  local words = words_of_rule(pattern)
+  if type(words) == 'table' and not words.err then
+    table.insert(words, 1, pattern)
   end
-  local words = words_from(4, string.sub(signed, const.SIGNATURE_LENGTH + 1))
-  table.insert(words, 1, pattern)
   return words
-end
-
-local function is_wrong_type(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE', 1, true)
 end
 
 if ARGV[first_pattern] then
@@ -26,11 +20,6 @@ end
 local fields = redis.pcall('HKEYS', rules)
 if fields.err then
   return is_wrong_type(fields) and {} or fields
-end
-
--- Asks Redis if it can be asked, because each refusal would be logged.
-local function may_read(pattern)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('GET', prefix .. const.RULE .. home_tag .. pattern)
 end
 
 local found = {}

@@ -4,23 +4,11 @@
 -- ARGV: name...
 -- RESULT: [pattern, word, ...], nil where there is none; without a name one for each, the longest pattern
 --   first, then in the order of bytes, one for a type before one for all
--- include netstrings
+-- include stored_rules
 local MARK = const.WRITE_RULE
 
-local function rule_of(name)
-  local signed = redis.pcall('GET', prefix .. const.RULE .. home_tag .. name)
-  if type(signed) ~= 'string' then
-    return signed
-  end
-  return words_from(4, string.sub(signed, const.SIGNATURE_LENGTH + 1))
-end
-
-local function is_wrong_type(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-
 if ARGV[first_name] then
-  local rule = rule_of(ARGV[first_name])
+  local rule = words_of_rule(ARGV[first_name])
   return not is_wrong_type(rule) and rule
 end
 local fields = redis.pcall('HKEYS', rules)
@@ -28,15 +16,10 @@ if fields.err then
   return is_wrong_type(fields) and {} or fields
 end
 
--- Asks Redis if it can be asked, because each refusal would be logged.
-local function may_read(name)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('GET', prefix .. const.RULE .. home_tag .. name)
-end
-
 local found = {}
 for _, field in ipairs(fields) do
   local name = string.sub(field, 2)
-  local rule = string.sub(name, 1, #MARK) == MARK and may_read(name) and rule_of(name)
+  local rule = string.sub(name, 1, #MARK) == MARK and may_read(name) and words_of_rule(name)
   if rule and not rule.err and rule[1] then
     found[#found + 1] = rule
   end

@@ -64,15 +64,12 @@ def rewritten(
             if managed and not managed.keys().isdisjoint(others):
                 return None
             if setter is not None:
-                key = args[1]
-                made = (
-                    None
-                    if names.get(key, now_ms) < now_ms
-                    else setter.encoded(args, state.database)
-                )
+                if names.get(args[1], now_ms) < now_ms:
+                    return None
+                made = setter.encoded(args, state.database)
                 if made is None:
                     return None
-                managed[key] = None
+                managed[args[1]] = None
                 set_ += 1
                 sent = made
             elif call is not None and (args[1] in names or args[1] in managed):

@@ -1,0 +1,11 @@
+-- The values that a push adds, each once, and how many it pushes.
+-- NEEDS: first_element
+-- GIVES: values pushed
+local values, met = {}, {}
+for i = first_element, #ARGV do
+  if not met[ARGV[i]] then
+    met[ARGV[i]] = true
+    values[#values + 1] = ARGV[i]
+  end
+end
+local pushed = #ARGV - first_element + 1
