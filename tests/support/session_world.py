@@ -33,6 +33,22 @@ NATIVES = [
 ]
 NOW_MS = 1_000_000
 SCRIPTS, KEYS, RULES = Scripts(b"__ttl:"), Keys(), Router(NATIVES)
+_NOTHING = Step(
+    to_redis=b"",
+    reap_places=set(),
+    reap_databases=set(),
+    sweep_before=set(),
+    claims=set(),
+    modifies=False,
+    sweep_after=set(),
+    date_after=set(),
+    owed=None,
+    login=None,
+    look=False,
+    wait=None,
+    pauses=False,
+    withheld=b"",
+)
 
 
 class World:
@@ -62,22 +78,7 @@ class World:
             self.counts,
             lambda: True,
         )
-        self.step = Step(
-            to_redis=b"",
-            reap_places=set(),
-            reap_databases=set(),
-            sweep_before=set(),
-            claims=set(),
-            modifies=False,
-            sweep_after=set(),
-            date_after=set(),
-            owed=None,
-            login=None,
-            look=False,
-            wait=None,
-            pauses=False,
-            withheld=b"",
-        )
+        self.step = _NOTHING
 
     def say(self, *requests: bytes | str) -> list[list[bytes]]:
         """What Redis reads if the client sends these in one chunk."""
@@ -93,7 +94,7 @@ class World:
     def take(self, chunk: bytes) -> bytes:
         """The bytes of a chunk that go to Redis; `step` says what else follows."""
         if self.session.passes(chunk):
-            self.step = self.step._replace(look=False, wait=None, withheld=b"")
+            self.step = _NOTHING
             return chunk
         self.step = self.session.from_client(chunk)
         return self.step.to_redis

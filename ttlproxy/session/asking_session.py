@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY
+from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, READ_KEY
 from ttlproxy.core.knowledge import UNMANAGED, Asker
 from ttlproxy.core.registry import Place
 from ttlproxy.session.session import Routed, Session, has_script
@@ -48,7 +48,9 @@ class AskingSession(Session):
                         return False
                 elif kind != NO_KEY and (bound := bounds[args[1]]) != UNMANAGED:
                     now_ms = now_ms or self._now_ms()
-                    if kind != READ_KEY or bound < now_ms:
+                    if bound < now_ms:
+                        return False
+                    if kind != READ_KEY and (kind != KEPT_KEY or self.registry.book):
                         return False
         except (KeyError, IndexError, TypeError):
             return False  # not in the table, not known, no key, or no bulk string

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from ttlproxy import errors
-from ttlproxy.commands import ANY_KEY, NO_KEY, READ_KEY, Route, Router
+from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, READ_KEY, Route, Router
 from ttlproxy.commands.model.calls import marked
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
@@ -247,7 +247,7 @@ class Session(State):
     def _pass_through(self, requests: Iterable[list[bytes]]) -> bool:
         """Whether these need only a look at their keys, and none of those is managed.
 
-        A key that is only read may be managed if nothing is due there.
+        A key that is only read, or keeps its deadlines, may be managed if nothing is due there.
         """
         passthrough, names, now_ms = self._passthrough, self.registry.names, 0
         try:
@@ -259,7 +259,9 @@ class Session(State):
                             return False
                     elif args[1] in names:
                         now_ms = now_ms or self._now_ms()
-                        if kind != READ_KEY or names[args[1]] < now_ms:
+                        if names[args[1]] < now_ms:
+                            return False
+                        if kind != READ_KEY and (kind != KEPT_KEY or self.registry.book):
                             return False
         except (KeyError, IndexError, TypeError):
             return False  # not in the table, no key, or no bulk string, which hiredis allows

@@ -21,12 +21,14 @@ NO_KEY: Final = 0
 ONE_KEY: Final = 1  # its first argument
 ANY_KEY: Final = 2  # anywhere: any argument may be a key
 READ_KEY: Final = 3  # its first argument, only read: enough that nothing is due there
+# Its first argument, whose deadlines it keeps: the same where no rule of ONWRITE may date it.
+KEPT_KEY: Final = 4
 # Commands that put elements into keys and cannot become scripts -> the access to these keys.
 _PUTTING: Final = {
     **dict.fromkeys(("BLMOVE", "BRPOPLPUSH"), FILLED),
     **dict.fromkeys(("EVAL", "EVALSHA", "FCALL"), CHANGED),
 }
-_FIRST_ALONE: Final = (ONE_KEY, READ_KEY)
+_FIRST_ALONE: Final = (ONE_KEY, READ_KEY, KEPT_KEY)
 
 
 class Stateful(NamedTuple):
@@ -52,7 +54,7 @@ class Route:
     may leave stale index entries; stateful: what it is if it changes what later commands mean;
     override: also for a virtual command if the server has a command of that name; survey: only for
     the server's own commands; longer: the virtual command that it is if it has more words than the
-    server takes; key_kind: where its keys stand, one of the four above.
+    server takes; key_kind: where its keys stand, one of the five above.
     """
 
     name: str
@@ -91,7 +93,9 @@ class Route:
         is_first = len(positions) == 1 and replace(positions[0], access=FIRST.access) == FIRST
         if not is_first:
             return ANY_KEY
-        return READ_KEY if positions[0].access == READ and not self.override else ONE_KEY
+        if self.override is None:
+            return READ_KEY if positions[0].access == READ else ONE_KEY
+        return KEPT_KEY if self.override.only_ruled and not self.sweeps else ONE_KEY
 
     def keys(self, args: Sequence[bytes]) -> Sequence[bytes]:
         """The words of a request that are keys; if that is not known, all that may be."""
