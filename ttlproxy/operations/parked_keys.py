@@ -70,6 +70,7 @@ def _row(keys: Keys, parked: ParkedKey, now_ms: int) -> dict[str, Any]:
         "name": shown[:_LONGEST].hex(),
         "length": len(shown),
         "is_deferred": key is not None,
+        "cut": len(shown) > _LONGEST,
         "failures": parked.failures,
         "again_ms": max(parked.until_ms - now_ms, 0),
     }
@@ -116,5 +117,5 @@ def _targets(link: Link, place: Place) -> list[bytes]:
 def _aside(keys: Keys, name: bytes) -> bytes | None:
     """A name beside that one, in its slot; None if there is none as simple."""
     tagged = not keys.clustered or bool(hash_tag(name))
-    aside = name + b".aside" if tagged else b"{%b}.aside" % name
+    aside = name + b":aside" if tagged else b"{%b}:aside" % name
     return aside if not keys.clustered or slot(aside) == slot(name) else None
