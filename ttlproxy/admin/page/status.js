@@ -121,7 +121,7 @@ function showSurvey(found, reaped) {
       ['Type', '', (type) => type.type],
       ['Keys', 'number', (type) => estimated(found, type.keys)],
       ['Elements', 'number', (type) => estimated(found, type.elements)],
-      ['', 'barred', (type) => bar(type.elements / most)],
+      [make('span', { class: 'unseen' }, 'Share'), 'barred', (type) => bar(type.elements / most)],
       ['Reaped', 'number', (type) => count(type.reaped)],
     ], types);
   });
