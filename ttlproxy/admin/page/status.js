@@ -100,7 +100,7 @@ function showAge(id, answer) {
   byId(id).classList.toggle('old', Boolean(answer.error));
 }
 
-const estimated = (found, number) => `${isEstimate(found) ? '≈ ' : ''}${count(number)}`;
+const estimated = (number) => (number === null ? '–' : `≈ ${count(number)}`);
 
 function sampledNote(found) {
   if (found.error) return `Cannot count now: ${found.error}`;
@@ -108,31 +108,34 @@ function sampledNote(found) {
   return isEstimate(found) ? `Keys are counted; elements and types are estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}, picked at random.` : 'All keys and elements are counted.';
 }
 
-function showSurvey(found, reaped) {
+function showSurvey(found, reaped, { deferred = {} }) {
   say(byId('types-note'), sampledNote(found));
   showAge('types', found);
   showAge('deadlines', found);
   if (found.error) return;
   showDeadlines(found);
-  fill(byId('types'), typeRows(found, reaped), (types) => {
+  fill(byId('types'), typeRows(found, reaped, deferred), (types) => {
     if (!types.length) return make('p', { class: 'none' }, 'No key has deadlines.');
     const most = Math.max(...types.map((type) => type.elements), 1);
     return table('Managed keys and elements by type', [
       ['Type', '', (type) => type.type],
-      ['Keys', 'number', (type) => estimated(found, type.keys)],
-      ['Elements', 'number', (type) => estimated(found, type.elements)],
+      ['Keys', 'number', (type) => (type.isExact ? count : estimated)(type.keys)],
+      ['Elements', 'number', (type) => (type.isExact ? count : estimated)(type.elements)],
       [make('span', { class: 'unseen' }, 'Share'), 'barred', (type) => bar(type.elements / most)],
       ['Reaped', 'number', (type) => count(type.reaped)],
     ], types);
   });
 }
 
-// What is there now, and what this proxy has removed since it started, by type.
-function typeRows(found, reaped) {
-  const there = new Map((found.types || []).map((type) => [type.type, type]));
+// What is there now, and what this proxy has removed since it started, by type. Deferred commands may be counted.
+function typeRows(found, reaped, deferred) {
+  const isExact = !isEstimate(found);
+  const there = new Map((found.types || []).map((type) => [type.type, { ...type, isExact }]));
+  if (deferred.exact && deferred.keys) there.set('deferred', { keys: deferred.keys, elements: deferred.count, isExact: true });
   const gone = Object.entries(reaped).filter(([, elements]) => elements).map(([type]) => type);
   const types = [...new Set([...there.keys(), ...gone])].sort();
-  return types.map((type) => ({ type, keys: 0, elements: 0, ...there.get(type), reaped: reaped[type] ?? null }));
+  const none = isExact ? 0 : null; // of a type that the sample has none of
+  return types.map((type) => ({ keys: none, elements: none, isExact, ...there.get(type), type, reaped: reaped[type] ?? null }));
 }
 
 const SPAN_WORDS = { minute: ['in 1 min', 1000, 's'], hour: ['in 1 h', 60000, 'min'], day: ['in 1 day', 3600000, 'h'] };
@@ -210,7 +213,7 @@ function clockOf(master) {
 
 function showMasters(masters) {
   byId('masters-card').hidden = !masters.length;
-  fill(byId('masters'), masters, (all) => scrolled(table('Masters', [
+  fill(byId('masters'), masters, (all) => scrolled(table('Each master', [
     ['Address', 'mono', (master) => master.address],
     ['State', 'state-of', (master) => make('span', { class: master.why_not ? 'bad' : '' }, master.why_not || 'served')],
     ['Slots', 'number', (master) => count(master.slots)],
@@ -257,7 +260,7 @@ function show(status) {
   survey = status.survey;
   showHead(status);
   showTiles(status);
-  showSurvey(status.survey, status.reaped);
+  showSurvey(status.survey, status.reaped, status.waiting);
   showParked(status.parked, status.inspector);
   showEnded(status.ended);
   showClients(status.clients, status.inspector);

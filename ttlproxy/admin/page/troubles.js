@@ -120,7 +120,7 @@ function showClients(clients, isShown) {
       ['Kept in all', 'number', (row) => bytes(row.buffered)],
     ];
     if (rows.some((row) => row.worker)) columns.splice(1, 0, ['Worker', '', (row) => String(row.worker)]);
-    return scrolled(table('Connected clients', columns, rows));
+    return scrolled(table('Each client', columns, rows));
   });
 }
 
