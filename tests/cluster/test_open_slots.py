@@ -134,6 +134,7 @@ OF_LINK = {
         Call("state_keep", (IN_SLOT[b"k"],), (b"secret", b"2")),
         Call("others_tidy", (IN_SLOT[b"k"],), ()),
         Call("deferred_examine", (IN_SLOT[b"k"],), (b"", b"", b"10")),
+        Call("deferred_page", (IN_SLOT[b"k"],), (b"1", b"10")),
         Call("outbox_read", (IN_SLOT[b"nokey"],), (b"10", b"1000")),
         Call("outbox_apply", (IN_SLOT[b"new"],), (b"7", b"%d" % LATE_MS, ENTRY)),
         Call("outbox_drop", (IN_SLOT[b"nokey"],), (b"a 1",)),

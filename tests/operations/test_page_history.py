@@ -1,6 +1,16 @@
 """Time series from the metrics: rates, quantiles, and what has been added since the last read."""
 
-from ttlproxy.admin.history import LENGTH, History, gauge, quantile, rate, up
+from ttlproxy.admin.history import (
+    HOUR_LENGTH,
+    HOUR_STEP,
+    LENGTH,
+    Growth,
+    History,
+    gauge,
+    quantile,
+    rate,
+    up,
+)
 from ttlproxy.telemetry.metric_spec import Report
 
 BOUNDS = [0.001, 0.01, 0.1]
@@ -41,8 +51,36 @@ def test_a_quantile_is_of_what_was_counted_meanwhile() -> None:
     before: Report = {"h": (BOUNDS, [1000, 0, 0, 0], 1.0)}
     now: Report = {"h": (BOUNDS, [1001, 2, 0, 1], 2.0)}
     found = _last(before, now)
-    assert (found["half"], found["most"]) == (10, 100)
+    assert (found["half"], found["most"]) == (5.5, 100)
     assert _last(now, now)["half"] is None
+
+
+def test_a_quantile_moves_within_a_bucket_as_its_values_shift() -> None:
+    """With the bound of its bucket as value, its line would be stairs."""
+    before: Report = {"h": (BOUNDS, [0, 0, 0, 0], 0.0)}
+    found = [
+        _last(before, {"h": (BOUNDS, [low, 10 - low, 0, 0], 1.0)})["half"] for low in (0, 1, 2, 4)
+    ]
+    assert found == [5.5, 5.0, 4.375, 2.5]
+
+
+def test_of_ten_seconds_the_worst_moment_counts_and_rates_are_means() -> None:
+    history = History({"level": gauge("g"), "rate": rate("c")}, HOUR_STEP, HOUR_LENGTH)
+    levels = [0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, *[1] * HOUR_STEP]
+    for second, level in enumerate(levels):
+        history.take({"g": level, "c": 5.0 * second}, float(second))
+    assert history.since(0) == {"last": 2, "series": {"level": [7, 1], "rate": [5, 5]}}
+
+
+def test_growth_is_of_the_last_hour_and_of_all_time() -> None:
+    growth = Growth("c")
+    assert growth.rows() == []
+    for second in range(2 * 3600):
+        growth.take({"c": {"a": 1.0 if second < 10 else 3.0, "b": float(second), "none": 0.0}})
+    assert growth.rows() == [
+        {"label": "a", "all": 3, "hour": 0},
+        {"label": "b", "all": 7199, "hour": 3609},
+    ]
 
 
 def test_a_gauge_may_be_known_only_while_the_link_is_up() -> None:

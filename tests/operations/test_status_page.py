@@ -264,3 +264,36 @@ def test_workers_are_summed_and_listed(
         seen.until("document.querySelector('#tile-clients .value').textContent.startsWith('2')")
         seen.until("document.querySelectorAll('#workers tbody tr').length === 2")
         assert seen.wrongs == []
+
+
+def test_what_an_operator_on_call_needs_is_on_the_page(seen: Visit, watched: Proxy) -> None:
+    with Connection(watched.port) as client:
+        client.ask("SET", "taken", "a string")
+        client.ask("ONEXPIRE", NASTY, "RPUSH", "taken")
+        client.ask("SADDEX", NASTY, "PX", 1, "MEMBERS", 1, "m")
+        client.ask("DEFER", "EX", 1000, "ID", "soon", "PUBLISH", "news", "hello")
+        page = seen.page
+        page.locator("#parked code", has_text="RENAMENX taken taken:aside").wait_for()
+        assert "WRONGTYPE the destination of a rule is a string" in seen.text("#parked")
+        page.locator(
+            "#clients td", has_text="{}:{}".format(*client.socket.getsockname())
+        ).wait_for()
+        page.locator("#deferred td", has_text="PUBLISH news").wait_for()
+        assert page.locator("#parked-card button:not(.link), #parked-card input").count() == 0
+        page.locator("#parked").get_by_role("button", name=NASTY).click()
+        page.get_by_text("A set: 1 of 1 member").wait_for()
+        assert page.locator("main script, main img").count() == 0
+        assert seen.unnamed() == []
+        client.ask("DEL", "taken")
+    seen.until("document.querySelector('#parked-card').hidden")
+    seen.until("document.querySelector('#ended').textContent.includes('closed by the client')")
+
+
+def test_the_charts_show_five_minutes_or_an_hour(seen: Visit) -> None:
+    seen.until("number > 0")
+    seen.page.get_by_label("hour").first.check()
+    assert "ten seconds" in seen.text("#span-note")
+    assert seen.page.evaluate("charts.lag.step") == 10
+    assert " min" in seen.text("#lag")
+    seen.page.get_by_label("5 minutes").check()
+    assert seen.page.evaluate("charts.lag.step") == 1

@@ -74,10 +74,19 @@ async def _look_into(inquiry: Inquiry, db: int, names: Sequence[bytes], keys: in
     together = 1 if await inquiry.is_clustered() else _TOGETHER
     for at in range(0, len(names), together):
         some = names[at : at + together]
-        for kind, size, before in await inquiry.call(db, "keys_survey", some, *EDGES):
+        replies = await inquiry.call(db, "keys_survey", some, *EDGES)
+        for name, (kind, size, before) in zip(some, replies, strict=True):
             counts = (size, *before, *[size] * (len(EDGES) - len(before)))
-            found.append(Sampled(kind.decode(), counts, keys / len(names)))
+            found.append(Sampled(_type(inquiry, name, kind), counts, keys / len(names)))
     return found
+
+
+def _type(inquiry: Inquiry, name: bytes, kind: bytes) -> str:
+    """The type of a key. Deferred commands, and what is on its way to other slots, are managed as
+    keys are."""
+    if inquiry.keys.deferring(name) is not None:
+        return "deferred"
+    return kind.decode() if inquiry.keys.destination(name) is None else "outbox"
 
 
 def summary(schedules: Sequence[Schedule], sampled: Sequence[Sampled]) -> Answer:

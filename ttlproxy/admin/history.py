@@ -1,4 +1,4 @@
-"""The metrics of the last minutes, one sample per second, as series for charts.
+"""The metrics of the last minutes and of the last hour, as series for charts.
 
 A table says what is drawn, and from which metrics. Knows no page and no clock.
 """
@@ -7,16 +7,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from itertools import accumulate, islice
-from typing import Final, TypeAlias
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias
 
 from ttlproxy.telemetry.metric_spec import Report, Value
 
-# Five minutes, as long as the charts are wide.
+# Samples: five minutes of one a second, and an hour of one every ten seconds.
 LENGTH: Final = 300
+HOUR_STEP: Final = 10
+HOUR_LENGTH: Final = 360
 
-Series: TypeAlias = Callable[[Report, Report, float], float | None]
+_Read: TypeAlias = Callable[[Report, Report, float], float | None]
 """(metrics now, metrics before, seconds between them) -> a value; None if it is unknown."""
+
+
+class Series(NamedTuple):
+    """is_level: it has a value at each moment; of a longer time the highest one counts, because
+    trouble that has passed must be seen"""
+
+    read: _Read
+    is_level: bool = False
 
 
 def gauge(name: str, times: float = 1) -> Series:
@@ -26,16 +36,16 @@ def gauge(name: str, times: float = 1) -> Series:
         metric = now.get(name)
         return metric * times if isinstance(metric, int | float) else None
 
-    return value
+    return Series(value, is_level=True)
 
 
 def up(series: Series) -> Series:
     """The same series, but unknown while the link is down: its last value is out of date."""
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
-        return series(now, before, seconds) if now.get("ttlproxy_link_up") else None
+        return series.read(now, before, seconds) if now.get("ttlproxy_link_up") else None
 
-    return value
+    return series._replace(read=value)
 
 
 def rate(name: str, label: str = "") -> Series:
@@ -48,24 +58,32 @@ def rate(name: str, label: str = "") -> Series:
         grown = _total(now[name], label) - _total(before.get(name, 0), label)
         return max(grown, 0) / seconds
 
-    return value
+    return Series(value)
 
 
 def quantile(name: str, percent: float) -> Series:
-    """A percentile of what a histogram has counted meanwhile, times 1000: seconds become ms."""
+    """A percentile of what a histogram has counted meanwhile, times 1000: seconds become ms.
+
+    Within a bucket the values are taken to be spread evenly, as in Prometheus's histogram_quantile;
+    what is above all bounds counts as the last bound.
+    """
 
     def value(now: Report, before: Report, seconds: float) -> float | None:
         later, earlier = now.get(name), before.get(name)
         if not (isinstance(later, tuple) and isinstance(earlier, tuple)):
             return None
         counts = [max(new - old, 0) for new, old in zip(later[1], earlier[1], strict=True)]
-        bounds = [*later[0], later[0][-1]]  # values above all bounds count as the last bound
-        reached = accumulate(counts)
         wanted = sum(counts) * percent / 100
-        within = (bound for bound, count in zip(bounds, reached, strict=True) if count >= wanted)
-        return next(within) * 1000 if wanted else None
+        if not wanted:
+            return None
+        begin = reached = 0.0
+        for bound, count in zip(later[0], counts, strict=False):
+            if count and reached + count >= wanted:
+                return 1000 * (begin + (bound - begin) * (wanted - reached) / count)
+            begin, reached = bound, reached + count
+        return 1000 * begin
 
-    return value
+    return Series(value)
 
 
 def _total(metric: Value, label: str) -> float:
@@ -98,29 +116,51 @@ SERIES: Final[Mapping[str, Series]] = {
 class History:
     """The latest samples of each series of a table, numbered from 1."""
 
-    def __init__(self, table: Mapping[str, Series] = SERIES) -> None:
+    def __init__(
+        self, table: Mapping[str, Series] = SERIES, step: int = 1, length: int = LENGTH
+    ) -> None:
+        """`step`: metrics that make one sample; `length`: samples that are kept."""
         self._table = table
+        self._step = step
+        self._length = length
         self._number = 0
         self._values: dict[str, deque[float | None]] = {
-            name: deque(maxlen=LENGTH) for name in table
+            name: deque(maxlen=length) for name in table
         }
+        self._highest: dict[str, float] = {}  # of levels, since the last sample
+        self._taken = 0  # since then
         self._before: tuple[Report, float] | None = None
 
     def take(self, metrics: Report, now_s: float) -> None:
         """Takes the metrics as of now; the first call only stores them, to compare later."""
-        if self._before is not None:
-            before, then_s = self._before
-            for name, series in self._table.items():
-                value = series(metrics, before, max(now_s - then_s, 0.001))
-                self._values[name].append(None if value is None else round(value, 3))
-            self._number += 1
-        self._before = metrics, now_s
+        if self._before is None:
+            self._before = metrics, now_s
+            return
+        self._rise(metrics)
+        self._taken += 1
+        if self._taken < self._step:
+            return
+        before, then_s = self._before
+        for name, series in self._table.items():
+            if series.is_level:
+                value = self._highest.get(name)
+            else:
+                value = series.read(metrics, before, max(now_s - then_s, 0.001))
+            self._values[name].append(None if value is None else round(value, 3))
+        self._number += 1
+        self._before, self._taken, self._highest = (metrics, now_s), 0, {}
+
+    def _rise(self, metrics: Report) -> None:
+        for name, series in self._table.items():
+            value = series.read(metrics, metrics, 1) if series.is_level else None
+            if value is not None:
+                self._highest[name] = max(value, self._highest.get(name, value))
 
     def since(self, number: int) -> dict[str, object]:
         """The samples after that number, as a JSON object; all, if there is no such sample."""
         new = self._number - number
-        if not 0 <= number <= self._number or new > LENGTH:
-            new = LENGTH
+        if not 0 <= number <= self._number or new > self._length:
+            new = self._length
         return {
             "last": self._number,
             "series": {
@@ -128,3 +168,33 @@ class History:
                 for name, values in self._values.items()
             },
         }
+
+
+class Growth:
+    """How much a counter with labels has grown since the start, and in the last hour."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._taken = 0
+        self._counts: dict[str, float] = {}
+        self._before: deque[dict[str, float]] = deque(maxlen=HOUR_LENGTH + 1)
+
+    def take(self, metrics: Report) -> None:
+        """Takes the metrics as of now, once a second."""
+        metric = metrics.get(self._name)
+        if isinstance(metric, dict):
+            self._counts = {
+                label: count for label, count in metric.items() if not isinstance(count, str)
+            }
+            if self._taken % HOUR_STEP == 0:
+                self._before.append(self._counts)
+            self._taken += 1
+
+    def rows(self) -> list[dict[str, object]]:
+        """Those that have ever grown, as JSON objects."""
+        then = self._before[0] if len(self._before) > HOUR_LENGTH else {}
+        return [
+            {"label": label, "all": count, "hour": max(count - then.get(label, 0), 0)}
+            for label, count in self._counts.items()
+            if count
+        ]

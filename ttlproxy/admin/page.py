@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 _PARTS: Final = {
     "style": ("style.css",),
-    "script": ("elements.js", "charts.js", "inspector.js", "status.js"),
+    "script": ("elements.js", "charts.js", "inspector.js", "troubles.js", "status.js"),
 }
 # For every answer: no other site may frame it or read it, and no browser may guess its type.
 HEADERS: Final = {

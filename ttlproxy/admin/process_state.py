@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
+from ttlproxy.telemetry.details import Details
 from ttlproxy.telemetry.health import Worker
 from ttlproxy.telemetry.metric_spec import Report
 
@@ -32,6 +33,12 @@ class Subject(Protocol):
 
     def report(self) -> Report:
         """All metrics, as of now or nearly."""
+
+    def look(self) -> None:
+        """Somebody looks: `details` are gathered anew, for a later call. Returns at once."""
+
+    def details(self) -> Sequence[Details]:
+        """What each process gathered at the last look; a worker's name its pid as `worker`."""
 
     def script_names(self) -> Mapping[bytes, str]:
         """SHA -> name of the scripts; empty if this process has none."""

@@ -81,6 +81,13 @@ class Inquiry:
 
     async def ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:
         """The replies to requests of (db, words). Raises Unanswered, also if Redis refuses one."""
+        try:
+            return [valid(reply) for reply in await self.try_to_ask(requests)]
+        except ResponseError as refusal:
+            raise Unanswered(f"Redis refuses: {refusal}") from refusal
+
+    async def try_to_ask(self, requests: Iterable[tuple[int, Words]]) -> list[Any]:
+        """The same; where Redis refuses a request, its error is the reply."""
         async with self._turn:
             try:
                 async with asyncio.timeout(_LONGEST_S):
@@ -93,10 +100,7 @@ class Inquiry:
                 raise Unanswered(str(trouble)) from trouble
             if any(isinstance(reply, MovedError) for reply in replies):
                 await self._disconnect()  # the masters are found anew at the next query
-        try:
-            return [valid(reply) for reply in replies]
-        except ResponseError as refusal:
-            raise Unanswered(f"Redis refuses: {refusal}") from refusal
+        return list(replies)
 
     async def databases(self) -> list[int]:
         """The databases that hold keys, at most _MOST_DATABASES. Raises Unanswered."""

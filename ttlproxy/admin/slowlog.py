@@ -1,15 +1,27 @@
-"""The slowest calls of our scripts in Redis's SLOWLOG; shows names of scripts, never keys."""
+"""The calls of scripts: how many, and the slowest. Shows names of scripts, never keys.
+
+Redis counts the calls of all scripts of the server together, also those of other programs, and its
+SLOWLOG has the slowest ones. The proxy itself counts its reaps.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.errors import Unanswered
+from ttlproxy.telemetry.metric_spec import Buckets, Report
 
 _ENTRIES: Final = 128
+_REAPS: Final = "ttlproxy_reap_call_seconds"
+_EVALS: Final = re.compile(
+    rb"^cmdstat_(?:eval|evalsha|evalsha_ro|eval_ro):calls=(\d+),usec=(\d+)"
+    rb"(?:.*?,failed_calls=(\d+))?",
+    re.MULTILINE,
+)
 _SHOWN: Final = 8
 # The names of the proxy's own connections -> words for people.
 _CALLERS: Final = {
@@ -34,7 +46,27 @@ async def slowest(inquiry: Inquiry, names: Mapping[bytes, str]) -> Answer:
         if words[0].upper() == b"EVALSHA" and len(words) > 1
     ]
     calls.sort(key=lambda call: -call["took_ms"])
-    return {"calls": calls[:_SHOWN], "from_ms": await _from_ms(inquiry)}
+    evals = await _evals(inquiry)
+    return {"calls": calls[:_SHOWN], "from_ms": await _from_ms(inquiry), "evals": evals}
+
+
+async def _evals(inquiry: Inquiry) -> dict[str, float] | None:
+    """What the server has counted of EVAL and its like; None if it does not say."""
+    (said,) = await inquiry.ask([(0, (b"INFO", b"commandstats"))])
+    rows = [[int(number or 0) for number in row] for row in _EVALS.findall(said)]
+    return _calls(*map(sum, zip(*rows, strict=True))) if rows else None
+
+
+def _calls(calls: int, took_us: float, failed: int = 0) -> dict[str, float]:
+    return {"calls": calls, "mean_ms": took_us / 1000 / max(calls, 1), "failed": failed}
+
+
+def reaps(report: Report) -> dict[str, float] | None:
+    """What the proxy has counted of its calls of the reap script."""
+    if _REAPS not in report:
+        return None
+    _, counts, seconds = cast(Buckets, report[_REAPS])
+    return _calls(sum(counts), seconds * 1_000_000)
 
 
 async def _from_ms(inquiry: Inquiry) -> float | None:

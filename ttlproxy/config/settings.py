@@ -106,8 +106,9 @@ class Settings(BaseSettings):
     )
     inspector: Literal["loopback", "yes", "no"] = Field(
         "loopback",
-        description="whether the status page shows the elements of any key to everybody who can"
-        " reach it; loopback: only if nothing but this machine can reach admin",
+        description="whether the status page shows the elements of any key, names of keys and"
+        " clients' addresses to everybody who can reach it; loopback: only if nothing but this"
+        " machine can reach admin",
     )
     max_clients: int = Field(
         10_000,

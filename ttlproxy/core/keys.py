@@ -262,7 +262,15 @@ class Keys:
 
     def deferring(self, name: bytes) -> bytes | None:
         """The data key whose deferred commands are in `name`; None if `name` has another form."""
-        said = self.prefix + LATER
+        return self._is_beside(LATER, name)
+
+    def keeping(self, name: bytes) -> bytes | None:
+        """The data key whose kept elements are in `name`; None if `name` has another form."""
+        return self._is_beside(KEPT, name)
+
+    def _is_beside(self, kind: bytes, name: bytes) -> bytes | None:
+        """The data key that `_beside` gave this name; None if it has another form."""
+        said = self.prefix + kind
         if not name.startswith(said):
             return None
         rest = name[len(said) :]

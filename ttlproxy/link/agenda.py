@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final, NamedTuple
 
 from ttlproxy.core.registry import Place
 from ttlproxy.link.backoff import Backoff
@@ -20,6 +22,20 @@ _PASSING = Backoff(cap=0.5, base=0.05)
 # By then a forwarded request has been carried out, unless something blocks it. What it leaves
 # behind after that is found when it falls due.
 SWEEP_AFTER_MS = 200
+# Of so many parked keys, what Redis said is remembered, up to so many letters of it.
+_SAID: Final = 1000
+_MOST_LETTERS: Final = 200
+
+
+class ParkedKey(NamedTuple):
+    """why: a reason of counters.PARKED; said: Redis's own words, empty if they were not kept;
+    until_ms: when it is tried again, of the server's clock; failures: how often it was refused"""
+
+    place: Place
+    why: str
+    said: str
+    until_ms: int
+    failures: int
 
 
 class Parked:
@@ -28,6 +44,7 @@ class Parked:
     def __init__(self) -> None:
         self._until: dict[Place, tuple[int, int]] = {}  # ms of the server's clock, failures
         self._reasons: dict[Place, str] = {}
+        self._said: dict[Place, str] = {}  # of the first _SAID keys
 
     def __len__(self) -> int:
         return len(self._until)
@@ -44,16 +61,26 @@ class Parked:
         why: str = "other",
         passes: bool = False,
         together_ms: int = 1,
+        said: str = "",
     ) -> None:
         """Redis has just refused the key, for a reason that `passes` by itself or does not.
 
-        together_ms: keys whose pauses end within so long are tried together
+        together_ms: keys whose pauses end within so long are tried together; said: Redis's words
         """
         failures = self._until.get(place, (0, 0))[1] + 1
         pause_s = (_PASSING if passes else _PARKED).compute(failures)
         until_ms = now_ms + round(pause_s * 1000)
         self._until[place] = (until_ms + -until_ms % together_ms, failures)
         self._reasons[place] = why
+        if place in self._said or len(self._said) < _SAID:
+            self._said[place] = said[:_MOST_LETTERS]
+
+    def first(self, most: int) -> list[ParkedKey]:
+        """The keys that are parked for the longest time, at most so many."""
+        return [
+            ParkedKey(place, self._reasons[place], self._said.get(place, ""), until_ms, failures)
+            for place, (until_ms, failures) in islice(self._until.items(), most)
+        ]
 
     def holds(self, place: Place, now_ms: int) -> bool:
         """Whether the key must not be tried yet."""
@@ -72,6 +99,7 @@ class Parked:
         """Another server has the keys for which `has_gone` is true."""
         for place in [place for place in self._until if has_gone(place[1])]:
             del self._until[place], self._reasons[place]
+            self._said.pop(place, None)
 
     def forget(self, now_ms: int, is_tried: Callable[[Place], bool] = lambda place: False) -> None:
         """Forgets keys whose pause is over: they were tried, and not refused again. Not those that
@@ -82,6 +110,7 @@ class Parked:
             if held[0] > now_ms or is_tried(place)
         }
         self._reasons = {place: self._reasons[place] for place in self._until}
+        self._said = {place: said for place, said in self._said.items() if place in self._until}
 
 
 class Agenda:

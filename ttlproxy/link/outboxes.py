@@ -269,7 +269,8 @@ class Outboxes:
         """Leaves it alone for a while; others go on."""
         agenda, now_ms = self._context.agenda, self._context.clock.now_ms()
         together_ms = _FOLLOWED_MS if is_elsewhere(refusal) else _RETRIED_MS
-        agenda.parked.park(place, now_ms, reason(refusal), passes(refusal), together_ms)
+        why, said = reason(refusal), str(refusal)
+        agenda.parked.park(place, now_ms, why, passes(refusal), together_ms, said)
         self._held.discard(place)
         agenda.look_at(agenda.parked.first_ms(now_ms))
 

@@ -228,7 +228,8 @@ class Reaper:
             queue.extend(outcome.more)
             self._context.sweep_later(outcome.stale_entries)
             for place, refusal in outcome.refused.items():
-                self._agenda.parked.park(place, clock.now_ms(), reason(refusal), passes(refusal))
+                why, said = reason(refusal), str(refusal)
+                self._agenda.parked.park(place, clock.now_ms(), why, passes(refusal), said=said)
             self._context.node_counts.parked = self._agenda.parked.reasons
 
     async def _hold_lease(self, redis: Redis) -> bool:

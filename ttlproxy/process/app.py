@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import os
 import pickle
@@ -22,6 +23,7 @@ from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
 from ttlproxy.net.tasks import Task, cancel, run_together, until
 from ttlproxy.operations.doctor import Finding, examined
+from ttlproxy.operations.parked_keys import parked_keys
 from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.purge import How, purged
 from ttlproxy.process.embedded import Embedded
@@ -35,8 +37,10 @@ from ttlproxy.process.signals import INTERRUPTED, Signals, on_interrupt
 from ttlproxy.process.supervisor import supervise
 from ttlproxy.process.workers import Workers
 from ttlproxy.proxy.accept import Gate
+from ttlproxy.proxy.client_table import client_table
 from ttlproxy.proxy.routed_server import RoutedServer
 from ttlproxy.proxy.server import ClientSource, Server
+from ttlproxy.telemetry.details import Details
 from ttlproxy.telemetry.health import Health
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 from ttlproxy.telemetry.metric_spec import Source
@@ -157,7 +161,13 @@ async def _serve_clients(
     core: OneRedis | SeveralRedis,
 ) -> None:
     server, heartbeat = core.server, LoopHeartbeat()
-    health = Health(Source(counters, core.link, heartbeat, asyncio.get_running_loop()))
+
+    async def gather() -> Details:
+        clients = await client_table(server.clients)
+        return {"clients": clients, "parked": parked_keys(core.link.all, settings)}
+
+    source = Source(counters, core.link, heartbeat, asyncio.get_running_loop())
+    health = Health(source, gather)
     async with shown(health):
         linking = asyncio.create_task(core.link.run(), name="link")
         beating = asyncio.create_task(heartbeat.run(), name="heartbeat")
@@ -216,6 +226,8 @@ async def _reported(receiver: Receiver, health: Health) -> AsyncIterator[None]:
             receiver.report(report_of(health))
             await asyncio.sleep(EVERY_S)
 
+    receiver.on_look = health.look
+    health.on_demand.on_news = lambda details: receiver.details(json.dumps(details).encode())
     reporting = asyncio.create_task(report(), name="report")
     try:
         yield

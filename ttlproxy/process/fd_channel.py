@@ -1,8 +1,9 @@
 """Passes accepted connections from the process that listens to the processes that serve.
 
 A channel is a Unix socket pair (SOCK_SEQPACKET). The listening process sends connections, as file
-descriptors, and changed settings. The serving process sends the number of ended connections (its
-first message means that it serves) and from time to time a report on itself.
+descriptors, and changed settings, and asks for details. The serving process sends the number of
+ended connections (its first message means that it serves), from time to time a report on itself,
+and the details if it was asked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from ttlproxy.proxy.client_limit import ClientProtocol
 
 _CLIENT: Final = b"client"
 _SETTINGS: Final = b"settings "
+_LOOK: Final = b"look"
 _REPORT: Final = b"report "
+_DETAILS: Final = b"details "
 _MESSAGE: Final = 1 << 16  # bytes; longer than any message
 
 
@@ -35,7 +38,8 @@ def channel() -> tuple[socket.socket, socket.socket]:
 class Sender:
     """The end of the process that listens.
 
-    ready: the other end serves; closed: the other end is gone; on_report: called with each report
+    ready: the other end serves; closed: the other end is gone; on_report: called with each report;
+    on_details: called with the details that were asked for
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -46,6 +50,7 @@ class Sender:
         self.ready = asyncio.Event()
         self.closed = asyncio.Event()
         self.on_report: Callable[[bytes], None] = lambda report: None
+        self.on_details: Callable[[bytes], None] = lambda details: None
         asyncio.get_running_loop().add_reader(end, self._read)
 
     @property
@@ -70,6 +75,11 @@ class Sender:
         except OSError:  # the other end is too slow, or gone
             return False
         return True
+
+    def look(self) -> None:
+        """Asks for details, unless the other end takes nothing now."""
+        with suppress(OSError):
+            self._end.send(_LOOK)
 
     def finish(self) -> None:
         """Tells the other end that no more connections come, after those that were given."""
@@ -96,6 +106,8 @@ class Sender:
             message = b""
         if message.startswith(_REPORT):
             self.on_report(message.removeprefix(_REPORT))
+        elif message.startswith(_DETAILS):
+            self.on_details(message.removeprefix(_DETAILS))
         elif message:
             self._ended = int(message)
             self.ready.set()
@@ -109,7 +121,8 @@ class Sender:
 class Receiver:
     """The end of a process that serves.
 
-    closed: no more connections come; on_settings: called with changed settings
+    closed: no more connections come; on_settings: called with changed settings; on_look: called
+    when details are asked for
     """
 
     def __init__(self, end: socket.socket, settings: Settings) -> None:
@@ -119,6 +132,7 @@ class Receiver:
         self._tells = False
         self._admission: Admission | None = None
         self.on_settings: Callable[[bytes], None] = lambda settings: None
+        self.on_look: Callable[[], None] = lambda: None
         self.closed = asyncio.Event()
 
     async def start(self, protocol: ClientProtocol) -> Listen:
@@ -146,6 +160,11 @@ class Receiver:
         """Sends a report on this process; drops it if the other end is too slow, or gone."""
         with suppress(OSError):
             self._end.send(_REPORT + text)
+
+    def details(self, text: bytes) -> None:
+        """Sends the details that were asked for; drops them as `report` does."""
+        with suppress(OSError):
+            self._end.send(_DETAILS + text)
 
     def _tell(self) -> None:
         loop = asyncio.get_running_loop()
@@ -175,5 +194,7 @@ class Receiver:
             self.closed.set()
         elif message.startswith(_SETTINGS):
             self.on_settings(message.removeprefix(_SETTINGS))
+        elif message == _LOOK:
+            self.on_look()
         elif not descriptors:
             self.ended()  # at the limit of open files the kernel has closed the connection

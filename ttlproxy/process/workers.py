@@ -58,6 +58,12 @@ class Workers:
 
         Raises WorkerError if one ends before it serves, unless clients are accepted already.
         """
+        loop = asyncio.get_running_loop()
+
+        def look() -> None:
+            loop.call_soon_threadsafe(self._look)
+
+        self.totals.on_look = look
         keeping = [asyncio.create_task(self._keep()) for _ in range(self._settings.workers)]
         try:
             done, _ = await asyncio.wait(keeping, return_when=asyncio.FIRST_EXCEPTION)
@@ -97,6 +103,10 @@ class Workers:
         self._signal(signal.SIGKILL)
         for process in list(self._senders):
             await process.wait()
+
+    def _look(self) -> None:
+        for sender in self._serving():
+            sender.look()
 
     def _signal(self, number: signal.Signals) -> None:
         for process in self._senders:
@@ -154,6 +164,7 @@ class Workers:
             )
         sender = Sender(ours)
         sender.on_report = partial(self.totals.heard, process.pid)
+        sender.on_details = partial(self.totals.looked, process.pid)
         return process, sender
 
     async def _give(self, client: socket.socket) -> None:

@@ -30,6 +30,7 @@ from ttlproxy.proxy.phase import (
     HOLDING,
     KEEPING,
     OPEN,
+    SHOWN,
     UNFINISHED,
     WAITING,
     Phase,
@@ -262,6 +263,23 @@ class Client(asyncio.Protocol):
         kept = self._session.kept if self._session is not None else 0
         unsent = len(self._held.unsent) if self._held is not None else 0
         return self.unread + to_redis + kept + len(self._early) + unsent
+
+    # For the table of clients.
+
+    @property
+    def state(self) -> str:
+        """What it does, in words of a closed set."""
+        session = self._session
+        if session is None or self._phase is not OPEN:
+            return SHOWN[self._phase]
+        if self.redis_is_full:
+            return "faster than Redis"
+        return session.doing or SHOWN[OPEN]
+
+    @property
+    def database(self) -> int | None:
+        """The logical database that it is believed to be in; None before it is connected."""
+        return self._session.db if self._session is not None else None
 
     def abort(self, why: str) -> None:
         """Ends the connection at once: the bytes kept for it are free when this returns."""

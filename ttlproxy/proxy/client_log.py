@@ -19,23 +19,32 @@ def peer_shown(peername: object) -> str:
 
 
 class ClientLog:
-    """The log of a connection, from its opening on. Nothing here is called for a request."""
+    """The log of a connection, from its opening on. Nothing here is called for a request.
 
-    __slots__ = ("_number", "_opened_s", "_peer")
+    number: counts the clients since the start; peer: its address, from the PROXY header if it has
+    one
+    """
+
+    __slots__ = ("_opened_s", "number", "peer")
 
     def __init__(self, number: int, transport: asyncio.BaseTransport, source: str) -> None:
         """`source`: the address from a PROXY header; empty without one."""
-        self._number = number
+        self.number = number
         self._opened_s = asyncio.get_running_loop().time()
-        self._peer = source or peer_shown(transport.get_extra_info("peername"))
-        self.note(logging.DEBUG, "opened by %s", self._peer, peer=self._peer)
+        self.peer = source or peer_shown(transport.get_extra_info("peername"))
+        self.note(logging.DEBUG, "opened by %s", self.peer, peer=self.peer)
+
+    @property
+    def age_s(self) -> float:
+        """How long ago it was opened."""
+        return round(asyncio.get_running_loop().time() - self._opened_s, 3)
 
     def closed(self, why: str) -> None:
         """`why`: as in Counters.gone."""
-        seconds = round(asyncio.get_running_loop().time() - self._opened_s, 3)
+        seconds = self.age_s
         words = "closed after %.3f s, from %s: %s"
-        about = (seconds, self._peer, why)
-        self.note(logging.DEBUG, words, *about, peer=self._peer, seconds=seconds, why=why)
+        about = (seconds, self.peer, why)
+        self.note(logging.DEBUG, words, *about, peer=self.peer, seconds=seconds, why=why)
 
     def refused(self, trouble: OSError) -> None:
         self.often(logging.INFO, f"refused: {trouble}")
@@ -57,13 +66,13 @@ class ClientLog:
 
         kind: what happens to them all; more: what is added for this one.
         """
-        number = self._number
+        number = self.number
         line = f"client {number}: {kind}{more}"
-        _summaries.note(level, f"clients {kind}", self._peer, line, trouble, client=number)
+        _summaries.note(level, f"clients {kind}", self.peer, line, trouble, client=number)
 
     def note(self, level: int, text: str, *arguments: object, **fields: object) -> None:
         """Logs a line about it; `fields` stand in JSON beside the message."""
         if log.isEnabledFor(level):
-            extra = {"client": self._number, **fields}
-            words = f"client {self._number}: {text}"
+            extra = {"client": self.number, **fields}
+            words = f"client {self.number}: {text}"
             log.log(level, words, *arguments, extra=extra)

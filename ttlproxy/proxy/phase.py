@@ -40,3 +40,12 @@ UNFINISHED: Final = {
     FINISHING: "owed replies",
     CLOSED: "not yet closed by the client",
 }
+# The same for the table of clients, where no request tells more.
+SHOWN: Final = {
+    CONNECTING: "connecting to Redis",
+    OPEN: "open",
+    HOLDING: "held",
+    WAITING: "waiting for an item",
+    FINISHING: "ending",
+    CLOSED: "closing",
+}

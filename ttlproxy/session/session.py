@@ -234,6 +234,17 @@ class Session(State):
             return "relayed unread"
         return "in a request" if self._requests.pending else ""
 
+    @property
+    def doing(self) -> str:
+        """What the connection is in the middle of, in words of a closed set; "" if in nothing."""
+        if self.behind_blocking:
+            return "blocked"
+        if self.listens:
+            return "subscribed"
+        if self.replicates:
+            return "replicating"
+        return "not logged in" if self.stranger else self.unfinished
+
     def _must_be_parsed(self) -> bool:
         """Whether the next chunk must be parsed in full, even if this one ends with a request."""
         return self.takes_effect_later or self.stranger or self._requests.relay

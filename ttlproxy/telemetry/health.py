@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ttlproxy.telemetry.details import Details, Gather, OnDemand
 from ttlproxy.telemetry.metric_spec import Report, Source
 from ttlproxy.telemetry.metrics_catalogue import report
 
@@ -24,11 +25,13 @@ class Worker(NamedTuple):
 class Health:
     """The health of one process that serves. Each `why_not_` is empty if all is well.
 
-    accepts: clients may connect; drains: the process is ending
+    accepts: clients may connect; drains: the process is ending; on_demand: what is gathered when
+    somebody looks
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, gather: Gather) -> None:
         self._source = source
+        self.on_demand = OnDemand(source.loop, gather)
         self.accepts = False
         self.drains = False
 
@@ -60,6 +63,13 @@ class Health:
 
     def report(self) -> Report:
         return report(self._source)
+
+    def look(self) -> None:
+        self.on_demand.look()
+
+    def details(self) -> Sequence[Details]:
+        latest = self.on_demand.latest
+        return [latest] if latest else []
 
     def script_names(self) -> Mapping[bytes, str]:
         """SHA -> name of the scripts that the link has loaded."""

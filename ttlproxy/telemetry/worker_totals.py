@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ttlproxy.telemetry.details import Details
 from ttlproxy.telemetry.health import STUCK_S, Health, Worker
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 from ttlproxy.telemetry.metric_spec import Report
@@ -53,6 +54,7 @@ class WorkerTotals:
 
     heartbeat: of the listening process; accepts: clients may connect; drains: the proxy is ending;
     refused: clients beyond max_clients; replaced: workers that have ended by themselves
+    on_look: makes all workers gather their details; any thread may call it
     """
 
     def __init__(self) -> None:
@@ -61,14 +63,22 @@ class WorkerTotals:
         self.drains = False
         self.refused = 0
         self.replaced = 0
-        self._reports: dict[int, _Report] = {}  # replaced, never changed: other threads read it
+        self.on_look: Callable[[], None] = lambda: None
+        # Both are replaced, never changed: other threads read them.
+        self._reports: dict[int, _Report] = {}
+        self._details: dict[int, Details] = {}
 
     def heard(self, pid: int, message: bytes) -> None:
         """A worker has sent a report."""
         self._reports = {**self._reports, pid: _Report(time.monotonic(), *json.loads(message))}
 
+    def looked(self, pid: int, message: bytes) -> None:
+        """A worker has gathered its details."""
+        self._details = {**self._details, pid: {"worker": pid, **json.loads(message)}}
+
     def lost(self, pid: int) -> None:
         """A worker has ended."""
+        self._details = {key: found for key, found in self._details.items() if key != pid}
         now = dict(self._reports)
         if last := now.pop(pid, None):
             before = now.get(_ENDED, last._replace(report={})).report
@@ -121,6 +131,12 @@ class WorkerTotals:
         ages = [last.age_s for last in self._working().values()]
         found["ttlproxy_heartbeat_age_seconds"] = max(self.heartbeat.age_s(), *ages, 0)
         return found
+
+    def look(self) -> None:
+        self.on_look()
+
+    def details(self) -> Sequence[Details]:
+        return [found for _, found in sorted(self._details.items())]
 
     def script_names(self) -> Mapping[bytes, str]:
         """The process that listens has no scripts."""

@@ -1,7 +1,12 @@
 // Charts as SVG: a line for each series, columns, sparklines; each gives its numbers in words as well.
-// Samples, one a second: as many as the proxy keeps, and as a chart is wide at least.
+// Samples: as many as the proxy keeps, of a second or of ten, and as a chart is wide at least.
 const WINDOW = 300;
+const HOUR_WINDOW = 360;
+const HOUR_STEP = 10;
 const NARROW = 60;
+// Seconds between two marks of time: the first of which there are not too many.
+const MARKS = [15, 60, 120, 600];
+const MOST_MARKS = 6;
 const HEIGHT = 150;
 const LEFT = 54;
 const BOTTOM = 18;
@@ -36,7 +41,7 @@ const last = (values) => (values.length ? values[values.length - 1] : null);
 class LineChart {
   // series: [name, class, title] of each; format: a value as words; suffix: after those, off the axis.
   constructor(host, title, series, format, suffix = '') {
-    Object.assign(this, { title, series, format, suffix, samples: {}, cursor: null });
+    Object.assign(this, { title, series, format, suffix, samples: {}, step: 1, cursor: null });
     this.legend = make('div', { class: 'legend' });
     this.svg = draw('svg', { role: 'img', tabindex: '0', 'aria-label': title });
     this.table = make('details', {}, make('summary', {}, 'As a table'));
@@ -49,8 +54,10 @@ class LineChart {
     new ResizeObserver(() => this.render()).observe(host);
   }
 
-  show(samples) {
-    this.samples = samples;
+  // step: the seconds from one sample to the next.
+  show(samples, step) {
+    if (step !== this.step) this.cursor = null;
+    Object.assign(this, { samples, step });
     this.render();
     this.tabulate();
   }
@@ -59,14 +66,14 @@ class LineChart {
     return Math.max(this.svg.clientWidth, 120);
   }
 
-  // Seconds from the left edge to the right one.
-  get seconds() {
+  // Samples from the left edge to the right one.
+  get span() {
     return Math.max(this.values(this.series[0][0]).length, NARROW) - 1;
   }
 
   // Where a sample stands, so many before the newest, which is at the right edge.
   x(back) {
-    return this.width - (back / this.seconds) * (this.width - LEFT);
+    return this.width - (back / this.span) * (this.width - LEFT);
   }
 
   values(name) {
@@ -79,12 +86,12 @@ class LineChart {
 
   point(offset) {
     const length = this.values(this.series[0][0]).length;
-    const back = Math.round(((this.width - offset) / (this.width - LEFT)) * this.seconds);
+    const back = Math.round(((this.width - offset) / (this.width - LEFT)) * this.span);
     this.move(back >= 0 && back < length ? back : null);
   }
 
   key(event) {
-    const steps = { ArrowLeft: 1, ArrowRight: -1, Home: WINDOW, End: -WINDOW };
+    const steps = { ArrowLeft: 1, ArrowRight: -1, Home: HOUR_WINDOW, End: -HOUR_WINDOW };
     if (!(event.key in steps)) return;
     event.preventDefault();
     const length = this.values(this.series[0][0]).length;
@@ -124,10 +131,11 @@ class LineChart {
   }
 
   times() {
-    const step = this.seconds > 90 ? 60 : 15;
+    const seconds = this.span * this.step;
+    const mark = MARKS.find((each) => seconds / each <= MOST_MARKS) || MARKS[MARKS.length - 1];
     const texts = [];
-    for (let back = step; this.x(back) > LEFT + 12; back += step) {
-      texts.push(draw('text', { class: 'axis', x: this.x(back), y: HEIGHT - 3, 'text-anchor': 'middle' }, `−${duration(back)}`));
+    for (let ago = mark; this.x(ago / this.step) > LEFT + 12; ago += mark) {
+      texts.push(draw('text', { class: 'axis', x: this.x(ago / this.step), y: HEIGHT - 3, 'text-anchor': 'middle' }, `−${round(ago)}`));
     }
     return texts;
   }
@@ -140,7 +148,7 @@ class LineChart {
     });
     this.legend.replaceChildren(
       ...items.map(([kind, title, value]) => make('span', {}, make('i', { class: kind }), make('span', { class: 'name' }, `${title} `), value)),
-      make('span', { class: 'when' }, back ? `${duration(back)} ago` : 'now'),
+      make('span', { class: 'when' }, back ? `${round(back * this.step)} ago` : 'now'),
     );
     this.svg.setAttribute('aria-label', `${this.title}: ${items.map(([, title, value]) => `${title} ${value}`).join(', ')}`);
   }
@@ -150,7 +158,7 @@ class LineChart {
     const length = this.values(this.series[0][0]).length;
     const rows = [];
     for (let back = 0; back < length; back += 10) rows.push(back);
-    const columns = [['Ago', '', (back) => (back ? duration(back) : 'now')]];
+    const columns = [['Ago', '', (back) => (back ? round(back * this.step) : 'now')]];
     for (const [name, , title] of this.series) {
       columns.push([title, 'number', (back) => this.words(this.values(name)[length - 1 - back])]);
     }

@@ -65,6 +65,9 @@ function duration(seconds) {
   return words.join(' ');
 }
 
+// The same for whole seconds: "5 s", not "5.0 s".
+const round = (seconds) => (seconds < 10 ? `${seconds} s` : duration(seconds));
+
 const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
 
 // columns: [title, class, cell(row)]; a cell is text or an element.
@@ -95,5 +98,11 @@ function fill(host, data, builder) {
   const now = JSON.stringify(data);
   if (shown.get(host) === now) return;
   shown.set(host, now);
+  const old = host.querySelector('.scroll');
+  const place = old && { left: old.scrollLeft, top: old.scrollTop, isFocused: document.activeElement === old };
   host.replaceChildren(builder(data));
+  const box = host.querySelector('.scroll');
+  if (!place || !box) return;
+  if (place.isFocused) box.focus({ preventScroll: true });
+  box.scrollTo(place.left, place.top);
 }

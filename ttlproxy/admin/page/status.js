@@ -14,9 +14,11 @@ const TILES = [
   ['Overdue', 'overdue', (n) => unit(n === null ? '–' : plural(n, 'key')), overdueBelow],
 ];
 const samples = {};
+const hours = {};
 const charts = {};
 let life = '';
 let number = 0;
+let hourNumber = 0;
 let survey = null;
 let misses = 0;
 let lost = null;
@@ -98,28 +100,42 @@ function showAge(id, answer) {
   byId(id).classList.toggle('old', Boolean(answer.error));
 }
 
+const estimated = (number) => (number === null ? '–' : `≈ ${count(number)}`);
+
 function sampledNote(found) {
   if (found.error) return `Cannot count now: ${found.error}`;
   if (!found.types) return 'Counting …';
   return isEstimate(found) ? `Keys are counted; elements and types are estimated from ${count(found.sampled)} of ${plural(found.keys, 'key')}, picked at random.` : 'All keys and elements are counted.';
 }
 
-function showSurvey(found) {
+function showSurvey(found, reaped, { deferred = {} }) {
   say(byId('types-note'), sampledNote(found));
   showAge('types', found);
   showAge('deadlines', found);
   if (found.error) return;
   showDeadlines(found);
-  fill(byId('types'), found.types || [], (types) => {
+  fill(byId('types'), typeRows(found, reaped, deferred), (types) => {
     if (!types.length) return make('p', { class: 'none' }, 'No key has deadlines.');
     const most = Math.max(...types.map((type) => type.elements), 1);
     return table('Managed keys and elements by type', [
       ['Type', '', (type) => type.type],
-      ['Keys', 'number', (type) => count(type.keys)],
-      ['Elements', 'number', (type) => count(type.elements)],
-      ['', 'barred', (type) => bar(type.elements / most)],
+      ['Keys', 'number', (type) => (type.isExact ? count : estimated)(type.keys)],
+      ['Elements', 'number', (type) => (type.isExact ? count : estimated)(type.elements)],
+      [make('span', { class: 'unseen' }, 'Share'), 'barred', (type) => bar(type.elements / most)],
+      ['Reaped', 'number', (type) => count(type.reaped)],
     ], types);
   });
+}
+
+// What is there now, and what this proxy has removed since it started, by type. Deferred commands may be counted.
+function typeRows(found, reaped, deferred) {
+  const isExact = !isEstimate(found);
+  const there = new Map((found.types || []).map((type) => [type.type, { ...type, isExact }]));
+  if (deferred.exact && deferred.keys) there.set('deferred', { keys: deferred.keys, elements: deferred.count, isExact: true });
+  const gone = Object.entries(reaped).filter(([, elements]) => elements).map(([type]) => type);
+  const types = [...new Set([...there.keys(), ...gone])].sort();
+  const none = isExact ? 0 : null; // of a type that the sample has none of
+  return types.map((type) => ({ keys: none, elements: none, isExact, ...there.get(type), type, reaped: reaped[type] ?? null }));
 }
 
 const SPAN_WORDS = { minute: ['in 1 min', 1000, 's'], hour: ['in 1 h', 60000, 'min'], day: ['in 1 day', 3600000, 'h'] };
@@ -197,7 +213,7 @@ function clockOf(master) {
 
 function showMasters(masters) {
   byId('masters-card').hidden = !masters.length;
-  fill(byId('masters'), masters, (all) => scrolled(table('Masters', [
+  fill(byId('masters'), masters, (all) => scrolled(table('Each master', [
     ['Address', 'mono', (master) => master.address],
     ['State', 'state-of', (master) => make('span', { class: master.why_not ? 'bad' : '' }, master.why_not || 'served')],
     ['Slots', 'number', (master) => count(master.slots)],
@@ -221,11 +237,22 @@ function showWorkers(workers) {
 // New samples go behind those that are there; those of another life replace them.
 function keep(status) {
   const isSame = status.life === life;
-  for (const [name, values] of Object.entries(status.series)) {
-    samples[name] = (isSame ? samples[name] || [] : []).concat(values).slice(-WINDOW);
+  for (const [kept, series, most] of [[samples, status.series, WINDOW], [hours, status.hour.series, HOUR_WINDOW]]) {
+    for (const [name, values] of Object.entries(series)) {
+      kept[name] = (isSame ? kept[name] || [] : []).concat(values).slice(-most);
+    }
   }
   life = status.life;
   number = status.last;
+  hourNumber = status.hour.last;
+}
+
+const back = () => document.querySelector('input[name="back"]:checked').value;
+
+function showCharts() {
+  const isHour = back() === 'hour';
+  say(byId('span-note'), isHour ? 'One point for ten seconds: rates are their mean; round trips and overdue keys their highest.' : 'One point a second.');
+  for (const name of ['throughput', 'latency', 'lag']) charts[name].show(isHour ? hours : samples, isHour ? HOUR_STEP : 1);
 }
 
 function show(status) {
@@ -233,14 +260,19 @@ function show(status) {
   survey = status.survey;
   showHead(status);
   showTiles(status);
-  showSurvey(status.survey);
+  showSurvey(status.survey, status.reaped, status.waiting);
+  showParked(status.parked, status.inspector);
+  showEnded(status.ended);
+  showClients(status.clients, status.inspector);
+  showWaiting(status.waiting, status.inspector);
+  showScripts(status.slow.evals, status.reaps);
   showSlow(status.slow);
   showFindings(status.findings);
   showRules(status.rules);
   showMasters(status.masters);
   showWorkers(status.workers);
   byId('inspector').hidden = !status.inspector;
-  for (const name of ['throughput', 'latency', 'lag']) charts[name].show(samples);
+  showCharts();
 }
 
 function answered() {
@@ -267,7 +299,7 @@ async function ask() {
   if (isAsking || document.hidden) return;
   isAsking = true;
   try {
-    const query = new URLSearchParams({ life, since: String(number) });
+    const query = new URLSearchParams({ life, since: String(number), since_hour: String(hourNumber) });
     const response = await fetch(`status.json?${query}`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS) });
     if (!response.ok) throw new Error(String(response.status));
     const status = await response.json();
@@ -285,6 +317,9 @@ buildTiles();
 buildCharts();
 for (const choice of document.querySelectorAll('input[name="span"]')) {
   choice.addEventListener('change', () => survey && showDeadlines(survey));
+}
+for (const choice of document.querySelectorAll('input[name="back"]')) {
+  choice.addEventListener('change', showCharts);
 }
 document.addEventListener('visibilitychange', ask);
 ask();

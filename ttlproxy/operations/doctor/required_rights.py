@@ -84,6 +84,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
                 "write_rule_list",
                 "schedule_page",
                 "schedule_survey",
+                "deferred_page",
             ),
             "slots_survey",
         ),

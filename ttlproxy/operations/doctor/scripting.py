@@ -52,6 +52,7 @@ def _trials(keys: Keys) -> tuple[Call, ...]:
         Call("key_examine", (key,), (b"1",)),
         Call("key_inspect", (key,), (b"0", b"1", b"10")),
         Call("keys_survey", (key,), (b"1",)),
+        Call("deferred_page", (key,), (b"1", b"10")),
         Call("schedule_page", (), (b"0", b"1", b"10")),
         Call("schedule_survey", (), (b"1", b"1")),
         Call("rule_list", (key,), (key,)),

@@ -340,6 +340,26 @@ class RoutedClient(asyncio.Protocol):
     def buffered(self) -> int:
         return self.unread + len(self._early) + self._routing.requests.kept + self.lanes.buffered
 
+    # For the table of clients.
+
+    @property
+    def state(self) -> str:
+        """What it does, in words of a closed set."""
+        if self._is_over:
+            return "ending"
+        if self.specials.blocks:
+            return "blocked"
+        if self.specials.listens:
+            return "subscribed"
+        if self._is_stopped:
+            return "faster than Redis"
+        return "connecting to Redis" if not self._is_open else self.unfinished or "open"
+
+    @property
+    def database(self) -> int | None:
+        """A Cluster has only one."""
+        return 0
+
     def abort(self, why: str) -> None:
         """Ends the connection at once: the bytes kept for it are free when this returns."""
         self.ends_because(why)

@@ -1,0 +1,173 @@
+// What an operator on call looks for: parked keys, clients and their ends, and what waits in Redis.
+const HIDDEN = 'Names and addresses are shown only where the inspector is: see --inspector.';
+
+const PARKED = {
+  wrongtype: 'A key of another type is in the way',
+  noperm: "The proxy's user lacks a right",
+  oom: 'Redis is out of memory',
+  unreachable: 'Another master cannot be reached',
+  other: 'Redis refuses to reap it',
+};
+const ENDED = {
+  client: 'closed by the client',
+  redis: 'closed by Redis',
+  refused: 'refused: no Redis, or too many clients',
+  held: 'waited longer than hold_max',
+  drained: 'the proxy was stopping',
+  cut_off: 'cut off: the proxy was stopping, and drain_max over',
+  moved: 'the server, or its role, was another one',
+  error: 'internal error, see the log',
+  idle: 'idle for longer than timeout',
+  stalled: 'read no replies for stall_timeout',
+  buffers: 'all clients together were over max_buffer_bytes',
+};
+// Nobody should have to look at these more closely.
+const ORDINARY = ['client', 'drained', 'idle'];
+
+function listItem(parts, kind = '') {
+  return make('li', { class: kind }, ...parts);
+}
+
+const cutName = (text, row) => (row.cut ? `${text}… (${bytes(row.length)})` : text);
+
+// A managed key's name leads to the inspector.
+function keyLink(text, db) {
+  const button = make('button', { type: 'button', class: 'link mono' }, text);
+  button.addEventListener('click', () => {
+    byId('key').value = text;
+    byId('db').value = String(db);
+    inspect(text, String(db), 0);
+    byId('key').focus();
+  });
+  return button;
+}
+
+function parkedKey({ name, cut, length, db, is_deferred: isDeferred }) {
+  const where = db ? ` in database ${db}` : '';
+  if (isDeferred) return make('span', {}, 'commands deferred for ', make('span', { class: 'mono' }, cutName(name, { cut, length })), where);
+  return make('span', {}, cut ? make('span', { class: 'mono' }, cutName(name, { cut, length })) : keyLink(name, db), where);
+}
+
+function parkedGroup({ why, said, mend, keys, count: size }) {
+  const parts = [make('strong', {}, PARKED[why] || why), `: ${plural(size, 'key')}`];
+  if (said) parts.push(make('br'), said);
+  if (keys.length) {
+    const names = keys.flatMap((key, at) => [at ? ', ' : '', parkedKey(key)]);
+    parts.push(make('br'), make('span', { class: 'keys' }, ...names));
+  }
+  if (mend) parts.push(make('br'), make('code', {}, mend));
+  return listItem(parts, 'bad');
+}
+
+// Times change with each answer. They stand in the note, so that a command can be selected below.
+function parkedNote({ all, leads, groups }, isShown) {
+  const keys = groups.flatMap((group) => group.keys);
+  const listed = groups.reduce((sum, group) => sum + group.count, 0);
+  const some = all > listed ? `${count(listed)} of ${plural(all, 'key')} that` : `${plural(all, 'key')} that`;
+  const words = [`${some} Redis does not let the proxy reap. Each is tried again by itself, after 30 s at the latest.`];
+  if (keys.length) words.push(`Refused ${plural(Math.max(...keys.map((key) => key.failures)), 'time')} so far, next try in ${duration(Math.min(...keys.map((key) => key.again_ms)) / 1000)}.`);
+  if (!leads) words.push('Another proxy reaps now: its page shows what is parked there.');
+  if (!isShown) words.push(HIDDEN);
+  return words.join(' ');
+}
+
+function showParked(parked, isShown) {
+  byId('parked-card').hidden = !parked.all;
+  if (!parked.all) return;
+  say(byId('parked-note'), parkedNote(parked, isShown));
+  const lasting = parked.groups.map((group) => ({ ...group, keys: group.keys.map(({ failures, again_ms: again, ...key }) => key) }));
+  fill(byId('parked'), lasting, (groups) => {
+    const parts = document.createDocumentFragment();
+    parts.append(...groups.map(parkedGroup));
+    return parts;
+  });
+}
+
+function showEnded(ended) {
+  fill(byId('ended'), ended, (rows) => {
+    if (!rows.length) return make('p', { class: 'none' }, 'None so far.');
+    const isTrouble = ({ label, hour }) => hour && !ORDINARY.includes(label);
+    return table('Connections that ended', [
+      ['Why', 'grow', (row) => make('span', { class: isTrouble(row) ? 'warn' : '' }, ENDED[row.label] || row.label)],
+      ['Last hour', 'number', (row) => count(row.hour)],
+      ['In all', 'number', (row) => count(row.all)],
+    ], rows);
+  });
+}
+
+function clientsNote(clients, isShown) {
+  if (clients.all === undefined) return 'Looking …';
+  if (!clients.all) return 'None.';
+  const states = Object.entries(clients.states).map(([state, number]) => `${count(number)} ${state}`);
+  const words = [`${plural(clients.all, 'client')}: ${states.join(', ')}.`];
+  words.push(clients.buffered ? `${bytes(clients.buffered)} are kept for them.` : 'Nothing is kept for them.');
+  if (clients.rows.length < clients.all && isShown) words.push(`Below are ${count(clients.rows.length)}: those with the largest buffers, then the oldest.`);
+  if (!isShown) words.push(HIDDEN);
+  return words.join(' ');
+}
+
+function showClients(clients, isShown) {
+  say(byId('clients-note'), clientsNote(clients, isShown));
+  fill(byId('clients'), clients.rows || [], (rows) => {
+    if (!rows.length) return document.createDocumentFragment();
+    const columns = [
+      ['Client', '', (row) => String(row.number)],
+      ['Address', 'mono', (row) => row.address],
+      ['State', '', (row) => row.state],
+      ['Connected for', 'number', (row) => duration(row.age_s)],
+      ['Database', 'number', (row) => (row.db === null ? '–' : String(row.db))],
+      ['Not read by it', 'number', (row) => bytes(row.unread)],
+      ['Kept in all', 'number', (row) => bytes(row.buffered)],
+    ];
+    if (rows.some((row) => row.worker)) columns.splice(1, 0, ['Worker', '', (row) => String(row.worker)]);
+    return scrolled(table('Each client', columns, rows));
+  });
+}
+
+function amount({ count: number, keys, exact }, noun) {
+  return `${exact ? '' : '≈ '}${plural(number, noun)} for ${plural(keys, 'key')}.`;
+}
+
+function waitingNote(found, noun, isShown, more) {
+  if (!found.count) return '';
+  const words = [amount(found, noun), found.exact ? '' : 'Estimated from some of them, picked at random.', isShown ? more : HIDDEN];
+  return words.filter(Boolean).join(' ');
+}
+
+function showWaiting(waiting, isShown) {
+  for (const id of ['deferred', 'kept']) showAge(id, waiting);
+  if (waiting.error) {
+    for (const id of ['deferred', 'kept']) say(byId(`${id}-note`), `Cannot count now: ${waiting.error}`);
+    return;
+  }
+  if (!waiting.kept) return;
+  const { deferred, kept } = waiting;
+  say(byId('deferred-note'), waitingNote(deferred, 'command', isShown, 'The next ones:'));
+  say(byId('kept-note'), waitingNote(kept, 'element', isShown, 'They stay until TAKE fetches them. The keys with most:'));
+  fill(byId('deferred'), [deferred.count, deferred.next], ([number, next]) => {
+    if (!number) return make('p', { class: 'none' }, 'No command is deferred.');
+    return next.length ? table('Deferred commands that are due next', [
+      ['Command', 'mono', (row) => `${row.command} ${cutName(row.key, row)}${row.words > 2 ? ' …' : ''}`],
+      ['ID', 'mono', (row) => row.id],
+      ['In', 'number', (row) => (row.ms_left ? duration(row.ms_left / 1000) : 'due')],
+    ], next) : document.createDocumentFragment();
+  });
+  fill(byId('kept'), [kept.count, kept.keys_shown], ([number, keys]) => {
+    if (!number) return make('p', { class: 'none' }, 'No element is kept.');
+    return keys.length ? table('Keys with kept elements', [
+      ['Key', 'mono', (row) => cutName(row.key, row)],
+      ['Elements', 'number', (row) => count(row.count)],
+      ['The next, due since', 'number', (row) => duration(row.since_ms / 1000)],
+    ], keys) : document.createDocumentFragment();
+  });
+}
+
+function showScripts(evals, reaps) {
+  const rows = [['All scripts in Redis', evals], ['Reaps by this proxy', reaps]].filter(([, calls]) => calls);
+  fill(byId('scripts'), rows, (all) => table('Script calls', [
+    ['Calls of', '', ([title]) => title],
+    ['Calls', 'number', ([, calls]) => count(calls.calls)],
+    ['Each takes', 'number', ([, calls]) => milliseconds(calls.mean_ms)],
+    ['Failed', 'number', ([, calls]) => count(calls.failed)],
+  ], all));
+}

@@ -1,0 +1,193 @@
+"""What waits in Redis beside the elements with deadlines: deferred commands, and kept elements.
+
+The set of other internal keys names where they are. Of many names some are looked at, picked by
+chance, and stand for all; what is due next comes from the schedule as well, so it is rarely missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from ttlproxy.admin import slots
+from ttlproxy.admin.cached_answers import Answer
+from ttlproxy.admin.redis_queries import Inquiry
+from ttlproxy.admin.text import shown
+from ttlproxy.link.scores import whole_ms
+
+# Names that are looked at in all databases: 1,000 short requests take Redis about 1 ms.
+SAMPLE: Final = 500
+# Keys at the beginning of a schedule that are searched for deferred commands.
+_HEAD: Final = 500
+# Keys that are shown; commands that are shown of all, and asked of each.
+_KEYS: Final = 10
+# The most bytes of a name.
+_MOST: Final = 128
+# A kept element, its value and its deadline are three items of a list.
+_ITEMS: Final = 3
+
+
+class Place(NamedTuple):
+    """A key with something that waits. name: the internal key; key: the data key; size: commands
+    or elements; first_ms: when the first is or was due"""
+
+    db: int
+    name: bytes
+    key: bytes
+    size: int
+    first_ms: int
+
+
+class Found(NamedTuple):
+    """Places of one kind in one database; share: how many each of them stands for."""
+
+    places: Sequence[Place]
+    share: float
+
+
+async def waiting(inquiry: Inquiry, *, names: bool) -> Answer:
+    """A JSON object about deferred commands and one about kept elements; `names`: with names of
+    keys, else only counts. Raises Unanswered."""
+    deferred, kept, exact = list[Found](), list[Found](), True
+    clustered = await inquiry.is_clustered()
+    for db in [0] if clustered else await inquiry.databases():
+        schedules = await _schedules(inquiry, db)
+        total, sample = await _others(inquiry, db, schedules)
+        share = total / max(len(sample), 1)
+        exact = exact and total <= len(sample)
+        deferred.append(Found(await _deferred(inquiry, db, sample), share))
+        kept.append(Found(await _kept(inquiry, db, sample), share))
+        if total > len(sample):
+            heads = await _heads(inquiry, db, schedules)
+            deferred.append(Found(await _deferred(inquiry, db, heads), 0))
+    now_ms = await _now_ms(inquiry)
+    return {
+        "deferred": {
+            **_summary(deferred, exact=exact),
+            "next": await _next(inquiry, deferred) if names else [],
+        },
+        "kept": {
+            **_summary(kept, exact=exact),
+            "keys_shown": _largest(kept, now_ms) if names else [],
+        },
+    }
+
+
+def _summary(found: Iterable[Found], *, exact: bool) -> dict[str, object]:
+    found = list(found)
+    return {
+        "keys": round(sum(len(each.places) * each.share for each in found)),
+        "count": round(
+            sum(sum(place.size for place in each.places) * each.share for each in found)
+        ),
+        "exact": exact,
+    }
+
+
+def _all(found: Iterable[Found]) -> list[Place]:
+    return list({place[:2]: place for each in found for place in each.places}.values())
+
+
+def _largest(found: Iterable[Found], now_ms: int) -> list[dict[str, object]]:
+    """The keys with the most kept elements."""
+    places = sorted(_all(found), key=lambda place: -place.size)
+    return [
+        {**_key(place), "count": place.size, "since_ms": max(now_ms - place.first_ms, 0)}
+        for place in places[:_KEYS]
+    ]
+
+
+async def _next(inquiry: Inquiry, found: Iterable[Found]) -> list[dict[str, object]]:
+    """The deferred commands that are due next."""
+    places = sorted(_all(found), key=lambda place: place.first_ms)[:_KEYS]
+    rows: list[dict[str, Any]] = []
+    for place in places:
+        for id_, left_ms, command, words in await inquiry.call(
+            place.db, "deferred_page", (place.key,), _KEYS, _MOST
+        ):
+            about = {"id": shown(id_), "ms_left": left_ms, "command": shown(command)}
+            rows.append({**_key(place), **about, "words": words})
+    return sorted(rows, key=lambda row: int(row["ms_left"]))[:_KEYS]
+
+
+def _key(place: Place) -> dict[str, object]:
+    return {
+        "db": place.db,
+        "key": shown(place.key[:_MOST]),
+        "cut": len(place.key) > _MOST,
+        "length": len(place.key),
+    }
+
+
+async def _schedules(inquiry: Inquiry, db: int) -> list[int | None]:
+    """The slots of a Cluster that have managed keys; elsewhere None, for the one there is."""
+    if not await inquiry.is_clustered():
+        return [None]
+    return [slot.number for slot in await slots.occupied(inquiry)]
+
+
+async def _others(
+    inquiry: Inquiry, db: int, schedules: Sequence[int | None]
+) -> tuple[int, list[bytes]]:
+    """(how many other internal keys there are, at most SAMPLE of them, picked by chance)."""
+    places = [_shared(inquiry, slot, inquiry.keys.others) for slot in schedules]
+    sizes = await _numbers(inquiry, db, [(b"SCARD", place) for place in places])
+    total = sum(sizes)
+    words = [
+        (b"SRANDMEMBER", place, b"%d" % -(-SAMPLE * size // max(total, SAMPLE)))
+        for place, size in zip(places, sizes, strict=True)
+        if size
+    ]
+    replies = await inquiry.try_to_ask([(db, each) for each in words])
+    return total, [name for reply in replies if isinstance(reply, list) for name in reply]
+
+
+async def _heads(inquiry: Inquiry, db: int, schedules: Sequence[int | None]) -> list[bytes]:
+    """The keys that need attention next."""
+    each = b"%d" % max(_HEAD // max(len(schedules), 1), 1)
+    places = [_shared(inquiry, slot, inquiry.keys.schedule) for slot in schedules[:_HEAD]]
+    asked = [(db, (b"ZRANGE", place, b"0", each)) for place in places]
+    replies = await inquiry.try_to_ask(asked)
+    return [name for reply in replies if isinstance(reply, list) for name in reply]
+
+
+async def _deferred(inquiry: Inquiry, db: int, names: Iterable[bytes]) -> list[Place]:
+    keys = inquiry.keys
+    found = [(name, key) for name in names if (key := keys.deferring(name)) is not None]
+    sizes = await _numbers(inquiry, db, [(b"HLEN", name) for name, _ in found])
+    first = (b"0", b"0", b"WITHSCORES")
+    asked = [(db, (b"ZRANGE", keys.index(name), *first)) for name, _ in found]
+    heads = await inquiry.try_to_ask(asked)
+    return [
+        Place(db, name, key, size, whole_ms(head[1]))
+        for (name, key), size, head in zip(found, sizes, heads, strict=True)
+        if size and isinstance(head, list) and head
+    ]
+
+
+async def _kept(inquiry: Inquiry, db: int, names: Iterable[bytes]) -> list[Place]:
+    keys = inquiry.keys
+    found = [(name, key) for name in names if (key := keys.keeping(name)) is not None]
+    sizes = await _numbers(inquiry, db, [(b"LLEN", name) for name, _ in found])
+    asked = [(db, (b"LINDEX", name, b"%d" % (_ITEMS - 1))) for name, _ in found]
+    dues = await inquiry.try_to_ask(asked)
+    return [
+        Place(db, name, key, size // _ITEMS, int(due))
+        for (name, key), size, due in zip(found, sizes, dues, strict=True)
+        if size and isinstance(due, bytes) and due.isdigit()
+    ]
+
+
+async def _numbers(inquiry: Inquiry, db: int, requests: Iterable[tuple[bytes, ...]]) -> list[int]:
+    """Numbers; 0 where a client has put something else there."""
+    replies = await inquiry.try_to_ask([(db, words) for words in requests])
+    return [reply if isinstance(reply, int) else 0 for reply in replies]
+
+
+async def _now_ms(inquiry: Inquiry) -> int:
+    ((seconds, micros),) = await inquiry.ask([(0, (b"TIME",))])
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def _shared(inquiry: Inquiry, slot: int | None, name: bytes) -> bytes:
+    return name if slot is None else inquiry.keys.shared_in(slot, name)

@@ -1,0 +1,121 @@
+"""The keys that Redis refuses to let us reap, for operators: why, and the command that mends it.
+
+Keys that one command mends stand together. Nothing here asks Redis, or changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from ttlproxy.config import Settings
+from ttlproxy.core.keys import Keys, hash_tag, slot
+from ttlproxy.core.registry import Place
+from ttlproxy.link import Link
+from ttlproxy.link.agenda import ParkedKey
+from ttlproxy.operations.doctor.required_rights import rules
+from ttlproxy.operations.redis_cli import to_proxy, to_redis, typed
+
+# Keys that are shown, and the longest of their names, in bytes: a report of all is one message.
+MOST: Final = 24
+_LONGEST: Final = 128
+# How Redis's error begins -> what the operator tells the server.
+_OF_SERVER: Final = {
+    "BUSY": (b"SCRIPT", b"KILL"),
+    "MISCONF": (b"BGSAVE",),
+    "NOREPLICAS": (b"INFO", b"replication"),
+}
+# The same by reason. BYTES is for the operator to fill in: more than INFO memory shows.
+_BY_REASON: Final = {
+    "oom": (b"CONFIG", b"SET", b"maxmemory", b"BYTES"),
+    "unreachable": (b"CLUSTER", b"NODES"),
+}
+
+
+class Group(NamedTuple):
+    """Keys that are parked for the same reason. why: of counters.PARKED; said: Redis's words; mend:
+    a line for a shell, empty if none is known"""
+
+    why: str
+    said: str
+    mend: str
+
+
+def parked_keys(links: Iterable[Link], settings: Settings) -> dict[str, Any]:
+    """A JSON object: how many keys are parked, the first MOST of them by group, and whether this
+    proxy reaps at all. Names are hexadecimal, cut after _LONGEST bytes."""
+    links = list(links)
+    found: dict[Group, list[dict[str, Any]]] = {}
+    room = MOST
+    for link in links:
+        parked = link.context.agenda.parked.first(room)
+        room -= len(parked)
+        now_ms = link.context.clock.now_ms()
+        for each in parked:
+            group = Group(each.why, each.said, mend(link, settings, each))
+            found.setdefault(group, []).append(_row(link.context.keys, each, now_ms))
+    return {
+        "all": sum(len(link.context.agenda.parked) for link in links),
+        "leads": any(link.context.agenda.leads for link in links),
+        "groups": [{**group._asdict(), "keys": keys} for group, keys in found.items()],
+    }
+
+
+def _row(keys: Keys, parked: ParkedKey, now_ms: int) -> dict[str, Any]:
+    db, name = parked.place
+    key = keys.deferring(name)
+    shown = name if key is None else key
+    return {
+        "db": db,
+        "name": shown[:_LONGEST].hex(),
+        "length": len(shown),
+        "is_deferred": key is not None,
+        "cut": len(shown) > _LONGEST,
+        "failures": parked.failures,
+        "again_ms": max(parked.until_ms - now_ms, 0),
+    }
+
+
+def mend(link: Link, settings: Settings, parked: ParkedKey) -> str:
+    """The line that lets the key be reaped, or shows what is in the way; empty if none is known."""
+    server = to_redis(link.upstream)
+    for beginning, words in _OF_SERVER.items():
+        if parked.said.startswith(beginning):
+            return typed(server, 0, words)
+    if parked.why == "noperm":
+        user = (link.upstream.user or "default").encode()
+        granted = rules(clustered=link.context.keys.clustered)
+        return typed(server, 0, [b"ACL", b"SETUSER", user, *map(str.encode, granted)])
+    if parked.why in _BY_REASON:
+        return typed(server, 0, _BY_REASON[parked.why])
+    is_in_the_way = parked.why == "wrongtype" or "XADD" in parked.said
+    return _out_of_the_way(link, settings, parked.place) if is_in_the_way else ""
+
+
+def _out_of_the_way(link: Link, settings: Settings, place: Place) -> str:
+    """Gives the key that refuses what is sent to it another name, so that nothing is lost."""
+    proxy, keys = to_proxy(settings.listen, tls=settings.tls_cert is not None), link.context.keys
+    targets = _targets(link, place)
+    if any(len(target) > _LONGEST for target in targets):
+        return ""
+    if len(targets) > 1:  # one of them, but Redis does not say which
+        return "; ".join(typed(proxy, place[0], (b"TYPE", target)) for target in targets)
+    aside = _aside(keys, targets[0]) if targets else None
+    return typed(proxy, place[0], (b"RENAMENX", targets[0], aside)) if aside else ""
+
+
+def _targets(link: Link, place: Place) -> list[bytes]:
+    """The keys that the deferred commands, or the rule of ONEXPIRE for the key, write to."""
+    db, name = place
+    deferring = link.context.keys.deferring(name)
+    if deferring is not None:
+        return [deferring]
+    action = link.context.actions.of(db).of(name)
+    return [to for to in action.keys if to != name] if action is not None else []
+
+
+def _aside(keys: Keys, name: bytes) -> bytes | None:
+    """A name beside that one, in its slot; None if there is none as simple."""
+    tagged = not keys.clustered or bool(hash_tag(name))
+    aside = name + b":aside" if tagged else b"{%b}:aside" % name
+    return aside if not keys.clustered or slot(aside) == slot(name) else None

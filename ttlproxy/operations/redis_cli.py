@@ -1,0 +1,53 @@
+"""Commands for redis-cli, as an operator pastes them into a shell. Knows no server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from shlex import quote
+from typing import Final
+
+from ttlproxy.addresses import Listen, Upstream
+
+# Who listens on all addresses is reached at the machine's own.
+_ALL: Final = ("0.0.0.0", "::")
+_ESCAPED: Final = {ord("'"): "\\'", ord("\\"): "\\\\"}
+
+
+def to_redis(upstream: Upstream) -> list[str]:
+    """redis-cli for the server itself; it is for the operator to log in."""
+    return _start(upstream.host, upstream.port, upstream.path, tls=upstream.tls)
+
+
+def to_proxy(listen: Listen, *, tls: bool) -> list[str]:
+    """redis-cli for the proxy that listens there."""
+    host = "127.0.0.1" if listen.host in _ALL else listen.host
+    return _start(host, listen.port, listen.path, tls=tls)
+
+
+def typed(start: Sequence[str], db: int, words: Sequence[bytes]) -> str:
+    """A line for a shell; empty if a word has a byte 0, which no program can be given."""
+    if any(b"\0" in word for word in words):
+        return ""
+    database = ["-n", str(db)] if db else []
+    return " ".join([*map(quote, (*start, *database)), *map(_quoted, words)])
+
+
+def _start(host: str, port: int, path: str, *, tls: bool) -> list[str]:
+    where = ["-s", path] if path else ["-h", host, "-p", str(port)]
+    return ["redis-cli", *where, *(["--tls"] if tls else [])]
+
+
+def _quoted(word: bytes) -> str:
+    """One word. What is no printable text is written as in C, which POSIX has since 2024 and bash,
+    ksh and zsh have had for long."""
+    text = word.decode("utf-8", "surrogateescape")
+    if text.isprintable():
+        return quote(text)
+    return f"$'{''.join(map(_letter, text))}'"
+
+
+def _letter(letter: str) -> str:
+    if letter.isprintable():
+        return _ESCAPED.get(ord(letter), letter)
+    # Three octal digits: after \x more digits that follow would be taken for its own.
+    return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogateescape"))
