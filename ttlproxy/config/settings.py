@@ -122,6 +122,13 @@ class Settings(BaseSettings):
         " each client",
         json_schema_extra=_AT_ONCE,
     )
+    share_upstream: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="connections to Redis, of each process, that clients share until they need one"
+        " of their own; 0: each client has its own; not in front of a Cluster",
+    )
     timeout: int = Field(
         0, ge=0, description="seconds after which an idle client is closed, as in Redis; 0: never"
     )
