@@ -366,6 +366,20 @@ class Settings(BaseSettings):
             ports_after(announced, info.data.get("cluster_ports"))
         return announced
 
+    @field_validator("share_upstream")
+    @classmethod
+    def _of_one_redis(cls, count: int, info: ValidationInfo) -> int:
+        if count and info.data.get("cluster_view") == "nodes":
+            raise ValueError("is for one Redis, and cluster_view nodes for a Cluster")
+        return count
+
+    @field_validator("embedded")
+    @classmethod
+    def _unshared(cls, kind: str, info: ValidationInfo) -> str:
+        if kind == "cluster" and info.data.get("share_upstream"):
+            raise ValueError("a Cluster needs share_upstream 0")
+        return kind
+
     @field_validator("admin")
     @classmethod
     def _elsewhere(cls, admin: Listen | None, info: ValidationInfo) -> Listen | None:
