@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
+
 from tests.support.forkserver import Forked
 from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_port
 
@@ -203,6 +205,12 @@ def _shares() -> Sequence[str]:
     run in both ways: TTLPROXY_TEST_SHARE=2 gives each proxy two."""
     number = os.environ.get("TTLPROXY_TEST_SHARE")
     return ("--share-upstream", number) if number else ()
+
+
+# For tests of a client's own connection to Redis.
+unshared = pytest.mark.skipif(
+    bool(_shares()), reason="TTLPROXY_TEST_SHARE: clients have no connection of their own"
+)
 
 
 class Proxy(Process):
