@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from tests.bench.loads import ANY, Flood, Words, fill
@@ -11,6 +11,8 @@ from tests.bench.measures import CPU, RATE
 from tests.bench.scenarios import Case, Scenario
 from tests.bench.targets import Stage, Target
 
+# The proxy whose clients share connections to Redis.
+SHARED = "ttlproxy, shared"
 SIZES = {64: "64 B", 4096: "4 KiB"}
 CLIENTS = {1: "1 client", 50: "50 clients", 500: "500 clients"}
 PIPELINES = (1, 16, 64, 256)
@@ -74,7 +76,8 @@ def _filled(stage: Stage, sizes: Iterable[int]) -> list[Target]:
     direct = stage.redis()
     for size in sizes:
         fill(direct, _values(size))
-    return [direct, *stage.others(direct), stage.ttlproxy(direct)]
+    shared = replace(stage.ttlproxy(direct, "--share-upstream", "2"), name=SHARED)
+    return [direct, *stage.others(direct), stage.ttlproxy(direct), shared]
 
 
 def _key(size: int, number: str) -> str:
