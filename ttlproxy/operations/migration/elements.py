@@ -113,7 +113,7 @@ class Target(Protocol):
 
 
 class TimedWords(NamedTuple):
-    """The commands of a type that has deadlines: set one, read one, and the word before elements."""
+    """What sets a deadline, what reads one, and the word before the elements."""
 
     date: bytes
     read: bytes

@@ -111,14 +111,14 @@ class Migration:
         def tell() -> None:
             nonlocal saves_s
             progress.at(lambda: f"{verb}: {so_far(state.counts)} so far")
-            if options.is_applied and monotonic() >= saves_s:
+            if options.is_applied and state.counts and monotonic() >= saves_s:
                 self._file.save(state)
                 saves_s = monotonic() + _SAVE_EVERY_S
 
         try:
             await mover.run(tell)
         except (asyncio.CancelledError, MigrationError):
-            if options.is_applied:
+            if options.is_applied and state.counts:
                 self._file.save(state)
             raise
         self._check_that_some(moved, state)

@@ -21,14 +21,14 @@ CHECKING: Final = "checking"
 class State:
     """
     job: what is moved, and how: an import goes on only with the same words
-    phase: MOVING or CHECKING; part: the number of the source's part; place: how far the walk is there
+    phase: MOVING or CHECKING; part: the number of the source's part; place: how far it is there
     counts: of keys and of outcomes in this phase, by name; moved: those of MOVING when it is over
     """
 
     job: Mapping[str, str]
     phase: str = MOVING
     part: int = 0
-    place: Place = Place()
+    place: Place = field(default_factory=Place)
     counts: Counter[str] = field(default_factory=Counter)
     moved: Counter[str] = field(default_factory=Counter)
 
