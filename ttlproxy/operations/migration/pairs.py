@@ -62,7 +62,7 @@ class PairsSource:
     compares = False
 
     def __init__(self, server: Server, naming: Naming, unit: Unit, *, is_clustered: bool) -> None:
-        self.parts = (Part(naming.pattern, b"zset"),)
+        self.parts: Sequence[Part] = (Part(naming.pattern, b"zset"),)
         self._server = server
         self._naming = naming
         self._unit = unit

@@ -9,6 +9,7 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
@@ -34,7 +35,9 @@ class RedissonSource:
     def __init__(self, server: Server, maps: Naming | None, sets: Naming | None) -> None:
         named = ((maps, b"hash"), (sets, b"zset"))
         self._namings = {kind: naming for naming, kind in named if naming}
-        self.parts = [Part(naming.pattern, kind) for kind, naming in self._namings.items()]
+        self.parts: Sequence[Part] = [
+            Part(naming.pattern, kind) for kind, naming in self._namings.items()
+        ]
         self._server = server
 
     async def page(self, name: bytes, part: Part, cursor: bytes) -> Page:

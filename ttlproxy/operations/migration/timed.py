@@ -94,7 +94,7 @@ class TimedSource:
     def __init__(
         self, server: Server, match: bytes, reading: Reading, *, has_data: bool, copies: bool
     ) -> None:
-        self.parts = [Part(match, kind) for kind in reading.kinds]
+        self.parts: Sequence[Part] = [Part(match, kind) for kind in reading.kinds]
         self.slack_ms = reading.slack_ms
         self.compares = not has_data
         self._server = server
