@@ -16,7 +16,7 @@ from ttlproxy.operations.migration.jobs import Ends, Job, Moved, Options, check_
 from ttlproxy.operations.migration.mover import KEYS, Mover
 from ttlproxy.operations.migration.plan import Rules
 from ttlproxy.operations.migration.report import has_faults, lines, so_far
-from ttlproxy.operations.migration.state import CHECKING, MOVING, State, StateFile
+from ttlproxy.operations.migration.state import MOVING, State, StateFile
 from ttlproxy.operations.progress import Progress
 
 # The exit code if the check at the end finds elements that are not as they should be.
@@ -121,12 +121,13 @@ class Migration:
             if options.is_applied and state.counts:
                 self._file.save(state)
             raise
-        self._check_that_some(moved, state)
+        if state.phase == MOVING:
+            self._check_that_some(moved, state)
         return mover.examples
 
     def _check_that_some(self, moved: Moved, state: State) -> None:
         counts, server = state.counts, moved.walked
-        if not counts[KEYS] and state.phase != CHECKING:
+        if not counts[KEYS]:
             sought = " or ".join(
                 f"{part.kind.decode()} {part.match.decode(errors='backslashreplace')!r}"
                 for part in moved.source.parts
