@@ -122,5 +122,4 @@ class TimedSource:
     async def _list(self, name: bytes) -> Page:
         """All elements of a list that have deadlines, as a proxy tells them: no list is scanned."""
         (listed,) = await self._server.ask((b"TTLPROXY", b"KEY", name))
-        pairs = zip(listed[::2], listed[1::2], strict=True)
-        return Page(name, b"list", [Element(element, int(at)) for element, at in pairs])
+        return Page(name, b"list", [Element(element, int(at)) for element, at in listed])
