@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import StartProxy
 from tests.docs.programs import SLOW, fetch, run, tool
+from tests.support.masters import Masters
 from tests.support.npm import CLIENTS
 from tests.support.redis_client import Client
 from tests.support.requirements import absent
@@ -299,6 +300,26 @@ def test_a_server_of_another_kind_is_refused(ttlproxy: Run, plain: Server) -> No
     code, _, err = ttlproxy("import", "dragonfly", "--source", plain.url)
     assert code == 1
     assert f"{plain.url} is not a Dragonfly" in err
+
+
+@pytest.mark.parametrize("beside", ["{%d}:expiry", "%d:expiry"], ids=["one slot", "two slots"])
+def test_pairs_in_front_of_a_cluster(
+    beside: str,
+    masters: Masters,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(Client(masters.proxy.port)) as app:
+        app.ask_many([["SADD", str(number), "a"] for number in range(20)])
+        app.ask_many([["ZADD", beside % number, LATER_S, "a"] for number in range(20)])
+        template = beside.replace("%d", "*")
+        words = ("pairs", "--deadlines", template, "--data", "%1", "--unit", "s", "--apply")
+        assert main(["import", *words, "--proxy", f"redis://127.0.0.1:{masters.proxy.port}"]) == 0
+        assert "20 elements: got a deadline" in capsys.readouterr().out
+        for number in range(20):
+            assert app.ask("SPEXPIRETIMEMEMBER", str(number), "a") == LATER_MS
 
 
 def _value(text: bytes, idle_ms: float = 0) -> bytes:
