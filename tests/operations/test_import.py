@@ -21,6 +21,7 @@ from tests.support.requirements import absent
 from tests.support.servers import Proxy, Server, moves_whole_slots
 from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import main
+from ttlproxy.errors import MigrationError
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server as Connected
 from ttlproxy.operations.migration.elements import PROXY_WORDS, Page, Part
@@ -214,6 +215,21 @@ async def test_what_is_written_between_read_and_write_gets_no_old_deadline(
         mover = Mover(source, target, server, server, rules, state, Pace(1e6), is_dry=False)
         await mover.run(lambda: None)
     assert client.ask("HPEXPIRETIMEFIELD", "h", "FIELDS", 2, "a", "b") == [-1, LATER_MS]
+
+
+async def test_nothing_is_written_if_the_connection_that_watches_is_lost(plain: Server) -> None:
+    async with Connected(Upstream.parse(plain.url), 0, 5) as server:
+        await server.watched([b"k"], [])
+        with closing(Client(plain.port)) as other:
+            other.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            async with Connected(Upstream.parse(plain.url), 0, 5) as later:
+                await later.ask((b"PING",))  # now the event loop has seen the end of the other
+            with pytest.raises(MigrationError):
+                await server.transaction([(b"SET", b"k", b"1")])
+            assert other.ask("EXISTS", "k") == 0
+        # A new attempt watches anew.
+        await server.watched([b"k"], [])
+        assert await server.transaction([(b"SET", b"k", b"1")]) == [b"OK"]
 
 
 def test_one_that_was_interrupted_goes_on(
