@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from ttlproxy.cli import migration
 from ttlproxy.cli.flags import beginning, explained
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
@@ -19,6 +20,7 @@ from ttlproxy.errors import SettingsError
 from ttlproxy.operations.client_rights import UnfitPatternError, as_typed
 from ttlproxy.operations.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.operations.healthcheck import check
+from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS
 from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.purge import How
 from ttlproxy.process import app
@@ -186,6 +188,17 @@ warnings, 4 there are errors.""",
         _doctor,
         (*_OF_UPSTREAM, *_OF_LOG),
     ),
+    "export": Subcommand(
+        "gives deadlines to a server or a layout without ttlproxy",
+        migration.described(
+            "Gives deadlines of elements to what works without ttlproxy. The first word says what:",
+            EXPORTS,
+        ),
+        migration.EXPORT_FLAGS,
+        migration.run_export,
+        ("connect_timeout", *_OF_LOG),
+        takes="|".join(EXPORTS),
+    ),
     "healthcheck": Subcommand(
         "asks a running proxy whether it is healthy",
         """\
@@ -200,6 +213,18 @@ healthy, 1 it is not or does not answer, 2 the settings are wrong.""",
         },
         _healthcheck,
         ("admin", "connect_timeout"),
+    ),
+    "import": Subcommand(
+        "takes over deadlines from another server, Redisson, or sorted sets",
+        migration.described(
+            "Takes over deadlines of elements through a running ttlproxy. The first word says from"
+            " what:",
+            IMPORTS,
+        ),
+        migration.IMPORT_FLAGS,
+        migration.run_import,
+        ("connect_timeout", *_OF_LOG),
+        takes="|".join(IMPORTS),
     ),
     "purge": Subcommand(
         "removes everything that ttlproxy stores in the upstream",

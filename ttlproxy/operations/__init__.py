@@ -1,4 +1,5 @@
-"""An operator's tools beside the proxy: doctor, purge, healthcheck, and the rights of users.
+"""An operator's tools beside the proxy: doctor, purge, healthcheck, the rights of users, import and
+export of deadlines.
 
 Knows Redis and what proxies keep there. Serves no client.
 """

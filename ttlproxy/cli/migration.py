@@ -1,0 +1,225 @@
+"""`ttlproxy import` and `ttlproxy export`: their flags, and what is wrong with them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from ttlproxy.addresses import SecretFile, Upstream, line_of
+from ttlproxy.cli.flags import flag
+from ttlproxy.cli.guesses import guess
+from ttlproxy.config import Settings
+from ttlproxy.errors import SettingsError
+from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS, Job, Options
+from ttlproxy.operations.migration.migration import Migration
+from ttlproxy.operations.migration.units import UNITS
+from ttlproxy.operations.progress import Progress
+from ttlproxy.process.app import until_interrupted
+
+_PROXY: Final = "redis://127.0.0.1:6380"
+_RATE: Final = 10_000
+# All jobs take these.
+_OF_ALL: Final = {"proxy", "proxy_password_file", "db", "rate", "apply", "state", "words"}
+# Of these, two calls of the same job may differ.
+_OF_A_CALL: Final = {"rate", "apply", "state", "proxy_password_file"}
+
+_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "--proxy": {
+        "metavar": "URL",
+        "default": _PROXY,
+        "help": f"the running ttlproxy (default: {_PROXY})",
+    },
+    "--proxy-password-file": {"metavar": "FILE", "help": "a file with the password for it"},
+    "--db": {"metavar": "N", "default": "0", "help": "the logical database (default: 0)"},
+    "--rate": {
+        "metavar": "N",
+        "default": str(_RATE),
+        "help": f"at most so many elements a second (default: {_RATE})",
+    },
+    "--apply": {"action": "store_true", "help": "write; otherwise it only says what it would do"},
+}
+_MATCH: Final = {"metavar": "PATTERN", "help": "only keys whose names match (default: all)"}
+_COPY: Final = {
+    "action": "store_true",
+    "help": "add keys and elements that are not there, too, also those without a deadline",
+}
+_UNIT: Final = {"metavar": "s|ms", "help": "pairs: the scores are Unix times in this unit"}
+
+IMPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    **_FLAGS,
+    "--state": {
+        "metavar": "FILE",
+        "default": "ttlproxy-import.json",
+        "help": "keeps how far it is, until it is over (default: ttlproxy-import.json)",
+    },
+    "--source": {"metavar": "URL", "help": "the server that has the deadlines now"},
+    "--source-password-file": {"metavar": "FILE", "help": "a file with the password for it"},
+    "--match": _MATCH,
+    "--copy": _COPY,
+    "--delete-expired": {
+        "action": "store_true",
+        "help": "delete elements whose deadline has passed (default: leave them alone)",
+    },
+    "--deadlines": {"metavar": "PATTERN", "help": "pairs: the names of the sorted sets"},
+    "--data": {
+        "metavar": "NAME",
+        "help": "pairs: the key with the elements; %%1 is what the first * of --deadlines matched",
+    },
+    "--unit": _UNIT,
+    "--maps": {"metavar": "PATTERN", "help": "redisson: the names of RMapCaches"},
+    "--sets": {"metavar": "PATTERN", "help": "redisson: the names of RSetCaches"},
+    "--into": {
+        "metavar": "NAME",
+        "help": "redisson: the name of the copy; %%K is the name of the original",
+    },
+}
+EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    **_FLAGS,
+    "--state": {
+        "metavar": "FILE",
+        "default": "ttlproxy-export.json",
+        "help": "keeps how far it is, until it is over (default: ttlproxy-export.json)",
+    },
+    "--to": {"metavar": "URL", "help": "the server that gets the deadlines"},
+    "--to-password-file": {"metavar": "FILE", "help": "a file with the password for it"},
+    "--match": _MATCH,
+    "--copy": _COPY,
+    "--beside": {
+        "metavar": "NAME",
+        "help": "pairs: the sorted set; %%K is the name of the key with the elements",
+    },
+    "--unit": _UNIT,
+}
+
+
+def described(does: str, jobs: Mapping[str, Job]) -> str:
+    """The description for --help; `does`: its first sentences."""
+    kinds = "\n".join(f"  {name:<10} {job.summary}" for name, job in jobs.items())
+    return f"""\
+{does}
+
+{kinds}
+
+Without --apply it only looks, and says what it would write. With --apply it writes, and then checks
+what is there. If it is interrupted, start it again with the same words: it goes on. Proxies and
+programs may keep running: a deadline that is set already stays. docs/migration.md has examples.
+
+Exit codes: 0 done, 1 it failed, 2 the flags are wrong, 3 the check has found elements that are not
+as they should be."""
+
+
+def run_import(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
+    return until_interrupted(_run("import", "source", IMPORTS, settings, own))
+
+
+def run_export(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
+    return until_interrupted(_run("export", "to", EXPORTS, settings, own))
+
+
+async def _run(
+    command: str,
+    side: str,
+    jobs: Mapping[str, Job],
+    settings: Settings,
+    own: argparse.Namespace,
+) -> int:
+    """`side`: the option with the URL of the other side. Raises TtlproxyError."""
+    problems: list[str] = []
+    job = _chosen(command, jobs, own.words, problems)
+    given = {name: value for name, value in vars(own).items() if value not in (None, False)}
+    if job is not None:
+        problems += _unfit(f"{command} {own.words[0]}", side, job, given)
+    options = _options(side, own, problems)
+    if problems or job is None or options is None:
+        raise SettingsError(problems)
+    identity = {
+        name: str(value)
+        for name, value in given.items()
+        if name not in _OF_A_CALL and not name.endswith("_file")
+    }
+    identity |= {"words": f"{command} {own.words[0]}", "proxy": options.proxy.shown}
+    if options.other is not None:
+        identity[side] = options.other.shown
+    migration = Migration(job, options, identity, settings.connect_timeout)
+    try:
+        return await migration.run(Progress(_say))
+    except asyncio.CancelledError:
+        if options.is_applied:
+            print("interrupted: the same words go on", file=sys.stderr, flush=True)
+        raise
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _chosen(
+    command: str, jobs: Mapping[str, Job], words: Sequence[str], problems: list[str]
+) -> Job | None:
+    if len(words) == 1 and words[0] in jobs:
+        return jobs[words[0]]
+    meant = guess(words[0], jobs) if words else ""
+    problems.append(f"{command}: say one of {', '.join(jobs)}{meant}")
+    return None
+
+
+def _unfit(called: str, side: str, job: Job, given: Mapping[str, object]) -> list[str]:
+    """The problems with options that the job needs, or does not take."""
+    may = {*_OF_ALL, *job.needs, *job.takes}
+    if side in may:
+        may.add(f"{side}_password_file")
+    missing = [name for name in job.needs if name not in given]
+    return [f"{flag(name)}: {called} needs it" for name in missing] + [
+        f"{flag(name)}: {called} does not take it" for name in given if name not in may
+    ]
+
+
+def _options(side: str, own: argparse.Namespace, problems: list[str]) -> Options | None:
+    """None if there are problems."""
+    names = vars(own)
+    proxy = _upstream("proxy", names, problems)
+    other = _upstream(side, names, problems) if names[side] else None
+    if not own.db.isascii() or not own.db.isdigit():
+        problems.append("--db: must be a number of a logical database")
+    if not own.rate.isascii() or not own.rate.isdigit() or int(own.rate) < 1:
+        problems.append("--rate: must be a whole number of at least 1")
+    if own.unit is not None and own.unit not in UNITS:
+        problems.append("--unit: must be s or ms")
+    if problems or proxy is None:
+        return None
+    return Options(
+        proxy,
+        other,
+        int(own.db),
+        int(own.rate),
+        Path(own.state),
+        own.apply,
+        match=os.fsencode(own.match or "*"),
+        unit=own.unit or "",
+        copies=own.copy,
+        deletes=names.get("delete_expired", False),
+        **{name: os.fsencode(names.get(name) or "") for name in _NAMES},
+    )
+
+
+_NAMES: Final = ("deadlines", "data", "beside", "maps", "sets", "into")
+
+
+def _upstream(name: str, names: Mapping[str, Any], problems: list[str]) -> Upstream | None:
+    try:
+        found = Upstream.parse(names[name])
+        if found.wants_master:
+            raise ValueError("must name one server")
+        if path := names[f"{name}_password_file"]:
+            file = SecretFile(Path(path), line_of(Path(path)))
+            found = replace(found, password=file.at_start, password_file=file)
+    except ValueError as wrong:
+        problems.append(f"{flag(name)}: {wrong}")
+        return None
+    return found

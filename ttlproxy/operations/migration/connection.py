@@ -1,0 +1,87 @@
+"""A connection to one of the servers, in one database. Errors name the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+from redis.exceptions import ConnectionError, RedisError
+
+from ttlproxy.addresses import Upstream
+from ttlproxy.errors import MigrationError
+from ttlproxy.link import client, run, valid
+from ttlproxy.link.pipeline import Words
+from ttlproxy.link.server_identity import fields
+
+
+class Server:
+    """A server, or a proxy. Between `watched` and `transaction` it does not connect anew, because
+    nothing would be watched then.
+
+    redis: the connection; db: the logical database
+    """
+
+    def __init__(self, upstream: Upstream, db: int, timeout_s: float) -> None:
+        self.shown = upstream.shown
+        self.redis = client(upstream, "ttlproxy:migration", timeout_s, opened=self._opened)
+        self.db = db
+        self._watches = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.redis.aclose()
+
+    async def replies(self, requests: Sequence[Words]) -> list[object]:
+        """The replies, Redis's errors as exceptions. Raises MigrationError."""
+        with self.errors():
+            return await run(self.redis, [(self.db, words) for words in requests])
+
+    async def ask(self, *requests: Words) -> list[Any]:
+        """The replies. Raises MigrationError, also for an error of Redis."""
+        return [self.valid(reply) for reply in await self.replies(requests)]
+
+    def valid(self, reply: object) -> Any:
+        """The reply. Raises MigrationError if it is an error of Redis."""
+        with self.errors():
+            return valid(reply)
+
+    async def watched(self, keys: Sequence[bytes], requests: Sequence[Words]) -> list[object]:
+        """The replies, as from `replies`, after WATCH: if one of these keys changes, `transaction`
+        does nothing."""
+        done, *replies = await self.replies([(b"WATCH", *keys), *requests])
+        self.valid(done)
+        self._watches = True
+        return replies
+
+    async def transaction(self, requests: Sequence[Words]) -> list[Any] | None:
+        """The replies; None if something that is watched has changed: then nothing was done.
+
+        Without requests it only ends the watching.
+        """
+        try:
+            if not requests:
+                if self._watches:
+                    await self.ask((b"UNWATCH",))
+                return []
+            *_, replies = await self.ask((b"MULTI",), *requests, (b"EXEC",))
+        finally:
+            self._watches = False
+        return None if replies is None else [self.valid(reply) for reply in replies]
+
+    async def is_clustered(self) -> bool:
+        (info,) = await self.ask((b"INFO", b"cluster"))
+        return fields(info).get("cluster_enabled") == "1"
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (RedisError, OSError) as trouble:
+            raise MigrationError(f"{self.shown}: {trouble}") from trouble
+
+    def _opened(self) -> None:
+        if self._watches:
+            raise ConnectionError("the connection was lost")

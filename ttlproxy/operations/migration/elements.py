@@ -1,0 +1,143 @@
+"""What is moved: elements of keys, with deadlines in Unix time in ms. Knows no connection."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Protocol
+
+from ttlproxy.link.pipeline import Words
+
+# So many at a time: a page is one transaction at the target.
+PAGE: Final = 200
+# As TYPE says it where there is no key.
+NO_KEY: Final = b"none"
+END: Final = b"0"
+
+
+class Element(NamedTuple):
+    """deadline_ms: None if it has none; value: of a hash field, or a member's score, else None."""
+
+    name: bytes
+    deadline_ms: int | None
+    value: bytes | None = None
+
+
+class Page(NamedTuple):
+    """Some elements of a key.
+
+    key: its name at the target; kind: its type there, as TYPE says it
+    cursor: of the next page, END after the last one
+    key_deadline_ms: of the whole key, None if it has none, or this is of no interest
+    """
+
+    key: bytes
+    kind: bytes
+    elements: Sequence[Element]
+    cursor: bytes = END
+    key_deadline_ms: int | None = None
+
+
+class Part(NamedTuple):
+    """Keys to go through: a pattern for their names, and their type."""
+
+    match: bytes
+    kind: bytes
+
+
+class Found(NamedTuple):
+    """An element at the target; deadline_ms and value as in Element."""
+
+    is_there: bool
+    deadline_ms: int | None = None
+    value: bytes | None = None
+
+
+class Outcome(StrEnum):
+    """What has become of an element; the value names it in the file of the state."""
+
+    DATED = "dated"
+    ADDED = "added"
+    DELETED = "deleted"
+    SAME = "same"
+    OTHER = "other"
+    THERE = "there"
+    GONE = "gone"
+    CHANGED = "changed"
+    PASSED = "passed"
+
+
+class Glance(NamedTuple):
+    """What is at the target: each element of a page, whether there is such a key at all, and Unix
+    time."""
+
+    found: Sequence[Found]
+    now_ms: int
+    has_key: bool = True
+
+
+class Source(Protocol):
+    """Where deadlines come from.
+
+    slack_ms: a deadline that differs by no more is the same one
+    compares: `value` of its elements must be that at the target; otherwise both are the same data
+    """
+
+    parts: Sequence[Part]
+    slack_ms: int
+    compares: bool
+
+    def page(self, name: bytes, part: Part, cursor: bytes) -> Awaitable[Page]:
+        """The elements of key `name` from `cursor` on. If it reads what is at the target, on the
+        target's connection, it watches that. Raises MigrationError or redis-py's RedisError."""
+
+
+class Target(Protocol):
+    """Where deadlines go; slack_ms: as of a source."""
+
+    slack_ms: int
+
+    def look(self, page: Page, *, with_values: bool) -> Awaitable[Glance]:
+        """What is there now; watches it. Raises MigrationError or redis-py's RedisError."""
+
+    def dates(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+        """The requests that give these their deadlines, where they have none. Each element has a
+        deadline."""
+
+    def outcomes(self, request: Words, reply: Any) -> Counter[Outcome]:
+        """What has become of the elements of such a request."""
+
+    def adds(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+        """The requests that add these, which are not there, without deadlines."""
+
+
+class TimedWords(NamedTuple):
+    """What sets a deadline, what reads one, and the word before the elements."""
+
+    date: bytes
+    read: bytes
+    elements: bytes
+
+
+PROXY_WORDS: Final[Mapping[bytes, TimedWords]] = {
+    b"hash": TimedWords(b"HPEXPIREATFIELD", b"HPEXPIRETIMEFIELD", b"FIELDS"),
+    b"set": TimedWords(b"SPEXPIREATMEMBER", b"SPEXPIRETIMEMEMBER", b"MEMBERS"),
+    b"zset": TimedWords(b"ZPEXPIREATMEMBER", b"ZPEXPIRETIMEMEMBER", b"MEMBERS"),
+    b"list": TimedWords(b"LPEXPIREATELEMENT", b"LPEXPIRETIMEELEMENT", b"ELEMENTS"),
+}
+# Redis 7.4, Valkey 9.
+NATIVE_WORDS: Final[Mapping[bytes, TimedWords]] = {
+    b"hash": TimedWords(b"HPEXPIREAT", b"HPEXPIRETIME", b"FIELDS"),
+}
+
+
+def milliseconds(time: Sequence[bytes]) -> int:
+    """Unix time, from the reply to TIME."""
+    seconds, microseconds = time
+    return int(seconds) * 1000 + int(microseconds) // 1000
+
+
+def shown(name: bytes) -> str:
+    """A name for people."""
+    return repr(name.decode(errors="backslashreplace"))

@@ -1,0 +1,143 @@
+"""An import or export from its start to its end: what would be written, the writing, the check."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from time import monotonic
+from typing import Final
+
+from ttlproxy.errors import MigrationError, SettingsError
+from ttlproxy.operations.key_walk import Pace
+from ttlproxy.operations.migration.connection import Server
+from ttlproxy.operations.migration.elements import Outcome
+from ttlproxy.operations.migration.jobs import Ends, Job, Moved, Options, check_proxy
+from ttlproxy.operations.migration.mover import KEYS, Mover
+from ttlproxy.operations.migration.plan import Rules
+from ttlproxy.operations.migration.report import has_faults, lines, so_far
+from ttlproxy.operations.migration.state import MOVING, State, StateFile
+from ttlproxy.operations.progress import Progress
+
+# The exit code if the check at the end finds elements that are not as they should be.
+DIFFERS: Final = 3
+_SAVE_EVERY_S: Final = 1.0
+
+
+class Migration:
+    """`identity`: the words of the command line that must be the same for one that goes on"""
+
+    def __init__(
+        self, job: Job, options: Options, identity: Mapping[str, str], timeout_s: float
+    ) -> None:
+        self._job = job
+        self._options = options
+        self._identity = identity
+        self._timeout_s = timeout_s
+        self._file = StateFile(options.state)
+
+    async def run(self, progress: Progress) -> int:
+        """Returns the exit code. Raises TtlproxyError."""
+        options = self._options
+        state = self._file.load(self._identity) if options.is_applied else None
+        async with AsyncExitStack() as stack:
+            proxy = await stack.enter_async_context(
+                Server(options.proxy, options.db, self._timeout_s)
+            )
+            other = proxy
+            if options.other is not None:
+                other = await stack.enter_async_context(
+                    Server(options.other, options.db, self._timeout_s)
+                )
+            stack.callback(progress.clear)
+            await check_proxy(proxy)
+            try:
+                moved = await self._job.prepare(options, Ends(proxy, other))
+            except ValueError as wrong:
+                raise SettingsError([str(wrong)]) from None
+            if not options.is_applied:
+                return await self._dry_run(moved, progress)
+            if state is not None:
+                doing = "written" if state.phase == MOVING else "checked"
+                progress.say(f"going on after {so_far(state.counts)} that were {doing} before")
+            return await self._apply(moved, state or State(self._identity), progress)
+
+    async def _dry_run(self, moved: Moved, progress: Progress) -> int:
+        state = State(self._identity)
+        examples = await self._pass(moved, state, progress, is_dry=True)
+        for line in [so_far(state.counts), *lines(state.counts, "dry")]:
+            progress.say(line)
+        if examples:
+            progress.say(f"for example {', '.join(examples)}")
+        progress.say("nothing was written: add --apply to write it")
+        return 0
+
+    async def _apply(self, moved: Moved, state: State, progress: Progress) -> int:
+        if state.phase == MOVING:
+            await self._pass(moved, state, progress, is_dry=False)
+            state.check()
+            self._file.save(state)
+        for line in [so_far(state.moved), *lines(state.moved, "moved")]:
+            progress.say(line)
+        examples = await self._pass(moved, state, progress, is_dry=True)
+        self._file.remove()
+        for line in ["checked:", *lines(state.counts, "checked")]:
+            progress.say(line)
+        if not has_faults(state.counts):
+            return 0
+        if examples:
+            progress.say(f"not as they should be, for example: {', '.join(examples)}")
+        return DIFFERS
+
+    async def _pass(
+        self, moved: Moved, state: State, progress: Progress, *, is_dry: bool
+    ) -> list[str]:
+        """Goes through all keys; returns some elements that were written, or would be.
+
+        What is done is saved now and then, and at the end, unless it is a dry run. Raises
+        MigrationError, also if there was nothing to do, because then the options are wrong.
+        """
+        options = self._options
+        rules = Rules(
+            moved.how, moved.source.compares, max(moved.source.slack_ms, moved.target.slack_ms)
+        )
+        mover = Mover(
+            *(moved.source, moved.target, moved.walked, moved.server),
+            *(rules, state, Pace(options.rate), is_dry),
+        )
+        saves_s = monotonic()
+        verb = "looking" if not options.is_applied else "writing" if not is_dry else "checking"
+
+        def tell() -> None:
+            nonlocal saves_s
+            progress.at(lambda: f"{verb}: {so_far(state.counts)} so far")
+            if options.is_applied and state.counts and monotonic() >= saves_s:
+                self._file.save(state)
+                saves_s = monotonic() + _SAVE_EVERY_S
+
+        try:
+            await mover.run(tell)
+        except (asyncio.CancelledError, MigrationError):
+            if options.is_applied and state.counts:
+                self._file.save(state)
+            raise
+        if state.phase == MOVING:
+            self._check_that_some(moved, state)
+        return mover.examples
+
+    def _check_that_some(self, moved: Moved, state: State) -> None:
+        counts, server = state.counts, moved.walked
+        if not counts[KEYS]:
+            sought = " or ".join(
+                f"{part.kind.decode()} {part.match.decode(errors='backslashreplace')!r}"
+                for part in moved.source.parts
+            )
+            raise MigrationError(
+                f"database {server.db} of {server.shown} has no key for the pattern: {sought}"
+            )
+        elements = counts.total() - counts[KEYS]
+        if elements and counts[Outcome.GONE] == elements and moved.hint:
+            raise MigrationError(
+                f"none of the {elements} elements with deadlines is at {moved.server.shown}:"
+                f" {moved.hint}"
+            )

@@ -1,0 +1,119 @@
+"""Goes through the keys of a source, and gives each page of elements to the target."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final
+
+from ttlproxy.link.pipeline import Words
+from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
+from ttlproxy.operations.migration.connection import Server
+from ttlproxy.operations.migration.elements import END, Outcome, Page, Part, Source, Target, shown
+from ttlproxy.operations.migration.plan import Plan, Rules
+from ttlproxy.operations.migration.state import State
+
+# A page is tried again so often, if its key changes meanwhile.
+_TRIES: Final = 20
+# Names in a page of the walk, all of which are looked at again after an interruption.
+_NAMES: Final = 100
+_EXAMPLES: Final = 5
+# Besides outcomes, what is counted: keys, and elements of keys that change all the time.
+KEYS: Final = "keys"
+BUSY: Final = "busy"
+
+
+@dataclass
+class Mover:
+    """One pass over all keys.
+
+    walked: where the keys are gone through; server: where the target is
+    state: how far it is; it counts outcomes, KEYS and BUSY
+    is_dry: nothing is written; the outcomes are what would be
+    examples: some elements that are written, or would be
+    """
+
+    source: Source
+    target: Target
+    walked: Server
+    server: Server
+    rules: Rules
+    state: State
+    pace: Pace
+    is_dry: bool
+    examples: list[str] = field(default_factory=list)
+
+    async def run(self, tell: Callable[[], None]) -> None:
+        """From where `state` is; `tell()` is called now and then. Raises MigrationError."""
+        while self.state.part < len(self.source.parts):
+            await self._keys(self.source.parts[self.state.part], tell)
+            self.state.part, self.state.place = self.state.part + 1, Place()
+
+    async def _keys(self, part: Part, tell: Callable[[], None]) -> None:
+        walk = KeyWalk(
+            *(self.walked.redis, self.walked.db, self.pace, self.state.place),
+            match=part.match,
+            kind=part.kind,
+            page=_NAMES,
+        )
+        with self.walked.errors():
+            async with aclosing(walk.pages()) as pages:
+                async for names in pages:
+                    self.state.place = walk.place
+                    for name in names:
+                        await self._key(name, part, tell)
+                    tell()
+
+    async def _key(self, name: bytes, part: Part, tell: Callable[[], None]) -> None:
+        cursor = await self._page(name, part, END)
+        while cursor != END:
+            tell()
+            cursor = await self._page(name, part, cursor)
+        self.state.counts[KEYS] += 1
+
+    async def _page(self, name: bytes, part: Part, cursor: bytes) -> bytes:
+        """The next cursor."""
+        for _ in range(_TRIES):
+            page = await self.source.page(name, part, cursor)
+            outcomes = await self._outcomes(page)
+            await self.pace.spend(len(page.elements))
+            if outcomes is not None:
+                self.state.counts.update(outcomes)
+                return page.cursor
+        self.state.counts[BUSY] += len(page.elements)
+        return page.cursor
+
+    async def _outcomes(self, page: Page) -> Counter[Outcome] | None:
+        """None if the key has changed meanwhile."""
+        if not page.elements:
+            await self.server.transaction([])
+            return Counter()
+        glance = await self.target.look(page, with_values=self.rules.compares)
+        plan = self.rules.plan(page, glance)
+        written = [*plan.dates, *plan.adds][: _EXAMPLES - len(self.examples)]
+        self.examples += [f"{shown(page.key)} {shown(element.name)}" for element in written]
+        if self.is_dry:
+            await self.server.transaction([])
+            return plan.outcomes
+        return await self._written(page, plan, has_key=glance.has_key)
+
+    async def _written(self, page: Page, plan: Plan, *, has_key: bool) -> Counter[Outcome] | None:
+        dates = self.target.dates(page, plan.dates)
+        adds = self.target.adds(page, plan.adds)
+        timed = [element for element in plan.adds if element.deadline_ms is not None]
+        whole: list[Words] = []
+        if adds and not has_key and page.key_deadline_ms is not None:
+            whole = [(b"PEXPIREAT", page.key, page.key_deadline_ms)]
+        replies = await self.server.transaction(
+            [*dates, *adds, *self.target.dates(page, timed), *whole]
+        )
+        if replies is None:
+            return None
+        outcomes = plan.outcomes.copy()
+        for outcome in (Outcome.DATED, Outcome.DELETED):
+            outcomes.pop(outcome, None)
+        for request, reply in zip(dates, replies, strict=False):
+            outcomes.update(self.target.outcomes(request, reply))
+        return outcomes

@@ -1,0 +1,135 @@
+"""Sorted sets with the deadlines of elements of another key, as people keep them beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ttlproxy.core.expiry_actions import filled, marks
+from ttlproxy.core.glob import Glob, stars
+from ttlproxy.core.keys import slot
+from ttlproxy.errors import MigrationError
+from ttlproxy.link.pipeline import Words
+from ttlproxy.operations.migration.connection import Server
+from ttlproxy.operations.migration.elements import (
+    NO_KEY,
+    PROXY_WORDS,
+    Element,
+    Found,
+    Glance,
+    Outcome,
+    Page,
+    Part,
+    milliseconds,
+    shown,
+)
+from ttlproxy.operations.migration.scans import SCANS
+from ttlproxy.operations.migration.units import Unit, deadline_ms, score
+
+
+class Naming:
+    """A pattern for names, and the name that goes with each: `%1` is what the first star matched,
+    and `%K` the whole name."""
+
+    def __init__(self, pattern: bytes, template: bytes, *, is_elsewhere: bool = False) -> None:
+        """`is_elsewhere`: on another server, where a key may have the same name.
+
+        Raises ValueError if the template has a star's number that the pattern does not have.
+        """
+        known = {b"K", *(b"%d" % number for number in range(1, stars(pattern) + 1))}
+        if unknown := marks(template) - known:
+            text = ", ".join(sorted(f"%{mark.decode()}" for mark in unknown))
+            raise ValueError(f"the pattern has no star for {text}")
+        self.pattern = pattern
+        self._glob = Glob(pattern)
+        self._template = template
+        self._is_elsewhere = is_elsewhere
+
+    def other(self, name: bytes) -> bytes:
+        """The name that goes with `name`. Raises MigrationError if they are equal."""
+        found = filled(self._template, name, self._glob.match(name) or ())
+        if found == name and not self._is_elsewhere:
+            raise MigrationError(f"{shown(name)} would belong to itself: give another name")
+        return found
+
+
+class PairsSource:
+    """Sorted sets beside the elements, at the target itself. `naming`: from theirs to those of the
+    keys with elements."""
+
+    slack_ms = 0
+    compares = False
+
+    def __init__(self, server: Server, naming: Naming, unit: Unit, *, is_clustered: bool) -> None:
+        self.parts: Sequence[Part] = (Part(naming.pattern, b"zset"),)
+        self._server = server
+        self._naming = naming
+        self._unit = unit
+        self._is_clustered = is_clustered
+
+    async def page(self, name: bytes, part: Part, cursor: bytes) -> Page:
+        """See Source."""
+        key = self._naming.other(name)
+        # Keys of several slots cannot be watched: then a deadline that changes now may be missed.
+        keys = [key] if self._is_clustered and slot(key) != slot(name) else [key, name]
+        scan = SCANS[b"zset"]
+        read = await self._server.watched(keys, [(b"TYPE", key), scan.words(name, cursor)])
+        kind, (following, listed) = map(self._server.valid, read)
+        if kind not in PROXY_WORDS and kind != NO_KEY:
+            raise MigrationError(
+                f"{shown(key)} is a {kind.decode()}, which has no elements, but {shown(name)} has"
+                " deadlines for it: does --data name the right key?"
+            )
+        elements = [
+            Element(member, deadline_ms(at or b"", self._unit, member, name))
+            for member, at in scan.pairs(listed)
+        ]
+        return Page(key, kind, elements, following)
+
+
+class PairsTarget:
+    """Sorted sets beside the elements. `naming`: from names of keys with elements to theirs."""
+
+    def __init__(self, server: Server, naming: Naming, unit: Unit) -> None:
+        self.slack_ms = unit.ms - 1
+        self._server = server
+        self._naming = naming
+        self._unit = unit
+
+    async def look(self, page: Page, *, with_values: bool) -> Glance:
+        """See Target. The elements themselves are not looked at."""
+        key = self._naming.other(page.key)
+        words = (b"ZMSCORE", key, *(element.name for element in page.elements))
+        requests: list[Words] = [(b"TYPE", key), (b"TIME",), words]
+        there, time, scores = await self._server.watched([key], requests)
+        kind = self._server.valid(there)
+        if kind not in (b"zset", NO_KEY):
+            raise MigrationError(
+                f"{shown(key)} is a {kind.decode()}, and no sorted set: give deadlines another"
+                " name with --beside"
+            )
+        found = [
+            Found(True, deadline_ms(at, self._unit, name, key) if at else None)
+            for (name, *_), at in zip(page.elements, self._server.valid(scores), strict=True)
+        ]
+        return Glance(found, milliseconds(self._server.valid(time)))
+
+    def dates(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+        """See Target."""
+        if not elements:
+            return []
+        words: list[bytes | int] = []
+        for name, at, _ in elements:
+            assert at is not None
+            words += [score(at, self._unit), name]
+        return [(b"ZADD", self._naming.other(page.key), b"NX", *words)]
+
+    def outcomes(self, request: Words, reply: Any) -> Counter[Outcome]:
+        """See Target."""
+        there_too = (len(request) - 3) // 2 - reply
+        return Counter({Outcome.DATED: reply, Outcome.OTHER: there_too})
+
+    def adds(self, page: Page, elements: Sequence[Element]) -> list[Words]:
+        """See Target. Nothing is ever missing here."""
+        return []

@@ -1,0 +1,88 @@
+"""What people read of an import or export: sentences from counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ttlproxy.core.counted import counted
+from ttlproxy.operations.migration.elements import Outcome
+from ttlproxy.operations.migration.mover import BUSY, KEYS
+
+
+class Sentences(NamedTuple):
+    """What follows the number of elements: before anything is written, after it, and in the check
+    at the end; empty where it is not told."""
+
+    dry: str
+    moved: str
+    checked: str
+
+
+_STAYS: Final = "{} have another deadline, which stays"
+_ROWS: Final[Mapping[str, Sentences]] = {
+    Outcome.DATED: Sentences(
+        "would get a deadline", "got a deadline", "have no deadline, but the source has one"
+    ),
+    Outcome.ADDED: Sentences("would be copied", "were copied", "are missing"),
+    Outcome.DELETED: Sentences(
+        "would be deleted: their deadline has passed",
+        "were deleted: their deadline had passed",
+        "are there, although their deadline has passed",
+    ),
+    Outcome.SAME: Sentences(
+        "have their deadline already", "had their deadline already", "have their deadline"
+    ),
+    Outcome.OTHER: Sentences(
+        "have another deadline, which would stay",
+        "have another deadline, which stays",
+        "have another deadline than in the source",
+    ),
+    Outcome.THERE: Sentences(
+        "are there already, and have no deadline in the source",
+        "were there already, and have no deadline in the source",
+        "are there, and have no deadline in the source",
+    ),
+    Outcome.GONE: Sentences(
+        "do not exist, only their deadline does",
+        "do not exist, only their deadline does",
+        "do not exist, only their deadline does",
+    ),
+    Outcome.CHANGED: Sentences(
+        "have another value than in the source, and would get no deadline",
+        "have another value than in the source, and got no deadline",
+        "have another value than in the source, and no deadline",
+    ),
+    Outcome.PASSED: Sentences(
+        "have a deadline that has passed, and would stay as they are",
+        "have a deadline that has passed, and stay as they are",
+        "have a deadline that has passed, and are as they were",
+    ),
+    BUSY: Sentences(
+        "change all the time: nothing is known of them",
+        "change all the time, and got no deadline: start it again",
+        "change all the time, and were not checked: start it again",
+    ),
+}
+# In the check at the end: these should not be.
+FAULTS: Final = (Outcome.DATED, Outcome.ADDED, Outcome.DELETED, BUSY)
+
+
+def lines(counts: Counter[str], column: str) -> list[str]:
+    """A line for each outcome that there is; `column`: a field of Sentences."""
+    return [
+        f"{counted(counts[name], 'element')}: {getattr(sentences, column)}"
+        for name, sentences in _ROWS.items()
+        if counts[name]
+    ]
+
+
+def so_far(counts: Counter[str]) -> str:
+    """How many keys and elements."""
+    elements = counts.total() - counts[KEYS]
+    return f"{counted(counts[KEYS], 'key')}, {counted(elements, 'element')}"
+
+
+def has_faults(counts: Counter[str]) -> bool:
+    return any(counts[name] for name in FAULTS)

@@ -1,0 +1,125 @@
+"""Elements with deadlines of their own, read from a proxy or from a server that has them itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ttlproxy.link.pipeline import Words
+from ttlproxy.operations.migration.connection import Server
+from ttlproxy.operations.migration.elements import (
+    NATIVE_WORDS,
+    PROXY_WORDS,
+    Element,
+    Page,
+    Part,
+    TimedWords,
+)
+from ttlproxy.operations.migration.scans import scanned
+
+# As the commands of Redis 8 say it.
+_NO_DEADLINE: Final = -1
+_NOT_THERE: Final = -2
+
+
+class Reading(NamedTuple):
+    """How deadlines are read from a kind of server.
+
+    kinds: the types that have deadlines there; slack_ms: see Source
+    requests: for these elements of a key of this type
+    deadlines: from the replies and the server's time: Unix time in ms, _NO_DEADLINE or _NOT_THERE
+    """
+
+    kinds: Sequence[bytes]
+    slack_ms: int
+    requests: Callable[[bytes, bytes, Sequence[bytes]], list[Words]]
+    deadlines: Callable[[list[Any], int], list[int]]
+
+
+def _by_table(words: Mapping[bytes, TimedWords]) -> Reading:
+    """`words`: by type"""
+
+    def requests(key: bytes, kind: bytes, names: Sequence[bytes]) -> list[Words]:
+        _, read, elements = words[kind]
+        return [(read, key, elements, len(names), *names)]
+
+    def deadlines(replies: list[Any], now_ms: int) -> list[int]:
+        (found,) = replies
+        return list(found)
+
+    return Reading(tuple(words), 0, requests, deadlines)
+
+
+# KeyDB says of an element that is not there what it says of one without a deadline.
+_IS_THERE: Final = {b"hash": b"HEXISTS", b"set": b"SISMEMBER", b"zset": b"ZSCORE"}
+
+
+def _ask_keydb(key: bytes, kind: bytes, names: Sequence[bytes]) -> list[Words]:
+    command = _IS_THERE[kind]
+    return [words for name in names for words in ((b"PTTL", key, name), (command, key, name))]
+
+
+def _of_keydb(replies: list[Any], now_ms: int) -> list[int]:
+    return [
+        now_ms + left_ms if left_ms >= 0 else _NO_DEADLINE if is_there else _NOT_THERE
+        for left_ms, is_there in zip(replies[::2], replies[1::2], strict=True)
+    ]
+
+
+def _ask_dragonfly(key: bytes, kind: bytes, names: Sequence[bytes]) -> list[Words]:
+    return [(b"FIELDTTL", key, name) for name in names]
+
+
+def _of_dragonfly(replies: list[Any], now_ms: int) -> list[int]:
+    return [
+        now_ms + 1000 * left_s if left_s >= 0 else max(left_s, _NOT_THERE) for left_s in replies
+    ]
+
+
+READINGS: Final[Mapping[str, Reading]] = {
+    "ttlproxy": _by_table(PROXY_WORDS),
+    "native": _by_table(NATIVE_WORDS),
+    # Both say how much time is left, so the answers to two questions differ.
+    "keydb": Reading((b"hash", b"set", b"zset"), 1000, _ask_keydb, _of_keydb),
+    "dragonfly": Reading((b"hash", b"set"), 2000, _ask_dragonfly, _of_dragonfly),
+}
+
+
+class TimedSource:
+    """
+    has_data: its data is that of the target
+    copies: elements without deadlines, and deadlines of whole keys, are of interest
+    """
+
+    def __init__(
+        self, server: Server, match: bytes, reading: Reading, *, has_data: bool, copies: bool
+    ) -> None:
+        self.parts: Sequence[Part] = [Part(match, kind) for kind in reading.kinds]
+        self.slack_ms = reading.slack_ms
+        self.compares = not has_data
+        self._server = server
+        self._reading = reading
+        self._copies = copies
+
+    async def page(self, name: bytes, part: Part, cursor: bytes) -> Page:
+        """See Source."""
+        if part.kind == b"list":
+            return await self._list(name)
+        found = await scanned(self._server, name, part.kind, cursor)
+        names = [element for element, _ in found.pairs]
+        if not names:
+            return Page(name, part.kind, (), found.cursor)
+        replies = await self._server.ask(*self._reading.requests(name, part.kind, names))
+        deadlines = self._reading.deadlines(replies, found.now_ms)
+        elements = [
+            Element(element, None if at == _NO_DEADLINE else at, value)
+            for (element, value), at in zip(found.pairs, deadlines, strict=True)
+            if at >= 0 or (at == _NO_DEADLINE and self._copies)
+        ]
+        whole = found.key_deadline_ms if self._copies else None
+        return Page(name, part.kind, elements, found.cursor, whole)
+
+    async def _list(self, name: bytes) -> Page:
+        """All elements of a list that have deadlines, as a proxy tells them: no list is scanned."""
+        (listed,) = await self._server.ask((b"TTLPROXY", b"KEY", name))
+        return Page(name, b"list", [Element(element, int(at)) for element, at in listed])
