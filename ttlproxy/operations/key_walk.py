@@ -1,0 +1,107 @@
+"""A walk over the keys of one database: SCAN, a page at a time, at a limited rate, which goes on
+from where an earlier one was stopped.
+
+Knows names of keys, and how far it is. Does not know what is done with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from time import monotonic
+from typing import Final, NamedTuple
+
+from redis.asyncio import Redis
+
+from ttlproxy.link import run, valid
+from ttlproxy.link.server_identity import fields
+
+PAGE: Final = 500
+
+
+class Place(NamedTuple):
+    """How far a walk is: the pages before `cursor` have been worked through.
+
+    server: the run_id of the server that the cursor is from; keys: how many names there were
+    """
+
+    server: str = ""
+    cursor: str = "0"
+    keys: int = 0
+    is_over: bool = False
+
+
+class Pace:
+    """At most so many things per second, evenly: work that came late is not made up for."""
+
+    def __init__(
+        self,
+        per_second: float,
+        clock: Callable[[], float] = monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`clock()`: seconds"""
+        self._one_s = 1 / per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._free_s = clock()
+
+    async def spend(self, things: int) -> None:
+        """Returns when it is time for these."""
+        now_s = self._clock()
+        begin_s = max(now_s, self._free_s)
+        self._free_s = begin_s + things * self._one_s
+        if begin_s > now_s:
+            await self._sleep(begin_s - now_s)
+
+
+class KeyWalk:
+    """Goes through the keys of database `db`, from `place` on.
+
+    Like SCAN, it gives a key that is there all the time at least once, and may give one twice.
+    place: how far it is; the page that `pages` gave last counts only when the next is asked for, so
+    a walk that is stopped repeats the page it was at
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        db: int,
+        pace: Pace,
+        place: Place,
+        *,
+        match: bytes = b"*",
+        kind: bytes = b"",
+        page: int = PAGE,
+    ) -> None:
+        """`match`: a pattern for names; `kind`: as TYPE says it, all if empty; `page`: for COUNT"""
+        self.place = place
+        self._redis = redis
+        self._db = db
+        self._pace = pace
+        self._match = match
+        self._kind = (b"TYPE", kind) if kind else ()
+        self._page = page
+
+    async def pages(self) -> AsyncGenerator[list[bytes], None]:
+        """The names, a page at a time, some of them empty. Raises redis-py's RedisError.
+
+        A server that has started anew counts in another order, so the walk begins again there.
+        """
+        server = await self._run_id()
+        if self.place.server != server and not self.place.is_over:
+            self.place = Place(server)
+        while not self.place.is_over:
+            cursor = self.place.cursor.encode()
+            words = (b"SCAN", cursor, b"MATCH", self._match, b"COUNT", self._page, *self._kind)
+            await self._pace.spend(1)
+            (reply,) = await run(self._redis, [(self._db, words)])
+            following, names = valid(reply)
+            yield names
+            keys = self.place.keys + len(names)
+            self.place = Place(server, following.decode(), keys, following == b"0")
+
+    async def _run_id(self) -> str:
+        """Empty if the server does not tell."""
+        (reply,) = await run(self._redis, [(self._db, (b"INFO", b"server"))])
+        return fields(valid(reply)).get("run_id", "")
