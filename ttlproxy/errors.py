@@ -17,6 +17,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── Unanswered         say so on the page: Redis is away, or refuses a page's query
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
 ├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
+├── AdoptError         exit 1: the proxy is away or refuses, or the notes are of another run
 ├── SeveralMasters     begin anew, with a link for each master of the Cluster
 └── UnfitUpstream      exit 1: the server can never be served: too old, or a newer layout
 """
@@ -106,6 +107,10 @@ class HealthError(TtlproxyError):
 
 class PurgeError(TtlproxyError):
     """Internal keys cannot be removed: proxies are attached, or Redis is away or refuses."""
+
+
+class AdoptError(TtlproxyError):
+    """Elements cannot be given deadlines: the proxy is away or refuses, or the notes do not fit."""
 
 
 class SeveralMasters(TtlproxyError):  # noqa: N818 - the name says it
