@@ -83,8 +83,8 @@ def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
         ),
         (
             ["geheim"],
-            "unexpected arguments, which belong to no flag; subcommands are doctor, healthcheck,"
-            " purge, rights",
+            "unexpected arguments, which belong to no flag; subcommands are adopt, doctor,"
+            " healthcheck, purge, rights",
         ),
     ],
 )
