@@ -18,6 +18,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
 ├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
 ├── MigrationError     exit 1: deadlines cannot be imported or exported, or not in this way
+├── AdoptError         exit 1: the proxy is away or refuses, or the notes are of another run
 ├── SeveralMasters     begin anew, with a link for each master of the Cluster
 └── UnfitUpstream      exit 1: the server can never be served: too old, or a newer layout
 """
@@ -112,6 +113,10 @@ class PurgeError(TtlproxyError):
 class MigrationError(TtlproxyError):
     """Deadlines cannot be imported or exported: a server is away or refuses, or the options do not
     fit what is there."""
+
+
+class AdoptError(TtlproxyError):
+    """Elements cannot be given deadlines: the proxy is away or refuses, or the notes do not fit."""
 
 
 class SeveralMasters(TtlproxyError):  # noqa: N818 - the name says it

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.operations.test_adopt import DAY_MS, Adopt
 from tests.operations.test_purge import purge
 from tests.operations.test_status_routes import inspected, surveyed
 from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
@@ -17,6 +18,7 @@ from tests.support.processes import wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.operations.adopt import Wanted
 
 KEYS = [b"k:%d" % number for number in range(60)]
 
@@ -199,3 +201,11 @@ def test_a_slot_without_a_master_is_named_and_others_are_served(
         lambda: all(b"cluster_state:ok" in node.ask("CLUSTER", "INFO") for node in masters.nodes),
         "the Cluster is well",
     )
+
+
+async def test_elements_of_all_masters_are_adopted(masters: Masters, client: Client) -> None:
+    client.ask_many([("HSET", key, "f", "v") for key in KEYS])
+    said = await Adopt(masters.proxy)(Wanted(b"k:*", DAY_MS))
+    assert said == "database 0: 60 keys with 60 elements, of which 60 have got a deadline"
+    ttls = client.ask_many([("HTTLFIELD", key, "f") for key in KEYS])
+    assert set(ttls) <= {86_399, 86_400}

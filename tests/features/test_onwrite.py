@@ -546,6 +546,32 @@ def test_with_evict_the_earliest_go(rule: Client, talk_one_by_one: Talk) -> None
     """)
 
 
+def test_a_push_of_more_than_maxlen_keeps_the_last(rule: Client, talk_one_by_one: Talk) -> None:
+    rule.ask("ONWRITE", "k*", "EX", 100, "MAXLEN", 3, "EVICT")
+    talk_one_by_one("""
+        RPUSH k1 a b c d e          -> 3
+        LRANGE k1 0 -1              -> ["c", "d", "e"]
+        LTTLELEMENT k1 ELEMENTS 4 b c d e -> [-2, 100, 100, 100]
+        RPUSH k1 f g h i            -> 3
+        LRANGE k1 0 -1              -> ["g", "h", "i"]
+        LPUSH k2 a b c d e          -> 3
+        LRANGE k2 0 -1              -> ["e", "d", "c"]
+        RPUSH k3 a a a              -> 3
+        RPUSH k3 a                  -> 3
+        LRANGE k3 0 -1              -> ["a", "a", "a"]
+        RPUSH k3 b a                -> 3
+        LRANGE k3 0 -1              -> ["a", "b", "a"]
+        RPUSH k3 b b                -> 3
+        LRANGE k3 0 -1              -> ["b", "b", "b"]
+        LTTLELEMENT k3 ELEMENTS 2 a b -> [-2, 100]
+        LPUSH k4 a b                -> 2
+        LPUSH k4 a b                -> 3
+        LRANGE k4 0 -1              -> ["b", "a", "b"]
+        RPUSHX k4 x y z             -> 3
+        LRANGE k4 0 -1              -> ["x", "y", "z"]
+    """)
+
+
 def test_what_expires_is_handed_on_by_rule(talk_one_by_one: Talk) -> None:
     talk_one_by_one("""
         ONWRITE jobs:* PX 5         -> OK

@@ -167,6 +167,30 @@ def test_rules_of_onwrite_are_counted_and_must_be_signed(world: World) -> None:
     assert (str(found.severity), found.keys) == ("error", (name_of(b"cart:*"),))
 
 
+def test_rules_of_onwrite_without_effect_are_named(world: World) -> None:
+    def told(words: str) -> tuple[str, tuple[bytes, ...]] | None:
+        found = [each for each in examine(world.server.url) if words in each.what]
+        return (str(found[0].severity), found[0].keys) if found else None
+
+    def set_(pattern: str, *words: str | int) -> None:
+        assert world.app.ask("ONWRITE", pattern, *words) == b"OK"
+
+    set_("cart:*", "EX", 100)
+    assert told("match no key") == ("info", (b"cart:*",))
+    for number in range(4):
+        world.app.ask("HSET", f"cart:{number}", "f", "v")
+    assert told("all may have effect") == ("ok", ())
+    set_("cart:?", "TYPE", "hash", "EX", 50)
+    set_("cart:?*", "EX", 60)
+    assert told("are hidden by others") == ("warning", (b"cart:*", b"cart:?"))
+    assert told("match no key") is None
+    for number in range(4):
+        world.app.ask("EXPIRE", f"cart:{number}", 40)
+    assert told("more time than their keys have") == ("info", (b"cart:?*",))
+    world.app.ask("PERSIST", "cart:1")
+    assert told("more time than their keys have") is None
+
+
 def test_deferred_commands_that_no_proxy_has_signed_are_counted(world: World) -> None:
     for key in ("q", "r"):
         for number in range(3):

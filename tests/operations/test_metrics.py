@@ -232,3 +232,23 @@ def test_who_waits_for_redis_is_held(
         becomes(admin, 0, "ttlproxy_held_connections")
         assert metric(admin, "ttlproxy_holds_total") == 1
         direct.ask("DEL", LEASE)
+
+
+def test_writes_by_rule_are_counted(admin: Pages, talker: Connection, redis_server: Server) -> None:
+    talker.ask("SADD", "old", "a", "b")
+    talker.ask("ONWRITE", "k*", "EX", 100, "MAXLEN", 2)
+    talker.send(command("SADD", "k1", "a") + command("HSET", "k2", "f", "v"))
+    assert talker.read_many(2) == [b":1\r\n", b":1\r\n"]
+    talker.send(command("MULTI") + command("SADD", "k1", "b") + command("EXEC"))
+    assert talker.read_many(3)[2] == b"*1\r\n:1\r\n"
+    assert talker.ask("SADD", "k1", "c").startswith(b"-TTLMAXLEN")
+    talker.ask("SADD", "other", "a")
+    talker.ask("DBSIZE")
+    becomes(admin, 4, "ttlproxy_writes_by_rule_total")
+    talker.ask("RENAME", "old", "k3")
+    becomes(admin, 2, "ttlproxy_dated_elements_total")
+    here = f"127.0.0.1:{redis_server.port}"
+    becomes(admin, 1, "ttlproxy_node_maxlen_refusals_total", node=here)
+    info = talker.ask("TTLPROXY", "INFO")
+    for line in (b"writes_by_rule:4", b"dated_elements:2", b"maxlen_refusals:1"):
+        assert line in info.splitlines()

@@ -83,7 +83,7 @@ def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
         ),
         (
             ["geheim"],
-            "unexpected arguments, which belong to no flag; subcommands are doctor, export,"
+            "unexpected arguments, which belong to no flag; subcommands are adopt, doctor, export,"
             " healthcheck, import, purge, rights",
         ),
     ],

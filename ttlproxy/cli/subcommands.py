@@ -12,7 +12,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from ttlproxy.cli import migration
+from ttlproxy.cli import adopt, migration
+from ttlproxy.cli.adopt import positive
 from ttlproxy.cli.flags import beginning, explained
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
@@ -24,12 +25,6 @@ from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS
 from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.purge import How
 from ttlproxy.process import app
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError("must be a whole number of at least 1")
-    return int(text)
 
 
 def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
@@ -162,6 +157,14 @@ _OF_UPSTREAM = (*beginning("upstream", "sentinel"), "connect_timeout", "prefix",
 _OF_LOG = beginning("log_")
 
 SUBCOMMANDS = {
+    "adopt": Subcommand(
+        adopt.SUMMARY,
+        adopt.DESCRIPTION,
+        adopt.FLAGS,
+        adopt.adopt,
+        ("listen", "connect_timeout", *_OF_LOG),
+        takes="PATTERN",
+    ),
     "doctor": Subcommand(
         "checks the upstream, and prints how to mend what is wrong",
         """\
@@ -175,7 +178,7 @@ warnings, 4 there are errors.""",
             "--json": {"action": "store_true", "help": "print one JSON object, for programs"},
             "--sample": {
                 "metavar": "N",
-                "type": _positive,
+                "type": positive,
                 "default": SAMPLE,
                 "help": f"how many deadlines and internal keys to check (default: {SAMPLE})",
             },

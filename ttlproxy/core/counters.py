@@ -13,6 +13,7 @@ _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 KINDS = ("deferred", "hash", "list", "set", "zset")
 ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 SIGNED = ("deferred", "rule")
+HANDLED = ("forwarded", "rewritten", "virtual")
 LOADS = ("read", "inherited")
 PARKED = ("wrongtype", "noperm", "oom", "unreachable", "other")
 GONE = (
@@ -46,13 +47,15 @@ class NodeCounts:
     reaped_elements: how many; late_ms: the sum of how late each was; refusals: the proxy's own
     requests that it answered with an error; connection_waits: how often a client had to wait for a
     connection, because there may be no more of them; connections_refused: clients' connections that
-    it has refused, as it had too many
+    it has refused, as it had too many; maxlen_refusals: writes that it has refused because of a
+    rule's MAXLEN, as it counts them, for all proxies
     """
 
     __slots__ = (
         "connection_waits",
         "connections_refused",
         "late_ms",
+        "maxlen_refusals",
         "parked",
         "reaped_elements",
         "refusals",
@@ -69,6 +72,7 @@ class NodeCounts:
         self.refusals = 0
         self.connection_waits = 0
         self.connections_refused = 0
+        self.maxlen_refusals = 0
 
     def count_reaped(self, count: int, late_ms: int) -> None:
         """`count` elements of a key were reaped, the oldest `late_ms` late."""
@@ -93,11 +97,13 @@ class Handled:
     """How many of the clients' requests were handled in each way.
 
     forwarded: unchanged; rewritten: native commands that became a script call; virtual: ours
+    by_rule: those of the rewritten ones that write by a rule of ONWRITE
     """
 
-    __slots__ = ("forwarded", "rewritten", "virtual")
+    __slots__ = ("by_rule", "forwarded", "rewritten", "virtual")
 
     def __init__(self) -> None:
+        self.by_rule = 0
         self.forwarded = 0
         self.rewritten = 0
         self.virtual = 0
@@ -112,7 +118,8 @@ class Counters:
     dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
     element, the lateness of the oldest element of its key that was reaped with it; reap_call_ms:
     Redis's time for each call of the reap script; swept_entries: index entries whose element was
-    gone; waiting_entries: those in outboxes, as far as this proxy carries them; carried_entries:
+    gone; dated_elements: those that got the deadline of a rule of ONWRITE after their write, by a
+    sweep; waiting_entries: those in outboxes, as far as this proxy carries them; carried_entries:
     those carried to other slots; refusals: the proxy's own requests that Redis answered with an
     error; unsigned: items not carried out because no proxy signed them, by kind; gone: closed
     clients, by who closed them: client, redis, or the proxy: refused, held (longer than hold_max),
@@ -125,6 +132,7 @@ class Counters:
         "accepted",
         "carried_entries",
         "clients",
+        "dated_elements",
         "dead_lettered_elements",
         "fired_elements",
         "gone",
@@ -155,6 +163,7 @@ class Counters:
         self.to_clients = Tally()
         self.to_redis = Tally()
         self.swept_entries = 0
+        self.dated_elements = 0
         self.refusals = 0
         self.reaped_elements: Counter[str] = Counter()
         self.lag_ms = Histogram(_LAGS)

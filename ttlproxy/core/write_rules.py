@@ -87,15 +87,18 @@ class _OfType:
         self._patterns = Patterns(rules)
         self.heads = {Glob(pattern).head for pattern in rules}
 
-    def of(self, key: bytes) -> WriteRule | None:
+    def pattern_of(self, key: bytes) -> bytes | None:
         """A rule whose pattern equals the key's name wins, then the longest pattern."""
-        exact = self._named.get(key)
-        if exact is not None:
-            return exact
+        if key in self._named:
+            return key
         for pattern, glob in self._patterns.that_may_match(key):
             if glob.match(key) is not None:
-                return self._named[pattern]
+                return pattern
         return None
+
+    def of(self, key: bytes) -> WriteRule | None:
+        pattern = self.pattern_of(key)
+        return None if pattern is None else self._named[pattern]
 
 
 class WriteRules:
@@ -129,6 +132,10 @@ class WriteRules:
     def of(self, key: bytes, type_: bytes) -> WriteRule | None:
         """The rule for a key of this type."""
         return self._of_types[type_].of(key)
+
+    def pattern_of(self, key: bytes, type_: bytes) -> bytes | None:
+        """The pattern of that rule."""
+        return self._of_types[type_].pattern_of(key)
 
 
 _NONE: Final = WriteRules({})

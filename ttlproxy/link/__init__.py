@@ -22,7 +22,7 @@ from ttlproxy.link.masters import Masters
 from ttlproxy.link.pipeline import KEYS_PER_CALL, run, valid
 from ttlproxy.link.proxy_count import attached
 from ttlproxy.link.pushes import announcing
-from ttlproxy.link.refusals import passes, reason
+from ttlproxy.link.refusals import is_wrong_type, passes, reason
 from ttlproxy.link.schedule_queries import DUE, ScheduleQueries
 from ttlproxy.link.sentinels import Sentinel, Sentinels
 from ttlproxy.link.server_clock import ServerClock
@@ -57,6 +57,7 @@ __all__ = [
     "client",
     "close_all",
     "is_node",
+    "is_wrong_type",
     "located",
     "mismatch",
     "passes",

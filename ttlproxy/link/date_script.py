@@ -23,6 +23,7 @@ class DateScript:
         self._script_calls = context.script_calls
         self._book = context.actions.book
         self._refusals = context.refusals
+        self._counters = context.counters
 
     async def __call__(self, redis: Redis, place: Place) -> None:
         """Raises redis-py's ConnectionError or TimeoutError."""
@@ -33,9 +34,11 @@ class DateScript:
             call = Call("key_date", (key,), (cursor, *rules))
             try:
                 database = b"%d" % db
-                cursor = valid(await answered(redis, self._script_calls, db, call, database))
+                reply = await answered(redis, self._script_calls, db, call, database)
+                cursor, dated = valid(reply)
             except ResponseError as refusal:
                 self._refusals.note(f"to give deadlines by rule in database {db}", refusal)
                 return
+            self._counters.dated_elements += dated
             if cursor == b"0":
                 return

@@ -34,12 +34,14 @@ from ttlproxy.link.registry_loader import RegistryLoader
 from ttlproxy.link.script_cache import EVENTS, ScriptCache
 from ttlproxy.link.server_identity import (
     CLIENTS,
+    ERRORS,
     INFO,
     KEYSPACE,
     ROLE,
     Identity,
     databases,
     fields,
+    maxlen_refusals,
     trackers,
 )
 from ttlproxy.link.serving import Serving
@@ -184,6 +186,7 @@ class Heartbeat:
             "scripts": [self._scripts.question()],
             "acl": self._acl.questions() if thorough else [],
             "events": [EVENTS] if thorough else [],
+            "errors": [ERRORS] if thorough and self._context.actions.book else [],
             "proxies": [] if self._context.keys.clustered else [self._modes.question()],
             "state": self._shared_state.question(),
         }
@@ -260,6 +263,10 @@ class Heartbeat:
             await check_slots(redis, all_of_them=not self._context.is_one_of_several)
         if self._beats.thorough:
             await self._acl.learn(redis, asked["acl"], self._context.router.categories)
+        for reply in asked["errors"]:
+            if not error(reply):
+                counts = self._context.node_counts
+                counts.maxlen_refusals = maxlen_refusals(fields(valid(reply)))
         events = asked["events"][0] if asked["events"] else None
         (known,) = asked["scripts"]
         if not error(known):

@@ -9,6 +9,7 @@ INFO = (b"INFO",)
 # Costs Redis a tenth of it, and tells how many clients track keys.
 CLIENTS = (b"INFO", b"clients")
 KEYSPACE = (b"INFO", b"keyspace")
+ERRORS = (b"INFO", b"errorstats")
 ROLE = (b"ROLE",)
 # Of a server that does not count clients that track keys.
 _MANY = 1 << 30
@@ -71,3 +72,10 @@ def fields(text: bytes) -> Mapping[str, str]:
 def cached_scripts(memory: bytes) -> int:
     """How many scripts the server knows, by INFO's section of memory."""
     return int(fields(memory).get("number_of_cached_scripts", 0))
+
+
+def maxlen_refusals(info: Mapping[str, str]) -> int:
+    """How many requests got TTLMAXLEN since the server's start, or since its statistics were reset;
+    0 if it does not tell."""
+    _, _, count = info.get("errorstat_TTLMAXLEN", "").partition("count=")
+    return int(count or 0)

@@ -1,7 +1,7 @@
 -- Gives elements without a deadline that of a rule of ONWRITE, one page of the key at a time.
 -- KEYS: data index schedule
 -- ARGV: db cursor of_hash of_set of_zset of_list
--- RESULT: the next cursor, 0 at the end
+-- RESULT: [the next cursor, 0 at the end; how many got a deadline]
 -- The last four are the rules for each type, as for other scripts (lib/rule.lua), '' where there is none.
 -- include try
 -- include clock
@@ -10,7 +10,7 @@ local kind = redis.call('TYPE', data).ok
 local rule_words = ({ hash = of_hash, set = of_set, zset = of_zset, list = of_list })[kind] or ''
 -- include deadline_by_rule
 if not rule_ttl then
-  return '0'
+  return { '0', 0 }
 end
 local elements, following = {}, '0'
 if kind == 'list' then
@@ -24,14 +24,14 @@ else
     elements[#elements + 1] = page[2][i]
   end
 end
-local before, any = index_first(index), false
+local before, dated = index_first(index), 0
 for _, element in ipairs(elements) do
   if not (failure or index_get(index, element)) then
     index_set(index, element, deadline_by_rule(), before)
-    any = true
+    dated = dated + 1
   end
 end
-if any and not failure then
+if dated > 0 and not failure then
   index_was_set(db, prefix, data, index, schedule, now, before, now + rule_ttl)
 end
-return failure or following
+return failure or { following, dated }

@@ -36,24 +36,49 @@ local command = string.upper(name)
 if length == 0 and string.sub(name, -1) == 'x' then
   return 0
 end
+if evict ~= '' and #ARGV - first_element >= tonumber(cap) then
+  -- The last ones stay, as with an LTRIM behind each push.
+  first_element = #ARGV - tonumber(cap) + 1
+end
 -- include pushed_values
 if cap ~= '' then
   look_for(values, 1)
   look_for(index_due(index, now, -1), 1)
 end
 -- Each push makes the list longer, even if an equal value is there.
-if not has_room(values, pushed) then
+local may_push, surplus = has_room(values, pushed, false, true)
+if not may_push then
   return too_many()
 end
-local live = length + pushed
+local live = length + pushed - surplus
 if evict ~= '' then
   for _, value in ipairs(index_due(index, now, -1)) do
     live = live - copies(value)
   end
 end
+
+-- Equal values have one deadline, so a copy of what is pushed cannot be evicted: those at the other end go.
+local trimmed, copies_of = {}, {}
+local page, following
+while surplus > 0 and following ~= false do
+  page, following = some(following)
+  for _, value in ipairs(page) do
+    if surplus > 0 and met[value] then
+      if not copies_of[value] then
+        trimmed[#trimmed + 1] = value
+      end
+      copies_of[value] = (copies_of[value] or 0) + 1
+      surplus = surplus - 1
+    end
+  end
+end
+local from_head = string.sub(name, 1, 1) == 'r' and 1 or -1
 write_timed(dated_by_rule(values), false, function()
   batches(first_element, #ARGV, function(from, to)
     try(command, data, unpack(ARGV, from, to))
   end)
+  for _, value in ipairs(trimmed) do
+    try('LREM', data, from_head * copies_of[value], value)
+  end
 end)
 return failure or live

@@ -17,12 +17,14 @@ from ttlproxy.wire import encode
 class Rewritten(NamedTuple):
     """A chunk as it goes to Redis.
 
-    writes: how many of its requests are native ones that have become script calls; setters: how
-    many set deadlines; managed: the keys of those, and of writes by rules of ONWRITE
+    writes: how many of its requests are native ones that have become script calls; by_rule: how
+    many of these by rules of ONWRITE; setters: how many requests set deadlines; managed: the keys
+    of those, and of writes by rules
     """
 
     to_redis: bytes
     writes: int
+    by_rule: int
     setters: int
     managed: Collection[bytes]
 
@@ -53,7 +55,7 @@ def rewritten(
     setters = direct.setters if may_set else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out: list[bytes] = []
-    at = writes = set_ = 0
+    at = writes = by_rule = set_ = 0
     try:
         for args in commands:
             sent, others = encode(tuple(args)), args[2:]
@@ -82,6 +84,7 @@ def rewritten(
                         return None
                     managed[args[1]] = None
                     sent = call.ruled(args, sent, state.database, how)
+                    by_rule += 1
                 elif args[1] in managed or args[1] in known:
                     sent = call.encoded(args, sent)
                 else:
@@ -92,4 +95,4 @@ def rewritten(
             out.append(sent)
     except (IndexError, TypeError):
         return None  # no key, or no bulk string, which hiredis allows
-    return Rewritten(b"".join(out), writes, set_, managed)
+    return Rewritten(b"".join(out), writes, by_rule, set_, managed)

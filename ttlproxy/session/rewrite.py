@@ -87,6 +87,7 @@ def _override(
         state.writes(swept)
     if ruled:
         state.manages([(state.db, ruled.keys[-1])])
+    state.by_rule = ruled is not None
     _dates(state, route, args)
     return state.encoded(ruled or override.plan(args))
 

@@ -317,6 +317,7 @@ class Session(State):
             self.changes()
         counts = self._counts
         counts.rewritten += writes
+        counts.by_rule += found.by_rule
         counts.virtual += setters
         counts.forwarded += len(commands) - writes - setters
         return found.to_redis
@@ -461,6 +462,8 @@ class Session(State):
                 self._counts.virtual += 1
             else:
                 self._counts.rewritten += 1
+                self._counts.by_rule += self.by_rule
+                self.by_rule = False
         return rewritten
 
 

@@ -62,6 +62,7 @@ class State(Effects):
     owed: an AUTH or HELLO is withheld until so many replies have come
     listens: SUBSCRIBE, its variants or MONITOR has passed: Redis sends what other clients do
     replicates: PSYNC or SYNC has passed, so what Redis sends may be no replies
+    by_rule: the last request that was rewritten writes by a rule of ONWRITE
     wait: the last request waits for an item; nothing behind it has been read
     withheld: the bytes that have not been read: those behind the last request, or from the AUTH or
     HELLO on that waits for `owed`
@@ -70,6 +71,7 @@ class State(Effects):
     __slots__ = (
         "answered",
         "behind_blocking",
+        "by_rule",
         "database",
         "databases",
         "flushed",
@@ -114,6 +116,7 @@ class State(Effects):
         self.quit = False
         self.silent = False
         self.behind_blocking = False
+        self.by_rule = False
         self.listens = False
         self.replicates = False
         self.flushed = False

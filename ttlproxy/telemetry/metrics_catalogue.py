@@ -12,7 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from ttlproxy import __version__
-from ttlproxy.core.counters import ACTIONS, GONE, KINDS, LOADS, PARKED, SIGNED, Counters, Handled
+from ttlproxy.core.counters import (
+    ACTIONS,
+    GONE,
+    HANDLED,
+    KINDS,
+    LOADS,
+    PARKED,
+    SIGNED,
+    Counters,
+    Handled,
+)
 from ttlproxy.core.histogram import Histogram
 from ttlproxy.telemetry.metric_spec import BY_NODE, Buckets, MetricSpec, Report, Source, Value
 from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
@@ -24,7 +34,7 @@ def _by(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
 
 
 def _requests(counts: Handled) -> dict[str, float]:
-    return {kind: getattr(counts, kind) for kind in Handled.__slots__}
+    return {kind: getattr(counts, kind) for kind in HANDLED}
 
 
 def _sent(counters: Counters) -> dict[str, float]:
@@ -84,7 +94,19 @@ METRICS: Final = (
         "requests sent to Redis: unchanged, native commands as a script call, virtual commands",
         lambda source: _requests(source.counters.requests),
         "kind",
-        Handled.__slots__,
+        HANDLED,
+    ),
+    MetricSpec(
+        "ttlproxy_writes_by_rule_total",
+        "counter",
+        "native writes that became a script call by a rule of ONWRITE, which dates their elements",
+        lambda source: source.counters.requests.by_rule,
+    ),
+    MetricSpec(
+        "ttlproxy_dated_elements_total",
+        "counter",
+        "elements that got the deadline of a rule of ONWRITE soon after their write, by a sweep",
+        lambda source: source.counters.dated_elements,
     ),
     MetricSpec(
         "ttlproxy_sent_bytes_total",

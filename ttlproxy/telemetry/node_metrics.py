@@ -108,6 +108,14 @@ NODE_METRICS: Final = (
         BY_NODE,
     ),
     MetricSpec(
+        "ttlproxy_node_maxlen_refusals_total",
+        "counter",
+        "writes of all proxies that it refused because of a rule's MAXLEN, by its own count",
+        _by_node(lambda node: node.link.context.node_counts.maxlen_refusals),
+        BY_NODE,
+        of_many="largest",
+    ),
+    MetricSpec(
         "ttlproxy_node_round_trip_seconds",
         "gauge",
         "how long it took to answer the proxy's heartbeat",

@@ -21,6 +21,7 @@ from ttlproxy.operations.doctor import (
     scripting,
     sentinels,
     server,
+    write_rules,
 )
 from ttlproxy.operations.doctor.finding import INFO, WARNING, Finding
 from ttlproxy.operations.doctor.target import Target, meet
@@ -54,6 +55,7 @@ CHECKS: Mapping[str, Check] = {
     "overdue": neighbours.overdue,
     "scripts": neighbours.scripts,
     "rules": expiry_actions.rules,
+    "write-rules": write_rules.write_rules,
     "outboxes": outboxes.outboxes,
     "deferred": deferred.deferred,
     "content": content.content,

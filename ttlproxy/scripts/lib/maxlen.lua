@@ -84,10 +84,11 @@ end
 -- Whether there is room for `elements`; `added` of them are new. Call it before the write.
 -- May evict others to make room. There is always room if none of them is new, and for elements that
 -- go at once because their deadline is past. With `existing` (XX) only existing elements are written:
--- those past their deadline are dropped from `elements`.
-local function has_room(elements, added, existing)
+-- those past their deadline are dropped from `elements`. A list `may_trim`, where others making room is not
+-- enough: then the second result is how many of its own copies of `elements` must go.
+local function has_room(elements, added, existing, may_trim)
   if cap == '' or #elements == 0 then
-    return true
+    return true, 0
   end
   local limit, at_once = tonumber(cap), at and at <= now
   local live, gone, past = count_live()
@@ -97,11 +98,12 @@ local function has_room(elements, added, existing)
   local written, kept, revived = count_written(elements, gone)
   local grows = at_once and 0 or added + revived
   local over = live + grows - (at_once and kept or 0) - limit
-  if grows > 0 and over > 0 and (evict == '' or kept + grows > limit) then
+  local surplus = kept + grows - limit
+  if grows > 0 and over > 0 and (evict == '' or surplus > 0 and not may_trim) then
     return false
   end
   if over > 0 and evict ~= '' then
     evict_others(over, written, gone, past)
   end
-  return true
+  return true, evict ~= '' and grows > 0 and math.max(surplus, 0) or 0
 end

@@ -1,6 +1,6 @@
 -- The values that a push adds, each once, and how many it pushes.
 -- NEEDS: first_element
--- GIVES: values pushed
+-- GIVES: values pushed met
 local values, met = {}, {}
 for i = first_element, #ARGV do
   if not met[ARGV[i]] then

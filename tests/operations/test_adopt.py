@@ -1,0 +1,193 @@
+"""`ttlproxy adopt`: what was there before anybody thought of deadlines gets one."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.containers import AnyServer
+from tests.support.processes import free_port
+from tests.support.redis_client import Client
+from tests.support.servers import ROOT, Proxy
+from ttlproxy.addresses import Upstream
+from ttlproxy.operations.adopt import How, Wanted, adopted
+from ttlproxy.operations.adopt_notes import Notes
+from ttlproxy.operations.adopt_pages import TYPES, Page
+from ttlproxy.operations.key_walk import Pace
+from ttlproxy.operations.progress import Progress
+
+FAST = How(10**9)
+DAY_MS = 86_400_000
+
+
+def _command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ttlproxy", "adopt", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+class Adopt:
+    """Runs it in this process."""
+
+    def __init__(self, proxy: Proxy, stop_after: int = -1) -> None:
+        self._upstream = Upstream.parse(f"redis://127.0.0.1:{proxy.port}")
+        self._stop_after = stop_after
+        self.said: list[str] = []
+
+    async def __call__(self, wanted: Wanted, notes: Notes | None = None, how: How = FAST) -> str:
+        """What it said at the end."""
+        progress = Progress(self.said.append)
+        progress.at = self._at  # type: ignore[method-assign]
+        await adopted(self._upstream, 5, wanted, how, notes or Notes(None, {}), progress)
+        return self.said[-1]
+
+    def _at(self, how_far: Callable[[], str]) -> None:
+        self._stop_after -= 1
+        if not self._stop_after:
+            raise asyncio.CancelledError
+
+
+@pytest.mark.any_server
+def test_on_the_command_line(proxy: Proxy, client: Client, tmp_path: Path) -> None:
+    client.ask("SELECT", 3)
+    client.ask("SADD", "old:s", "a", "b", "c")
+    client.ask("SEXPIREMEMBER", "old:s", "a", 50)
+    client.ask("HSET", "old:h", "a", 1, "b", 2)
+    client.ask("ZADD", "old:z", 1, "a")
+    client.ask("RPUSH", "old:l", "a", "b", "a")
+    client.ask("SET", "old:text", "a")
+    client.ask("SADD", "other", "a")
+    proxied = ("--proxy", f"redis://127.0.0.1:{proxy.port}", "--db", "3", "--ex", "1000")
+    tried = _command("old:*", *proxied, "--dry-run")
+    assert (tried.returncode, tried.stderr) == (0, "")
+    assert tried.stdout == "database 3: 4 keys with 8 elements, of which 7 would get a deadline\n"
+    assert client.ask("STTLMEMBER", "old:s", "b") == -1
+    notes = tmp_path / "notes"
+    done = _command("old:*", *proxied, "--notes", str(notes))
+    assert done.stdout == "database 3: 4 keys with 8 elements, of which 7 have got a deadline\n"
+    assert client.ask("STTLMEMBER", "old:s", "MEMBERS", 3, "a", "b", "c")[0] <= 50
+    for words in (
+        ("STTLMEMBER", "old:s", "MEMBERS", 2, "b", "c"),
+        ("HTTLFIELD", "old:h", "FIELDS", 2, "a", "b"),
+        ("ZTTLMEMBER", "old:z", "MEMBERS", 1, "a"),
+        ("LTTLELEMENT", "old:l", "ELEMENTS", 2, "a", "b"),
+    ):
+        assert all(900 < ttl <= 1000 for ttl in client.ask(*words)), words
+    assert client.ask("STTLMEMBER", "other", "a") == -1
+    assert not notes.exists()
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (("a", "b", "--ex", "1"), 2, "give one pattern of keys"),
+        (("a",), 2, "give a time, with --ex or --px"),
+        (("a", "--ex", "1", "--px", "1"), 2, "give a time, with --ex or --px"),
+        (("a", "--ex", "1", "--jitter", "101"), 2, "must be 100 at most"),
+        (("a", "--ex", "1", "--proxy", "redis://a,b"), 2, "must name one proxy"),
+        (("a", "--ex", "1", "--proxy", "redis://127.0.0.1:{free}"), 1, "Connection"),
+        (("a", "--ex", "1", "--proxy", "redis://127.0.0.1:{redis}"), 1, "is no ttlproxy"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    plain: AnyServer, words: tuple[str, ...], code: int, problem: str
+) -> None:
+    done = _command(*(word.format(free=free_port(), redis=plain.port) for word in words))
+    assert done.returncode == code
+    assert problem in done.stderr
+
+
+async def test_a_jitter_spreads_deadlines(proxy: Proxy, client: Client) -> None:
+    names = [f"m{number}" for number in range(200)]
+    client.ask("SADD", "k", *names)
+    said = await Adopt(proxy)(Wanted(b"k", 1_000_000, jitter=50))
+    assert said == "database 0: 1 key with 200 elements, of which 200 have got a deadline"
+    left = client.ask("SPTTLMEMBER", "k", "MEMBERS", 200, *names)
+    assert all(990_000 < each <= 1_500_000 for each in left)
+    assert max(left) - min(left) > 200_000
+
+
+@pytest.mark.any_server
+async def test_a_run_that_was_stopped_goes_on_where_it_was(
+    proxy: Proxy, client: Client, tmp_path: Path
+) -> None:
+    client.ask_many([["SADD", f"k{number}", "a"] for number in range(2000)])
+    path, wanted = tmp_path / "notes", Wanted(b"k*", DAY_MS)
+    stopped = Adopt(proxy, stop_after=50)
+    with pytest.raises(asyncio.CancelledError):
+        await stopped(wanted, Notes(path, {"of": 1}))
+    assert stopped.said[-1].startswith("stopped: database 0: ")
+    looked_at = int(stopped.said[-1].split()[3])
+    # It has dated 50 groups of 16 keys. Of these, at most a page is looked at again.
+    assert 50 * 16 <= looked_at < 2000
+    again = Notes(path, {"of": 1})
+    assert 0 < again.counts["keys"] <= looked_at
+    assert looked_at - again.counts["keys"] < 600
+    said = await Adopt(proxy)(wanted, again)
+    assert int(said.split()[2]) >= 2000
+    ttls = client.ask_many([["STTLMEMBER", f"k{number}", "a"] for number in range(2000)])
+    assert min(ttls) > 0
+    assert not path.exists()
+
+
+async def test_keys_that_others_change_meanwhile_are_left_alone(
+    proxy: Proxy, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def change(pace: Pace, things: int) -> None:
+        """After the names, and again after the elements, were read."""
+        client.ask("DEL", "gone")
+        client.ask("SREM", "less", "a")
+        client.ask("SEXPIREMEMBER", "own", "a", 50)
+        client.ask("SET", "text", "now")
+
+    for key in ("gone", "less", "own", "text"):
+        client.ask("SADD", key, "a", "b")
+    monkeypatch.setattr(Pace, "spend", change)
+    await Adopt(proxy)(Wanted(b"*", DAY_MS))
+    assert client.ask("EXISTS", "gone") == 0
+    assert client.ask("STTLMEMBER", "less", "MEMBERS", 2, "a", "b") == [-2, 86_400]
+    assert client.ask("STTLMEMBER", "own", "MEMBERS", 2, "a", "b") == [50, 86_400]
+    assert client.ask("GET", "text") == b"now"
+
+
+@pytest.mark.parametrize("end", ["head", "tail"])
+def test_pops_at_an_end_of_a_long_list_hide_nothing(end: str) -> None:
+    elements = deque(b"%d" % number for number in range(30_000))
+    there = list(elements)
+    seen, waiting = set[bytes](), [Page(b"l", TYPES[b"list"])]
+    while waiting:
+        page = waiting.pop()
+        _, _, first, last = page.request
+        whole, start, stop = list(elements), int(first), int(last)
+        start = max(start + len(whole), 0) if start < 0 else start
+        stop = stop + len(whole) if stop < 0 else stop
+        found, more = page.read(whole[start : stop + 1] if stop >= 0 else [])
+        seen.update(found)
+        waiting += more
+        for _ in range(700):
+            elements.popleft() if end == "head" else elements.pop()
+    assert seen.issuperset(elements)
+    assert len(there) > len(elements) > 15_000
+
+
+def test_notes_of_another_run_are_refused(tmp_path: Path) -> None:
+    notes = Notes(tmp_path / "notes", {"pattern": "a"})
+    notes.keep(notes.place, {"keys": 1})
+    assert Notes(tmp_path / "notes", {"pattern": "a"}).counts == {"keys": 1}
+    with pytest.raises(Exception, match="is of another run"):
+        Notes(tmp_path / "notes", {"pattern": "b"})
+    (tmp_path / "notes").write_text("{}")
+    with pytest.raises(Exception, match="cannot be read"):
+        Notes(tmp_path / "notes", {"pattern": "a"})

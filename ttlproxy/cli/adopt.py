@@ -1,0 +1,148 @@
+"""`ttlproxy adopt` on the command line: its flags, and what they mean."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from ttlproxy.addresses import Listen, Upstream, line_of
+from ttlproxy.config import Settings
+from ttlproxy.errors import SettingsError
+from ttlproxy.operations.adopt import How, Wanted, adopted
+from ttlproxy.operations.adopt_notes import Notes
+from ttlproxy.operations.adopt_pages import TYPES
+from ttlproxy.operations.healthcheck import ANYWHERE
+from ttlproxy.operations.progress import Progress
+from ttlproxy.process import app
+
+SUMMARY: Final = "gives a deadline to elements that are there and have none"
+DESCRIPTION: Final = """\
+Gives a deadline to the elements of all keys that match the pattern, where they have none, through a
+running proxy: the one at --listen, or at --proxy. Clients may go on writing. Rules of ONWRITE are
+for what is written; this is for what is there already. If it is interrupted, start it again:
+elements that have a deadline keep it, and with --notes it goes on where it was.
+
+Exit codes: 0 done, 1 the proxy is away or refuses, 2 the settings are wrong, 130 interrupted."""
+_MOST_JITTER: Final = 100
+_RATE: Final = 10_000
+
+
+def positive(text: str) -> int:
+    """A flag's number."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("must be a whole number of at least 1")
+    return int(text)
+
+
+def _percent(text: str) -> int:
+    number = positive(text)
+    if number > _MOST_JITTER:
+        raise argparse.ArgumentTypeError(f"must be {_MOST_JITTER} at most")
+    return number
+
+
+def _database(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError("must be the number of a database")
+    return int(text)
+
+
+FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "--ex": {
+        "metavar": "SECONDS",
+        "type": positive,
+        "help": "the time to live of each element, from now on",
+    },
+    "--px": {"metavar": "MS", "type": positive, "help": "the same in milliseconds"},
+    "--jitter": {
+        "metavar": "PERCENT",
+        "type": _percent,
+        "default": 0,
+        "help": "makes each time longer by a random part of up to so many percent",
+    },
+    "--type": {"choices": [kind.decode() for kind in TYPES], "help": "only keys of this type"},
+    "--db": {"metavar": "N", "type": _database, "default": 0, "help": "the database (default: 0)"},
+    "--rate": {
+        "metavar": "N",
+        "type": positive,
+        "default": _RATE,
+        "help": f"keys and elements to look at per second, at most (default: {_RATE})",
+    },
+    "--notes": {
+        "metavar": "FILE",
+        "type": Path,
+        "help": "notes there how far it is, and goes on from there; deleted at the end",
+    },
+    "--dry-run": {
+        "action": "store_true",
+        "help": "say how many elements would get a deadline, and change nothing",
+    },
+    "--proxy": {
+        "metavar": "URL",
+        "help": "the proxy: redis://[user:password@]host:port, rediss:// with TLS, or unix://",
+    },
+    "--proxy-password-file": {
+        "metavar": "FILE",
+        "type": Path,
+        "help": "a file with the password there",
+    },
+    "--proxy-tls-ca": {
+        "metavar": "FILE",
+        "type": Path,
+        "help": "a file with the CA certificates that the proxy's certificate is checked against",
+    },
+}
+
+
+async def adopt(settings: Settings, own: argparse.Namespace) -> int:
+    """The exit code. Raises TtlproxyError."""
+    if len(own.words) != 1:
+        raise SettingsError(["adopt: give one pattern of keys, in quotes"])
+    if (own.ex is None) == (own.px is None):
+        raise SettingsError(["adopt: give a time, with --ex or --px"])
+    wanted = Wanted(
+        os.fsencode(own.words[0]),
+        own.px or own.ex * 1000,
+        own.jitter,
+        (own.type or "").encode(),
+        own.db,
+    )
+    proxy = _proxy(settings.listen, own)
+    notes = Notes(own.notes, _named(proxy, own))
+    how = How(own.rate, own.dry_run)
+    say = partial(print, flush=True)
+    timeout_s = settings.connect_timeout
+
+    async def run() -> int:
+        await adopted(proxy, timeout_s, wanted, how, notes, Progress(say))
+        return 0
+
+    return await app.until_interrupted(run())
+
+
+def _named(proxy: Upstream, own: argparse.Namespace) -> dict[str, str | int | None]:
+    """What makes it the same run."""
+    flags = ("ex", "px", "jitter", "type", "db", "dry_run")
+    same = {flag: getattr(own, flag) for flag in flags}
+    return {"proxy": proxy.shown, "pattern": own.words[0], **same}
+
+
+def _proxy(listen: Listen, own: argparse.Namespace) -> Upstream:
+    """Where the proxy is, and how to log in there. Raises SettingsError."""
+    try:
+        proxy = Upstream.parse(own.proxy) if own.proxy else _at_home(listen)
+        file = own.proxy_password_file
+        password = line_of(file) if file else proxy.password
+    except ValueError as problem:
+        raise SettingsError([f"adopt: {problem}"]) from None
+    if proxy.wants_master:
+        raise SettingsError(["adopt: --proxy must name one proxy"])
+    return replace(proxy, password=password, tls_ca=own.proxy_tls_ca)
+
+
+def _at_home(listen: Listen) -> Upstream:
+    host = ANYWHERE.get(listen.host, listen.host)
+    return Upstream(host=host, port=listen.port, path=listen.path)

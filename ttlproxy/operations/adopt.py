@@ -1,0 +1,173 @@
+"""`ttlproxy adopt`: gives a deadline to elements that are there and have none, through a running
+proxy.
+
+Knows the commands of a client, and how far it is. The proxy does the rest: it tells other proxies,
+and an element that has got a deadline meanwhile, by whichever way, keeps that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from ttlproxy.addresses import Upstream
+from ttlproxy.core.counted import counted
+from ttlproxy.errors import AdoptError
+from ttlproxy.link import client, is_wrong_type, run, valid
+from ttlproxy.operations.adopt_notes import Notes
+from ttlproxy.operations.adopt_pages import TYPES, Page
+from ttlproxy.operations.key_walk import KeyWalk, Pace
+from ttlproxy.operations.progress import Progress
+
+# Keys that are looked at in one round trip: each may have a page of elements.
+_TOGETHER: Final = 16
+# With a jitter, elements of a page get so many different deadlines: one request for each element
+# would cost the server ten times as much.
+_SPREAD: Final = 32
+# Words of a request; Lua's unpack fails at 8,000.
+_MOST: Final = 5_000
+
+
+class Wanted(NamedTuple):
+    """Which elements get which deadline.
+
+    pattern: of keys; db: their database; ttl_ms: the time to live; jitter: up to so many percent
+    more, at random; kind: the type of the keys, all if empty
+    """
+
+    pattern: bytes
+    ttl_ms: int
+    jitter: int = 0
+    kind: bytes = b""
+    db: int = 0
+
+
+class How(NamedTuple):
+    """rate: keys and elements to look at per second, at most; is_dry: nothing is changed"""
+
+    rate: int
+    is_dry: bool = False
+
+
+async def adopted(
+    proxy: Upstream, timeout_s: float, wanted: Wanted, how: How, notes: Notes, progress: Progress
+) -> None:
+    """Goes through all keys, and says what it did. Raises AdoptError.
+
+    It may be interrupted at any time: the next one skips elements that have a deadline, and with
+    `notes` it also goes on where this one was.
+    """
+    redis = client(proxy, "ttlproxy:adopt", timeout_s)
+    adoption = _Adoption(redis, wanted, how, notes, progress)
+    try:
+        await redis.initialize()
+        if isinstance((await run(redis, [(0, (b"TTLPROXY", b"HELP"))]))[0], ResponseError):
+            raise AdoptError(f"{proxy.shown} is no ttlproxy: name one with --proxy")
+        await adoption.run()
+    except (RedisError, OSError) as trouble:
+        raise AdoptError(f"the proxy at {proxy.shown}: {trouble}") from trouble
+    finally:
+        progress.say(adoption.so_far())
+        await redis.aclose()
+
+
+class _Adoption:
+    """One run."""
+
+    def __init__(
+        self, redis: Redis, wanted: Wanted, how: How, notes: Notes, progress: Progress
+    ) -> None:
+        self._redis = redis
+        self._wanted = wanted
+        self._is_dry = how.is_dry
+        self._notes = notes
+        self._progress = progress
+        self._pace = Pace(how.rate)
+        self._random = Random()
+        self._is_over = False
+        # keys: that were looked at; elements, and those of them that got a deadline
+        self._counts = Counter(notes.counts)
+
+    def so_far(self) -> str:
+        done = "would get" if self._is_dry else "have got"
+        keys, elements = self._counts["keys"], self._counts["elements"]
+        whole = "" if self._is_over else "stopped: "
+        return (
+            f"{whole}database {self._wanted.db}: {counted(keys, 'key')} with"
+            f" {counted(elements, 'element')}, of which {self._counts['dated']} {done} a deadline"
+        )
+
+    async def run(self) -> None:
+        wanted = self._wanted
+        walk = KeyWalk(
+            self._redis,
+            wanted.db,
+            self._pace,
+            self._notes.place,
+            match=wanted.pattern,
+            kind=wanted.kind,
+        )
+        async with aclosing(walk.pages()) as pages:
+            async for names in pages:
+                self._notes.keep(walk.place, self._counts)
+                await self._adopt(names)
+        self._is_over = True
+        self._notes.end()
+
+    async def _adopt(self, names: Sequence[bytes]) -> None:
+        kinds = await self._asked([(b"TYPE", name) for name in names])
+        waiting = [
+            Page(key, TYPES[kind])
+            for key, kind in zip(names, kinds, strict=True)
+            if isinstance(kind, bytes) and kind in TYPES
+        ]
+        self._counts["keys"] += len(waiting)
+        while waiting:
+            now, waiting = waiting[:_TOGETHER], waiting[_TOGETHER:]
+            waiting = [*await self._date(now), *waiting]
+
+    async def _date(self, pages: Sequence[Page]) -> list[Page]:
+        """Gives deadlines to the elements of these pages; returns the pages behind them."""
+        replies = await self._asked([page.request for page in pages])
+        following, requests, elements = list[Page](), list[tuple[bytes, ...]](), 0
+        for page, reply in zip(pages, replies, strict=True):
+            if reply is not None:
+                found, more = page.read(reply)
+                elements += len(found)
+                requests += self._dating(page, found)
+                following += more
+        await self._pace.spend(len(pages) + elements)
+        outcomes = [each for reply in await self._asked(requests) for each in reply or ()]
+        self._counts["elements"] += elements
+        self._counts["dated"] += outcomes.count(-1 if self._is_dry else 1)
+        self._progress.at(self.so_far)
+        return following
+
+    def _dating(self, page: Page, elements: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
+        if self._is_dry:
+            for at in range(0, len(elements), _MOST):
+                yield page.question(elements[at : at + _MOST])
+            return
+        groups = max(_SPREAD if self._wanted.jitter else 1, -(-len(elements) // _MOST))
+        for group in (elements[first::groups] for first in range(min(groups, len(elements)))):
+            yield page.order(group, self._ttl_ms())
+
+    def _ttl_ms(self) -> int:
+        most = self._wanted.ttl_ms * self._wanted.jitter // 100
+        return self._wanted.ttl_ms + self._random.randint(0, most)
+
+    async def _asked(self, requests: Sequence[tuple[bytes, ...]]) -> list[Any]:
+        """The replies; None where the key has another type by now."""
+        db = self._wanted.db
+        replies = await run(self._redis, [(db, words) for words in requests]) if requests else []
+        return [None if _is_of_another_type(reply) else valid(reply) for reply in replies]
+
+
+def _is_of_another_type(reply: object) -> bool:
+    return isinstance(reply, ResponseError) and is_wrong_type(reply)
