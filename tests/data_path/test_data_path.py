@@ -14,7 +14,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.relay import Relay
 from tests.support.server_queries import clients, largest_query, until_blocked
-from tests.support.servers import Proxy
+from tests.support.servers import Proxy, unshared
 
 MIB = 1 << 20
 PIPELINE_TIMEOUT_S = 100.0
@@ -210,6 +210,7 @@ def test_what_cannot_pass_unread_has_a_limit_and_an_error(
         assert client.ask("HEXPIREFIELD", "h", "a", "100") == b":1\r\n"
 
 
+@unshared
 @both_loops
 def test_300_clients_at_once_each_get_their_own_replies(proxy: Proxy, server: AnyServer) -> None:
     crowd = [Connection(proxy.port) for _ in range(300)]

@@ -20,7 +20,7 @@ from tests.support.raw_client import Connection, command, listens
 from tests.support.relay import Gate, Relay
 from tests.support.requirements import absent
 from tests.support.server_queries import calls, connections, unnamed
-from tests.support.servers import Proxy, Server
+from tests.support.servers import Proxy, Server, unshared
 from tests.support.worker_counts import alone_or_with
 from ttlproxy.cli.main import load
 from ttlproxy.errors import CertificateError, SettingsError
@@ -142,6 +142,7 @@ def test_sigterm_ends_a_tls_connection_after_what_is_owed(
     assert not proxy.faults
 
 
+@unshared
 def test_replies_that_nobody_reads_do_not_pile_up_in_tls(
     start_proxy: StartProxy, server: AnyServer, flags: list[str], connect: Connect
 ) -> None:
@@ -503,6 +504,7 @@ def connecting(
         proxy.stop()
 
 
+@unshared
 def test_who_has_no_connection_to_redis_yet_is_served_though_the_proxy_stops(
     connecting: _Connecting,
 ) -> None:
@@ -514,6 +516,7 @@ def test_who_has_no_connection_to_redis_yet_is_served_though_the_proxy_stops(
     assert proxy.wait() == 0
 
 
+@unshared
 def test_who_leaves_before_it_has_a_connection_to_redis_leaves_none(
     connecting: _Connecting,
 ) -> None:
@@ -527,6 +530,7 @@ def test_who_leaves_before_it_has_a_connection_to_redis_leaves_none(
         wait_until(lambda: unnamed(server.port) == 2, "that of the other one, and this look")
 
 
+@unshared
 def test_a_client_whose_server_is_replaced_while_it_connects_is_closed(
     connecting: _Connecting,
 ) -> None:

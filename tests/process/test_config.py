@@ -48,6 +48,19 @@ def test_the_nodes_of_a_cluster_need_ports_of_their_own(flag: str, words: str, t
     assert text in problem
 
 
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--embedded", "--embedded cluster"),
+        ("--share-upstream", "--cluster-view nodes"),
+        ("--share-upstream", "--share-upstream 65"),
+    ],
+)
+def test_connections_are_shared_in_front_of_one_redis(flag: str, words: str) -> None:
+    [problem] = problems("--share-upstream", "2", *words.split())
+    assert problem.startswith(f"{flag}: ")
+
+
 def test_the_nodes_of_a_cluster_have_the_ports_after_listen() -> None:
     words = ["--listen", "[::1]:7000", "--cluster-view", "nodes", "--cluster-ports", "2"]
     assert load(words).addresses == [Listen("::1", port) for port in (7000, 7001, 7002)]

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
+
 from tests.support.forkserver import Forked
 from tests.support.processes import START_TIMEOUT_S, Process, attempts, free_port
 
@@ -198,6 +200,19 @@ def _knowledge() -> tuple[str, ...]:
     return ("--knowledge", named) if named else ()
 
 
+def _shares() -> Sequence[str]:
+    """Whether clients share connections to Redis where a test does not say it, so that all can be
+    run in both ways: TTLPROXY_TEST_SHARE=2 gives each proxy two."""
+    number = os.environ.get("TTLPROXY_TEST_SHARE")
+    return ("--share-upstream", number) if number else ()
+
+
+# For tests of a client's own connection to Redis.
+unshared = pytest.mark.skipif(
+    bool(_shares()), reason="TTLPROXY_TEST_SHARE: clients have no connection of their own"
+)
+
+
 class Proxy(Process):
     """`python -m ttlproxy` on a port of its own, in front of one server or URL.
 
@@ -273,6 +288,7 @@ class Proxy(Process):
             *("--listen", f"127.0.0.1:{self.port}", "--upstream", self.upstream),
             *("--event-loop", self.event_loop),
             *_knowledge(),
+            *_shares(),
             *self._arguments,
         ]
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("TTLPROXY_")}

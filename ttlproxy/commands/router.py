@@ -90,13 +90,15 @@ class Router:
     in upper and in lower case, which is how clients send it
     direct, setters: name -> route, for the writes and for our own commands that set deadlines, if
     they have a fast path
+    shareable: the names of commands that may go over a connection to Redis that clients share, in
+    upper and in lower case
     categories: the ACL categories that our commands are in
     natives: the rows of the server's COMMAND reply; `heard`: what its ACL CAT says, by category;
     `forms`: plans for commands that the server has itself, but not in Redis 8's way; `clustered`:
     the server is a node of a Cluster
     """
 
-    __slots__ = ("_routes", "categories", "direct", "passthrough", "setters")
+    __slots__ = ("_routes", "categories", "direct", "passthrough", "setters", "shareable")
 
     def __init__(
         self,
@@ -109,6 +111,7 @@ class Router:
         self.passthrough: dict[bytes, int] = {}
         self.direct: dict[bytes, Route] = {}
         self.setters: dict[bytes, Route] = {}
+        self.shareable: set[bytes] = set()
         table = {native.name: native for native in natives}
         ours = [row for name, row in VIRTUALS.items() if name not in table]
         longer = [row for name, row in LONGER.items() if name in table and table[name].arity > 0]
@@ -133,6 +136,8 @@ class Router:
     def _add(self, route: Route) -> None:
         for name in (route.name.encode(), route.name.lower().encode()):
             self._routes[name] = route
+            if route.is_shareable:
+                self.shareable.add(name)
             override = route.override
             scripted = override is not None and override.may_run_unmanaged
             ours = route.virtual or route.longer or scripted

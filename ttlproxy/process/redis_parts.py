@@ -13,6 +13,7 @@ from ttlproxy.net.tasks import Task
 from ttlproxy.process.open_files import beside_clients
 from ttlproxy.proxy.routed_server import RoutedClients, RoutedServer
 from ttlproxy.proxy.server import Clients, ClientSource, Server
+from ttlproxy.proxy.sharing.sharing_server import SharingServer
 
 
 class OneRedis:
@@ -23,7 +24,8 @@ class OneRedis:
     ) -> None:
         clients = Clients()
         self.link = Link(settings, upstream, counters, Context(settings, counters), clients.leave)
-        self.server = Server(settings, self.link, counters, clients, source)
+        kind = SharingServer if settings.share_upstream else Server
+        self.server = kind(settings, self.link, counters, clients, source)
         self._reaper = Reaper(settings, self.link)
 
     def start(self) -> list[Task]:

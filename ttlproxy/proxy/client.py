@@ -35,7 +35,7 @@ from ttlproxy.proxy.phase import (
     WAITING,
     Phase,
 )
-from ttlproxy.proxy.redis_connection import HIGH, LOW, Backend, half_close
+from ttlproxy.proxy.redis_connection import HIGH, LOW, ToRedis, half_close
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
 from ttlproxy.proxy.write_batch import WriteBatch
 from ttlproxy.session import AskingSession, Session, Step
@@ -55,7 +55,7 @@ class Host(Protocol):
     slow_clients: SlowClients
     draining: bool
 
-    async def connect(self, client: Client) -> Backend:
+    async def connect(self, client: Client) -> ToRedis:
         """A connection to Redis. Raises OSError, also for TLS and time-outs."""
 
     def reached(self, transport: asyncio.BaseTransport) -> Reached | None:
@@ -78,7 +78,7 @@ class Client(asyncio.Protocol):
         self._serving = server.link.serving
         self._context = server.link.context
         self._session: Session | None = None
-        self._backend: Backend | None = None
+        self._backend: ToRedis | None = None
         self._task: asyncio.Task[None] | None = None
         self._held: HeldStep | None = None
         self._soon: asyncio.Future[None] | None = None  # done when it need wait no longer
@@ -135,7 +135,7 @@ class Client(asyncio.Protocol):
             self._finish_at_eof(session, backend)
         return True
 
-    def _finish_at_eof(self, session: Session, backend: Backend) -> None:
+    def _finish_at_eof(self, session: Session, backend: ToRedis) -> None:
         if session.streams:  # a QUIT would be taken for the rest of the value
             self._ending = self._ending or cut_later(backend)
         elif session.behind_blocking or session.relays:
@@ -231,7 +231,7 @@ class Client(asyncio.Protocol):
         if self._backend is not None and self._phase is not CLOSED:
             self._depart(self._backend)
 
-    def _depart(self, backend: Backend) -> None:
+    def _depart(self, backend: ToRedis) -> None:
         self._ends_because("moved")
         self._enter(FINISHING)
         if self._task is not None:
@@ -302,17 +302,18 @@ class Client(asyncio.Protocol):
         link, server = self._link, self._server
         try:
             attempt = partial(server.connect, self)
-            self._backend, term = await connect(link, attempt, server.settings.hold_max)
+            backend, term = await connect(link, attempt, server.settings.hold_max)
         except OSError as trouble:
             self._task = None
             self._refuse(trouble)
             return
+        self._backend = backend
         if term != link.server.term:
             self._task = None
-            self._depart(self._backend)  # its server may not be served any more
+            self._depart(backend)  # its server may not be served any more
             return
         context = link.context
-        self.to_redis = self._noting(self._backend.write, awaits=True)
+        self.to_redis = self._noting(backend.write, awaits=True)
         kind = Session if context.knowledge is None else AskingSession
         self._session = kind(
             context.router,
@@ -322,11 +323,11 @@ class Client(asyncio.Protocol):
             context.clock.now_ms,
             server.settings.max_request_bytes,
             server.counters.requests,
-            self._backend.has_settled,
+            backend.has_settled,
             server.reached(self._transport) if context.keys.clustered else None,
         )
         if self._session.stranger:
-            self._backend.count_lines()
+            backend.count_lines()
         self._passes = self._session.passes
         self._go_on()
 
@@ -522,7 +523,7 @@ class Client(asyncio.Protocol):
         if self._server.draining:
             self.end_at_boundary()
 
-    def _finish(self, session: Session, backend: Backend) -> None:
+    def _finish(self, session: Session, backend: ToRedis) -> None:
         """No more requests: Redis must answer what it has, and then close."""
         self._enter(FINISHING)
         if session.silent:

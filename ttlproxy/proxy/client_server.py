@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
@@ -135,8 +136,6 @@ class ClientServer(ABC, Generic[AnyClient]):
 
     async def _dialled(self, frontend: Frontend, link: Link, tls: Contexts | None) -> Backend:
         """A connection to the link's server. Raises OSError, also for TLS and time-outs."""
-        loop, upstream = asyncio.get_running_loop(), link.upstream
-        link.address.look()
         backend = Backend(
             frontend,
             self.write_batch,
@@ -144,13 +143,21 @@ class ClientServer(ABC, Generic[AnyClient]):
             link.context.connections,
             self.settings.tcp_keepalive,
         )
-        async with time_limit(self.settings.connect_timeout):
-            if upstream.path:
-                await loop.create_unix_connection(backend.protocol, upstream.path)
-            elif tls is None:
-                await loop.create_connection(backend.protocol, upstream.host, upstream.port)
-            else:
-                host, port, name = upstream.host, upstream.port, upstream.server_name
-                await establish(tls.current(), backend.protocol(), host, port, name)
+        await self._dial(backend.protocol, link, tls)
         backend.count()
         return backend
+
+    async def _dial(
+        self, protocol: Callable[[], asyncio.Protocol], link: Link, tls: Contexts | None
+    ) -> None:
+        """Connects to the link's server. Raises OSError, also for TLS and time-outs."""
+        loop, upstream = asyncio.get_running_loop(), link.upstream
+        link.address.look()
+        async with time_limit(self.settings.connect_timeout):
+            if upstream.path:
+                await loop.create_unix_connection(protocol, upstream.path)
+            elif tls is None:
+                await loop.create_connection(protocol, upstream.host, upstream.port)
+            else:
+                host, port, name = upstream.host, upstream.port, upstream.server_name
+                await establish(tls.current(), protocol(), host, port, name)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from ttlproxy.link import Backoff, Link
-from ttlproxy.proxy.redis_connection import Backend
 
 # Between two attempts to connect to Redis.
 _AGAIN: Final = Backoff(cap=0.2, base=0.01)
 
+Made = TypeVar("Made")
+
 
 async def connect(
-    link: Link, attempt: Callable[[], Awaitable[Backend]], limit_s: float
-) -> tuple[Backend, int]:
+    link: Link, attempt: Callable[[], Awaitable[Made]], limit_s: float
+) -> tuple[Made, int]:
     """A connection to Redis, and the link's term when it was made. Raises OSError.
 
     `attempt()` connects, once the link serves; that is waited for up to `limit_s`, as a request

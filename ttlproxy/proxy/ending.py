@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.redis_connection import ToRedis
 
 # How long replies may take to a client that has ended in a large request.
 _GRACE_S: Final = 1.0
@@ -26,7 +26,7 @@ class Ending(Protocol):
         """The client has gone, or ends in another way."""
 
 
-def cut_later(backend: Backend) -> Ending:
+def cut_later(backend: ToRedis) -> Ending:
     """The client has ended within a large request: Redis gets no more after a while."""
     return asyncio.get_running_loop().call_later(_GRACE_S, backend.cut)
 
@@ -38,7 +38,7 @@ class Departure:
     """
 
     def __init__(
-        self, transport: asyncio.Transport, backend: Backend, end: Callable[[], None]
+        self, transport: asyncio.Transport, backend: ToRedis, end: Callable[[], None]
     ) -> None:
         self._transport = transport
         self._backend = backend

@@ -12,7 +12,7 @@ from typing import Protocol
 from ttlproxy.core.registry import Place
 from ttlproxy.link import Link
 from ttlproxy.proxy.blocking_lease import BlockingLease
-from ttlproxy.proxy.redis_connection import HIGH, Backend
+from ttlproxy.proxy.redis_connection import ToRedis
 from ttlproxy.proxy.write_batch import Write
 from ttlproxy.session import Session, Step, Wait
 
@@ -46,7 +46,7 @@ class HeldStep:
         client: Holder,
         link: Link,
         session: Session,
-        backend: Backend,
+        backend: ToRedis,
         step: Step,
         let_in: asyncio.Future[bool] | None,
         unsent: bytes,
@@ -77,10 +77,10 @@ class HeldStep:
 
     async def _send(self) -> None:
         """Sends in pieces: a transport could not be made to forget what it has."""
-        client, at = self._client, 0
+        client, at, most = self._client, 0, self._backend.most_at_once
         while at < len(self.unsent):
-            client.to_redis(self.unsent[at : at + HIGH])
-            at += HIGH
+            client.to_redis(self.unsent[at : at + most])
+            at += most
             if client.redis_is_full:
                 self._drained = asyncio.get_running_loop().create_future()
                 await self._drained

@@ -25,6 +25,58 @@ LOW: Final = 64 * 1024
 _OK: Final = b"+OK\r\n"
 
 
+class ToRedis(Protocol):
+    """A client's way to Redis: `Backend`, a connection of its own, or a seat on a shared one.
+
+    most_at_once: so many bytes may be written before it is looked whether Redis keeps up
+    """
+
+    most_at_once: int
+    is_cut: bool
+
+    @property
+    def write(self) -> Write:
+        """Sends bytes."""
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that Redis has not taken."""
+
+    @property
+    def received(self) -> int:
+        """Bytes that have come from Redis."""
+
+    def has_settled(self) -> bool:
+        """Whether nothing is on its way, and was not when this was last asked."""
+
+    async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
+        """Sends `request(mark)`; False if its reply is null, which is kept back."""
+
+    def count_lines(self) -> None:
+        """Counts replies from now on, before any request: the client has not logged in yet."""
+
+    async def has_replied(self, count: int) -> None:
+        """Ends when `count` replies have come since `count_lines`."""
+
+    def lets_in(self, number: int) -> asyncio.Future[bool]:
+        """Whether the reply that comes after `number` others lets the client in."""
+
+    def finish(self, request: bytes) -> None:
+        """The client ends with its last reply; `request` is our QUIT."""
+
+    def cut(self) -> None:
+        """The client is gone, and sends no more."""
+
+    def pause(self, is_full: bool) -> None:
+        """The client does not keep up, or keeps up again."""
+
+    def close(self) -> None:
+        """The client has gone. Redis still gets what was sent to it before."""
+
+    def abort(self) -> None:
+        """Ends at once."""
+
+
 class Frontend(Protocol):
     """The client, as it is seen from here."""
 
@@ -82,6 +134,8 @@ class Receiver(asyncio.Protocol):
 
 class Backend:
     """A client's own connection to Redis: copies what Redis sends."""
+
+    most_at_once = HIGH
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from ttlproxy.link import Link
 from ttlproxy.net.tls import for_redis
 from ttlproxy.proxy.client import Client, TimedClient
 from ttlproxy.proxy.client_server import ClientServer, ClientSource
-from ttlproxy.proxy.redis_connection import Backend
+from ttlproxy.proxy.redis_connection import ToRedis
 
 __all__ = ["ClientSource", "Clients", "Server"]
 
@@ -38,7 +38,7 @@ class Server(ClientServer[Client]):
         self.link = link
         self._tls = for_redis(link.upstream)
 
-    async def connect(self, client: Client) -> Backend:
+    async def connect(self, client: Client) -> ToRedis:
         """A connection to Redis for a client. Raises OSError, also for TLS and time-outs."""
         return await self._dialled(client, self.link, self._tls)
 

@@ -13,7 +13,7 @@ from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
 from ttlproxy.scripts.script_calls import ScriptCalls
-from ttlproxy.session import before_login, fast_path
+from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
@@ -88,6 +88,26 @@ class Session(State):
         `from_client`.
         """
         if self._must_parse or (requests := PARSER.whole(data)) is None:
+            return False
+        named = self._hidden_begin in data and self._may_name_hidden(data, requests)
+        if named or not self._pass_through(requests):
+            self._read, self._names_hidden = requests, named
+            return False
+        self._counts.forwarded += len(requests)
+        return True
+
+    def shares(self, data: bytes) -> list[list[bytes]] | None:
+        """The requests of a chunk, if it is whole and may go over a connection to Redis that
+        clients share; else None. The session must never have had any other chunk."""
+        return None if self.stranger else shareable.read(data, self._router.shareable)
+
+    def shares_part(self, data: bytes) -> shareable.Part | None:
+        """The same for a chunk that may end within a request."""
+        return None if self.stranger else shareable.read_cut(data, self._router.shareable)
+
+    def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
+        """`passes` for whole requests: `data` as they were sent, and their words."""
+        if self._must_parse:
             return False
         named = self._hidden_begin in data and self._may_name_hidden(data, requests)
         if named or not self._pass_through(requests):

@@ -14,6 +14,7 @@ from ttlproxy.commands.model.key_positions import (
     WRITTEN,
     Positions,
 )
+from ttlproxy.commands.model.shareable import SHAREABLE
 from ttlproxy.commands.model.spec import Override, Survey, Virtual
 
 # The positions of a command's keys.
@@ -83,6 +84,12 @@ class Route:
         looks = self.survey is not None and (self.survey.of_keys or self.survey.of_proxy)
         acts = self.virtual or self.override or self.longer or self.stateful or self.blocks
         return self.key_kind == NO_KEY and not (looks or acts)
+
+    @property
+    def is_shareable(self) -> bool:
+        """Whether a request may go over a connection to Redis that clients share."""
+        ours = self.virtual is not None and not self.virtual.may_wait
+        return (ours or self.name in SHAREABLE) and not (self.stateful or self.blocks)
 
     def _key_kind(self) -> int:
         positions = self.positions

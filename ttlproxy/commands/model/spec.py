@@ -32,6 +32,10 @@ Plan: TypeAlias = Callable[[Sequence[bytes]], Call]
 """Makes the call for a request whose arity is right."""
 
 
+def _never(args: Sequence[bytes]) -> int | None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Virtual:
     """A command that Redis does not have.
@@ -65,9 +69,14 @@ class Virtual:
     only_ours: Callable[[Sequence[bytes]], bool] | None = None
     positions: tuple[KeySpec, ...] = (FIRST,)
     of_deferred: bool = False
-    waits: Callable[[Sequence[bytes]], int | None] = lambda args: None
+    waits: Callable[[Sequence[bytes]], int | None] = _never
     tells_all: bool = False
     integers: tuple[str, ...] = ()
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether there are requests that wait for an item."""
+        return self.waits is not _never
 
     @property
     def sets_own_key(self) -> bool:

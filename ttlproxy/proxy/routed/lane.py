@@ -451,16 +451,17 @@ class Lane:
             raise NoFreeConnection("clients may have no more connections to a master") from None
         attempt = partial(owner.dial, self)
         try:
-            self._backend, term = await connect(self.link, attempt, owner.hold_max_s)
+            backend, term = await connect(self.link, attempt, owner.hold_max_s)
         except BaseException as trouble:
             owner.limit.leave(self)
             if isinstance(trouble, OSError):
                 raise NotServed(str(trouble)) from trouble
             raise
+        self._backend = backend
         if term != self.link.server.term:
             raise SlotMoved("the master has changed")
         self.used_s = self._loop.time()
-        self.session = owner.session(self, self._backend.has_settled)
+        self.session = owner.session(self, backend.has_settled)
         for words in owner.replays:
             reply = await self._prepared(words)
             if reply.startswith(b"-"):

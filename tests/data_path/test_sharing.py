@@ -1,0 +1,254 @@
+"""Clients that share connections to Redis (--share-upstream): who rides, who leaves, and that each
+gets its own replies. All else is tested by the other tests with TTLPROXY_TEST_SHARE=2."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.conftest import StartProxy, StartServer
+from tests.support.containers import AnyServer
+from tests.support.processes import wait_until
+from tests.support.raw_client import Connection, command
+from tests.support.redis_client import Client
+from tests.support.servers import Proxy
+
+MIB = 1 << 20
+ECHO = b"$4\r\nmine\r\n"
+
+
+@pytest.fixture(scope="module")
+def sharing_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
+    proxy = Proxy(shared_server.url, "--share-upstream", "1", event_loop=loop_name, forked=True)
+    try:
+        yield proxy.start()
+    finally:
+        proxy.remove()
+
+
+@pytest.fixture
+def sharing(sharing_proxy: Proxy, server: AnyServer) -> Iterator[list[Connection]]:
+    """Four clients that share one connection."""
+    with ExitStack() as ends:
+        clients = [ends.enter_context(Connection(sharing_proxy.port)) for _ in range(4)]
+        for client in clients:
+            assert client.ask("ECHO", "mine") == ECHO
+        yield clients
+
+
+def _having(direct: Client, last: str) -> set[str]:
+    """The ids of the connections whose last command was this."""
+    rows = [
+        dict(word.split("=", 1) for word in row.split())
+        for row in direct.ask("CLIENT", "LIST").decode().splitlines()
+    ]
+    return {row["id"] for row in rows if row["cmd"].split("|")[0].lower() == last.lower()}
+
+
+def _shared(direct: Client, *clients: Connection) -> str:
+    """The id of the connection that these clients share."""
+    for client in clients:
+        client.send(command("ECHO", "mine"))
+    for client in clients:
+        assert client.read() == ECHO
+    (found,) = _having(direct, "echo")
+    return found
+
+
+def test_clients_without_state_share_a_connection(
+    sharing: list[Connection], direct: Client
+) -> None:
+    assert _shared(direct, *sharing)
+
+
+@pytest.mark.parametrize(
+    ("request_", "last"),
+    [
+        (command("SELECT", 1), "select"),
+        (command("HELLO", 3), "hello"),
+        (command("MULTI"), "multi"),
+        (command("EXEC"), "exec"),
+        (command("WATCH", "k"), "watch"),
+        (command("UNWATCH"), "unwatch"),
+        (command("BLPOP", "l", 1), "blpop"),
+        (command("XREAD", "STREAMS", "x", 0), "xread"),
+        (command("SUBSCRIBE", "c"), "subscribe"),
+        (command("UNSUBSCRIBE"), "unsubscribe"),
+        (command("MONITOR"), "monitor"),
+        (command("CLIENT", "SETNAME", "me"), "client"),
+        (command("RESET"), "reset"),
+        (command("AUTH", "word"), "auth"),
+        (command("CONFIG", "GET", "maxmemory"), "config"),
+        (command("NOSUCHCOMMAND"), "null"),
+        (b"TIME\r\n", "time"),
+        (b"*0\r\n" + command("TIME"), "time"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_who_makes_state_gets_a_connection_of_its_own(
+    sharing: list[Connection], direct: Client, request_: bytes, last: str
+) -> None:
+    direct.ask("LPUSH", "l", "a")
+    direct.ask("XADD", "x", "*", "f", "v")
+    shared = _shared(direct, *sharing)
+    before = _having(direct, last)
+    leaver, *others = sharing
+    leaver.send(command("STRLEN", "k") + request_)
+    assert leaver.read_many(2)[0] == b":0\r\n"
+    assert len(_having(direct, last) - before - {shared}) == 1
+    assert _shared(direct, *others) == shared
+
+
+@pytest.mark.parametrize("cut", [1, 3, 9, 30, 31, 60, 100])
+def test_one_clients_requests_keep_their_order_when_it_leaves(
+    sharing: list[Connection], cut: int
+) -> None:
+    asked = [
+        ("SET", "k", 1),
+        ("GET", "k"),
+        ("SELECT", 1),
+        ("GET", "k"),
+        ("SET", "k", 2),
+        ("GET", "k"),
+    ]
+    data = b"".join(command(*words) for words in asked)
+    client, other, *_ = sharing
+    client.send(data[:cut])
+    assert other.ask("ECHO", "mine") == ECHO
+    client.send(data[cut:])
+    replies = client.read_many(len(asked))
+    assert replies == [
+        b"+OK\r\n",
+        b"$1\r\n1\r\n",
+        b"+OK\r\n",
+        b"$-1\r\n",
+        b"+OK\r\n",
+        b"$1\r\n2\r\n",
+    ]
+    assert other.ask("GET", "k") == b"$1\r\n1\r\n"
+
+
+def test_each_client_gets_its_own_replies(sharing: list[Connection]) -> None:
+    """Pipelines of all sizes, cut anywhere."""
+    chance = random.Random(17)
+    told = [
+        [b"%d:%d:" % (who, at) + b"x" * chance.choice((0, 5, 700, 9000)) for at in range(60)]
+        for who in range(len(sharing))
+    ]
+    streams = [b"".join(command("ECHO", value) for value in values) for values in told]
+    while any(streams):
+        who = chance.randrange(len(streams))
+        size = chance.choice((1, 10, 200, 20_000, 100_000))
+        sharing[who].send(streams[who][:size])
+        streams[who] = streams[who][size:]
+    for client, values in zip(sharing, told, strict=True):
+        assert client.read_many(len(values)) == [b"$%d\r\n%b\r\n" % (len(v), v) for v in values]
+
+
+def test_errors_go_to_who_has_caused_them(sharing: list[Connection]) -> None:
+    one, other, *_ = sharing
+    assert one.ask("SET", "k", "v") == b"+OK\r\n"
+    for client in (one, other):
+        client.send(command("HGET", "k", "f") + command("GET") + command("GET", "k"))
+    for client in (one, other):
+        wrong_type, arity, value = client.read_many(3)
+        assert wrong_type.startswith(b"-WRONGTYPE")
+        assert arity.startswith(b"-ERR wrong number of arguments")
+        assert value == b"$1\r\nv\r\n"
+
+
+@pytest.mark.parametrize(
+    "frame", [b"*2\r\n$3\r\nGET\r\n:5\r\n", b"*2\r\n$3\r\nGET\r\n+foo\r\n", b"*nonsense\r\n"]
+)
+def test_a_frame_that_redis_refuses_ends_only_its_sender(
+    sharing: list[Connection], direct: Client, frame: bytes
+) -> None:
+    shared = _shared(direct, *sharing)
+    sharing[0].send(command("GET", "k") + frame)
+    assert sharing[0].read_to_end().startswith(b"$-1\r\n-ERR Protocol error")
+    assert _shared(direct, *sharing[1:]) == shared
+
+
+def test_large_values_pass_in_both_directions(sharing: list[Connection], direct: Client) -> None:
+    value = bytes(range(256)) * (MIB // 256)
+    shared = _shared(direct, *sharing)
+    writer, reader, *others = sharing
+    assert writer.ask("SET", "k", value) == b"+OK\r\n"  # over a connection of its own
+    reader.send(command("GET", "k") * 3 + command("ECHO", "mine"))
+    for other in others:
+        other.send(command("ECHO", "mine"))
+    assert reader.read_many(4) == [b"$%d\r\n%b\r\n" % (MIB, value)] * 3 + [ECHO]
+    assert [other.read() for other in others] == [ECHO] * 2
+    assert _shared(direct, *others) == shared
+
+
+def test_a_slow_reader_does_not_hold_up_others(sharing: list[Connection], direct: Client) -> None:
+    value = b"v" * MIB
+    direct.ask("SET", "k", value)
+    shared = _shared(direct, *sharing)
+    slow, *others = sharing
+    slow.send(command("GET", "k") * 20)
+    assert _shared(direct, *others) == shared  # all of its replies have passed
+    slow.send(command("LLEN", "none"))
+    assert slow.read_many(20) == [b"$%d\r\n%b\r\n" % (MIB, value)] * 20
+    assert slow.read() == b":0\r\n"
+    assert _having(direct, "llen") - {shared}  # from now on, Redis waits for it
+
+
+def test_replies_to_a_client_that_has_gone_are_nobody_elses(
+    sharing: list[Connection], direct: Client
+) -> None:
+    direct.ask("SET", "k", b"v" * MIB)
+    shared = _shared(direct, *sharing)
+    sharing[0].send(command("GET", "k") * 10 + command("ECHO", "yours")[:9])
+    sharing[0].close()
+    assert _shared(direct, *sharing[1:]) == shared
+
+
+def test_a_lost_connection_ends_only_those_who_are_owed_replies(
+    sharing: list[Connection], direct: Client
+) -> None:
+    shared = _shared(direct, *sharing)
+    direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
+    try:
+        sharing[0].send(command("SET", "k", "v"))
+        wait_until(lambda: shared in _having(direct, "set"), "Redis has the request")
+        direct.ask("CLIENT", "KILL", "ID", shared)
+        assert sharing[0].read_to_end() == b""
+    finally:
+        direct.ask("CLIENT", "UNPAUSE")
+    assert _shared(direct, *sharing[1:]) != shared
+
+
+def test_all_owed_replies_come_before_the_proxy_ends(
+    start_proxy: StartProxy, server: AnyServer, direct: Client
+) -> None:
+    proxy = start_proxy(server.url, "--share-upstream", "2")
+    with Connection(proxy.port) as asking, Connection(proxy.port) as idle:
+        assert idle.ask("ECHO", "mine") == ECHO
+        direct.ask("CLIENT", "PAUSE", 60_000, "WRITE")
+        try:
+            asking.send(command("SETRANGE", "k", 0, "v"))
+            wait_until(lambda: bool(_having(direct, "setrange")), "Redis has the request")
+            proxy.child.send_signal(signal.SIGTERM)
+            assert idle.read_to_end() == b""
+        finally:
+            direct.ask("CLIENT", "UNPAUSE")
+        assert asking.read_to_end() == b":1\r\n"
+
+
+def test_redis_is_killed_and_comes_back(start_server: StartServer, start_proxy: StartProxy) -> None:
+    redis = start_server()
+    proxy = start_proxy(redis.url, "--share-upstream", "2")
+    with Connection(proxy.port) as one, Connection(proxy.port) as other:
+        assert one.ask("SET", "k", "v") == other.ask("SET", "k", "v") == b"+OK\r\n"
+        redis.kill()
+        redis.restart()
+        for client in (one, other):
+            assert client.read_to_end() == b""
+    with Connection(proxy.port) as again:
+        assert again.ask("GET", "k") == b"$-1\r\n"

@@ -1,0 +1,166 @@
+"""A client's place on a shared connection to Redis, with the surface of a connection of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from ttlproxy.proxy.sharing.shared_connection import SharedConnection
+from ttlproxy.proxy.write_batch import Write
+
+
+class Passenger(Protocol):
+    """The client, as it is seen from here."""
+
+    @property
+    def write(self) -> Write:
+        """Sends bytes to it."""
+
+    @property
+    def unread(self) -> int:
+        """Bytes that it has not taken."""
+
+    def full(self, is_full: bool) -> None:
+        """No more of its requests are to be read, or they are again."""
+
+    def end(self) -> None:
+        """Nothing more will come from Redis."""
+
+    def reads_slowly(self) -> None:
+        """It gets more replies, and has not taken all of the last ones."""
+
+
+class Seat:
+    """
+    count: how many requests the next bytes for Redis are
+    owed: replies that are to come
+    """
+
+    most_at_once = sys.maxsize  # no other client's requests may come between ours
+    is_cut = False
+    unsent = 0  # what Redis has not taken is kept for all together
+
+    def __init__(
+        self,
+        client: Passenger,
+        connection: SharedConnection,
+        next_connection: Callable[[], SharedConnection],
+    ) -> None:
+        """`next_connection()` gives another when this one is lost."""
+        self.count = 0
+        self.owed = 0
+        self._client = client
+        self._to_client = client.write
+        self._connection = connection
+        self._next_connection = next_connection
+        self._sent = 0  # requests in all
+        self._sent_before: int | None = None  # at the last look, if nothing was owed
+        self._received = 0
+        self._is_gone = False
+        self._is_slow = False  # the client does not keep up
+        self._is_full = False  # Redis does not keep up
+        self._when_settled: Callable[[], None] | None = None
+        connection.riders.add(self)
+
+    # From the shared connection.
+
+    def takes(self, data: bytes, replies: int) -> None:
+        self.owed -= replies
+        self._received += len(data)
+        if self._is_gone:
+            return
+        self._to_client(data)
+        if self._is_slow:
+            self._client.reads_slowly()
+        if not self.owed and self._when_settled is not None:
+            self._settle()
+
+    def full(self, is_full: bool) -> None:
+        self._is_full = is_full
+        self._client.full(self._is_full or self._is_slow)
+
+    def lost(self) -> None:
+        self.owed = 0
+        if not self._is_gone:
+            self._client.end()
+
+    # From the client.
+
+    def write(self, data: bytes) -> None:
+        """Sends `count` whole requests."""
+        connection = self._connection
+        if connection.is_lost:
+            connection = self._change()
+        count = self.count
+        self.owed += count
+        self._sent += count
+        connection.send(self, count, data)
+
+    def _change(self) -> SharedConnection:
+        """Nothing is owed on the lost one."""
+        self._connection.riders.discard(self)
+        self._connection = self._next_connection()
+        self._connection.riders.add(self)
+        return self._connection
+
+    async def settled(self) -> None:
+        """Ends when no reply is owed."""
+        if self.owed:
+            settled = asyncio.get_running_loop().create_future()
+            self._when_settled = partial(settled.set_result, None)
+            await settled
+
+    def _settle(self) -> None:
+        then, self._when_settled = self._when_settled, None
+        if then is not None and not self._is_gone:
+            then()
+
+    def has_settled(self) -> bool:
+        """Whether nothing is owed, and nothing was sent since this was last asked."""
+        before, self._sent_before = self._sent_before, None if self.owed else self._sent
+        return before is not None and before == self._sent_before
+
+    def finish(self, request: bytes) -> None:
+        """The client ends once it has all replies; no QUIT is sent."""
+        self._when_settled = self._client.end
+        if not self.owed:
+            asyncio.get_running_loop().call_soon(self._settle)
+
+    def cut(self) -> None:
+        """No more is sent."""
+        self.is_cut = True
+
+    @property
+    def received(self) -> int:
+        """Bytes that have come for the client."""
+        return self._received
+
+    def pause(self, is_full: bool) -> None:
+        """The client does not keep up, or keeps up again: the others go on."""
+        self._is_slow = is_full
+        self._client.full(self._is_full or self._is_slow)
+
+    def close(self) -> None:
+        """The client has gone, or has a connection of its own: what is owed is thrown away."""
+        self._is_gone = True
+        self._when_settled = None
+        self._connection.riders.discard(self)
+
+    abort = close
+
+    # Not here: a client that logs in or waits has a connection of its own.
+
+    async def is_answered(self, request: Callable[[bytes], bytes]) -> bool:
+        raise NotImplementedError
+
+    def count_lines(self) -> None:
+        """Its requests go over a connection of its own."""
+
+    async def has_replied(self, count: int) -> None:
+        raise NotImplementedError
+
+    def lets_in(self, number: int) -> asyncio.Future[bool]:
+        raise NotImplementedError

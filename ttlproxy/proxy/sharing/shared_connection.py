@@ -1,0 +1,208 @@
+"""One connection to Redis for several clients: counts replies, so it knows whose each of them is.
+
+Of a client it knows only what `Rider` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Final, Protocol, cast
+
+from ttlproxy.core.counters import Connections, Tally
+from ttlproxy.net.keepalive import keep_alive
+from ttlproxy.net.undelivered import undelivered
+from ttlproxy.proxy.redis_connection import HIGH, LOW
+from ttlproxy.wire.reply_ends import ReplyEnds
+
+log = logging.getLogger(__name__)
+
+# After so many turns of the event loop in a row with no more than one chunk each, there is nothing
+# to gather: so many of the next chunks are sent at once. As in write_batch.py.
+_LEAN_TURNS: Final = 16
+_AT_ONCE: Final = 300
+
+
+class Rider(Protocol):
+    """A client that shares the connection."""
+
+    def takes(self, data: bytes, replies: int) -> None:
+        """Gets bytes from Redis, in which so many of its replies end."""
+
+    def full(self, is_full: bool) -> None:
+        """Redis does not keep up, or keeps up again."""
+
+    def lost(self) -> None:
+        """The connection has ended, and the client is owed replies."""
+
+
+class SharedConnection(asyncio.Protocol):
+    """
+    riders: the clients that share it; term: that of the link when it was made
+    is_lost: it has ended, or never was; opened: done when it is open, or could not be opened
+    """
+
+    def __init__(
+        self,
+        dial: Callable[[SharedConnection], Coroutine[None, None, None]],
+        forget: Callable[[SharedConnection], None],
+        term: int,
+        tally: Tally,
+        connections: Connections,
+        keepalive_s: int,
+    ) -> None:
+        """`dial(self)` connects, and raises OSError; `forget(self)` is called when it is lost;
+        `tally`, `connections`: count the bytes that it sends, and that it is there."""
+        self.riders: set[Rider] = set()
+        self.term = term
+        self.is_lost = False
+        self._forget = forget
+        self._tally = tally
+        self._connections = connections
+        self._keepalive_s = keepalive_s
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._ends = ReplyEnds()
+        self._owed: deque[tuple[Rider, int]] = deque()  # how many replies to whom, oldest first
+        self._first: Rider | None = None  # who is owed the next one, and is no longer in `_owed`
+        self._left = 0  # how many replies it is owed before others
+        self._out: list[bytes] = []  # requests of this turn of the event loop
+        self._at_once = self._lean_turns = 0
+        self._is_full = self._is_open = False
+        self.opened = self._loop.create_task(self._open(dial), name="shared connection")
+        self.opened.add_done_callback(_retrieve)
+
+    async def _open(self, dial: Callable[[SharedConnection], Coroutine[None, None, None]]) -> None:
+        try:
+            await dial(self)
+        except BaseException:
+            self._end()
+            raise
+        if self.is_lost:
+            raise ConnectionError("Redis has closed the connection at once")
+        self._is_open = True
+        self._connections.now += 1
+        self._flush()
+
+    # From the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(HIGH, LOW)
+        keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            ends = self._ends.take(data)
+        except ValueError:
+            self._miscounted()
+            return
+        begin = 0
+        for end, rider, replies in self._shares(ends, len(data)):
+            rider.takes(data[begin:end], replies)
+            begin = end
+        if begin < len(data):
+            self._miscounted()
+
+    def _shares(self, ends: list[int], size: int) -> list[tuple[int, Rider, int]]:
+        """Who gets which part of `size` bytes in which replies end there: (the end of the part, the
+        client, how many of its replies end in it). What is left belongs to nobody."""
+        owed, first, left = self._owed, self._first, self._left
+        shares: list[tuple[int, Rider, int]] = []
+        done, count, end = 0, len(ends), 0
+        while end < size and (owed or left):
+            if first is None or not left:
+                first, left = owed.popleft()
+            if count - done >= left:
+                done += left
+                end, replies, left = ends[done - 1], left, 0
+            else:  # the last of its replies has not ended
+                replies, end = count - done, size
+                done, left = count, left - replies
+            shares.append((end, first, replies))
+        self._first, self._left = first, left
+        return shares
+
+    def pause_writing(self) -> None:
+        self._tell_full(True)
+
+    def resume_writing(self) -> None:
+        self._tell_full(False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        is_failure = exc is not None and not self.is_lost
+        if is_failure and self._transport is not None and (data := undelivered(self._transport)):
+            self.data_received(data)
+        self._end()
+
+    # From seats.
+
+    def send(self, rider: Rider, count: int, data: bytes) -> None:
+        """Sends whole requests of a client, which is owed so many replies to them.
+
+        Before the connection is open they wait for that.
+        """
+        self._owed.append((rider, count))
+        self._tally.bytes += len(data)
+        if self._at_once and self._is_open and self._transport is not None:
+            self._at_once -= 1
+            self._transport.write(data)
+            return
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(data)
+
+    def close(self) -> None:
+        """Ends at once."""
+        self.opened.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        self._end()
+
+    # Inside.
+
+    def _flush(self) -> None:
+        if not (self._is_open and self._out) or self.is_lost or self._transport is None:
+            return
+        out, self._out = self._out, []
+        self._lean_turns = self._lean_turns + 1 if len(out) == 1 else 0
+        if self._lean_turns == _LEAN_TURNS:
+            self._at_once, self._lean_turns = _AT_ONCE, 0
+        self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+
+    def _miscounted(self) -> None:
+        """What has come is no reply, or a reply to nothing: never guess whose it is."""
+        if not self.is_lost:
+            log.warning("a shared connection to Redis is closed: it got what nobody had asked for")
+            self.close()
+
+    def _end(self) -> None:
+        """Nothing more comes: those who are owed replies end, and only those."""
+        if self.is_lost:
+            return
+        self.is_lost = True
+        self._connections.now -= self._is_open
+        self._forget(self)
+        owed = dict.fromkeys(rider for rider, _ in self._owed)
+        if self._left and self._first is not None:
+            owed = {self._first: None, **owed}
+        self._owed.clear()
+        self._out = []
+        self._first, self._left = None, 0
+        for rider in owed:
+            rider.lost()
+        if self._is_full:
+            self._tell_full(False)
+
+    def _tell_full(self, is_full: bool) -> None:
+        self._is_full = is_full
+        for rider in list(self.riders):
+            rider.full(is_full)
+
+
+def _retrieve(opened: asyncio.Task[None]) -> None:
+    """Who waits for it has its exception; maybe nobody does."""
+    if not opened.cancelled():
+        opened.exception()

@@ -1,0 +1,80 @@
+"""The server in front of one Redis whose clients share connections to it."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
+from ttlproxy.link import Link
+from ttlproxy.proxy.client import Client
+from ttlproxy.proxy.redis_connection import Backend, ToRedis
+from ttlproxy.proxy.server import Clients, ClientSource, Server
+from ttlproxy.proxy.sharing.pool import Pool
+from ttlproxy.proxy.sharing.seat import Seat
+from ttlproxy.proxy.sharing.shared_connection import SharedConnection
+from ttlproxy.proxy.sharing.sharing_client import SharingClient, TimedSharingClient
+
+
+class SharingServer(Server):
+    """Its clients begin on a shared connection, unless they must log in."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        link: Link,
+        counters: Counters,
+        clients: Clients,
+        source: ClientSource,
+    ) -> None:
+        super().__init__(settings, link, counters, clients, source)
+        term = partial(getattr, link.server, "term")
+        self._pool = Pool(settings.share_upstream, term, self._shared)
+
+    async def connect(self, client: Client) -> ToRedis:
+        """A seat, or a connection. Raises OSError, also for TLS and time-outs."""
+        link = self.link
+        if link.context.rights.asks_login or not isinstance(client, SharingClient):
+            return await self.connect_alone(client)
+        link.address.look()
+        connection = self._pool.least_used()
+        seat = Seat(client, connection, self._pool.least_used)
+        try:
+            await asyncio.shield(connection.opened)
+            if connection.is_lost:
+                raise ConnectionError("a shared connection to Redis has ended")
+        except BaseException:
+            seat.close()
+            raise
+        client.seat = seat
+        return seat
+
+    async def connect_alone(self, client: Client) -> Backend:
+        return await self._dialled(client, self.link, self._tls)
+
+    async def close(self) -> None:
+        await super().close()
+        await self._pool.close()
+
+    def _client(self, source: str) -> Client:
+        activity = self.slow_clients.activity()
+        if activity is None:
+            return SharingClient(self, source)
+        return TimedSharingClient(self, source, activity)
+
+    def _shared(self) -> SharedConnection:
+        """Begins one more shared connection."""
+        link = self.link
+
+        async def dial(connection: SharedConnection) -> None:
+            await self._dial(lambda: connection, link, self._tls)
+
+        return SharedConnection(
+            dial,
+            self._pool.forget,
+            link.server.term,
+            self.counters.to_redis,
+            link.context.connections,
+            self.settings.tcp_keepalive,
+        )

@@ -1,0 +1,67 @@
+"""Reads chunks for a connection to Redis that several clients share: what may go there.
+
+Redis must find exactly these requests in the bytes, and answer each once: a frame that it refuses
+would end the connection for all. So only what was sent as clients send it is read, without inline
+commands and empty lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from ttlproxy.wire import PARSER, encode
+from ttlproxy.wire.scanner import Scanner
+
+# A larger request holds up the others for long, and Redis closes the connection if a bulk string is
+# larger than proto-max-bulk-len, which is 1 MiB at least.
+LARGEST: Final = 64 * 1024
+
+
+class Part(NamedTuple):
+    """What a chunk has for the shared connection.
+
+    requests: whole ones, maybe none; rest: the bytes of an incomplete request behind them
+    """
+
+    requests: list[list[bytes]]
+    rest: bytes
+
+
+def read(data: bytes, names: Collection[bytes]) -> list[list[bytes]] | None:
+    """The requests of a chunk of whole requests that all may go; None for any other.
+
+    `names`: those of the commands that may go, in upper and in lower case.
+    """
+    requests = PARSER.whole(data)
+    if requests is None:
+        return None
+    try:
+        if len(requests) == 1 and len(data) <= LARGEST:
+            args = requests[0]
+            return requests if args[0] in names and encode(tuple(args)) == data else None
+        pieces = [encode(tuple(args)) for args in requests if args[0] in names]
+    except TypeError:  # hiredis accepts words that are no bulk strings
+        return None
+    is_as_sent = len(pieces) == len(requests) and b"".join(pieces) == data
+    return requests if is_as_sent and len(max(pieces, key=len)) <= LARGEST else None
+
+
+def read_cut(data: bytes, names: Collection[bytes]) -> Part | None:
+    """The same for a chunk that may end within a request; None if something in it may not go."""
+    end = data.rfind(b"\r\n*") + 2  # of the whole requests, unless that is within a bulk string
+    requests = read(data[:end], names) if end > 1 else None
+    if requests is None:
+        requests, end = [], 0
+    scanner = Scanner(data[end:])
+    while scanner.next() is not None:
+        pass
+    end += scanner.start
+    if scanner.broken or scanner.has_lines or scanner.size > LARGEST or data[end : end + 1] != b"*":
+        return None
+    if scanner.start:
+        whole = read(data[:end], names)
+        if whole is None:
+            return None
+        requests = whole
+    return Part(requests, data[end:])
