@@ -13,16 +13,19 @@ from ttlproxy.operations.doctor import Severity, examined
 _SAMPLE: Final = 50
 
 
-async def findings(settings: Settings, upstream: Upstream) -> Answer:
-    """Warnings and errors, the worst first, without the names of keys."""
+_NAMED: Final = "ttlproxy doctor names the key"
+
+
+async def findings(settings: Settings, upstream: Upstream, *, names: bool) -> Answer:
+    """Warnings and errors, the worst first; `names`: with names of keys where they have some."""
     found = await examined(settings, upstream, _SAMPLE, None)
     return {
         "findings": [
             {
                 "level": str(finding.severity),
-                "what": finding.what,
+                "what": finding.what if names or not finding.nameless else finding.nameless,
                 "why": finding.why,
-                "mend": finding.mend,
+                "mend": finding.mend if names or not finding.nameless else _NAMED,
             }
             for finding in found
             if finding.severity >= Severity.WARNING

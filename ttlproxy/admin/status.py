@@ -44,14 +44,14 @@ class Watch:
 
     def __init__(self, settings: Settings, upstream: Upstream, subject: Subject) -> None:
         self.inquiry = Inquiry(settings, upstream, subject.address)
-        self.has_inspector = _has_inspector(settings)
+        self.has_inspector = names = _has_inspector(settings)
         self._subject = subject
         self._upstream = upstream
         self._survey = Lately(_LATELY_S, lambda: survey(self.inquiry))
         self._slow = Lately(_LATELY_S, lambda: slowest(self.inquiry, subject.script_names()))
-        self._findings = Lately(_FINDINGS_S, lambda: findings(settings, upstream))
+        self._findings = Lately(_FINDINGS_S, lambda: findings(settings, upstream, names=names))
         self._rules = Lately(_LATELY_S, lambda: rules(self.inquiry))
-        self._waiting = Lately(_LATELY_S, lambda: waiting(self.inquiry, names=self.has_inspector))
+        self._waiting = Lately(_LATELY_S, lambda: waiting(self.inquiry, names=names))
         self._history = History()
         self._hour = History(SERIES, HOUR_STEP, HOUR_LENGTH)
         self._ended = Growth("ttlproxy_connections_closed_total")

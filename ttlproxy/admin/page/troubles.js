@@ -59,13 +59,15 @@ function parkedGroup({ why, said, mend, keys, count: size }) {
   return listItem(parts, 'bad');
 }
 
+const nextTry = (ms) => (ms ? `in ${duration(ms / 1000)}` : 'now');
+
 // Times change with each answer. They stand in the note, so that a command can be selected below.
 function parkedNote({ all, leads, groups }, isShown) {
   const keys = groups.flatMap((group) => group.keys);
   const listed = groups.reduce((sum, group) => sum + group.count, 0);
   const some = all > listed ? `${count(listed)} of ${plural(all, 'key')} that` : `${plural(all, 'key')} that`;
   const words = [`${some} Redis does not let the proxy reap. Each is tried again by itself, after 30 s at the latest.`];
-  if (keys.length) words.push(`Refused ${plural(Math.max(...keys.map((key) => key.failures)), 'time')} so far, next try in ${duration(Math.min(...keys.map((key) => key.again_ms)) / 1000)}.`);
+  if (keys.length) words.push(`Refused ${plural(Math.max(...keys.map((key) => key.failures)), 'time')} so far, next try ${nextTry(Math.min(...keys.map((key) => key.again_ms)))}.`);
   if (!leads) words.push('Another proxy reaps now: its page shows what is parked there.');
   if (!isShown) words.push(HIDDEN);
   return words.join(' ');

@@ -104,4 +104,5 @@ async def _undeliverable(
                 "Expired elements stay in their keys until they can be delivered.",
                 f"RENAME {shown} {shown}:aside",
                 tuple(dict.fromkeys(keys))[:_SHOWN],
+                f"a key in database {db} is a {kind}, but a rule of ONEXPIRE needs a {wanted}",
             )

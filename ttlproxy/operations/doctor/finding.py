@@ -26,7 +26,8 @@ OK, INFO, WARNING, ERROR = Severity
 class Finding:
     """check: the name of the check; what: the fact; why: why it matters; mend: the command that
     repairs it, for redis-cli or, if it begins with `ttlproxy`, for a shell; or else what to do;
-    keys: some of the keys that are affected.
+    keys: some of the keys that are affected; nameless: the fact for who may see no names of keys,
+    if `what` has some.
     """
 
     check: str
@@ -35,3 +36,4 @@ class Finding:
     why: str = ""
     mend: str = ""
     keys: tuple[bytes, ...] = ()
+    nameless: str = ""
