@@ -3,6 +3,7 @@ gets its own replies. All else is tested by the other tests with TTLPROXY_TEST_S
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
+from tests.support.sentinels import follow
 from tests.support.servers import Proxy
 
 MIB = 1 << 20
@@ -239,6 +241,21 @@ def test_all_owed_replies_come_before_the_proxy_ends(
         finally:
             direct.ask("CLIENT", "UNPAUSE")
         assert asking.read_to_end() == b":1\r\n"
+
+
+def test_wait_waits_for_what_was_written_before_over_the_shared_connection(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    redis, replica = start_server(), start_server()
+    follow(replica, redis)
+    proxy = start_proxy(redis.url, "--share-upstream", "1")
+    with Connection(proxy.port) as client:
+        os.kill(replica.pid, signal.SIGSTOP)
+        try:
+            assert client.ask("SET", "k", "v") == b"+OK\r\n"
+            assert client.ask("WAIT", 1, 50) == b":0\r\n"
+        finally:
+            os.kill(replica.pid, signal.SIGCONT)
 
 
 def test_redis_is_killed_and_comes_back(start_server: StartServer, start_proxy: StartProxy) -> None:

@@ -16,7 +16,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.redis_content import SHARED, STATE
 from tests.support.server_queries import unnamed
-from tests.support.servers import Proxy, Server
+from tests.support.servers import Proxy, Server, unshared
 from ttlproxy.core.keys import SLOTS
 
 pytestmark = pytest.mark.long
@@ -76,6 +76,7 @@ def test_a_proxy_that_is_killed_loses_nothing_and_leaves_nothing(
             assert direct.ask("HEXISTS", key, f"go:{number}") == b":0\r\n"
 
 
+@unshared
 def test_redis_killed_and_restarted_is_found_again_without_a_restart(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_connection_of_the_link_may_break_without_a_client_noticing(
     assert "is unavailable" not in proxy.stderr
 
 
+@unshared
 def test_no_connection_to_redis_outlives_its_client(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
@@ -179,6 +181,7 @@ def test_a_newer_layout_refuses_to_start(start_server: StartServer) -> None:
     _refuses_to_start(server, "layout 3")
 
 
+@unshared
 def test_a_node_without_slots_is_served_once_it_has_some(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:

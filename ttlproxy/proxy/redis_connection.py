@@ -23,6 +23,9 @@ HIGH: Final = 256 * 1024
 LOW: Final = 64 * 1024
 # Redis's reply to QUIT.
 _OK: Final = b"+OK\r\n"
+_PING: Final = encode((b"PING",))
+# How Redis refuses a connection, before any request (src/networking.c, acceptCommonHandler).
+_TOO_MANY: Final = b"-ERR max number of clients"
 
 
 class ToRedis(Protocol):
@@ -159,6 +162,7 @@ class Backend:
         self._is_closed = False  # by the client, which takes no more
         self._marked = Marked()
         self._answered: asyncio.Future[bool] | None = None
+        self._pong: asyncio.Future[None] | None = None
         self._lines = Lines()
         self._let_in: asyncio.Future[bool] | None = None
         self._owed = 0  # how many replies `has_replied` waits for
@@ -221,6 +225,30 @@ class Backend:
             self.give_to(self._to_client)
         if (marked.found or marked.refused) and answered is not None and not answered.done():
             answered.set_result(not marked.null)
+
+    async def pings(self) -> None:
+        """Sends a PING before any request, and ends with its reply, which is kept back.
+
+        So a WAIT of the client also waits for what was written before over another connection:
+        each command that Redis carries out moves the offset up to which WAIT waits.
+        """
+        self._pong = asyncio.get_running_loop().create_future()
+        self.give_to(self._keep_pong)
+        self.write(_PING)
+        await self._pong
+
+    def _keep_pong(self, data: bytes) -> None:
+        """The reply is one line: "PONG", or an error."""
+        line, end, rest = (self._held + data).partition(b"\n")
+        self._held = b"" if end else line
+        if end:
+            self.give_to(self._to_client)
+            if line.startswith(_TOO_MANY):
+                rest = line + end + rest
+            if rest:
+                self._to_client(rest)
+            if self._pong is not None and not self._pong.done():
+                self._pong.set_result(None)
 
     def count_lines(self) -> None:
         """Counts replies from now on, before any request: the client has not logged in yet."""

@@ -26,8 +26,6 @@ class Pool:
         """The connection with fewest clients. Those to a server that is not served any more are
         for nobody."""
         term = self._term()
-        for old in [each for each in self.connections if each.term != term and not each.riders]:
-            old.close()
         usable = [each for each in self.connections if each.term == term]
         found = min(usable, key=lambda each: len(each.riders), default=None)
         if found is None or (found.riders and len(usable) < self._most):

@@ -101,7 +101,7 @@ class Seat:
 
     def _change(self) -> SharedConnection:
         """Nothing is owed on the lost one."""
-        self._connection.riders.discard(self)
+        self._connection.leave(self)
         self._connection = self._next_connection()
         self._connection.riders.add(self)
         return self._connection
@@ -147,7 +147,7 @@ class Seat:
         """The client has gone, or has a connection of its own: what is owed is thrown away."""
         self._is_gone = True
         self._when_settled = None
-        self._connection.riders.discard(self)
+        self._connection.leave(self)
 
     abort = close
 

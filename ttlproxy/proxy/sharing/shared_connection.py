@@ -48,17 +48,19 @@ class SharedConnection(asyncio.Protocol):
         self,
         dial: Callable[[SharedConnection], Coroutine[None, None, None]],
         forget: Callable[[SharedConnection], None],
-        term: int,
+        term: Callable[[], int],
         tally: Tally,
         connections: Connections,
         keepalive_s: int,
     ) -> None:
         """`dial(self)` connects, and raises OSError; `forget(self)` is called when it is lost;
-        `tally`, `connections`: count the bytes that it sends, and that it is there."""
+        `term()`: the link's term; `tally`, `connections`: count the bytes that it sends, and that
+        it is there."""
         self.riders: set[Rider] = set()
-        self.term = term
+        self.term = term()
         self.is_lost = False
         self._forget = forget
+        self._term = term
         self._tally = tally
         self._connections = connections
         self._keepalive_s = keepalive_s
@@ -153,6 +155,13 @@ class SharedConnection(asyncio.Protocol):
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
+
+    def leave(self, rider: Rider) -> None:
+        """A client shares it no longer. If its server is not served any more, the last one ends
+        it."""
+        self.riders.discard(rider)
+        if not self.riders and self.term != self._term():
+            self.close()
 
     def close(self) -> None:
         """Ends at once."""

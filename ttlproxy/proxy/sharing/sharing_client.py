@@ -138,6 +138,7 @@ class SharingClient(Client):
         self.seat = None
         self._backend = own
         self.redis_is_full = False
+        await own.pings()
         self.to_redis = self._noting(own.write, awaits=True)
         session.owner.has_settled = own.has_settled
         if session.stranger:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
@@ -29,8 +28,7 @@ class SharingServer(Server):
         source: ClientSource,
     ) -> None:
         super().__init__(settings, link, counters, clients, source)
-        term = partial(getattr, link.server, "term")
-        self._pool = Pool(settings.share_upstream, term, self._shared)
+        self._pool = Pool(settings.share_upstream, self._term, self._shared)
 
     async def connect(self, client: Client) -> ToRedis:
         """A seat, or a connection. Raises OSError, also for TLS and time-outs."""
@@ -63,6 +61,9 @@ class SharingServer(Server):
             return SharingClient(self, source)
         return TimedSharingClient(self, source, activity)
 
+    def _term(self) -> int:
+        return self.link.server.term
+
     def _shared(self) -> SharedConnection:
         """Begins one more shared connection."""
         link = self.link
@@ -73,7 +74,7 @@ class SharingServer(Server):
         return SharedConnection(
             dial,
             self._pool.forget,
-            link.server.term,
+            self._term,
             self.counters.to_redis,
             link.context.connections,
             self.settings.tcp_keepalive,
