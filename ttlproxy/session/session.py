@@ -12,6 +12,7 @@ from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
+from ttlproxy.core.write_rules import RuledNames
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
@@ -281,6 +282,7 @@ class Session(State):
         A key that is only read, or keeps its deadlines, may be managed if nothing is due there.
         """
         passthrough, names, now_ms = self._passthrough, self.registry.names, 0
+        known, heads = names.known if isinstance(names, RuledNames) else (names, ())
         try:
             for args in requests:
                 kind = passthrough[args[0]]
@@ -288,13 +290,15 @@ class Session(State):
                     if kind == ANY_KEY:
                         if not names.keys().isdisjoint(args):
                             return False
-                    elif args[1] in names:
+                    elif args[1] in known or (
+                        heads and args[1].startswith(heads) and args[1] in names
+                    ):
                         now_ms = now_ms or self._now_ms()
                         if names[args[1]] < now_ms:
                             return False
                         if kind != READ_KEY and (kind != KEPT_KEY or self.registry.book):
                             return False
-        except (KeyError, IndexError, TypeError):
+        except (KeyError, IndexError, TypeError, AttributeError):
             return False  # not in the table, no key, or no bulk string, which hiredis allows
         return True
 
