@@ -49,6 +49,8 @@ STATEFUL: Final = {
     "DISCARD": Stateful(1),
     "SELECT": Stateful(2),
     "SWAPDB": Stateful(3),
+    "FLUSHDB": Stateful(-1),
+    "FLUSHALL": Stateful(-1),
     "WATCH": Stateful(-2),
     "RESET": Stateful(1, before_login=True),
     "CLIENT": Stateful(-2),

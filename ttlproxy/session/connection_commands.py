@@ -67,6 +67,12 @@ def _swapdb(state: State, args: list[bytes], now_ms: int) -> bytes | None:
     return state.encoded(Call("key_swap", (), args[1:]))
 
 
+def _flush(state: State, args: list[bytes], now_ms: int) -> None:
+    """Redis pushes that keys may be gone: with them go rules of ONWRITE, before the reply."""
+    if state.registry.book:
+        state.registry.expect()
+
+
 def _is_number(word: bytes) -> bool:
     """Whether a word may be the number of a database."""
     return word.isdigit() and len(word) < 10
@@ -154,6 +160,8 @@ CHANGES: Final[dict[str, Callable[[State, list[bytes], int], bytes | None]]] = {
     "DISCARD": _discard,
     "SELECT": _select,
     "SWAPDB": _swapdb,
+    "FLUSHDB": _flush,
+    "FLUSHALL": _flush,
     "WATCH": _watch,
     "RESET": _reset,
     "CLIENT": _client,
