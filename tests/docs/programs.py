@@ -39,7 +39,7 @@ def run_node(program: str, folder: Path) -> None:
     """The folder must have ioredis."""
     script = folder / "recipe.mjs"
     script.write_text(f'import assert from "node:assert";\n{program}\nprocess.exit(0);\n')
-    _compare(program, run(["node", str(script)], folder))
+    compare(program, run(["node", str(script)], folder))
 
 
 def run_go(program: str, folder: Path) -> None:
@@ -47,13 +47,13 @@ def run_go(program: str, folder: Path) -> None:
     (folder / "main.go").write_text(program)
     run([go, "mod", "init", "example"], folder, env=GO)
     fetch("go-redis", [go, "get", "github.com/redis/go-redis/v9"], folder, GO)
-    _compare(program, run([go, "run", "."], folder, env=GO))
+    compare(program, run([go, "run", "."], folder, env=GO))
 
 
 def run_java(program: str, folder: Path) -> None:
     (folder / "Cart.java").write_text(program)
     fetch_java(folder)
-    _compare(program, run([tool("java"), "-cp", "lib/*", "Cart.java"], folder))
+    compare(program, run([tool("java"), "-cp", "lib/*", "Cart.java"], folder))
 
 
 def fetch_java(folder: Path) -> None:
@@ -81,5 +81,6 @@ def fetch(
         absent(client, f"{client} cannot be fetched: {said}")
 
 
-def _compare(program: str, printed: str) -> None:
+def compare(program: str, printed: str) -> None:
+    """Fails if a program did not print what is behind its lines."""
     assert printed.splitlines() == _PRINTED.findall(program)
