@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.certificates import Authority, TlsSocket
 from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
@@ -173,7 +174,7 @@ def test_who_speaks_no_tls_is_closed(
 def test_who_leaves_before_tls_is_up_is_no_event(
     start_proxy: StartProxy, start_server: StartServer, flags: list[str]
 ) -> None:
-    proxy = start_proxy(start_server().url, *flags)
+    proxy = start_proxy(start_server().url, *flags, *FLAGS)
     with Connection(proxy.port) as probe:
         probe.half_close()
         assert probe.read_to_end() == b""
@@ -182,6 +183,7 @@ def test_who_leaves_before_tls_is_up_is_no_event(
         plain.read_to_end()
     wait_until(lambda: "a client is refused: [SSL" in proxy.stderr, "the second")
     assert proxy.stderr.count("a client is refused") == 1
+    assert metric(pages(proxy), "ttlproxy_tls_handshakes_failed_total") == 1
 
 
 def test_tls_1_1_is_refused(

@@ -85,6 +85,7 @@ class ProtocolFactory:
             level = logging.DEBUG if left else logging.INFO
             peer = source or peer_shown(peername)
             _summaries.note(level, f"a client is refused: {trouble}", peer)
+            self._counters.tls_failures += 0 if left else 1
             self._refused()
 
     def _refused(self) -> None:

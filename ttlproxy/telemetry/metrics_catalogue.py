@@ -12,7 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from ttlproxy import __version__
-from ttlproxy.core.counters import ACTIONS, GONE, KINDS, LOADS, PARKED, SIGNED, Counters, Handled
+from ttlproxy.core.counters import (
+    ACTIONS,
+    DIALS_FAILED,
+    GONE,
+    KINDS,
+    LOADS,
+    PARKED,
+    SIGNED,
+    Counters,
+    Handled,
+)
 from ttlproxy.core.histogram import Histogram
 from ttlproxy.telemetry.metric_spec import BY_NODE, Buckets, MetricSpec, Report, Source, Value
 from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
@@ -77,6 +87,26 @@ METRICS: Final = (
         lambda source: _by(source.counters.gone, GONE),
         "reason",
         GONE,
+    ),
+    MetricSpec(
+        "ttlproxy_tls_handshakes_failed_total",
+        "counter",
+        "TLS handshakes that clients began and that failed or took too long",
+        lambda source: source.counters.tls_failures,
+    ),
+    MetricSpec(
+        "ttlproxy_upstream_connections_opened_total",
+        "counter",
+        "connections to Redis that were opened: for clients, and by the link and the reaper",
+        lambda source: source.counters.dials.opened,
+    ),
+    MetricSpec(
+        "ttlproxy_upstream_connections_failed_total",
+        "counter",
+        "attempts to open one that failed, by reason",
+        lambda source: _by(source.counters.dials.failed, DIALS_FAILED),
+        "reason",
+        DIALS_FAILED,
     ),
     MetricSpec(
         "ttlproxy_requests_total",
