@@ -58,6 +58,8 @@ class ClientServer(ABC, Generic[AnyClient]):
     draining: clients must end as soon as nothing is half done
     """
 
+    _tls: Contexts | None  # to Redis
+
     def __init__(
         self,
         settings: Settings,
@@ -110,6 +112,14 @@ class ClientServer(ABC, Generic[AnyClient]):
         for client in list(self.clients):
             client.abort("cut_off")
         await self._all_gone()
+
+    def certificates_expire_s(self) -> dict[str, float]:
+        """The Unix time at which each certificate in use ends, by its name in CERTIFICATES."""
+        found = dict[str, float]()
+        for side, tls in (("listener", self._factory.tls), ("upstream", self._tls)):
+            for name, end_s in (tls.expires_s if tls is not None else {}).items():
+                found[f"{side}_{name}"] = end_s
+        return found
 
     async def _all_gone(self) -> None:
         while self.clients:

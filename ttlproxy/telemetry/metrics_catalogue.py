@@ -24,8 +24,23 @@ from ttlproxy.core.counters import (
     Handled,
 )
 from ttlproxy.core.histogram import Histogram
-from ttlproxy.telemetry.metric_spec import BY_NODE, Buckets, MetricSpec, Report, Source, Value
+from ttlproxy.telemetry.metric_spec import (
+    BY_CERTIFICATE,
+    BY_NODE,
+    Buckets,
+    MetricSpec,
+    Report,
+    Source,
+    Value,
+)
 from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
+
+CERTIFICATES: Final = (
+    "listener_certificate",
+    "listener_ca",
+    "upstream_certificate",
+    "upstream_ca",
+)
 
 
 def _by(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
@@ -93,6 +108,16 @@ METRICS: Final = (
         "counter",
         "TLS handshakes that clients began and that failed or took too long",
         lambda source: source.counters.tls_failures,
+    ),
+    MetricSpec(
+        "ttlproxy_certificate_expires_timestamp_seconds",
+        "gauge",
+        "when certificates of the settings end, as they were at the last new connection: the first"
+        " of those that are shown, the last of each file of CA certificates",
+        lambda source: source.server.certificates_expire_s(),
+        BY_CERTIFICATE,
+        CERTIFICATES,
+        of_many="least",
     ),
     MetricSpec(
         "ttlproxy_upstream_connections_opened_total",
