@@ -6,12 +6,14 @@ import struct
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.admin_pages import FLAGS, families, metric, pages
 from tests.support.certificates import Authority, TlsSocket
 from tests.support.containers import AnyServer
 from tests.support.event_loops import both_loops
@@ -22,14 +24,18 @@ from tests.support.requirements import absent
 from tests.support.server_queries import calls, connections, unnamed
 from tests.support.servers import Proxy, Server, unshared
 from tests.support.worker_counts import alone_or_with
+from ttlproxy.addresses import Upstream
 from ttlproxy.cli.main import load
 from ttlproxy.errors import CertificateError, SettingsError
 from ttlproxy.net.tls import for_clients, for_redis
+from ttlproxy.net.tls.expiry import ends
 
 pytestmark = pytest.mark.any_server
 
 MIB = 1 << 20
 LOCAL = ("localhost", "127.0.0.1")
+
+SOON_S, LATER_S, IN_2060_S = 2_000_000_000, 2_000_086_400, 2_840_140_800
 
 Connect = Callable[..., Connection]
 
@@ -173,7 +179,7 @@ def test_who_speaks_no_tls_is_closed(
 def test_who_leaves_before_tls_is_up_is_no_event(
     start_proxy: StartProxy, start_server: StartServer, flags: list[str]
 ) -> None:
-    proxy = start_proxy(start_server().url, *flags)
+    proxy = start_proxy(start_server().url, *flags, *FLAGS)
     with Connection(proxy.port) as probe:
         probe.half_close()
         assert probe.read_to_end() == b""
@@ -182,6 +188,7 @@ def test_who_leaves_before_tls_is_up_is_no_event(
         plain.read_to_end()
     wait_until(lambda: "a client is refused: [SSL" in proxy.stderr, "the second")
     assert proxy.stderr.count("a client is refused") == 1
+    assert metric(pages(proxy), "ttlproxy_tls_handshakes_failed_total") == 1
 
 
 def test_tls_1_1_is_refused(
@@ -314,6 +321,62 @@ def test_a_renewed_certificate_serves_new_connections_and_old_ones_live_on(
 
     wait_until(renewed, "the new certificate")
     assert old.ask("PING") == b"+PONG\r\n"
+
+
+@pytest.mark.slow
+def test_metrics_say_when_certificates_end(
+    start_proxy: StartProxy,
+    server: AnyServer,
+    flags: list[str],
+    connect: Connect,
+    authority: Authority,
+    tmp_path: Path,
+) -> None:
+    names = tmp_path / "names"
+    names.mkdir()
+    other = Authority(names)
+    other.issue("other.example.org", until_s=SOON_S)
+    authority.issue(*LOCAL, into="proxy", until_s=LATER_S)
+    more = ["--tls-names", str(names), "--tls-ca", str(authority.file), "--workers", "2"]
+    proxy = start_proxy(server.url, *flags, *more, "--tls-auth-clients", "optional", *FLAGS)
+    name = "ttlproxy_certificate_expires_timestamp_seconds"
+
+    def are(certificate_s: int) -> bool:
+        samples = families(pages(proxy))[name].samples
+        found = {sample.labels["certificate"]: sample.value for sample in samples}
+        return found == {"listener_certificate": certificate_s, "listener_ca": _end_s(authority)}
+
+    wait_until(lambda: are(SOON_S), "the first that ends")
+    other.issue("other.example.org", until_s=IN_2060_S)
+
+    def renewed() -> bool:
+        assert connect(proxy).ask("PING") == b"+PONG\r\n"
+        return are(LATER_S)
+
+    wait_until(renewed, "the end of the renewed ones")
+
+
+def _end_s(authority: Authority) -> int:
+    (found,) = authority.trusted().get_ca_certs()
+    return ssl.cert_time_to_seconds(str(found["notAfter"]))
+
+
+def test_when_certificates_for_redis_end_is_known(authority: Authority) -> None:
+    """Also after 2050, when certificates write years with four digits."""
+    cert, key = authority.issue("client", until_s=IN_2060_S)
+    upstream = Upstream("redis", 6379, tls=True, tls_cert=cert, tls_key=key)
+    for ca, more in ((None, {}), (authority.file, {"ca": _end_s(authority)})):
+        tls = for_redis(replace(upstream, tls_ca=ca))
+        assert tls is not None
+        assert tls.expires_s == {"certificate": IN_2060_S, **more}
+
+
+def test_what_is_no_certificate_is_told(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.pem"
+    for der in (b"", b"\x30", b"\x30\x03\x02\x01\x01", bytes(100)):
+        wrong.write_text(ssl.DER_cert_to_PEM_cert(der))
+        with pytest.raises(ValueError, match="certificate"):
+            ends(wrong)
 
 
 @pytest.mark.slow

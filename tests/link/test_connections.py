@@ -29,9 +29,11 @@ from tests.support.requirements import absent
 from tests.support.server_queries import clients, connections, info
 from tests.support.servers import Server
 from ttlproxy.addresses import SecretFile, Upstream
+from ttlproxy.core.counters import DIALS_FAILED, Dials
 from ttlproxy.link import client
 from ttlproxy.link.connections import close, plain_socket
 from ttlproxy.link.reachability import accepts, identity, met
+from ttlproxy.net.dial_counts import reason
 
 LIMIT_S = 30.0
 SHORT_S = 0.05
@@ -70,6 +72,20 @@ def silent() -> Iterator[Upstream]:
     """Accepts connections, and never answers."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         yield Upstream(host="127.0.0.1", port=listener.getsockname()[1])
+
+
+@pytest.fixture
+async def without_tls() -> AsyncIterator[Upstream]:
+    """Answers whatever comes, and not in TLS."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"-ERR unknown command\r\n")
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+        yield Upstream(host="127.0.0.1", port=listener.sockets[0].getsockname()[1])
 
 
 @pytest.fixture
@@ -203,6 +219,37 @@ async def test_what_is_not_there_is_told(nowhere: Upstream, tmp_path: Path) -> N
             plain_socket(each, LIMIT_S)
         assert not await accepts(each, LIMIT_S)
         assert await met(each, LIMIT_S) is None
+
+
+async def test_attempts_to_connect_are_counted_by_what_became_of_them(
+    connect: Connect,
+    upstream: Upstream,
+    by_path: Upstream,
+    nowhere: Upstream,
+    silent: Upstream,
+    without_tls: Upstream,
+) -> None:
+    dials = Dials()
+    for each in (upstream, by_path):
+        await connect(each, dials=dials).ping()
+    fails: tuple[tuple[Upstream, float], ...] = (
+        (nowhere, LIMIT_S),
+        (replace(without_tls, tls=True), LIMIT_S),
+        (replace(silent, tls=True), SHORT_S),
+        (replace(upstream, host="nowhere.invalid"), LIMIT_S),
+        (Upstream(path="/nowhere"), LIMIT_S),
+    )
+    for wrong, limit_s in fails:
+        with pytest.raises((RedisConnectionError, RedisTimeoutError)):
+            await connect(wrong, limit_s, dials=dials).ping()
+    assert dials.opened == 2
+    assert dials.failed == dict.fromkeys(DIALS_FAILED, 1)
+
+
+async def test_a_name_whose_addresses_all_refuse_is_refused() -> None:
+    """asyncio raises a bare OSError then."""
+    at_both = OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 111] too")
+    assert reason(at_both) == "refused"
 
 
 async def test_a_look_leaves_no_connection_behind(

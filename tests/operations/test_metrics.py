@@ -11,11 +11,12 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, Pages, becomes, families, metric, pages
+from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
-from ttlproxy.telemetry.metric_spec import BY_NODE
+from ttlproxy.telemetry.metric_spec import BY_CERTIFICATE, BY_NODE
 from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 pytestmark = pytest.mark.any_server
@@ -60,6 +61,9 @@ def test_every_metric_is_shown_and_no_other(admin: Pages, redis_server: Server) 
         family = shown[each.name.removesuffix("_total")]
         samples = {sample.name for sample in family.samples}
         assert family.documentation == each.meaning
+        if each.label == BY_CERTIFICATE:  # there are none here
+            assert not samples
+            continue
         assert samples - {f"{each.name.removesuffix('_total')}_created"} == set(each.series)
         if each.label:
             found = [sample.labels[each.label] for sample in family.samples]
@@ -101,6 +105,22 @@ def test_the_link_is_up_while_redis_is_there(admin: Pages, redis_server: Server)
     becomes(admin, 0, "ttlproxy_link_up")
     redis_server.restart()
     becomes(admin, 1, "ttlproxy_link_up")
+
+
+def test_connections_to_redis_are_counted_those_that_fail_by_reason(
+    watched: Proxy, admin: Pages, redis_server: Server
+) -> None:
+    opened, failed = (f"ttlproxy_upstream_connections_{how}_total" for how in ("opened", "failed"))
+    before = metric(admin, opened)
+    with Connection(watched.port) as client:
+        assert client.ask("PING") == b"+PONG\r\n"
+        assert metric(admin, opened) > before
+    redis_server.kill()
+    wait_until(lambda: metric(admin, failed, reason="refused") > 0, "a refused connection")
+    before = metric(admin, opened)
+    assert [metric(admin, failed, reason=why) for why in ("tls", "dns", "other")] == [0, 0, 0]
+    redis_server.restart()
+    wait_until(lambda: metric(admin, opened) > before, "a connection of the link's own")
 
 
 def test_what_is_reaped_is_counted_by_type_and_by_how_late_it_was(

@@ -3,6 +3,7 @@
 import socket
 import ssl
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import trustme
@@ -19,9 +20,11 @@ class Authority:
         self.file = folder / "ca.pem"
         self._authority.cert_pem.write_to_path(self.file)
 
-    def issue(self, *names: str, into: str = "") -> tuple[Path, Path]:
-        """The files of a new certificate for these names and of its key; old files are replaced."""
-        issued = self._authority.issue_cert(*names)
+    def issue(self, *names: str, into: str = "", until_s: float | None = None) -> tuple[Path, Path]:
+        """The files of a new certificate for these names and of its key; old files are replaced.
+        `until_s`: the Unix time of its end."""
+        end = None if until_s is None else datetime.fromtimestamp(until_s, UTC)
+        issued = self._authority.issue_cert(*names, not_after=end)
         stem = into or names[0]
         cert, key = self._folder / f"{stem}.crt", self._folder / f"{stem}.key"
         for path, blob in ((cert, issued.cert_chain_pems[0]), (key, issued.private_key_pem)):

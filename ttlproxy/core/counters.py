@@ -15,6 +15,7 @@ ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 SIGNED = ("deferred", "rule")
 HANDLED = ("forwarded", "rewritten", "virtual")
 LOADS = ("read", "inherited")
+DIALS_FAILED = ("refused", "timeout", "tls", "dns", "other")
 PARKED = ("wrongtype", "noperm", "oom", "unreachable", "other")
 GONE = (
     "client",
@@ -38,6 +39,16 @@ class Tally:
 
     def __init__(self) -> None:
         self.bytes = 0
+
+
+class Dials:
+    """Connections to Redis: those that were opened, and failed attempts by reason."""
+
+    __slots__ = ("failed", "opened")
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.failed: Counter[str] = Counter()
 
 
 class NodeCounts:
@@ -125,7 +136,8 @@ class Counters:
     clients, by who closed them: client, redis, or the proxy: refused, held (longer than hold_max),
     drained, cut_off (the drain took too long), moved (other server, or its role changed), error,
     idle, stalled (read nothing for too long), buffers (all clients together took too much memory);
-    nodes: counts about each server.
+    nodes: counts about each server; dials: connections to Redis, of clients, the link and the
+    reaper; tls_failures: TLS handshakes of clients that failed, not those that the client left.
     """
 
     __slots__ = (
@@ -134,6 +146,7 @@ class Counters:
         "clients",
         "dated_elements",
         "dead_lettered_elements",
+        "dials",
         "fired_elements",
         "gone",
         "held",
@@ -147,6 +160,7 @@ class Counters:
         "refused",
         "requests",
         "swept_entries",
+        "tls_failures",
         "to_clients",
         "to_redis",
         "unsigned",
@@ -159,6 +173,8 @@ class Counters:
         self.refused = 0
         self.held = 0
         self.holding = 0
+        self.tls_failures = 0
+        self.dials = Dials()
         self.requests = Handled()
         self.to_clients = Tally()
         self.to_redis = Tally()

@@ -23,6 +23,8 @@ from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError, ResponseError
 
 from ttlproxy.addresses import Upstream
+from ttlproxy.core.counters import Dials
+from ttlproxy.net.dial_counts import counted_dial
 from ttlproxy.net.keepalive import keep_own_alive, own_options
 from ttlproxy.net.tasks import drop
 from ttlproxy.net.time_limit import time_limit
@@ -50,22 +52,30 @@ def _nothing() -> None:
 class _Noticing(AbstractConnection):
     """Notices that Redis has reset the connection, also where uvloop raises RuntimeError.
 
-    Calls `opened` when it is opened, also anew, and `heard` for each reply.
+    Has our time limit for connecting. Calls `opened` when it is opened, also anew, and `heard` for
+    each reply; counts what it opens in `dials`.
     """
 
     def __init__(
         self,
         *,
+        limit_s: float,
+        dials: Dials,
         heard: Callable[[], None] = _nothing,
         opened: Callable[[], None] = _nothing,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
+        self.socket_connect_timeout = None
+        self._limit_s = limit_s
+        self._dials = dials
         self._heard = heard
         self._opened = opened
 
     async def _connect(self) -> None:
-        await super()._connect()  # type: ignore[no-untyped-call,safe-super]
+        with counted_dial(self._dials):
+            async with time_limit(self._limit_s):
+                await super()._connect()  # type: ignore[no-untyped-call,safe-super]
         self._opened()
 
     async def read_response(self, *words: Any, **settings: Any) -> Any:
@@ -84,20 +94,11 @@ class _Noticing(AbstractConnection):
 
 
 class _TcpConnection(_Noticing, Connection):
-    """redis-py's own, with that change, and with our time limit for connecting."""
-
-    def __init__(self, *, limit_s: float, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.socket_connect_timeout = None
-        self._limit_s = limit_s
-
-    async def _connect(self) -> None:
-        async with time_limit(self._limit_s):
-            await super()._connect()
+    """redis-py's own, with these changes."""
 
 
 class _UnixConnection(_Noticing, UnixDomainSocketConnection):
-    """redis-py's own, with that change."""
+    """redis-py's own, with these changes."""
 
 
 class _TlsConnection(_TcpConnection, SSLConnection):
@@ -134,17 +135,20 @@ def client(
     evictable: bool = True,
     heard: Callable[[], None] = _nothing,
     opened: Callable[[], None] = _nothing,
+    dials: Dials | None = None,
 ) -> Redis:
     """One connection of the proxy's own, for one task; it retries nothing. RESP2, bytes.
 
     `timeout_s` limits connecting and, unless the connection is `patient`, each reply. A patient one
     waits as long as its TCP connection lives: its user must notice when the server has vanished, as
     the link does. If it is not `evictable`, Redis closes it for no want of memory. Each reply calls
-    `heard`, each opening `opened`.
+    `heard`, each opening `opened`; `dials` counts openings and failures.
     """
     pool = ConnectionPool(
-        **_way(upstream, timeout_s, keepalive_s),
+        **_way(upstream, keepalive_s),
         **_driver(),
+        limit_s=timeout_s,
+        dials=Dials() if dials is None else dials,
         heard=heard,
         opened=opened,
         credential_provider=_Credentials(upstream) if upstream.password else None,
@@ -186,18 +190,16 @@ async def close(*clients: Redis) -> None:
     await asyncio.shield(closing)
 
 
-def _way(upstream: Upstream, timeout_s: float, keepalive_s: int) -> dict[str, Any]:
+def _way(upstream: Upstream, keepalive_s: int) -> dict[str, Any]:
     """The class of the connection, and its address."""
     if upstream.path:
         return {
             "connection_class": _UnixConnection,
             "path": upstream.path,
-            "socket_connect_timeout": timeout_s,
         }
     way = {
         "host": upstream.host,
         "port": upstream.port,
-        "limit_s": timeout_s,
         "socket_keepalive": bool(keepalive_s),
         "socket_keepalive_options": own_options(keepalive_s),
     }

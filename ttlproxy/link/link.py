@@ -338,6 +338,7 @@ class Link:
             patient=True,
             heard=self._count_reply,
             opened=opened,
+            dials=self.context.counters.dials,
         )
 
     def _count_reply(self) -> None:

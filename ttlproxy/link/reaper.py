@@ -133,6 +133,7 @@ class Reaper:
             keepalive_s,
             patient=patient,
             evictable=False,
+            dials=self._context.counters.dials,
         )
 
     async def _round(self, redis: Redis) -> None:

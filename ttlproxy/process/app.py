@@ -170,7 +170,7 @@ async def _serve_clients(
         clients = await client_table(server.clients)
         return {"clients": clients, "parked": parked_keys(core.link.all, settings)}
 
-    source = Source(counters, core.link, heartbeat, asyncio.get_running_loop())
+    source = Source(counters, core.link, server, heartbeat, asyncio.get_running_loop())
     health = Health(source, gather)
     async with shown(health):
         linking = asyncio.create_task(core.link.run(), name="link")

@@ -48,7 +48,10 @@ def refusal(settings: Settings) -> bytes:
 
 
 class ProtocolFactory:
-    """Gives each connection its protocol: a client's, or the refusal of one too many."""
+    """Gives each connection its protocol: a client's, or the refusal of one too many.
+
+    tls: what clients are shown; None if they use no TLS
+    """
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class ProtocolFactory:
         ended: Callable[[], None],
     ) -> None:
         """`ended()` is called when a connection ends that has not become a client."""
-        self._contexts = for_clients(settings)
+        self.tls = for_clients(settings)
         self._refusal = refusal(settings)
         self._limit = ClientLimit(settings.max_clients)
         self._counters = counters
@@ -71,11 +74,11 @@ class ProtocolFactory:
         if self._limit.reached(self._counters.clients + self._coming):
             return _Refusal(self._refusal, self._refused)
         client = self._client(source)
-        if self._contexts is None:
+        if self.tls is None:
             return client
         self._coming += 1
         settled = partial(self._settled, source)
-        return Tls(self._contexts.current(), client, settled, server_side=True)
+        return Tls(self.tls.current(), client, settled, server_side=True)
 
     def _settled(self, source: str, trouble: Exception | None, peername: object) -> None:
         self._coming -= 1
@@ -85,6 +88,7 @@ class ProtocolFactory:
             level = logging.DEBUG if left else logging.INFO
             peer = source or peer_shown(peername)
             _summaries.note(level, f"a client is refused: {trouble}", peer)
+            self._counters.tls_failures += 0 if left else 1
             self._refused()
 
     def _refused(self) -> None:

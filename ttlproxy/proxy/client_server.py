@@ -14,6 +14,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import ClusterView, Reached
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link
+from ttlproxy.net.dial_counts import counted_dial
 from ttlproxy.net.time_limit import time_limit
 from ttlproxy.net.tls import Contexts, establish
 from ttlproxy.proxy.client_limit import ClientProtocol, ProtocolFactory
@@ -56,6 +57,8 @@ class ClientServer(ABC, Generic[AnyClient]):
     """
     draining: clients must end as soon as nothing is half done
     """
+
+    _tls: Contexts | None  # to Redis
 
     def __init__(
         self,
@@ -110,6 +113,14 @@ class ClientServer(ABC, Generic[AnyClient]):
             client.abort("cut_off")
         await self._all_gone()
 
+    def certificates_expire_s(self) -> dict[str, float]:
+        """The Unix time at which each certificate in use ends, by its name in CERTIFICATES."""
+        found = dict[str, float]()
+        for side, tls in (("listener", self._factory.tls), ("upstream", self._tls)):
+            for name, end_s in (tls.expires_s if tls is not None else {}).items():
+                found[f"{side}_{name}"] = end_s
+        return found
+
     async def _all_gone(self) -> None:
         while self.clients:
             self._gone.clear()
@@ -153,11 +164,12 @@ class ClientServer(ABC, Generic[AnyClient]):
         """Connects to the link's server. Raises OSError, also for TLS and time-outs."""
         loop, upstream = asyncio.get_running_loop(), link.upstream
         link.address.look()
-        async with time_limit(self.settings.connect_timeout):
-            if upstream.path:
-                await loop.create_unix_connection(protocol, upstream.path)
-            elif tls is None:
-                await loop.create_connection(protocol, upstream.host, upstream.port)
-            else:
-                host, port, name = upstream.host, upstream.port, upstream.server_name
-                await establish(tls.current(), protocol(), host, port, name)
+        with counted_dial(self.counters.dials):
+            async with time_limit(self.settings.connect_timeout):
+                if upstream.path:
+                    await loop.create_unix_connection(protocol, upstream.path)
+                elif tls is None:
+                    await loop.create_connection(protocol, upstream.host, upstream.port)
+                else:
+                    host, port, name = upstream.host, upstream.port, upstream.server_name
+                    await establish(tls.current(), protocol(), host, port, name)

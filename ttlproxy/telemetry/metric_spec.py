@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Link, Masters
@@ -20,6 +20,14 @@ Report: TypeAlias = dict[str, Value]
 
 # The label of metrics about one of several servers: its address.
 BY_NODE: Final = "node"
+BY_CERTIFICATE: Final = "certificate"
+
+
+class Serves(Protocol):
+    """The server of clients. Any thread may ask."""
+
+    def certificates_expire_s(self) -> dict[str, float]:
+        """The Unix time at which each certificate in use ends, by name; only those that are set."""
 
 
 class Source(NamedTuple):
@@ -27,13 +35,14 @@ class Source(NamedTuple):
 
     counters: Counters
     link: Link | Masters
+    server: Serves
     heartbeat: LoopHeartbeat
     loop: asyncio.AbstractEventLoop
 
 
 class MetricSpec(NamedTuple):
     """kind: Prometheus's type; label: the label's name, if any, and `values` all its values; those
-    of BY_NODE are the servers that are there.
+    of BY_NODE are the servers that are there, and of BY_CERTIFICATE only those that are set.
 
     of_many: how the numbers of several processes become one, for each value of the label
     """

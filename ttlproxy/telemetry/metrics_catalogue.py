@@ -14,6 +14,7 @@ from typing import Final, cast
 from ttlproxy import __version__
 from ttlproxy.core.counters import (
     ACTIONS,
+    DIALS_FAILED,
     GONE,
     HANDLED,
     KINDS,
@@ -24,8 +25,23 @@ from ttlproxy.core.counters import (
     Handled,
 )
 from ttlproxy.core.histogram import Histogram
-from ttlproxy.telemetry.metric_spec import BY_NODE, Buckets, MetricSpec, Report, Source, Value
+from ttlproxy.telemetry.metric_spec import (
+    BY_CERTIFICATE,
+    BY_NODE,
+    Buckets,
+    MetricSpec,
+    Report,
+    Source,
+    Value,
+)
 from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
+
+CERTIFICATES: Final = (
+    "listener_certificate",
+    "listener_ca",
+    "upstream_certificate",
+    "upstream_ca",
+)
 
 
 def _by(counts: Mapping[str, int], values: Iterable[str]) -> dict[str, float]:
@@ -87,6 +103,36 @@ METRICS: Final = (
         lambda source: _by(source.counters.gone, GONE),
         "reason",
         GONE,
+    ),
+    MetricSpec(
+        "ttlproxy_tls_handshakes_failed_total",
+        "counter",
+        "TLS handshakes that clients began and that failed or took too long",
+        lambda source: source.counters.tls_failures,
+    ),
+    MetricSpec(
+        "ttlproxy_certificate_expires_timestamp_seconds",
+        "gauge",
+        "when certificates of the settings end, as they were at the last new connection: the first"
+        " of those that are shown, the last of each file of CA certificates",
+        lambda source: source.server.certificates_expire_s(),
+        BY_CERTIFICATE,
+        CERTIFICATES,
+        of_many="least",
+    ),
+    MetricSpec(
+        "ttlproxy_upstream_connections_opened_total",
+        "counter",
+        "connections to Redis that were opened: for clients, and by the link and the reaper",
+        lambda source: source.counters.dials.opened,
+    ),
+    MetricSpec(
+        "ttlproxy_upstream_connections_failed_total",
+        "counter",
+        "attempts to open one that failed, by reason",
+        lambda source: _by(source.counters.dials.failed, DIALS_FAILED),
+        "reason",
+        DIALS_FAILED,
     ),
     MetricSpec(
         "ttlproxy_requests_total",

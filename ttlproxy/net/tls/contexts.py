@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import CertificateError
+from ttlproxy.net.tls.expiry import ends
 
 log = logging.getLogger(__name__)
 
@@ -27,20 +28,34 @@ Stamp = tuple[Path, int, int, int]
 
 
 class Contexts:
-    """The context for new connections."""
+    """The context for new connections.
+
+    expires_s: the Unix time at which what is in use ends, by "certificate" and "ca", as far as
+    there are files; replaced, never changed
+    """
 
     def __init__(
-        self, make: Callable[[], ssl.SSLContext], files: Callable[[], Iterable[Path]]
+        self,
+        make: Callable[[], ssl.SSLContext],
+        files: Callable[[], Iterable[Path]],
+        certificates: Callable[[], Iterable[Path]] = tuple,
+        ca: Path | None = None,
     ) -> None:
-        """Raises CertificateError if no context can be made from the files."""
+        """`certificates`, `ca`: those of the files whose end is told.
+
+        Raises CertificateError if no context can be made from the files.
+        """
         self._make = make
         self._files = files
+        self._certificates = certificates
+        self._ca = ca
         self._stamps = self._look()
         self._looked_s = time.monotonic()
         try:
             self._current = make()
         except (OSError, ValueError) as trouble:  # ssl.SSLError is an OSError
             raise CertificateError(_said(trouble)) from trouble
+        self.expires_s = self._expire()
 
     def current(self) -> ssl.SSLContext:
         """The context for the files as they are now, or were up to a second ago."""
@@ -59,7 +74,15 @@ class Contexts:
         except (OSError, ValueError) as trouble:
             log.error("the new certificates are not used: %s", _said(trouble))
         else:
+            self.expires_s = self._expire()
             log.info("the certificates have been reloaded")
+
+    def _expire(self) -> dict[str, float]:
+        """All certificates that are shown must be valid; of authorities the last one is enough."""
+        shown = [end_s for path in self._certificates() for end_s in _ends(path)]
+        trusted = _ends(self._ca) if self._ca is not None else []
+        found = {"certificate": min(shown, default=None), "ca": max(trusted, default=None)}
+        return {name: end_s for name, end_s in found.items() if end_s is not None}
 
     def _look(self) -> list[Stamp]:
         """Stamps that change with the files, also if a symbolic link points elsewhere."""
@@ -83,7 +106,11 @@ def for_clients(settings: Settings) -> Contexts | None:
         named = [settings.tls_cert, settings.tls_key, settings.tls_ca]
         return [*filter(None, named), *_of_names(settings.tls_names)]
 
-    return Contexts(lambda: of_clients(settings), files)
+    def certificates() -> list[Path]:
+        named = [path for path in _of_names(settings.tls_names) if path.suffix == ".crt"]
+        return [*filter(None, [settings.tls_cert]), *named]
+
+    return Contexts(lambda: of_clients(settings), files, certificates, settings.tls_ca)
 
 
 def of_clients(settings: Settings) -> ssl.SSLContext:
@@ -121,7 +148,12 @@ def for_redis(upstream: Upstream) -> Contexts | None:
     if not upstream.tls:
         return None
     named = [upstream.tls_ca, upstream.tls_cert, upstream.tls_key]
-    return Contexts(lambda: of_redis(upstream), lambda: filter(None, named))
+    return Contexts(
+        lambda: of_redis(upstream),
+        lambda: filter(None, named),
+        lambda: filter(None, [upstream.tls_cert]),
+        upstream.tls_ca,
+    )
 
 
 def of_redis(upstream: Upstream) -> ssl.SSLContext:
@@ -143,6 +175,15 @@ def _load(context: ssl.SSLContext, cert: Path, key: Path | None) -> None:
 
 def _no_password() -> NoReturn:
     raise ValueError("the key is encrypted, which is not supported")
+
+
+def _ends(path: Path) -> list[float]:
+    """Nothing of a file that OpenSSL can read and we cannot."""
+    try:
+        return ends(path)
+    except (OSError, ValueError) as trouble:
+        log.warning("%s: it is not known when it ends: %s", path, trouble)
+        return []
 
 
 def _of_names(folder: Path | None) -> list[Path]:
