@@ -93,11 +93,7 @@ class _Load(NamedTuple):
 
 
 class SlowClients:
-    """Ends the connections of clients that cost more than the settings allow.
-
-    buffered: bytes kept at the last look, by where they are to go, "clients" and "redis"; replaced,
-    never changed. Clients that keep up are not counted
-    """
+    """Ends the connections of clients that cost more than the settings allow."""
 
     def __init__(self, settings: Settings, clients: Collection[Watched]) -> None:
         self._settings = settings
@@ -105,7 +101,6 @@ class SlowClients:
         self._slow: dict[Watched, _Load] = {}
         self._kept = 0  # for all of these, as last counted
         self._most_kept = 0  # since memory was last given back
-        self.buffered = {"clients": 0, "redis": 0}
 
     def activity(self) -> Activity | None:
         """The activity of a new client; None if idle clients are not closed."""
@@ -148,11 +143,9 @@ class SlowClients:
 
     def _end_stalled(self) -> None:
         now_s, limit_s = asyncio.get_running_loop().time(), self._settings.stall_timeout
-        all_unread = all_kept = 0
         for client, load in list(self._slow.items()):
-            unread, kept = client.unread, client.buffered
-            all_unread, all_kept = all_unread + unread, all_kept + kept
-            if not kept:
+            unread = client.unread
+            if not client.buffered:
                 self.forget(client)
             elif unread < load.unread or not unread:
                 self._count(client, now_s)
@@ -160,7 +153,6 @@ class SlowClients:
                 words = f"closed: it has not read its replies for {limit_s} s"
                 client.client_log.often(logging.WARNING, words, f", {unread} bytes are waiting")
                 client.abort("stalled")
-        self.buffered = {"clients": all_unread, "redis": all_kept - all_unread}
 
     def _give_back(self) -> None:
         if self._most_kept - self._kept > _WORTH:
