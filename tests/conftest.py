@@ -15,6 +15,7 @@ from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 import redis
@@ -48,8 +49,8 @@ settings.load_profile("ttlproxy")
 # So much of a proxy's log is shown when a test fails.
 LOG_SHOWN = 10_000
 
-# Of so many cases of a test, older servers get half.
-MANY_CASES = 6
+# Of so many cases of a test, older servers get one of four.
+MANY_CASES, FEWER = 6, 4
 
 # A blocking command times out within 10 ms, not 100. At 500 each of ten idle servers would take
 # 1.2 % of a core, twice as much.
@@ -163,9 +164,11 @@ def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
 
 
 class _Selection:
-    """On the newest server all tests. A quick run takes no test that is marked with `slow`, and one
-    of n cases of a test with `one_of(n)`. Older servers get every test, but no more cases of it
-    than a quick run, and half of many, unless it is marked with `each_server`."""
+    """On one server all tests. A quick run takes no test that is marked with `slow`, and one of n
+    cases of a test with `one_of(n)`. With several servers, the newest gets half of the cases of a
+    test with `one_of`; older ones get every test, but no more cases of it than a quick run, and one
+    of four of many. A test that is marked with `slow` then runs on one of the servers, half of
+    these tests on each. Tests that are marked with `each_server` run on all."""
 
     def __init__(self, quick: bool, items: list[pytest.Item]) -> None:
         self._quick = quick
@@ -175,22 +178,36 @@ class _Selection:
     def takes(self, item: pytest.Item) -> bool:
         if self._quick:
             return not item.get_closest_marker("slow") and self._is_one_of(item)
-        if item.get_closest_marker("each_server") or not _is_on_older_server(item):
+        if item.get_closest_marker("each_server"):
             return True
-        half = 2 if self._many[_test_of(item)] >= MANY_CASES else 1
-        return not _is_slow_case(item) and self._is_one_of(item, half)
+        if item.get_closest_marker("slow") and not _is_slow_case(item):
+            return _has_its_turn(item)
+        if not _is_on_older_server(item):
+            return not self._many or self._is_one_of(item, 1, most=2)
+        some = FEWER if self._many[_test_of(item)] >= MANY_CASES else 1
+        return not _is_slow_case(item) and self._is_one_of(item, some)
 
-    def _is_one_of(self, item: pytest.Item, otherwise: int = 1) -> bool:
-        """`otherwise`: the n of a test that is not marked."""
+    def _is_one_of(self, item: pytest.Item, otherwise: int = 1, most: int = 1000) -> bool:
+        """`otherwise`: the n of a test that is not marked; `most`: a larger n counts as this."""
         one_of = item.get_closest_marker("one_of")
-        of = one_of.args[0] if one_of is not None else otherwise
-        self._cases[_test_of(item)] += 1
-        return bool(of == 1 or self._cases[_test_of(item)] % of == 1)
+        of = min(one_of.args[0], most) if one_of is not None else otherwise
+        name = f"{_test_of(item)} {most}"
+        self._cases[name] += 1
+        return bool(of == 1 or self._cases[name] % of == 1)
 
 
 def _test_of(item: pytest.Item) -> str:
     """The name of a test without its case."""
     return item.nodeid.partition("[")[0]
+
+
+def _has_its_turn(item: pytest.Item) -> bool:
+    """Whether a test that runs on one server alone runs on this item's."""
+    version = item.callspec.params.get("version") if hasattr(item, "callspec") else None
+    if version is None or item.get_closest_marker("any_server"):
+        return True
+    versions = servers_of_a_run("binary" in getattr(item, "fixturenames", ()))
+    return bool(version == versions[crc32(_test_of(item).encode()) % len(versions)])
 
 
 def _is_slow_case(item: pytest.Item) -> bool:
