@@ -51,6 +51,8 @@ LOG_SHOWN = 10_000
 
 # Of so many cases of a test, older servers get one of four.
 MANY_CASES, FEWER = 6, 4
+# Of so many, the newest of several servers gets half.
+VERY_MANY = 20
 
 # A blocking command times out within 10 ms, not 100. At 500 each of ten idle servers would take
 # 1.2 % of a core, twice as much.
@@ -166,14 +168,15 @@ def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
 class _Selection:
     """On one server all tests. A quick run takes no test that is marked with `slow`, and one of n
     cases of a test with `one_of(n)`. With several servers, the newest gets half of the cases of a
-    test with `one_of`; older ones get every test, but no more cases of it than a quick run, and one
-    of four of many. A test that is marked with `slow` then runs on one of the servers, half of
-    these tests on each. Tests that are marked with `each_server` run on all."""
+    test with `one_of`, or with very many; older ones get every test, but no more cases of it than a
+    quick run, and one of four of many. A test that is marked with `slow` then runs on one of the
+    servers, half of these tests on each. Tests that are marked with `each_server` run on all."""
 
     def __init__(self, quick: bool, items: list[pytest.Item]) -> None:
         self._quick = quick
         self._cases = Counter[str]()
         self._many = Counter(_test_of(item) for item in items if _is_on_older_server(item))
+        self._newest = Counter(_test_of(item) for item in items if not _is_on_older_server(item))
 
     def takes(self, item: pytest.Item) -> bool:
         if self._quick:
@@ -181,11 +184,15 @@ class _Selection:
         if item.get_closest_marker("each_server"):
             return True
         if item.get_closest_marker("slow") and not _is_slow_case(item):
-            return _has_its_turn(item)
+            return _has_its_turn(item) and self._is_half(item, 1)
         if not _is_on_older_server(item):
-            return not self._many or self._is_one_of(item, 1, most=2)
+            return self._is_half(item, 2 if self._newest[_test_of(item)] >= VERY_MANY else 1)
         some = FEWER if self._many[_test_of(item)] >= MANY_CASES else 1
         return not _is_slow_case(item) and self._is_one_of(item, some)
+
+    def _is_half(self, item: pytest.Item, otherwise: int) -> bool:
+        """Whether the newest of several servers takes a case; `otherwise`: as below."""
+        return not self._many or self._is_one_of(item, otherwise, most=2)
 
     def _is_one_of(self, item: pytest.Item, otherwise: int = 1, most: int = 1000) -> bool:
         """`otherwise`: the n of a test that is not marked; `most`: a larger n counts as this."""
