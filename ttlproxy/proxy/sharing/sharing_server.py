@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 
-from ttlproxy.config import Settings
-from ttlproxy.core.counters import Counters
-from ttlproxy.link import Link
 from ttlproxy.proxy.client import Client
 from ttlproxy.proxy.redis_connection import Backend, ToRedis
-from ttlproxy.proxy.server import Clients, ClientSource, Server
+from ttlproxy.proxy.server import Server
 from ttlproxy.proxy.sharing.pool import Pool
 from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
@@ -19,16 +17,9 @@ from ttlproxy.proxy.sharing.sharing_client import SharingClient, TimedSharingCli
 class SharingServer(Server):
     """Its clients begin on a shared connection, unless they must log in."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        link: Link,
-        counters: Counters,
-        clients: Clients,
-        source: ClientSource,
-    ) -> None:
-        super().__init__(settings, link, counters, clients, source)
-        self._pool = Pool(settings.share_upstream, self._term, self._shared)
+    @cached_property
+    def _pool(self) -> Pool:
+        return Pool(self.settings.share_upstream, self._term, self._shared)
 
     async def connect(self, client: Client) -> ToRedis:
         """A seat, or a connection. Raises OSError, also for TLS and time-outs."""
