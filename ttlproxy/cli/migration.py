@@ -51,13 +51,16 @@ _COPY: Final = {
 }
 _UNIT: Final = {"metavar": "s|ms", "help": "pairs: the scores are Unix times in this unit"}
 
+
+def _state(file: str) -> Mapping[str, str]:
+    """The flag for the file with how far it is; `file`: its default."""
+    about = f"keeps how far it is, until it is over (default: {file})"
+    return {"metavar": "FILE", "default": file, "help": about}
+
+
 IMPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **_FLAGS,
-    "--state": {
-        "metavar": "FILE",
-        "default": "ttlproxy-import.json",
-        "help": "keeps how far it is, until it is over (default: ttlproxy-import.json)",
-    },
+    "--state": _state("ttlproxy-import.json"),
     "--source": {"metavar": "URL", "help": "the server that has the deadlines now"},
     "--source-password-file": {"metavar": "FILE", "help": "a file with the password for it"},
     "--match": _MATCH,
@@ -81,11 +84,7 @@ IMPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **_FLAGS,
-    "--state": {
-        "metavar": "FILE",
-        "default": "ttlproxy-export.json",
-        "help": "keeps how far it is, until it is over (default: ttlproxy-export.json)",
-    },
+    "--state": _state("ttlproxy-export.json"),
     "--to": {"metavar": "URL", "help": "the server that gets the deadlines"},
     "--to-password-file": {"metavar": "FILE", "help": "a file with the password for it"},
     "--match": _MATCH,
