@@ -128,7 +128,7 @@ async def _passes(client: Streams, redis: Streams, request: bytes, reply: bytes)
 
 
 @asynccontextmanager
-async def _proxy(folder: Path, **limits: Any) -> AsyncIterator[Proxy]:
+async def proxied(folder: Path, **limits: Any) -> AsyncIterator[Proxy]:
     path = str(folder / "redis")
     proxy = Proxy(Upstream.parse(f"unix://{path}"), {"hold_max": 10.0, **limits})
     proxy.link.serving.start()
@@ -146,7 +146,7 @@ async def _proxy(folder: Path, **limits: Any) -> AsyncIterator[Proxy]:
 
 def test_a_client_that_redis_closes_may_close_in_its_turn(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
             redis[1].close()
             assert await client[0].read() == b""
@@ -161,7 +161,7 @@ def test_a_client_that_redis_closes_may_close_in_its_turn(run: Run, tmp_path: Pa
 
 def test_who_goes_before_it_has_a_connection_leaves_no_trace(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             proxy.link.serving.stop()
             _, writer = await proxy.connects()
             writer.close()
@@ -176,7 +176,7 @@ def test_who_goes_before_it_has_a_connection_leaves_no_trace(run: Run, tmp_path:
 
 def test_who_resets_its_connection_takes_that_to_redis_along(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
             redis[1].write(PONG)  # unread bytes at a close are a reset
             client[1].transport.pause_reading()  # type: ignore[attr-defined]
@@ -194,7 +194,7 @@ def test_who_departs_sends_no_more_and_gets_what_was_sent(
     """Its server is not served any more: no request must reach that."""
 
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
             client[1].write(GET)
             assert await redis[0].readexactly(len(GET)) == GET
@@ -215,7 +215,7 @@ def test_who_connects_while_the_server_changes_departs(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             link = proxy.link
 
             def changes() -> None:
@@ -236,7 +236,7 @@ def test_a_request_is_held_for_the_link_as_long_as_the_setting_says(
     run: Run, tmp_path: Path
 ) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
             proxy.link.serving.stop()
             client[1].write(OURS)
@@ -255,7 +255,7 @@ def test_who_waits_for_the_link_too_long_is_told_before_it_is_closed(
     run: Run, tmp_path: Path
 ) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             proxy.link.serving.stop()
             client = await proxy.connects()
             client[1].write(GET)
@@ -274,7 +274,7 @@ def test_what_is_kept_for_clients_that_wait_counts(
     run: Run, tmp_path: Path, request_: bytes
 ) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path, max_buffer_bytes=MIB) as proxy:
+        async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
             clients = [await proxy.client() for _ in range(8)]
             if request_ == OURS:
                 proxy.link.serving.stop()
@@ -289,7 +289,7 @@ def test_what_is_kept_for_clients_that_wait_counts(
 
 def test_what_redis_does_not_take_counts(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path, max_buffer_bytes=MIB) as proxy:
+        async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
             for _ in range(8):
                 client, redis = await proxy.client()
                 redis[1].transport.pause_reading()  # type: ignore[attr-defined]
@@ -325,7 +325,7 @@ def _stop_reading(redis: Streams) -> asyncio.ReadTransport:
 
 def test_a_large_request_arrives_in_pieces_as_redis_takes_it(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
             slow = _stop_reading(redis)
             client[1].write(_large(4 * MIB) + GET)
@@ -342,7 +342,7 @@ def test_a_large_request_arrives_in_pieces_as_redis_takes_it(run: Run, tmp_path:
 
 def test_the_pieces_that_redis_has_not_taken_count(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path, max_buffer_bytes=5 * MIB // 2) as proxy:
+        async with proxied(tmp_path, max_buffer_bytes=5 * MIB // 2) as proxy:
             for _ in range(3):
                 client, redis = await proxy.client()
                 _stop_reading(redis)
@@ -355,7 +355,7 @@ def test_the_pieces_that_redis_has_not_taken_count(run: Run, tmp_path: Path) -> 
 
 def test_who_has_gone_counts_no_more(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path, max_buffer_bytes=MIB) as proxy:
+        async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
             for count in range(1, 9):
                 client, redis = await proxy.client()
                 client[1].write(_large(MIB)[: MIB // 2])
@@ -375,7 +375,7 @@ def test_what_comes_before_a_login_goes_to_redis_though_the_link_is_away(
     """Redis alone decides about it."""
 
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             proxy.link.context.rights.asks_login = True
             client, redis = await proxy.client()
             proxy.link.serving.stop()
@@ -389,7 +389,7 @@ def test_who_does_not_close_is_closed_though_its_server_is_served_no_more(
     run: Run, tmp_path: Path
 ) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
             redis[1].close()
             assert await client[0].read() == b""
@@ -402,7 +402,7 @@ def test_who_does_not_close_is_closed_though_its_server_is_served_no_more(
 
 def test_who_had_to_wait_for_redis_may_close_in_its_turn(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
             _stop_reading(redis)
             client[1].write(command("GET", "k" * 1000) * 2000)
@@ -419,7 +419,7 @@ def test_who_had_to_wait_for_redis_may_close_in_its_turn(run: Run, tmp_path: Pat
 
 def test_who_is_connecting_while_the_proxy_drains_is_let_go(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client = await proxy.connects()
             draining = asyncio.create_task(proxy.server.drain(60))
             redis = await proxy.accepted()
@@ -435,7 +435,7 @@ def test_who_is_connecting_while_the_proxy_drains_is_let_go(run: Run, tmp_path: 
 
 def test_who_sends_no_more_is_told_at_once_that_there_is_no_item(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             proxy.link.serving.stop()
             client = await proxy.connects()
             client[1].write(LEASE)
@@ -452,7 +452,7 @@ def test_after_quit_nothing_goes_to_redis(run: Run, tmp_path: Path) -> None:
     """It would reset the connection, and the replies before the last one might be lost."""
 
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             for before in (b"", GET, _large(MIB)):
                 client, redis = await proxy.client()
                 client[1].write(before + QUIT)
@@ -474,7 +474,7 @@ def test_after_quit_nothing_goes_to_redis(run: Run, tmp_path: Path) -> None:
 
 def test_a_drain_lets_a_transaction_finish_and_ends_it_then(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
             multi, execute = command("MULTI"), command("EXEC")
             client[1].write(multi)
@@ -495,7 +495,7 @@ def test_a_drain_lets_a_transaction_finish_and_ends_it_then(run: Run, tmp_path: 
 
 def test_what_waits_for_a_reap_counts(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path, max_buffer_bytes=MIB) as proxy:
+        async with proxied(tmp_path, max_buffer_bytes=MIB) as proxy:
             proxy.link.context.registry.announced(0, b"h", 1)
             for _ in range(12):
                 client, _ = await proxy.client()
@@ -511,7 +511,7 @@ def test_redis_may_keep_up_again_while_a_request_waits_for_something_else(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
             (served,) = proxy.clients
             client[1].write(LEASE)
@@ -528,7 +528,7 @@ def test_redis_may_keep_up_again_while_a_request_waits_for_something_else(
 
 def test_redis_may_keep_up_and_fall_behind_in_one_turn(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        async with _proxy(tmp_path) as proxy:
+        async with proxied(tmp_path) as proxy:
             client, redis = await proxy.client()
             (served,) = proxy.clients
             slow = _stop_reading(redis)

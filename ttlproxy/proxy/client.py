@@ -21,6 +21,7 @@ from ttlproxy.errors import REFUSED, ReapRefused
 from ttlproxy.link import Link
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.connecting import connect
+from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.ending import Departure, Ending, LingeringClose, cut_later
 from ttlproxy.proxy.held_step import HeldStep
 from ttlproxy.proxy.phase import (
@@ -51,6 +52,7 @@ class Host(Protocol):
     link: Link
     counters: Counters
     write_batch: WriteBatch
+    departures: Departures
     clients: set[Client]
     slow_clients: SlowClients
     draining: bool
@@ -118,7 +120,15 @@ class Client(asyncio.Protocol):
             self._take(data)
 
     def eof_received(self) -> bool:
-        """The client sends no more, and may still be owed replies. Some loops say so again."""
+        return self._server.departures.put_off(self._late_eof) or self._ends()
+
+    def _late_eof(self) -> None:
+        if not self._ends():
+            self._transport.close()
+
+    def _ends(self) -> bool:
+        """The client sends no more; returns whether its connection stays open, for it may still
+        be owed replies. Some loops say so again."""
         had_ended, self._has_ended = self._has_ended, True
         self._server.write_batch.flush()
         if self._phase is CLOSED or (self._phase is CONNECTING and not self._early):
@@ -146,8 +156,18 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.write_batch.flush()
+        self._soon = None
+        self._enter(CLOSED)
         if self._task is not None:
             self._task.cancel()
+        if self._ending is not None:
+            self._ending.cancel()
+        if not self._server.departures.put_off(self._gone):
+            self._gone()
+        elif self._backend is not None:
+            self._backend.ignore()
+
+    def _gone(self) -> None:
         if self._ending is not None:
             self._ending.cancel()
         if self._backend is not None:
@@ -483,7 +503,7 @@ class Client(asyncio.Protocol):
             early, self._early = self._early, b""
             self.data_received(early)
         if self._has_ended and self._phase not in KEEPING:
-            self.eof_received()
+            self._ends()
         if self._server.draining:
             self.end_at_boundary()
         self._read()

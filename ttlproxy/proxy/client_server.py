@@ -18,6 +18,7 @@ from ttlproxy.net.dial_counts import counted_dial
 from ttlproxy.net.time_limit import time_limit
 from ttlproxy.net.tls import Contexts, establish
 from ttlproxy.proxy.client_limit import ClientProtocol, ProtocolFactory
+from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.redis_connection import Backend, Frontend
 from ttlproxy.proxy.slow_clients import SlowClients, Watched
 from ttlproxy.proxy.write_batch import WriteBatch
@@ -72,6 +73,7 @@ class ClientServer(ABC, Generic[AnyClient]):
         self.settings = settings
         self.counters = counters
         self.write_batch = WriteBatch()
+        self.departures = Departures()
         self.clients = clients
         self.slow_clients = SlowClients(settings, clients)
         self.draining = False
@@ -150,6 +152,7 @@ class ClientServer(ABC, Generic[AnyClient]):
         backend = Backend(
             frontend,
             self.write_batch,
+            self.departures,
             self.counters.to_redis,
             link.context.connections,
             self.settings.tcp_keepalive,

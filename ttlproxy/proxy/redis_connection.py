@@ -14,6 +14,7 @@ from ttlproxy.core.counters import Connections, Tally
 from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.tcp_progress import Progress, progress, received
 from ttlproxy.net.undelivered import undelivered
+from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.wire import Lines, Marked, encode
 
@@ -73,6 +74,9 @@ class ToRedis(Protocol):
     def pause(self, is_full: bool) -> None:
         """The client does not keep up, or keeps up again."""
 
+    def ignore(self) -> None:
+        """The client takes nothing more; `close` follows."""
+
     def close(self) -> None:
         """The client has gone. Redis still gets what was sent to it before."""
 
@@ -109,6 +113,10 @@ def half_close(transport: asyncio.Transport) -> bool:
 Take = Callable[[bytes], None]
 
 
+def _drop(data: bytes) -> None:
+    """Takes bytes that nobody wants."""
+
+
 class Receiver(asyncio.Protocol):
     """Takes what Redis sends, as long as it is the transport's protocol.
 
@@ -124,6 +132,9 @@ class Receiver(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._backend.connection_made(transport)
+
+    def eof_received(self) -> bool:
+        return self._backend.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._backend.connection_lost(self.data_received, exc)
@@ -144,6 +155,7 @@ class Backend:
         self,
         client: Frontend,
         write_batch: WriteBatch,
+        departures: Departures,
         tally: Tally,
         connections: Connections,
         keepalive_s: int,
@@ -153,6 +165,7 @@ class Backend:
         self._connections = connections
         self._is_counted = self._is_lost = False
         self._write_batch = write_batch
+        self._departures = departures
         self._tally = tally
         self._keepalive_s = keepalive_s
         self._to_client = client.write
@@ -181,6 +194,9 @@ class Backend:
         self._transport.set_write_buffer_limits(HIGH, LOW)
         keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
         self.write = self._write_batch.writer(self._transport, self._tally)
+
+    def eof_received(self) -> bool:
+        return self._departures.put_off(self._transport.close)
 
     def connection_lost(self, take: Take, exc: Exception | None) -> None:
         """`take`: the function that took what Redis sent last."""
@@ -337,6 +353,12 @@ class Backend:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+    def ignore(self) -> None:
+        """The client takes nothing more; `close` follows."""
+        self._is_closed = True
+        if not self._is_lost:  # a closed transport would keep its protocol for good
+            self.give_to(_drop)
 
     def close(self) -> None:
         """The client has gone. Redis still gets what was sent to it before."""

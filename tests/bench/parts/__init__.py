@@ -16,6 +16,7 @@ from tests.bench.parts import (
     forwarding,
     knowledge,
     latency,
+    leaving,
     managed,
     masters,
     memory,
@@ -58,6 +59,7 @@ PARTS = (
     Part(
         "memory", "resident: at rest, a connection, a managed key, large values", memory.scenarios
     ),
+    Part("leaving", "thousands of clients that leave at once", leaving.scenarios),
     Part("size", "bytes in Redis for an element with a deadline", size.scenarios),
     Part("reaping", "elements that fall due in great numbers", reaping.scenarios),
     Part("firing", "what each action of ONEXPIRE costs for an element", firing.scenarios),

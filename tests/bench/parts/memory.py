@@ -150,7 +150,7 @@ class Passing:
 
 
 def scenarios(stage: Stage) -> list[Scenario]:
-    most = _raise_descriptors()
+    most = raise_descriptors()
     empty = stage.redis("--maxclients", "12000")
     writer = stage.ttlproxy(stage.redis())
     many = 10_000 if most >= _DESCRIPTORS_OF_10_000 else 5000
@@ -176,7 +176,7 @@ def scenarios(stage: Stage) -> list[Scenario]:
     return made
 
 
-def _raise_descriptors() -> int:
+def raise_descriptors() -> int:
     """Raises the descriptor limit of this process and its children as far as allowed."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

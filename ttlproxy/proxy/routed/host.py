@@ -9,6 +9,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Counters
 from ttlproxy.link import Masters
+from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.routed.connection_limit import ConnectionLimit
 from ttlproxy.proxy.routed.lane import Lane
@@ -31,6 +32,7 @@ class Host(Protocol):
     masters: Masters
     counters: Counters
     write_batch: WriteBatch
+    departures: Departures
     clients: set[RoutedClient]
     slow_clients: SlowClients
     draining: bool

@@ -101,7 +101,15 @@ class RoutedClient(asyncio.Protocol):
             self._routing.take(data)
 
     def eof_received(self) -> bool:
-        """The client sends no more, and may still be owed replies."""
+        return self._server.departures.put_off(self._late_eof) or self._ends()
+
+    def _late_eof(self) -> None:
+        if not (self._is_over or self._ends()):
+            self._transport.close()
+
+    def _ends(self) -> bool:
+        """The client sends no more; returns whether its connection stays open, for it may still
+        be owed replies."""
         self._has_ended = True
         self._routing.end()
         self._server.write_batch.flush()

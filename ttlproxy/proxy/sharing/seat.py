@@ -143,6 +143,9 @@ class Seat:
         self._is_slow = is_full
         self._client.full(self._is_full or self._is_slow)
 
+    def ignore(self) -> None:
+        self._is_gone = True
+
     def close(self) -> None:
         """The client has gone, or has a connection of its own: what is owed is thrown away."""
         self._is_gone = True

@@ -85,8 +85,8 @@ class SharingClient(Client):
         if part.requests and self._server.draining:
             self.end_at_boundary()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
+    def _gone(self) -> None:
+        super()._gone()
         self.seat = None
 
     # From the seat.
