@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.support.session_world import World
 from ttlproxy.core.registry import NOTHING_DUE, Registry
 from ttlproxy.core.write_rules import RuleBook, WriteRule, WriteRules, name_of, parted, rule_of
+from ttlproxy.wire import encode
 
 
 def _rules(**patterns: WriteRule) -> WriteRules:
@@ -64,3 +69,30 @@ def test_only_writes_of_elements_need_a_script_where_a_rule_matches() -> None:
         assert world.say(plain) == [plain.encode().split()]
     (words,) = world.say("SADD k a")
     assert words[-3:] == [b"0 sadd", b"1+1000", b"a"]
+
+
+NAMES = st.text("ab*?[", max_size=4)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=3), st.text("abc", max_size=3))
+def test_a_write_passes_if_and_only_if_no_rule_is_for_its_key(
+    patterns: list[str], name: str
+) -> None:
+    """Also a key without a name, and patterns that may match any first byte."""
+    world, key = World(), name.encode()
+    rules = _rules(**dict.fromkeys(patterns, WriteRule(1000)))
+    world.registry.book.learn(0, rules)
+    world.registry.rules_changed()
+    (words,) = world.say(encode((b"SADD", key, b"m")))
+    assert (words[0] == b"SADD") is not rules.matches(key)
+
+
+@pytest.mark.parametrize("request_", ["SADD other m", "SISMEMBER other m"])
+def test_while_rules_are_in_doubt_no_key_passes(request_: str) -> None:
+    world = World()
+    world.registry.book.learn(0, _rules(k=WriteRule(1000)))
+    world.registry.rules_changed()
+    chunk = encode(tuple(request_.encode().split()))
+    assert world.session.passes(chunk)
+    world.registry.book.doubt([0])
+    assert not world.session.passes(chunk)

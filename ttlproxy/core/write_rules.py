@@ -139,6 +139,9 @@ class WriteRules:
 
 
 _NONE: Final = WriteRules({})
+# With which bytes the names begin that a rule may match: with none, or with any.
+NO_BYTE: Final = frozenset[int]()
+ANY_BYTE: Final = frozenset(range(256))
 
 
 class RuleBook:
@@ -153,8 +156,9 @@ class RuleBook:
         # Of keys that were asked about lately: the rules of each database and type, if any.
         self._found: dict[tuple[bytes, bytes, tuple[int, ...]], tuple[WriteRule | None, ...]] = {}
         self._matched: dict[bytes, bool] = {}
-        self.heads: tuple[bytes, ...] = ()
-        """How the names begin that may match, as far as rules are known."""
+        # How the names begin that may match, as far as rules are known, and with which byte.
+        self._heads: tuple[bytes, ...] = ()
+        self._begins = NO_BYTE
 
     def __bool__(self) -> bool:
         """Whether there may be a rule."""
@@ -164,6 +168,11 @@ class RuleBook:
     def has_rules(self) -> bool:
         """Whether a database has a rule, as far as is known."""
         return bool(self._rules)
+
+    @property
+    def begins(self) -> frozenset[int]:
+        """With which byte the names begin that may match."""
+        return ANY_BYTE if self.in_doubt else self._begins
 
     def doubt(self, databases: Iterable[int]) -> None:
         self.in_doubt.update(databases)
@@ -178,7 +187,10 @@ class RuleBook:
             self._rules[db] = rules
         else:
             self._rules.pop(db, None)
-        self.heads = tuple(set[bytes]().union(*(each.heads for each in self._rules.values())))
+        self._heads = tuple(set[bytes]().union(*(each.heads for each in self._rules.values())))
+        self._begins = (
+            ANY_BYTE if b"" in self._heads else frozenset(head[0] for head in self._heads)
+        )
         return is_new
 
     def matches(self, key: bytes) -> bool:
@@ -186,7 +198,7 @@ class RuleBook:
         found = self._matched.get(key)
         if found is None:
             # Nearly always, at a tenth of the cost. Who sends no bulk string sends no key.
-            if key.__class__ is not bytes or not key.startswith(self.heads):
+            if key.__class__ is not bytes or not key.startswith(self._heads):
                 return False
             found = any(rules.matches(key) for rules in self._rules.values())
             if len(key) <= _LONGEST_REMEMBERED:
@@ -225,9 +237,6 @@ class RuleBook:
         return found
 
 
-_ANY: Final = (b"",)
-
-
 class _Words:
     """The keys of `RuledNames`, for one question only."""
 
@@ -257,10 +266,10 @@ class RuledNames:
         return True
 
     @property
-    def known(self) -> tuple[Mapping[bytes, int], tuple[bytes, ...]]:
-        """(the managed keys, how other names begin that may be in this one): a look at both is
-        cheaper than a look at this one, for names that are in neither."""
-        return self._bounds, _ANY if self._book.in_doubt else self._book.heads
+    def known(self) -> tuple[Mapping[bytes, int], frozenset[int]]:
+        """(the managed keys, with which byte other names begin that may be in this one): a look at
+        both is cheaper than a look at this one, for names that are in neither."""
+        return self._bounds, self._book.begins
 
     @property
     def managed(self) -> Mapping[bytes, int]:

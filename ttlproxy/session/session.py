@@ -12,7 +12,7 @@ from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
-from ttlproxy.core.write_rules import RuledNames
+from ttlproxy.core.write_rules import ANY_BYTE, NO_BYTE, RuledNames
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
@@ -282,16 +282,18 @@ class Session(State):
         A key that is only read, or keeps its deadlines, may be managed if nothing is due there.
         """
         passthrough, names, now_ms = self._passthrough, self.registry.names, 0
-        known, heads = names.known if isinstance(names, RuledNames) else (names, ())
+        known, begins = names.known if isinstance(names, RuledNames) else (names, NO_BYTE)
+        some = known or begins
+        unruled = None if begins is ANY_BYTE else READ_KEY
         try:
             for args in requests:
                 kind = passthrough[args[0]]
-                if names and kind != NO_KEY:
+                if some and kind != NO_KEY:
                     if kind == ANY_KEY:
                         if not names.keys().isdisjoint(args):
                             return False
                     elif args[1] in known or (
-                        heads and args[1].startswith(heads) and args[1] in names
+                        begins and kind != unruled and args[1][0] in begins and args[1] in names
                     ):
                         now_ms = now_ms or self._now_ms()
                         if names[args[1]] < now_ms:
