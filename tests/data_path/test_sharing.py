@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -81,7 +82,9 @@ def test_clients_without_state_share_a_connection(
         (command("SUBSCRIBE", "c"), "subscribe"),
         (command("UNSUBSCRIBE"), "unsubscribe"),
         (command("MONITOR"), "monitor"),
-        (command("CLIENT", "SETNAME", "me"), "client"),
+        (command("CLIENT", "ID"), "client"),
+        (command("CLIENT", "SETNAME", "me") * 17, "client"),
+        (command("CLIENT", "SETNAME", "me") + command("CLIENT", "ID"), "client"),
         (command("RESET"), "reset"),
         (command("AUTH", "word"), "auth"),
         (command("CONFIG", "GET", "maxmemory"), "config"),
@@ -103,6 +106,38 @@ def test_who_makes_state_gets_a_connection_of_its_own(
     assert leaver.read_many(2)[0] == b":0\r\n"
     assert len(_having(direct, last) - before - {shared}) == 1
     assert _shared(direct, *others) == shared
+
+
+INTRODUCTIONS = [
+    ("CLIENT", "SETNAME", "me"),
+    ("client", "setinfo", "lib-name", "mine"),
+    ("CLIENT", "SETINFO", "LIB-VER", "1.2"),
+    ("CLIENT", "SETNAME", "not allowed"),
+    ("CLIENT", "SETINFO", "LIB-COLOUR", "red"),
+]
+
+
+def _introduced(row: bytes) -> list[bytes]:
+    return re.findall(rb" (?:name|lib-name|lib-ver|db)=\S*", row)
+
+
+def test_who_says_its_name_goes_on_sharing_and_has_it_on_its_own_connection(
+    sharing: list[Connection], server: AnyServer, direct: Client
+) -> None:
+    shared, (client, *_) = _shared(direct, *sharing), sharing
+    with Connection(server.port) as plain:
+        for introduction in INTRODUCTIONS:
+            assert client.ask(*introduction) == plain.ask(*introduction)
+        assert _shared(direct, *sharing) == shared
+        client.send(b"".join(command(*words) for words in INTRODUCTIONS) + command("GET", "k"))
+        assert client.read_many(len(INTRODUCTIONS) + 1)[-1] == b"$-1\r\n"
+        assert _shared(direct, *sharing) == shared
+        for words in (("CLIENT", "GETNAME"), ("SELECT", 1)):
+            assert client.ask(*words) == plain.ask(*words)
+        mine, its = (_introduced(each.ask("CLIENT", "INFO")) for each in (client, plain))
+        assert mine == its
+        assert client.ask("CLIENT", "GETNAME") == b"$2\r\nme\r\n"
+    assert _shared(direct, *sharing[1:]) == shared
 
 
 @pytest.mark.parametrize("cut", [1, 3, 9, 30, 31, 60, 100])

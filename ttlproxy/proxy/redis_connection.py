@@ -6,7 +6,7 @@ Of the client it knows only what `Frontend` says.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
@@ -176,6 +176,7 @@ class Backend:
         self._marked = Marked()
         self._answered: asyncio.Future[bool] | None = None
         self._pong: asyncio.Future[None] | None = None
+        self._pings_after = 0  # how many replies come before that to the PING
         self._lines = Lines()
         self._let_in: asyncio.Future[bool] | None = None
         self._owed = 0  # how many replies `has_replied` waits for
@@ -242,20 +243,25 @@ class Backend:
         if (marked.found or marked.refused) and answered is not None and not answered.done():
             answered.set_result(not marked.null)
 
-    async def pings(self) -> None:
-        """Sends a PING before any request, and ends with its reply, which is kept back.
+    async def pings(self, first: Sequence[bytes] = ()) -> None:
+        """Sends a PING before any request, and ends with its reply, which is kept back, as are the
+        replies of one line to the requests that are sent `first`.
 
         So a WAIT of the client also waits for what was written before over another connection:
         each command that Redis carries out moves the offset up to which WAIT waits.
         """
         self._pong = asyncio.get_running_loop().create_future()
+        self._pings_after = len(first)
         self.give_to(self._keep_pong)
-        self.write(_PING)
+        self.write(b"".join((*first, _PING)))
         await self._pong
 
     def _keep_pong(self, data: bytes) -> None:
-        """The reply is one line: "PONG", or an error."""
+        """Each reply is one line: "OK", "PONG", or an error."""
         line, end, rest = (self._held + data).partition(b"\n")
+        while end and self._pings_after and not line.startswith(_TOO_MANY):
+            self._pings_after -= 1
+            line, end, rest = rest.partition(b"\n")
         self._held = b"" if end else line
         if end:
             self.give_to(self._to_client)

@@ -102,6 +102,11 @@ class Session(State):
         clients share; else None. The session must never have had any other chunk."""
         return None if self.stranger else shareable.read(data, self._router.shareable)
 
+    def shares_introducing(self, data: bytes) -> shareable.Introducing | None:
+        """The same for a chunk in which the client may also say what it is called."""
+        names = self._router.shareable
+        return None if self.stranger else shareable.read_introducing(data, names)
+
     def shares_part(self, data: bytes) -> shareable.Part | None:
         """The same for a chunk that may end within a request."""
         return None if self.stranger else shareable.read_cut(data, self._router.shareable)

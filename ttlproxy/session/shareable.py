@@ -17,6 +17,11 @@ from ttlproxy.wire.scanner import Scanner
 # larger than proto-max-bulk-len, which is 1 MiB at least.
 LARGEST: Final = 64 * 1024
 
+_CLIENT: Final = (b"CLIENT", b"client")
+# What most libraries send with each new connection: the subcommands of CLIENT that have one reply
+# in every case, and only change what CLIENT LIST shows. With their numbers of words.
+_INTRODUCES: Final = {b"SETINFO": 4, b"SETNAME": 3}
+
 
 class Part(NamedTuple):
     """What a chunk has for the shared connection.
@@ -26,6 +31,13 @@ class Part(NamedTuple):
 
     requests: list[list[bytes]]
     rest: bytes
+
+
+class Introducing(NamedTuple):
+    """The requests of a chunk, and which of them only say what the client is called."""
+
+    requests: list[list[bytes]]
+    introductions: list[list[bytes]]
 
 
 def read(data: bytes, names: Collection[bytes]) -> list[list[bytes]] | None:
@@ -45,6 +57,17 @@ def read(data: bytes, names: Collection[bytes]) -> list[list[bytes]] | None:
         return None
     is_as_sent = len(pieces) == len(requests) and b"".join(pieces) == data
     return requests if is_as_sent and len(max(pieces, key=len)) <= LARGEST else None
+
+
+def read_introducing(data: bytes, names: Collection[bytes]) -> Introducing | None:
+    """The same for a chunk in which the client may also say what it is called."""
+    requests = read(data, {*names, *_CLIENT})
+    if requests is None:
+        return None
+    own = [args for args in requests if args[0] in _CLIENT]
+    if any(len(args) < 2 or _INTRODUCES.get(args[1].upper()) != len(args) for args in own):
+        return None
+    return Introducing(requests, own)
 
 
 def read_cut(data: bytes, names: Collection[bytes]) -> Part | None:

@@ -16,10 +16,14 @@ from ttlproxy.proxy.phase import KEEPING, OPEN
 from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.slow_clients import Activity
+from ttlproxy.session import Session
+from ttlproxy.wire import encode
 
 # A client that has so many bytes of replies to take gets a connection of its own, where Redis waits
 # for it.
 _MOST_UNREAD = 1024 * 1024
+# So often may it say what it is called.
+_MOST_INTRODUCED = 16
 
 
 class SharingHost(Host, Protocol):
@@ -40,6 +44,7 @@ class SharingClient(Client):
         super().__init__(server, source)
         self.seat: Seat | None = None
         self._rest = b""  # an incomplete request, which waits for its end
+        self._introductions: list[bytes] = []  # requests that say what it is called
         self._must_leave = False  # with its next request
 
     # From the event loop.
@@ -58,8 +63,11 @@ class SharingClient(Client):
             data, self._rest = self._rest + data, b""
         requests = None if self._must_leave else session.shares(data)
         if requests is None:
-            self._cut(data)
-            return
+            self._introduce(data)
+        else:
+            self._ride(seat, session, data, requests)
+
+    def _ride(self, seat: Seat, session: Session, data: bytes, requests: list[list[bytes]]) -> None:
         seat.count = len(requests)
         if not self._serving.now:
             self._keep(data)
@@ -67,6 +75,18 @@ class SharingClient(Client):
             self.to_redis(data)
         else:
             self._take(data)
+
+    def _introduce(self, data: bytes) -> None:
+        """Handles a chunk that may say what the client is called: its own connection is to know."""
+        seat, session = self.seat, self._session
+        assert seat is not None
+        assert session is not None
+        found = None if self._must_leave else session.shares_introducing(data)
+        if found is None or len(self._introductions) + len(found.introductions) > _MOST_INTRODUCED:
+            self._cut(data)
+            return
+        self._introductions += [encode(tuple(args)) for args in found.introductions]
+        self._ride(seat, session, data, found.requests)
 
     def _cut(self, data: bytes) -> None:
         """Handles a chunk that ends within a request, or has one that may not be shared."""
@@ -138,7 +158,7 @@ class SharingClient(Client):
         self.seat = None
         self._backend = own
         self.redis_is_full = False
-        await own.pings()
+        await own.pings(self._introductions)
         self.to_redis = self._noting(own.write, awaits=True)
         session.owner.has_settled = own.has_settled
         if session.stranger:
