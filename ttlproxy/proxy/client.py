@@ -376,7 +376,10 @@ class Client(asyncio.Protocol):
         self._early = step.withheld + self._early
         if session.kept > LOW or len(self._early) > LOW:
             self._server.slow_clients.keeps(self)
-        let_in = None if step.login is None else backend.lets_in(step.login)
+        let_in = None
+        if step.login is not None:
+            let_in = backend.lets_in(step.login)
+            self._logs_in(data, step.withheld)
         out = step.to_redis
         holds = step.is_held or len(out) > HIGH  # its requests, before they go to Redis
         if holds or step.pauses:
@@ -395,6 +398,9 @@ class Client(asyncio.Protocol):
             if out:
                 self.to_redis(out)
             self.sent(session, step)
+
+    def _logs_in(self, data: bytes, behind: bytes) -> None:
+        """The client may be let in by the last request of this chunk, which had more `behind`."""
 
     def _look_up(self, data: bytes, places: Sequence[Place]) -> None:
         """Handles a chunk again once the keys that it names are known."""

@@ -173,10 +173,12 @@ class Backend:
         self._held = b""  # while finishing: the last bytes, which may be the reply to our QUIT
         self.is_cut = False  # no more is written
         self._is_closed = False  # by the client, which takes no more
+        self._is_left = False  # by the client, which has another connection
         self._marked = Marked()
         self._answered: asyncio.Future[bool] | None = None
         self._pong: asyncio.Future[None] | None = None
-        self._pings_after = 0  # how many replies come before that to the PING
+        self._first = 0  # how many replies come before that to the PING
+        self._replies: list[bytes] = []  # those of them that have come
         self._lines = Lines()
         self._let_in: asyncio.Future[bool] | None = None
         self._owed = 0  # how many replies `has_replied` waits for
@@ -208,7 +210,8 @@ class Backend:
                 take(data)
             if self._held and self._held != _OK:
                 self._to_client(self._held)
-        self._client.end()
+        if not self._is_left:
+            self._client.end()
 
     def count(self) -> None:
         """It is there. Not counted before: if whoever connects is cancelled in the last moment,
@@ -243,24 +246,25 @@ class Backend:
         if (marked.found or marked.refused) and answered is not None and not answered.done():
             answered.set_result(not marked.null)
 
-    async def pings(self, first: Sequence[bytes] = ()) -> None:
-        """Sends a PING before any request, and ends with its reply, which is kept back, as are the
-        replies of one line to the requests that are sent `first`.
+    async def pings(self, first: Sequence[bytes] = ()) -> list[bytes]:
+        """Sends a PING before any request, and ends with its reply, which is kept back. Before it
+        go requests with replies of one line, which are returned.
 
         So a WAIT of the client also waits for what was written before over another connection:
         each command that Redis carries out moves the offset up to which WAIT waits.
         """
         self._pong = asyncio.get_running_loop().create_future()
-        self._pings_after = len(first)
+        self._first, self._replies = len(first), []
         self.give_to(self._keep_pong)
         self.write(b"".join((*first, _PING)))
         await self._pong
+        return self._replies
 
     def _keep_pong(self, data: bytes) -> None:
         """Each reply is one line: "OK", "PONG", or an error."""
         line, end, rest = (self._held + data).partition(b"\n")
-        while end and self._pings_after and not line.startswith(_TOO_MANY):
-            self._pings_after -= 1
+        while end and len(self._replies) < self._first and not line.startswith(_TOO_MANY):
+            self._replies.append(line + end)
             line, end, rest = rest.partition(b"\n")
         self._held = b"" if end else line
         if end:
@@ -365,6 +369,11 @@ class Backend:
         self._is_closed = True
         if not self._is_lost:  # a closed transport would keep its protocol for good
             self.give_to(_drop)
+
+    def leave(self) -> None:
+        """The client has another connection; it is owed nothing here."""
+        self._is_left = True
+        self.close()
 
     def close(self) -> None:
         """The client has gone. Redis still gets what was sent to it before."""

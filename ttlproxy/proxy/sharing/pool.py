@@ -1,23 +1,37 @@
-"""The connections to Redis that clients of this process share: a few, opened as they are needed."""
+"""The connections to Redis that clients of this process share: a few, opened as they are needed.
+
+Clients that have logged in share with those that have sent the same login, and with nobody else:
+Redis checks rights by connection.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from ttlproxy.net.tasks import cancel
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 
+# Of so many logins connections are kept; one without clients makes room for another.
+_MOST_LOGINS: Final = 64
+
 
 class Pool:
     """
-    connections: those that are there, or are being opened
+    connections: those that are there, or are being opened; login: the request that logs them in
     """
 
     def __init__(
-        self, most: int, term: Callable[[], int], connect: Callable[[], SharedConnection]
+        self,
+        most: int,
+        term: Callable[[], int],
+        connect: Callable[[Pool], SharedConnection],
+        login: bytes,
     ) -> None:
-        """`most`: how many there may be; `term()`: the link's term; `connect()` begins one more."""
+        """`most`: how many there may be; `term()`: the link's term; `connect(self)` begins one
+        more."""
         self.connections: set[SharedConnection] = set()
+        self.login = login
         self._most = most
         self._term = term
         self._connect = connect
@@ -29,7 +43,7 @@ class Pool:
         usable = [each for each in self.connections if each.term == term]
         found = min(usable, key=lambda each: len(each.riders), default=None)
         if found is None or (found.riders and len(usable) < self._most):
-            found = self._connect()
+            found = self._connect(self)
             self.connections.add(found)
         return found
 
@@ -43,3 +57,36 @@ class Pool:
         for each in list(self.connections):
             each.close()
         await cancel(*opening)
+
+    @property
+    def has_riders(self) -> bool:
+        return any(each.riders for each in self.connections)
+
+
+class Pools:
+    """A pool for each login, and one for clients that need none: the empty login."""
+
+    def __init__(self, make: Callable[[bytes], Pool]) -> None:
+        self._make = make
+        self._pools: dict[bytes, Pool] = {}  # the login that was asked for last stands last
+
+    async def of(self, login: bytes) -> Pool | None:
+        """The pool for a login; None if there are too many, which all have clients."""
+        pool = self._pools.pop(login, None)
+        if pool is None and len(self._pools) >= _MOST_LOGINS and not await self._make_room():
+            return None
+        self._pools[login] = pool or self._make(login)
+        return self._pools[login]
+
+    async def close(self) -> None:
+        """Closes all, when the clients have gone."""
+        for pool in self._pools.values():
+            await pool.close()
+
+    async def _make_room(self) -> bool:
+        for login, pool in self._pools.items():
+            if login and not pool.has_riders:
+                del self._pools[login]
+                await pool.close()
+                return True
+        return False

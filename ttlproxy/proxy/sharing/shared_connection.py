@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _LEAN_TURNS: Final = 16
 _AT_ONCE: Final = 300
 
+OK: Final = b"+OK\r\n"
+
 
 class Rider(Protocol):
     """A client that shares the connection."""
@@ -36,6 +38,26 @@ class Rider(Protocol):
 
     def lost(self) -> None:
         """The connection has ended, and the client is owed replies."""
+
+
+class _Answer:
+    """Rides before all others. line: the reply to the login; empty if none has come"""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.line: asyncio.Future[bytes] = loop.create_future()
+        self._begun = b""
+
+    def takes(self, data: bytes, replies: int) -> None:
+        self._begun += data
+        if replies and not self.line.done():
+            self.line.set_result(self._begun)
+
+    def full(self, is_full: bool) -> None:
+        """It sends no more."""
+
+    def lost(self) -> None:
+        if not self.line.done():
+            self.line.set_result(b"")
 
 
 class SharedConnection(asyncio.Protocol):
@@ -52,10 +74,11 @@ class SharedConnection(asyncio.Protocol):
         tally: Tally,
         connections: Connections,
         keepalive_s: int,
+        login: bytes,
     ) -> None:
         """`dial(self)` connects, and raises OSError; `forget(self)` is called when it is lost;
         `term()`: the link's term; `tally`, `connections`: count the bytes that it sends, and that
-        it is there."""
+        it is there; `login`: the request that comes first, empty if none is needed."""
         self.riders: set[Rider] = set()
         self.term = term()
         self.is_lost = False
@@ -67,7 +90,10 @@ class SharedConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._ends = ReplyEnds()
+        self._login, self._answer = login, _Answer(self._loop)
         self._owed: deque[tuple[Rider, int]] = deque()  # how many replies to whom, oldest first
+        if login:
+            self._owed.append((self._answer, 1))
         self._first: Rider | None = None  # who is owed the next one, and is no longer in `_owed`
         self._left = 0  # how many replies it is owed before others
         self._out: list[bytes] = []  # requests of this turn of the event loop
@@ -79,7 +105,10 @@ class SharedConnection(asyncio.Protocol):
     async def _open(self, dial: Callable[[SharedConnection], Coroutine[None, None, None]]) -> None:
         try:
             await dial(self)
+            await self._log_in()
         except BaseException:
+            if self._transport is not None:
+                self._transport.abort()
             self._end()
             raise
         if self.is_lost:
@@ -87,6 +116,12 @@ class SharedConnection(asyncio.Protocol):
         self._is_open = True
         self._connections.now += 1
         self._flush()
+
+    async def _log_in(self) -> None:
+        if self._login and self._transport is not None:
+            self._transport.write(self._login)
+            if await self._answer.line != OK:
+                raise ConnectionError("Redis refuses the login of a shared connection")
 
     # From the event loop.
 

@@ -7,6 +7,7 @@ waits for its last reply, and connects.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Protocol
 
@@ -15,13 +16,16 @@ from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.phase import KEEPING, OPEN
 from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.sharing.seat import Seat
+from ttlproxy.proxy.sharing.shared_connection import OK
 from ttlproxy.proxy.slow_clients import Activity
-from ttlproxy.session import Session
+from ttlproxy.session import Session, shareable
 from ttlproxy.wire import encode
 
 # A client that has so many bytes of replies to take gets a connection of its own, where Redis waits
 # for it.
 _MOST_UNREAD = 1024 * 1024
+# The logins that may be repeated on another connection.
+_LOGINS = (b"AUTH", b"auth")
 # So often may it say what it is called.
 _MOST_INTRODUCED = 16
 
@@ -31,6 +35,10 @@ class SharingHost(Host, Protocol):
 
     async def connect_alone(self, client: Client) -> Backend:
         """A connection to Redis for this client. Raises OSError, also for TLS and time-outs."""
+
+    async def seat(self, client: SharingClient, login: bytes) -> Seat:
+        """A place on a connection of those who have logged in like this. Raises OSError, also if
+        Redis refuses the login now."""
 
 
 class SharingClient(Client):
@@ -44,6 +52,7 @@ class SharingClient(Client):
         super().__init__(server, source)
         self.seat: Seat | None = None
         self._rest = b""  # an incomplete request, which waits for its end
+        self._login = b""  # the request that has let it in, or may do so
         self._introductions: list[bytes] = []  # requests that say what it is called
         self._must_leave = False  # with its next request
 
@@ -52,7 +61,10 @@ class SharingClient(Client):
     def data_received(self, data: bytes) -> None:
         seat, session = self.seat, self._session
         if seat is None or session is None:
-            super().data_received(data)
+            if self._login and self._phase is OPEN and session is not None:
+                self._may_join(session, data)
+            else:
+                super().data_received(data)
             return
         if self._context.registry.expecting:
             self._link.announcements.receive()  # may find them lost: then nothing is served
@@ -75,6 +87,35 @@ class SharingClient(Client):
             self.to_redis(data)
         else:
             self._take(data)
+
+    def _logs_in(self, data: bytes, behind: bytes) -> None:
+        requests = shareable.read(data.removesuffix(behind), _LOGINS)
+        self._login = encode(tuple(requests[-1])) if requests else b""
+
+    def _may_join(self, session: Session, data: bytes) -> None:
+        """Handles the first chunk behind a login: now or never it begins to share."""
+        if session.shares(data) is None and session.shares_introducing(data) is None:
+            self._login = b"" if not session.stranger else self._login
+            super().data_received(data)
+            return
+        self._early = data + self._early
+        self._hold(self._join, "shared connection")
+
+    async def _join(self) -> None:
+        """Ends when it shares a connection, or will never do so."""
+        server, session, own = self._server, self._session, self._backend
+        assert session is not None
+        assert isinstance(own, Backend)
+        try:
+            async with asyncio.timeout(server.settings.connect_timeout):
+                seat = await server.seat(self, self._login)
+        except (OSError, TimeoutError):
+            self._login = b""
+            return
+        self.seat = self._backend = seat
+        self.to_redis = self._noting(seat.write, awaits=True)
+        session.owner.has_settled = seat.has_settled
+        own.leave()
 
     def _introduce(self, data: bytes) -> None:
         """Handles a chunk that may say what the client is called: its own connection is to know."""
@@ -158,7 +199,13 @@ class SharingClient(Client):
         self.seat = None
         self._backend = own
         self.redis_is_full = False
-        await own.pings(self._introductions)
+        first = [self._login] if self._login else []
+        self._login = b""
+        replies = await own.pings([*first, *self._introductions])
+        if first and replies[:1] != [OK]:
+            self._task = None
+            self._refuse(ConnectionError("Redis refuses the login of this client now"))
+            return
         self.to_redis = self._noting(own.write, awaits=True)
         session.owner.has_settled = own.has_settled
         if session.stranger:

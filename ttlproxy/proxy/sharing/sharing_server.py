@@ -8,27 +8,37 @@ from functools import cached_property
 from ttlproxy.proxy.client import Client
 from ttlproxy.proxy.redis_connection import Backend, ToRedis
 from ttlproxy.proxy.server import Server
-from ttlproxy.proxy.sharing.pool import Pool
+from ttlproxy.proxy.sharing.pool import Pool, Pools
 from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.sharing.sharing_client import SharingClient, TimedSharingClient
 
 
 class SharingServer(Server):
-    """Its clients begin on a shared connection, unless they must log in."""
+    """Its clients begin on a shared connection; those that must log in share it afterwards."""
 
     @cached_property
-    def _pool(self) -> Pool:
-        return Pool(self.settings.share_upstream, self._term, self._shared)
+    def _pools(self) -> Pools:
+        return Pools(
+            lambda login: Pool(self.settings.share_upstream, self._term, self._shared, login)
+        )
 
     async def connect(self, client: Client) -> ToRedis:
         """A seat, or a connection. Raises OSError, also for TLS and time-outs."""
-        link = self.link
-        if link.context.rights.asks_login or not isinstance(client, SharingClient):
+        if self.link.context.rights.asks_login or not isinstance(client, SharingClient):
             return await self.connect_alone(client)
-        link.address.look()
-        connection = self._pool.least_used()
-        seat = Seat(client, connection, self._pool.least_used)
+        client.seat = await self.seat(client, b"")
+        return client.seat
+
+    async def seat(self, client: SharingClient, login: bytes) -> Seat:
+        """A place on a connection of those who have logged in like this. Raises OSError, also if
+        Redis refuses the login now."""
+        self.link.address.look()
+        pool = await self._pools.of(login)
+        if pool is None:
+            raise ConnectionError("connections are shared by too many different users")
+        connection = pool.least_used()
+        seat = Seat(client, connection, pool.least_used)
         try:
             await asyncio.shield(connection.opened)
             if connection.is_lost:
@@ -36,7 +46,6 @@ class SharingServer(Server):
         except BaseException:
             seat.close()
             raise
-        client.seat = seat
         return seat
 
     async def connect_alone(self, client: Client) -> Backend:
@@ -44,7 +53,7 @@ class SharingServer(Server):
 
     async def close(self) -> None:
         await super().close()
-        await self._pool.close()
+        await self._pools.close()
 
     def _client(self, source: str) -> Client:
         activity = self.slow_clients.activity()
@@ -55,7 +64,7 @@ class SharingServer(Server):
     def _term(self) -> int:
         return self.link.server.term
 
-    def _shared(self) -> SharedConnection:
+    def _shared(self, pool: Pool) -> SharedConnection:
         """Begins one more shared connection."""
         link = self.link
 
@@ -64,9 +73,10 @@ class SharingServer(Server):
 
         return SharedConnection(
             dial,
-            self._pool.forget,
+            pool.forget,
             self._term,
             self.counters.to_redis,
             link.context.connections,
             self.settings.tcp_keepalive,
+            pool.login,
         )
