@@ -9,13 +9,10 @@ except in a quick run, on asyncio.
 import gc
 import importlib.util
 import os
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import pytest
 import redis
@@ -39,6 +36,7 @@ from tests.support.requirements import (
     servers_of_a_run,
 )
 from tests.support.run_report import Progress, not_run
+from tests.support.selection import long_first, selected
 from tests.support.servers import Binary, Proxy, Server
 from ttlproxy.core.keys import Keys
 
@@ -48,11 +46,6 @@ settings.load_profile("ttlproxy")
 
 # So much of a proxy's log is shown when a test fails.
 LOG_SHOWN = 10_000
-
-# Of so many cases of a test, older servers get one of four.
-MANY_CASES, FEWER = 6, 4
-# Of so many, the newest of several servers gets half.
-VERY_MANY = 20
 
 # A blocking command times out within 10 ms, not 100. At 500 each of ten idle servers would take
 # 1.2 % of a core, twice as much.
@@ -146,97 +139,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
-def _is_on_older_server(item: pytest.Item) -> bool:
-    """Whether the run has a newer version for the same test."""
-    version = item.callspec.params.get("version") if hasattr(item, "callspec") else None
-    needs_binary = "binary" in getattr(item, "fixturenames", ())
-    return version not in (None, servers_of_a_run(needs_binary)[-1])
-
-
-def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Each worker gets a contiguous part of the items: here all parts begin with long tests."""
-    long = [item for item in items if item.get_closest_marker("long")]
-    others = [item for item in items if not item.get_closest_marker("long")]
-    ends = [len(others) * part // workers for part in range(workers + 1)]
-    return [
-        item
-        for part, (begin, end) in enumerate(pairwise(ends))
-        for item in (*long[part::workers], *others[begin:end])
-    ]
-
-
-class _Selection:
-    """On one server all tests. A quick run takes no test that is marked with `slow`, and one of n
-    cases of a test with `one_of(n)`. With several servers, the newest gets half of the cases of a
-    test with `one_of`, or with very many; older ones get every test, but no more cases of it than a
-    quick run, and one of four of many. A test that is marked with `slow` then runs on one of the
-    servers, half of these tests on each. Tests that are marked with `each_server` run on all."""
-
-    def __init__(self, quick: bool, items: list[pytest.Item]) -> None:
-        self._quick = quick
-        self._cases = Counter[str]()
-        self._many = Counter(_test_of(item) for item in items if _is_on_older_server(item))
-        self._newest = Counter(_test_of(item) for item in items if not _is_on_older_server(item))
-
-    def takes(self, item: pytest.Item) -> bool:
-        if self._quick:
-            return not item.get_closest_marker("slow") and self._is_one_of(item)
-        if item.get_closest_marker("each_server"):
-            return True
-        if item.get_closest_marker("slow") and not _is_slow_case(item):
-            return _has_its_turn(item) and self._is_half(item, 1)
-        if not _is_on_older_server(item):
-            return self._is_half(item, 2 if self._newest[_test_of(item)] >= VERY_MANY else 1)
-        some = FEWER if self._many[_test_of(item)] >= MANY_CASES else 1
-        return not _is_slow_case(item) and self._is_one_of(item, some)
-
-    def _is_half(self, item: pytest.Item, otherwise: int) -> bool:
-        """Whether the newest of several servers takes a case; `otherwise`: as below."""
-        return not self._many or self._is_one_of(item, otherwise, most=2)
-
-    def _is_one_of(self, item: pytest.Item, otherwise: int = 1, most: int = 1000) -> bool:
-        """`otherwise`: the n of a test that is not marked; `most`: a larger n counts as this."""
-        one_of = item.get_closest_marker("one_of")
-        of = min(one_of.args[0], most) if one_of is not None else otherwise
-        name = f"{_test_of(item)} {most}"
-        self._cases[name] += 1
-        return bool(of == 1 or self._cases[name] % of == 1)
-
-
-def _test_of(item: pytest.Item) -> str:
-    """The name of a test without its case."""
-    return item.nodeid.partition("[")[0]
-
-
-def _has_its_turn(item: pytest.Item) -> bool:
-    """Whether a test that runs on one server alone runs on this item's."""
-    version = item.callspec.params.get("version") if hasattr(item, "callspec") else None
-    if version is None or item.get_closest_marker("any_server"):
-        return True
-    versions = servers_of_a_run("binary" in getattr(item, "fixturenames", ()))
-    return bool(version == versions[crc32(_test_of(item).encode()) % len(versions)])
-
-
-def _is_slow_case(item: pytest.Item) -> bool:
-    """Whether the marker stands at this case of a test, not at the test."""
-    cases = item.callspec.marks if hasattr(item, "callspec") else []
-    return any(mark.name == "slow" for mark in cases)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
     """Marks tests that need a server. Leaves out what a run does not take, and tests that need a
-    server if there is none."""
-    selection = _Selection(config.getoption("quick"), items)
-    kept, left_out = list[pytest.Item](), list[pytest.Item]()
+    server if there is none, before others look at the items."""
     for item in items:
         if "version" in getattr(item, "fixturenames", ()):
             item.add_marker("redis")
-        needs_what_is_not_here = item.get_closest_marker("redis") and not servers_here()
-        is_taken = not needs_what_is_not_here and selection.takes(item)
-        (kept if is_taken else left_out).append(item)
-    if left_out:
+    taken = selected(items, config.getoption("quick"))
+    if not servers_here():
+        taken = {item for item in taken if not item.get_closest_marker("redis")}
+    if left_out := [item for item in items if item not in taken]:
         config.hook.pytest_deselected(items=left_out)
-    items[:] = _long_first(kept, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    items[:] = [item for item in items if item in taken]
+    yield
+    items[:] = long_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

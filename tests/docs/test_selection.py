@@ -1,0 +1,114 @@
+"""Which cases of a test run, by its markers and its server. The items stand for pytest's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from tests.support import selection
+from tests.support.selection import selected
+
+SERVERS = ["6.2", "7.0"]
+
+
+@dataclass(frozen=True)
+class Case:
+    marks: Sequence[pytest.Mark]
+    params: dict[str, object]
+
+
+@dataclass(eq=False)
+class Item:
+    nodeid: str
+    marks: Sequence[pytest.Mark] = ()
+    callspec: Case | None = None
+    fixturenames: Sequence[str] = field(default=("version",))
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        case = self.callspec.marks if self.callspec else ()
+        return next((mark for mark in (*case, *self.marks) if mark.name == name), None)
+
+
+@pytest.fixture(autouse=True)
+def _two_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "servers_of_a_run", lambda killable: SERVERS)
+
+
+def _items(name: str, cases: int, *marks: pytest.MarkDecorator, slow_from: int = 99) -> list[Item]:
+    """A test with so many cases on each server, of which those from `slow_from` on are slow."""
+    return [
+        Item(
+            f"{name}[redis-{version}-{number}]",
+            [each.mark for each in marks],
+            Case([pytest.mark.slow.mark] if number >= slow_from else [], {"version": version}),
+        )
+        for version in SERVERS
+        for number in range(cases)
+    ]
+
+
+def _taken(items: Sequence[Item], quick: bool = False) -> tuple[list[int], list[int]]:
+    """The numbers of the cases that run on 6.2, and on 7.0."""
+    found = selected(cast(Any, items), quick)
+    names = [item.nodeid for item in items if item in cast(Any, found)]
+    older, newest = (
+        [int(name.rpartition("-")[2][:-1]) for name in names if f"[redis-{version}-" in name]
+        for version in SERVERS
+    )
+    return older, newest
+
+
+def _on_newest(items: Sequence[Item]) -> list[Item]:
+    return [item for item in items if "7.0" in item.nodeid]
+
+
+mark = pytest.mark
+ALL = list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("marks", "older", "newest", "quick"),
+    [
+        ([], [0, 4, 8], ALL, ALL),
+        ([mark.one_of(3)], [0, 3, 6], ALL, [0, 3, 6]),
+        ([mark.each_server, mark.one_of(3)], ALL, ALL, [0, 3, 6]),
+    ],
+    ids=["no marker", "one_of", "each_server"],
+)
+def test_older_servers_and_quick_runs_have_a_share_of_many_cases(
+    marks: list[pytest.MarkDecorator], older: list[int], newest: list[int], quick: list[int]
+) -> None:
+    items = _items("test", 9, *marks)
+    assert _taken(items) == (older, newest)
+    assert _taken(_on_newest(items), quick=True) == ([], quick)
+
+
+def test_few_cases_run_on_each_server() -> None:
+    assert _taken(_items("test", 5)) == (ALL[:5], ALL[:5])
+
+
+def test_a_slow_test_runs_on_one_server_and_several_of_them_on_all() -> None:
+    ran = [_taken(_items(f"test_{number}", 9, mark.slow, mark.one_of(3))) for number in range(20)]
+    assert ran.count((ALL, [])) + ran.count(([], ALL)) == 20
+    assert ([], ALL) in ran
+    assert (ALL, []) in ran
+    assert _taken(_on_newest(_items("test", 2, mark.slow)), quick=True) == ([], [])
+
+
+def test_slow_cases_run_on_the_newest_server() -> None:
+    items = _items("test", 5, slow_from=2)
+    assert _taken(items) == ([0, 1], ALL[:5])
+    assert _taken(_on_newest(items), quick=True) == ([], [0, 1])
+
+
+@pytest.mark.parametrize("marks", [[], [mark.slow], [mark.one_of(3)]], ids=str)
+def test_all_cases_run_of_a_test_that_needs_no_server_or_any(
+    marks: list[pytest.MarkDecorator],
+) -> None:
+    needs_any = _on_newest(_items("test", 9, mark.any_server, *marks))
+    assert _taken(needs_any) == ([], ALL)
+    needs_none = [Item("test", [each.mark for each in marks], fixturenames=())]
+    assert len(selected(cast(Any, needs_none), quick=False)) == 1

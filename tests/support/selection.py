@@ -1,0 +1,137 @@
+"""Which tests a run takes: SHARES, by the kind of a test and the server that it runs on.
+
+Knows pytest's items and their markers; starts nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from enum import Enum, auto
+from itertools import pairwise
+from typing import Final, NamedTuple
+from zlib import crc32
+
+import pytest
+
+from tests.support.requirements import servers_of_a_run
+
+# A test with so many cases on a server has many.
+_MANY: Final = 6
+
+
+class Kind(Enum):
+    """What a test is, by its markers; the first that fits counts. CONTRIBUTING.md explains them."""
+
+    SLOW_CASE = auto()  # `slow` is at these cases of a test, not at the test
+    SLOW = auto()
+    EACH_SERVER = auto()
+    ONE_OF = auto()
+    MANY = auto()
+    FEW = auto()
+
+
+# A share is one of so many cases of a test.
+NONE: Final = 0
+ALL: Final = 1
+MARKED: Final = -1  # as many as the marker `one_of` says; all without one
+BY_TURNS: Final = -2  # all, but each test on one of the servers only
+
+
+class Shares(NamedTuple):
+    """What runs on a server.
+
+    quick: in a quick run, which is on one server; newest: on the newest server of a run, also of
+    tests that need none, or any; older: on each of the others
+    """
+
+    quick: int
+    newest: int
+    older: int
+
+
+SHARES: Final = {
+    Kind.SLOW_CASE: Shares(quick=NONE, newest=ALL, older=NONE),
+    Kind.SLOW: Shares(quick=NONE, newest=BY_TURNS, older=BY_TURNS),
+    Kind.EACH_SERVER: Shares(quick=MARKED, newest=ALL, older=ALL),
+    Kind.ONE_OF: Shares(quick=MARKED, newest=ALL, older=MARKED),
+    Kind.MANY: Shares(quick=ALL, newest=ALL, older=4),
+    Kind.FEW: Shares(quick=ALL, newest=ALL, older=ALL),
+}
+
+
+class _Test(NamedTuple):
+    """A test on a server, without its cases; those that are marked as slow are one for themselves.
+
+    server: its number among the servers that the test may run on, the newest last; of: how many
+    """
+
+    name: str
+    server: int
+    of: int
+    slow_cases: bool
+
+    @property
+    def is_on_newest(self) -> bool:
+        return self.server == self.of - 1
+
+
+def selected(items: Iterable[pytest.Item], quick: bool) -> set[pytest.Item]:
+    """The items that are to run."""
+    servers = {killable: servers_of_a_run(killable) for killable in (False, True)}
+    tests = defaultdict[_Test, list[pytest.Item]](list)
+    for item in items:
+        tests[_test(item, servers["binary" in getattr(item, "fixturenames", ())])].append(item)
+    found = set[pytest.Item]()
+    for test, cases in tests.items():
+        shares = SHARES[_kind(test, cases)]
+        share = shares.quick if quick else shares.newest if test.is_on_newest else shares.older
+        found.update(_some(test, cases, share))
+    return found
+
+
+def long_first(items: Iterable[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Each worker gets a contiguous part of the items: here all parts begin with long tests."""
+    long, others = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        (long if item.get_closest_marker("long") else others).append(item)
+    ends = [len(others) * part // workers for part in range(workers + 1)]
+    return [
+        item
+        for part, (begin, end) in enumerate(pairwise(ends))
+        for item in (*long[part::workers], *others[begin:end])
+    ]
+
+
+def _test(item: pytest.Item, servers: Sequence[str]) -> _Test:
+    case = getattr(item, "callspec", None)
+    version = case.params.get("version") if case is not None else None
+    is_on_each = version is not None and not item.get_closest_marker("any_server")
+    return _Test(
+        item.nodeid.partition("[")[0],
+        servers.index(version) if is_on_each else 0,
+        len(servers) if is_on_each else 1,
+        case is not None and any(mark.name == "slow" for mark in case.marks),
+    )
+
+
+def _kind(test: _Test, cases: Sequence[pytest.Item]) -> Kind:
+    if test.slow_cases:
+        return Kind.SLOW_CASE
+    for kind in (Kind.SLOW, Kind.EACH_SERVER, Kind.ONE_OF):
+        if cases[0].get_closest_marker(kind.name.lower()):
+            return kind
+    return Kind.MANY if len(cases) >= _MANY else Kind.FEW
+
+
+def _some(test: _Test, cases: Sequence[pytest.Item], share: int) -> Sequence[pytest.Item]:
+    """The share of the cases; not the same ones on each of several older servers."""
+    if share == NONE:
+        return ()
+    if share == BY_TURNS:
+        return cases if crc32(test.name.encode()) % test.of == test.server else ()
+    if share == MARKED:
+        marker = cases[0].get_closest_marker("one_of")
+        share = marker.args[0] if marker is not None else 1
+    begin = 0 if test.is_on_newest else test.server % min(share, len(cases))
+    return cases[begin::share]
