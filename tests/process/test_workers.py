@@ -262,7 +262,8 @@ def test_a_password_stands_in_no_list_of_processes(
     server = start_server("--requirepass", "secret-of-the-link")
     secret = tmp_path / "secret"
     secret.write_text("secret-of-the-link")
-    proxy = start_proxy(server.url, "--workers", "2", "--upstream-password-file", str(secret))
+    words = ("--workers", "2", "--upstream-password-file", str(secret))
+    proxy = start_proxy(server.url, *words, forked=False)
     with Connection(proxy.port) as client:
         assert client.ask("AUTH", "secret-of-the-link") == b"+OK\r\n"
         pid = _worker(client)

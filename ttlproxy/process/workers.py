@@ -154,14 +154,7 @@ class Workers:
         ours, theirs = channel()
         with theirs:
             ours.send(pickle.dumps(self._settings))  # not as arguments, which all users can read
-            number = theirs.fileno()
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "ttlproxy.process.worker", str(number)),
-                pass_fds=[number],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # to find ttlproxy
-                stdin=asyncio.subprocess.DEVNULL,
-                start_new_session=True,  # a terminal's Ctrl-C is for this process
-            )
+            process = await _launch(theirs.fileno())
         sender = Sender(ours)
         sender.on_report = partial(self.totals.heard, process.pid)
         sender.on_details = partial(self.totals.looked, process.pid)
@@ -180,3 +173,14 @@ class Workers:
                 return
             rooms = {f"room {number}": sender.room() for number, sender in enumerate(serving)}
             await run_together(**rooms)
+
+
+async def _launch(channel: int) -> asyncio.subprocess.Process:
+    """Starts a worker that has this end of its channel, a file descriptor."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "ttlproxy.process.worker", str(channel)),
+        pass_fds=[channel],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # to find ttlproxy
+        stdin=asyncio.subprocess.DEVNULL,
+        start_new_session=True,  # a terminal's Ctrl-C is for this process
+    )
