@@ -5,8 +5,6 @@ from __future__ import annotations
 import doctest
 import re
 import shlex
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -15,9 +13,9 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.docs.generated import PAGES
+from tests.support.command_line import ttlproxy
 from tests.support.redis_client import Client
 from tests.support.redis_content import SCHEDULE
-from tests.support.servers import ROOT
 
 pytestmark = pytest.mark.any_server
 
@@ -35,13 +33,7 @@ def _blocks(page: Path) -> list[tuple[str, str]]:
 def _compare(typed: str, shown: str) -> None:
     program, *words = shlex.split(typed)
     assert program == "ttlproxy"
-    done = subprocess.run(
-        [sys.executable, "-m", "ttlproxy", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ttlproxy(*words)
     checker, example = doctest.OutputChecker(), doctest.Example(typed, shown)
     if not checker.check_output(shown, done.stdout, _LIKE):
         pytest.fail(checker.output_difference(example, done.stdout + done.stderr, _LIKE))

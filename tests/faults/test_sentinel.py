@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -17,13 +15,14 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.faults.conftest import StartSentinel
 from tests.support.admin_pages import FLAGS, Pages, pages
+from tests.support.command_line import ttlproxy
 from tests.support.doctor import examine, of
 from tests.support.processes import attempts, free_port, wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.requirements import BINARIES
 from tests.support.sentinels import Replicated, Sentinel, follow
 from tests.support.server_queries import connections, until_blocked
-from tests.support.servers import ROOT, Binary, Proxy, Server
+from tests.support.servers import Binary, Proxy, Server
 from tests.support.timed_clients import NAME, TimedClients
 from tests.support.worker_counts import alone_or_with
 from ttlproxy.operations.doctor import Severity
@@ -385,13 +384,7 @@ def test_operators_are_told_which_server_is_the_master(
     with Connection(proxy.port) as client:
         assert client.ask("HSETEX", "h", "EX", 100, "FIELDS", 1, "a", 1) == b":1\r\n"
     proxy.stop()
-    purge = subprocess.run(
-        [sys.executable, "-m", "ttlproxy", "purge", "--yes", "--upstream", url],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    purge = ttlproxy("purge", "--yes", "--upstream", url)
     assert (purge.returncode, purge.stdout[:11]) == (0, "database 0:")
     with Connection(new.port) as direct:
         assert direct.ask("KEYS", "*") == b"*1\r\n$1\r\nh\r\n"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import suppress
 
 import pytest
@@ -12,11 +10,12 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.faults.conftest import StartSentinel
 from tests.support.admin_pages import FLAGS, pages
+from tests.support.command_line import ttlproxy
 from tests.support.doctor import examine, of
 from tests.support.processes import free_port, wait_until
 from tests.support.raw_client import Connection
 from tests.support.sentinels import NAME, follow
-from tests.support.servers import ROOT, Proxy, Server
+from tests.support.servers import Proxy, Server
 from tests.support.worker_counts import alone_or_with
 from ttlproxy.operations.doctor import Severity
 
@@ -122,8 +121,7 @@ def test_a_name_that_leads_nowhere_is_told_and_another_sentinel_is_enough(
 
 
 def _healthcheck(port: int | str) -> tuple[int, str]:
-    words = [sys.executable, "-m", "ttlproxy", "healthcheck", "--admin", f"127.0.0.1:{port}"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = ttlproxy("healthcheck", "--admin", f"127.0.0.1:{port}")
     return done.returncode, done.stdout + done.stderr
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import ttlproxy
 from tests.support.containers import AnyServer
 from tests.support.processes import free_port
 from tests.support.redis_client import Client
-from tests.support.servers import ROOT, Proxy
+from tests.support.servers import Proxy
 from ttlproxy.addresses import Upstream
 from ttlproxy.operations.adopt import How, Wanted, adopted
 from ttlproxy.operations.adopt_notes import Notes
@@ -27,14 +27,7 @@ DAY_MS = 86_400_000
 
 
 def _command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ttlproxy", "adopt", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return ttlproxy("adopt", *words)
 
 
 class Adopt:

@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from tests.conftest import StartServer
+from tests.support.command_line import ttlproxy
 from tests.support.processes import free_port
 from tests.support.redis_client import Client
 from tests.support.redis_content import STATE
@@ -24,9 +25,7 @@ COMMAND = (sys.executable, "-m", "ttlproxy", "doctor")
 
 
 def _doctor(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *flags], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
-    )
+    return ttlproxy("doctor", *flags)
 
 
 def test_a_healthy_server_is_0_and_every_check_has_its_line(start_server: StartServer) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
@@ -12,6 +10,7 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, metric, pages
+from tests.support.command_line import ttlproxy
 from tests.support.doctor import above_info, examine, of
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -198,9 +197,7 @@ def test_the_listed_rights_are_enough_for_the_doctor_and_the_purge(
     assert of("rights", found).severity == 0
     limited.stop()
     for flags in ((), ("--force",)):
-        words = ["purge", "--yes", "--upstream", limited.upstream, *flags]
-        command = [sys.executable, "-m", "ttlproxy", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = ttlproxy("purge", "--yes", "--upstream", limited.upstream, *flags)
         assert (done.returncode, "TAKE" in done.stdout) == (0, not flags), done.stderr
     assert direct.ask("KEYS", "*") == [b"h"]
     assert _refused(direct) == []

@@ -10,11 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.command_line import ttlproxy
 from tests.support.processes import free_port, wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import ROOT
-
-_COMMAND = (sys.executable, "-m", "ttlproxy", "purge")
 
 
 def purge(*flags: str) -> subprocess.CompletedProcess[str]:
@@ -23,22 +22,18 @@ def purge(*flags: str) -> subprocess.CompletedProcess[str]:
 
 def _purge(*flags: str) -> subprocess.CompletedProcess[str]:
     """Nobody is at a terminal."""
-    return subprocess.run(
-        [*_COMMAND, *flags],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return ttlproxy("purge", *flags)
 
 
 def _typed(answer: str, *flags: str) -> tuple[int, str]:
     """The exit code and all output of a purge at a terminal where this is typed."""
     master, terminal = pty.openpty()
     with subprocess.Popen(
-        [*_COMMAND, *flags], cwd=ROOT, stdin=terminal, stdout=terminal, stderr=terminal
+        [sys.executable, "-m", "ttlproxy", "purge", *flags],
+        cwd=ROOT,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
     ) as asking:
         os.close(terminal)
         said = b""

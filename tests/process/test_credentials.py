@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 from tests.conftest import StartProxy, StartServer
 from tests.support.admin_pages import FLAGS, pages
+from tests.support.command_line import ttlproxy
 from tests.support.event_loops import both_loops
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -180,9 +179,7 @@ def test_no_secret_shows_in_what_is_said_of_wrong_settings() -> None:
         ["--upstream", "http://u:planted@h"],
     ]
     for words in wrong:
-        ran = subprocess.run(
-            [sys.executable, "-m", "ttlproxy", *words], capture_output=True, text=True, check=False
-        )
+        ran = ttlproxy(*words)
         assert ran.returncode == 2
         assert "planted" not in ran.stdout + ran.stderr
 
