@@ -18,9 +18,11 @@ import pytest
 import redis
 from hypothesis import settings
 
+from tests.docs.programs import fetch_java
 from tests.support.admin_pages import FLAGS
 from tests.support.clock_shim import Clock, NoShimError, built
 from tests.support.containers import IMAGES, AnyServer, Container
+from tests.support.made_once import made_once
 from tests.support.masters import Masters
 from tests.support.npm import NoPackagesError, install
 from tests.support.processes import wait_until
@@ -323,13 +325,17 @@ def redis_py(proxy: Proxy, request: pytest.FixtureRequest) -> Iterator[redis.Red
 
 @pytest.fixture(scope="session")
 def ioredis(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ioredis and the scripts of tests/support/clients."""
-    folder = tmp_path_factory.mktemp("ioredis")
+    """A folder with ioredis and the scripts of tests/support/clients, for all workers."""
     try:
-        install(folder)
+        return made_once(tmp_path_factory, "ioredis", install)
     except NoPackagesError as reason:
         absent("ioredis", str(reason))
-    return folder
+
+
+@pytest.fixture(scope="session")
+def java_clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with Jedis and Lettuce in `lib`, for all workers."""
+    return made_once(tmp_path_factory, "java", fetch_java)
 
 
 @pytest.fixture

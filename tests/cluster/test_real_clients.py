@@ -25,7 +25,8 @@ from celery import Celery
 from celery.contrib.testing.worker import start_worker
 from redis.cluster import RedisCluster
 
-from tests.docs.programs import GO, SLOW, fetch, fetch_java, run, tool
+from tests.docs.programs import GO, SLOW, fetch, java, javac, run, tool
+from tests.support.made_once import made_once
 from tests.support.masters import Masters
 from tests.support.npm import CLIENTS
 from tests.support.processes import wait_until
@@ -211,13 +212,15 @@ def test_in_node(masters: Masters, ioredis: Path, client: str) -> None:
 
 @pytest.fixture(scope="module")
 def go(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled program."""
-    folder = tmp_path_factory.mktemp("go")
-    shutil.copy(CLIENTS / "masters.go", folder)
-    run([tool("go"), "mod", "init", "example"], folder, env=GO)
-    fetch("go-redis", [tool("go"), "get", "github.com/redis/go-redis/v9"], folder, GO)
-    run([tool("go"), "build", "-o", "masters", "."], folder, env=GO)
-    return folder
+    """The compiled program, for all workers."""
+
+    def make(folder: Path) -> None:
+        shutil.copy(CLIENTS / "masters.go", folder)
+        run([tool("go"), "mod", "init", "example"], folder, env=GO)
+        fetch("go-redis", [tool("go"), "get", "github.com/redis/go-redis/v9"], folder, GO)
+        run([tool("go"), "build", "-o", "masters", "."], folder, env=GO)
+
+    return made_once(tmp_path_factory, "go-masters", make)
 
 
 @pytest.mark.parametrize(
@@ -229,12 +232,14 @@ def test_go_redis(masters: Masters, go: Path, client: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, and the libraries that it needs."""
-    folder = tmp_path_factory.mktemp("java")
-    shutil.copy(CLIENTS / "Masters.java", folder)
-    fetch_java(folder)
-    return folder
+def compiled(java_clients: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled program, for all workers."""
+
+    def make(folder: Path) -> None:
+        source = CLIENTS / "Masters.java"
+        run([*javac(), "-cp", f"{java_clients}/lib/*", "-d", ".", str(source)], folder)
+
+    return made_once(tmp_path_factory, "java-masters", make)
 
 
 @pytest.mark.parametrize(
@@ -244,9 +249,9 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("Jedis", "JedisCluster", "Lettuce", "Lettuce Cluster")
     ],
 )
-def test_in_java(masters: Masters, java: Path, client: str) -> None:
-    words = [tool("java"), "-cp", "lib/*", "Masters.java", client, str(masters.proxy.port)]
-    _while_slots_move(masters, lambda: run(words, java))
+def test_in_java(masters: Masters, compiled: Path, java_clients: Path, client: str) -> None:
+    words = [*java(), "-cp", f"{java_clients}/lib/*:.", "Masters", client, str(masters.proxy.port)]
+    _while_slots_move(masters, lambda: run(words, compiled))
 
 
 @pytest.fixture

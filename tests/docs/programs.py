@@ -20,6 +20,8 @@ from tests.support.requirements import absent, find_program
 # In seconds. The first run compiles the client, or fetches it and its build tools.
 SLOW: Final = 900
 _PRINTED: Final = re.compile(r"(?:Println|println|log)\(.*\);? // (.*)$", re.MULTILINE)
+# Half of the CPU time of a JVM that runs for seconds goes into its compiler.
+_BRIEF_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 # Use only the installed Go.
 GO: Final = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
 
@@ -36,7 +38,7 @@ def run(
 
 
 def run_node(program: str, folder: Path) -> None:
-    """The folder must have ioredis."""
+    """The folder must be in one that has ioredis."""
     script = folder / "recipe.mjs"
     script.write_text(f'import assert from "node:assert";\n{program}\nprocess.exit(0);\n')
     compare(program, run(["node", str(script)], folder))
@@ -51,16 +53,26 @@ def run_go(program: str, folder: Path) -> None:
 
 
 def run_java(program: str, folder: Path) -> None:
+    """The folder must be in that of `java_clients`."""
     (folder / "Cart.java").write_text(program)
-    fetch_java(folder)
-    compare(program, run([tool("java"), "-cp", "lib/*", "Cart.java"], folder))
+    compare(program, run([*java(), "-cp", "../lib/*", "Cart.java"], folder))
+
+
+def java() -> Sequence[str]:
+    """The command, for a program of seconds."""
+    return tool("java"), *_BRIEF_JVM
+
+
+def javac() -> Sequence[str]:
+    return tool("javac"), *(f"-J{flag}" for flag in _BRIEF_JVM)
 
 
 def fetch_java(folder: Path) -> None:
     """Puts Jedis and Lettuce, and what they need, into `lib`."""
     shutil.copy(CLIENTS / "pom.xml", folder)
     words = ["-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
-    fetch("jedis", [tool("mvn"), *words], folder)
+    env = {**os.environ, "MAVEN_OPTS": " ".join(_BRIEF_JVM)}
+    fetch("jedis", [tool("mvn"), *words], folder, env)
 
 
 def tool(name: str) -> str:

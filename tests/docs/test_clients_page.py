@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.docs.programs import GO, SLOW, compare, fetch, fetch_java, run, tool
+from tests.docs.programs import GO, SLOW, compare, fetch, java, javac, run, tool
+from tests.support.made_once import made_once
 from tests.support.servers import ROOT, Proxy
 from ttlproxy.commands.router import VIRTUALS
 
@@ -86,12 +88,16 @@ def _write(section: str, folder: Path, port: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def typescript(ioredis: Path) -> Path:
-    """The folder with the clients for Node, and the compiler."""
+def typescript(ioredis: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the clients for Node, and the compiler, for all workers."""
     packages = ("typescript@5", "@types/node@20")
     words = ("install", "--no-save", "--silent", "--no-audit", "--no-fund", "--prefer-offline")
-    fetch("typescript", [tool("npm"), *words, *packages], ioredis)
-    return ioredis
+
+    def make(folder: Path) -> None:
+        shutil.copytree(ioredis, folder, symlinks=True, dirs_exist_ok=True)
+        fetch("typescript", [tool("npm"), *words, *packages], folder)
+
+    return made_once(tmp_path_factory, "typescript", make)
 
 
 @pytest.mark.parametrize("client", ["ioredis", "node-redis"])
@@ -118,20 +124,12 @@ def test_in_go(tmp_path: Path, proxy: Proxy) -> None:
     compare(example, run([go, "run", "."], tmp_path, env=GO))
 
 
-@pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the clients for Java in lib."""
-    folder = tmp_path_factory.mktemp("java")
-    fetch_java(folder)
-    return folder
-
-
 @pytest.mark.parametrize("client", ["Jedis", "Lettuce"])
-def test_in_java(client: str, java: Path, proxy: Proxy) -> None:
-    folder = java / client
+def test_in_java(client: str, java_clients: Path, proxy: Proxy) -> None:
+    folder = java_clients / client
     example = _write(client, folder, proxy.port)
-    run([tool("javac"), "-cp", "../lib/*", *_files(client)], folder)
-    compare(example, run([tool("java"), "-cp", "../lib/*:.", "Example"], folder))
+    run([*javac(), "-cp", "../lib/*", *_files(client)], folder)
+    compare(example, run([*java(), "-cp", "../lib/*:.", "Example"], folder))
 
 
 @pytest.mark.parametrize("section", ["node-redis", "go-redis", "Jedis"])

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Final
 
 import pytest
@@ -104,6 +105,8 @@ _RUNNERS: Final[dict[str, tuple[Callable[[str, Proxy, Path], None], ...]]] = {
     "mermaid": (),
     "console": (),  # tests/docs/test_shell_blocks.py
 }
+# The fixture with the clients for a language.
+_CLIENTS: Final = {"js": "ioredis", "java": "java_clients"}
 _COMPILED: Final = (pytest.mark.any_server, pytest.mark.slow, pytest.mark.timeout(SLOW))
 
 
@@ -127,7 +130,9 @@ def test_a_page_does_what_it_shows(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    folder = request.getfixturevalue("ioredis") if language == "js" else tmp_path
+    folder = tmp_path
+    if language in _CLIENTS:
+        folder = Path(mkdtemp(dir=request.getfixturevalue(_CLIENTS[language])))
     runner(_PORT.sub(str(proxy.port), session), proxy, folder)
 
 
