@@ -37,13 +37,19 @@ def _two_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "servers_of_a_run", lambda killable: SERVERS)
 
 
-def _items(name: str, cases: int, *marks: pytest.MarkDecorator, slow_from: int = 99) -> list[Item]:
+def _items(
+    name: str,
+    cases: int,
+    *marks: pytest.MarkDecorator,
+    slow_from: int = 99,
+    slow: Sequence[pytest.MarkDecorator] = (pytest.mark.slow,),
+) -> list[Item]:
     """A test with so many cases on each server, of which those from `slow_from` on are slow."""
     return [
         Item(
             f"{name}[redis-{version}-{number}]",
             [each.mark for each in marks],
-            Case([pytest.mark.slow.mark] if number >= slow_from else [], {"version": version}),
+            Case([each.mark for each in slow if number >= slow_from], {"version": version}),
         )
         for version in SERVERS
         for number in range(cases)
@@ -98,8 +104,9 @@ def test_a_slow_test_runs_on_one_server_and_several_of_them_on_all() -> None:
     assert _taken(_on_newest(_items("test", 2, mark.slow)), quick=True) == ([], [])
 
 
-def test_slow_cases_run_on_the_newest_server() -> None:
-    items = _items("test", 5, slow_from=2)
+@pytest.mark.parametrize("slow", [[mark.slow], [mark.slow, mark.any_server]], ids=len)
+def test_slow_cases_run_on_the_newest_server(slow: list[pytest.MarkDecorator]) -> None:
+    items = _items("test", 5, slow_from=2, slow=slow)
     assert _taken(items) == ([0, 1], ALL[:5])
     assert _taken(_on_newest(items), quick=True) == ([], [0, 1])
 

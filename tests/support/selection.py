@@ -106,7 +106,8 @@ def long_first(items: Iterable[pytest.Item], workers: int) -> list[pytest.Item]:
 def _test(item: pytest.Item, servers: Sequence[str]) -> _Test:
     case = getattr(item, "callspec", None)
     version = case.params.get("version") if case is not None else None
-    is_on_each = version is not None and not item.get_closest_marker("any_server")
+    needs_newest = item.get_closest_marker("any_server") and version == servers[-1]
+    is_on_each = version is not None and not needs_newest
     return _Test(
         item.nodeid.partition("[")[0],
         servers.index(version) if is_on_each else 0,
