@@ -107,8 +107,11 @@ def faults(expected: Mapping[bytes, int], arrived: Iterable[bytes]) -> list[str]
 class Trial:
     """A Cluster, proxies that are killed, and a client that reads."""
 
-    def __init__(self, binary: Binary, chance: random.Random, stack: ExitStack) -> None:
+    def __init__(
+        self, binary: Binary, chance: random.Random, stack: ExitStack, *, forked: bool
+    ) -> None:
         self._chance = chance
+        self._forked = forked
         self._cluster = stack.enter_context(Cluster(binary, nodes=3, masters=3))
         self._proxies = [self._proxy(stack) for _ in range(PROXIES)]
         self._written = Counter[bytes](dict.fromkeys(sources(), 0))  # key -> its elements so far
@@ -147,7 +150,8 @@ class Trial:
         return Figures(firings, killed, slots, found, time.monotonic() - began_s, troubles)
 
     def _proxy(self, stack: ExitStack) -> Proxy:
-        proxy = Proxy(self._cluster.nodes[0].url, "--lease-ms", str(LEASE_MS))
+        words = ("--lease-ms", str(LEASE_MS))
+        proxy = Proxy(self._cluster.nodes[0].url, *words, forked=self._forked)
         stack.callback(proxy.remove)
         return proxy.start()
 
@@ -254,9 +258,9 @@ def _arrived(client: Client, verb: bytes, dest: bytes) -> list[bytes]:
     return names[::-1] if verb == b"LPUSH" else names
 
 
-def trial(binary: Binary, firings: int, kills: int, seed: int) -> Figures:
+def trial(binary: Binary, firings: int, kills: int, seed: int, *, forked: bool) -> Figures:
     with ExitStack() as stack:
-        return Trial(binary, random.Random(seed), stack).run(firings, kills)
+        return Trial(binary, random.Random(seed), stack, forked=forked).run(firings, kills)
 
 
 def main() -> int:
@@ -267,7 +271,8 @@ def main() -> int:
     parser.add_argument("--redis", default="7.0", help="its version (default: 7.0)")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    figures = trial(find_binaries()[options.redis], options.firings, options.kills, options.seed)
+    binary = find_binaries()[options.redis]
+    figures = trial(binary, options.firings, options.kills, options.seed, forked=False)
     print(figures)
     for fault in figures.faults:
         print(f"FAULT: {fault}")

@@ -36,5 +36,5 @@ def test_what_is_missing_doubled_or_out_of_order_is_a_fault(arrived: str, fault:
 @pytest.mark.long
 @pytest.mark.any_server
 def test_proxies_that_are_killed_lose_and_double_nothing(binary: Binary) -> None:
-    figures = trial(binary, firings=2000, kills=6, seed=1)
+    figures = trial(binary, firings=2000, kills=6, seed=1, forked=True)
     assert (figures.firings, figures.kills, figures.faults) == (2000, 6, [])

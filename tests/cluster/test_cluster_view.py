@@ -152,7 +152,7 @@ def test_several_workers_share_the_ports(masters: Masters) -> None:
     first = free_range(3)
     words = ("--listen", f"127.0.0.1:{first}", "--cluster-view", "nodes", "--cluster-ports", "2")
     limits = ("--workers", "2", "--max-clients", "6")
-    proxy = Proxy(masters.nodes[0].url, *words, *limits).start()
+    proxy = Proxy(masters.nodes[0].url, *words, *limits, forked=True).start()
     with ExitStack() as owned:
         owned.callback(proxy.remove)
         clients = [

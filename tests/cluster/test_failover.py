@@ -90,7 +90,7 @@ def test_a_master_that_has_lost_a_slot_to_another_is_one_of_several(cluster: Clu
     assert other.ask("CLUSTER", "RESET") == b"OK"
     assert other.ask("CLUSTER", "MEET", "127.0.0.1", master.port) == b"OK"
     wait_until(lambda: other.id in master.ask("CLUSTER", "NODES"), "they know each other")
-    proxy = Proxy(master.url).start()
+    proxy = Proxy(master.url, forked=True).start()
     try:
         app = Client(proxy.port)
         assert app.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v") == 1

@@ -19,7 +19,7 @@ from tests.support.raw_client import Connection, command
 # Both versions of the server are told of keys in the same way.
 pytestmark = [pytest.mark.slow, pytest.mark.one_of(3)]
 
-ROUNDS = 100
+ROUNDS = 50
 # How the two proxies learn of keys.
 MODES = {
     "broadcast": ("broadcast", "broadcast"),
