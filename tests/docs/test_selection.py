@@ -73,13 +73,14 @@ def _on_newest(items: Sequence[Item]) -> list[Item]:
 
 mark = pytest.mark
 ALL = list(range(9))
+HALF = ALL[::2]
 
 
 @pytest.mark.parametrize(
     ("marks", "older", "newest", "quick"),
     [
         ([], [0, 4, 8], ALL, ALL),
-        ([mark.one_of(3)], [0, 3, 6], ALL, [0, 3, 6]),
+        ([mark.one_of(3)], [0, 3, 6], HALF, [0, 3, 6]),
         ([mark.each_server, mark.one_of(3)], ALL, ALL, [0, 3, 6]),
     ],
     ids=["no marker", "one_of", "each_server"],
@@ -96,11 +97,16 @@ def test_few_cases_run_on_each_server() -> None:
     assert _taken(_items("test", 5)) == (ALL[:5], ALL[:5])
 
 
-def test_a_slow_test_runs_on_one_server_and_several_of_them_on_all() -> None:
-    ran = [_taken(_items(f"test_{number}", 9, mark.slow, mark.one_of(3))) for number in range(20)]
-    assert ran.count((ALL, [])) + ran.count(([], ALL)) == 20
-    assert ([], ALL) in ran
-    assert (ALL, []) in ran
+@pytest.mark.parametrize(
+    ("marks", "ran"), [([mark.slow], ALL), ([mark.slow, mark.one_of(3)], HALF)], ids=["all", "half"]
+)
+def test_a_slow_test_runs_on_one_server_and_several_of_them_on_all(
+    marks: list[pytest.MarkDecorator], ran: list[int]
+) -> None:
+    taken = [_taken(_items(f"test_{number}", 9, *marks)) for number in range(20)]
+    assert taken.count((ran, [])) + taken.count(([], ran)) == 20
+    assert ([], ran) in taken
+    assert (ran, []) in taken
     assert _taken(_on_newest(_items("test", 2, mark.slow)), quick=True) == ([], [])
 
 
@@ -111,7 +117,13 @@ def test_slow_cases_run_on_the_newest_server(slow: list[pytest.MarkDecorator]) -
     assert _taken(_on_newest(items), quick=True) == ([], [0, 1])
 
 
-@pytest.mark.parametrize("marks", [[], [mark.slow], [mark.one_of(3)]], ids=str)
+def test_a_run_on_one_server_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "servers_of_a_run", lambda killable: SERVERS[1:])
+    for marks in ([mark.slow, mark.one_of(3)], [mark.one_of(3)], []):
+        assert _taken(_on_newest(_items("test", 9, *marks, slow_from=5))) == ([], ALL)
+
+
+@pytest.mark.parametrize("marks", [[], [mark.slow]], ids=len)
 def test_all_cases_run_of_a_test_that_needs_no_server_or_any(
     marks: list[pytest.MarkDecorator],
 ) -> None:

@@ -24,6 +24,7 @@ class Kind(Enum):
     """What a test is, by its markers; the first that fits counts. CONTRIBUTING.md explains them."""
 
     SLOW_CASE = auto()  # `slow` is at these cases of a test, not at the test
+    SLOW_ONE_OF = auto()  # the test has both markers
     SLOW = auto()
     EACH_SERVER = auto()
     ONE_OF = auto()
@@ -31,33 +32,51 @@ class Kind(Enum):
     FEW = auto()
 
 
-# A share is one of so many cases of a test.
-NONE: Final = 0
-ALL: Final = 1
-MARKED: Final = -1  # as many as the marker `one_of` says; all without one
-BY_TURNS: Final = -2  # all, but each test on one of the servers only
+class Share(NamedTuple):
+    """
+    of: one of so many cases of a test
+    by_turns: those, but each test on one of the servers only
+    """
+
+    of: int
+    by_turns: bool = False
+
+
+NONE: Final = Share(0)
+ALL: Final = Share(1)
+HALF: Final = Share(2)
+QUARTER: Final = Share(4)
+MARKED: Final = Share(-1)  # as many as the marker `one_of` says; all without one
+ALL_BY_TURNS: Final = Share(1, by_turns=True)
+HALF_BY_TURNS: Final = Share(2, by_turns=True)
 
 
 class Shares(NamedTuple):
     """What runs on a server.
 
-    quick: in a quick run, which is on one server; newest: on the newest server of a run, also of
+    quick: in a quick run, which is on one server; newest: on the newest server of several, also of
     tests that need none, or any; older: on each of the others
     """
 
-    quick: int
-    newest: int
-    older: int
+    quick: Share
+    newest: Share
+    older: Share
 
 
+# A run on one server takes all, unless it is a quick one.
 SHARES: Final = {
     Kind.SLOW_CASE: Shares(quick=NONE, newest=ALL, older=NONE),
-    Kind.SLOW: Shares(quick=NONE, newest=BY_TURNS, older=BY_TURNS),
+    Kind.SLOW_ONE_OF: Shares(quick=NONE, newest=HALF_BY_TURNS, older=HALF_BY_TURNS),
+    Kind.SLOW: Shares(quick=NONE, newest=ALL_BY_TURNS, older=ALL_BY_TURNS),
     Kind.EACH_SERVER: Shares(quick=MARKED, newest=ALL, older=ALL),
-    Kind.ONE_OF: Shares(quick=MARKED, newest=ALL, older=MARKED),
-    Kind.MANY: Shares(quick=ALL, newest=ALL, older=4),
+    Kind.ONE_OF: Shares(quick=MARKED, newest=HALF, older=MARKED),
+    Kind.MANY: Shares(quick=ALL, newest=ALL, older=QUARTER),
     Kind.FEW: Shares(quick=ALL, newest=ALL, older=ALL),
 }
+
+
+# Kinds with a marker of their name.
+_MARKED_KINDS: Final = (Kind.SLOW, Kind.EACH_SERVER, Kind.ONE_OF)
 
 
 class _Test(NamedTuple):
@@ -79,6 +98,8 @@ class _Test(NamedTuple):
 def selected(items: Iterable[pytest.Item], quick: bool) -> set[pytest.Item]:
     """The items that are to run."""
     servers = {killable: servers_of_a_run(killable) for killable in (False, True)}
+    if len(servers[False]) == 1 and not quick:
+        return {*items}
     tests = defaultdict[_Test, list[pytest.Item]](list)
     for item in items:
         tests[_test(item, servers["binary" in getattr(item, "fixturenames", ())])].append(item)
@@ -119,20 +140,23 @@ def _test(item: pytest.Item, servers: Sequence[str]) -> _Test:
 def _kind(test: _Test, cases: Sequence[pytest.Item]) -> Kind:
     if test.slow_cases:
         return Kind.SLOW_CASE
-    for kind in (Kind.SLOW, Kind.EACH_SERVER, Kind.ONE_OF):
-        if cases[0].get_closest_marker(kind.name.lower()):
+    of = {kind: cases[0].get_closest_marker(kind.name.lower()) for kind in _MARKED_KINDS}
+    if of[Kind.SLOW] and of[Kind.ONE_OF]:
+        return Kind.SLOW_ONE_OF
+    for kind, marker in of.items():
+        if marker:
             return kind
     return Kind.MANY if len(cases) >= _MANY else Kind.FEW
 
 
-def _some(test: _Test, cases: Sequence[pytest.Item], share: int) -> Sequence[pytest.Item]:
+def _some(test: _Test, cases: Sequence[pytest.Item], share: Share) -> Sequence[pytest.Item]:
     """The share of the cases; not the same ones on each of several older servers."""
-    if share == NONE:
+    is_elsewhere = share.by_turns and crc32(test.name.encode()) % test.of != test.server
+    if share == NONE or is_elsewhere:
         return ()
-    if share == BY_TURNS:
-        return cases if crc32(test.name.encode()) % test.of == test.server else ()
+    of = share.of
     if share == MARKED:
         marker = cases[0].get_closest_marker("one_of")
-        share = marker.args[0] if marker is not None else 1
-    begin = 0 if test.is_on_newest else test.server % min(share, len(cases))
-    return cases[begin::share]
+        of = marker.args[0] if marker is not None else 1
+    begin = 0 if test.is_on_newest or share.by_turns else test.server % min(of, len(cases))
+    return cases[begin::of]
