@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -232,6 +233,35 @@ def test_bytes_are_counted_each_way(admin: Pages, talker: Connection) -> None:
         talker.read()
     assert metric(admin, "ttlproxy_sent_bytes_total", to="redis") == len(sent)
     assert metric(admin, "ttlproxy_sent_bytes_total", to="clients") == len(replies)
+
+
+def test_bytes_that_wait_are_counted_by_where_they_are_to_go(
+    watched: Proxy, admin: Pages, redis_server: Server
+) -> None:
+    buffered, value = "ttlproxy_buffered_bytes", b"x" * (1 << 20)
+    with Connection(watched.port) as reads_nothing, Connection(watched.port) as writes:
+        assert writes.ask("SET", "k", value) == b"+OK\r\n"
+        reads_nothing.send(command("GET", "k") * 50)
+        wait_until(lambda: metric(admin, buffered, to="clients") > 0, "replies that wait")
+        assert metric(admin, buffered, to="redis") == 0
+        os.kill(redis_server.pid, signal.SIGSTOP)
+        try:
+            # A request that goes on for as long as somebody takes it: the sockets' own buffers
+            # grow, so that nobody knows how much fits in.
+            writes.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (500 << 20))
+            writes.socket.setblocking(False)
+
+            def waits() -> bool:
+                with suppress(BlockingIOError):
+                    while True:
+                        writes.socket.send(value)
+                return metric(admin, buffered, to="redis") > 0
+
+            wait_until(waits, "requests that wait")
+        finally:
+            os.kill(redis_server.pid, signal.SIGCONT)
+    for to in ("clients", "redis"):
+        becomes(admin, 0, buffered, to=to)
 
 
 def test_who_waits_for_redis_is_held(

@@ -278,6 +278,10 @@ class Client(asyncio.Protocol):
         return self._transport.get_write_buffer_size()
 
     @property
+    def kept_replies(self) -> int:
+        return self.unread
+
+    @property
     def buffered(self) -> int:
         to_redis = self._backend.unsent if self._backend is not None else 0
         kept = self._session.kept if self._session is not None else 0

@@ -115,6 +115,10 @@ class ClientServer(ABC, Generic[AnyClient]):
             client.abort("cut_off")
         await self._all_gone()
 
+    def buffered_bytes(self) -> dict[str, float]:
+        """Bytes kept for clients that do not keep up, or whose Redis does not: see SlowClients."""
+        return {**self.slow_clients.buffered}
+
     def certificates_expire_s(self) -> dict[str, float]:
         """The Unix time at which each certificate in use ends, by its name in CERTIFICATES."""
         found = dict[str, float]()

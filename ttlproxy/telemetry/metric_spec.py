@@ -29,6 +29,9 @@ class Serves(Protocol):
     def certificates_expire_s(self) -> dict[str, float]:
         """The Unix time at which each certificate in use ends, by name; only those that are set."""
 
+    def buffered_bytes(self) -> dict[str, float]:
+        """Bytes kept, by where they are to go."""
+
 
 class Source(NamedTuple):
     """The objects that the metrics of one process are read from."""

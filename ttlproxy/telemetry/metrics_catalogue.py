@@ -163,6 +163,16 @@ METRICS: Final = (
         ("clients", "redis"),
     ),
     MetricSpec(
+        "ttlproxy_buffered_bytes",
+        "gauge",
+        "bytes that wait in the proxy for clients that do not read, and for a Redis that does not"
+        " keep up or is waited for, as of the last second; clients with less than 64 KiB are not"
+        " counted",
+        lambda source: source.server.buffered_bytes(),
+        "to",
+        ("clients", "redis"),
+    ),
+    MetricSpec(
         "ttlproxy_held_connections",
         "gauge",
         "clients whose requests wait for a reap, for Redis, or for an item (LEASE ... BLOCK)",

@@ -241,12 +241,17 @@ class Lane:
         return self._phase is CLOSED
 
     @property
+    def kept_replies(self) -> int:
+        """Bytes of replies that wait for those of others."""
+        return self.kept + self._replies.kept
+
+    @property
     def buffered(self) -> int:
         """Bytes that are kept, in both directions."""
         unsent = len(self._held.unsent) if self._held is not None else 0
         early = sum(len(raw) for _, raw in self._early)
         to_redis = self._backend.unsent if self._backend is not None else 0
-        return unsent + early + to_redis + self.kept + self._replies.kept
+        return unsent + early + to_redis + self.kept_replies
 
     def give_back(self) -> None:
         """The requests that have not gone to Redis must be sent elsewhere."""
@@ -364,7 +369,9 @@ class Lane:
 
     def full(self, is_full: bool) -> None:
         self.is_full = is_full
-        if not is_full and self._held is not None:
+        if is_full:
+            self._owner.keeps()
+        elif self._held is not None:
             self._held.drained()
         self._owner.read()
 
