@@ -67,7 +67,7 @@ def test_every_metric_is_shown_and_no_other(admin: Pages, redis_server: Server) 
             continue
         assert samples - {f"{each.name.removesuffix('_total')}_created"} == set(each.series)
         if each.label:
-            found = [sample.labels[each.label] for sample in family.samples]
+            found = list(dict.fromkeys(sample.labels[each.label] for sample in family.samples))
             here = [f"127.0.0.1:{redis_server.port}"]
             assert found == (here if each.label == BY_NODE else list(each.values))
     ours = {each.name.removesuffix("_total") for each in METRICS}
@@ -281,6 +281,8 @@ def test_who_waits_for_redis_is_held(
         assert talker.read() == b":1\r\n"
         becomes(admin, 0, "ttlproxy_held_connections")
         assert metric(admin, "ttlproxy_holds_total") == 1
+        assert metric(admin, "ttlproxy_hold_seconds_count", reason="reap") == 1
+        assert metric(admin, "ttlproxy_hold_seconds_sum", reason="reap") > 0
         direct.ask("DEL", LEASE)
 
 

@@ -8,12 +8,15 @@ from ttlproxy.core.histogram import Histogram
 
 # In ms. A reap for a session is as late as its request; the reaper may be minutes late under load.
 _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)
+# A hold ends after hold_max at the latest, 10 s by default; pauses of Redis do not count there.
+_HOLDS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000)
 _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 KINDS = ("deferred", "hash", "list", "set", "zset")
 ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 SIGNED = ("deferred", "rule")
 HANDLED = ("forwarded", "rewritten", "virtual")
+HELD = ("reap", "look_up", "claim", "rules", "redis")
 LOADS = ("read", "inherited")
 DIALS_FAILED = ("refused", "timeout", "tls", "dns", "other")
 PARKED = ("wrongtype", "noperm", "oom", "unreachable", "other")
@@ -124,7 +127,9 @@ class Counters:
     """Counts of the proxy's work since its start.
 
     clients: connected now; accepted, refused: clients; held: chunks that waited for a reap;
-    holding: clients whose requests wait now; requests: of clients; to_clients, to_redis: bytes;
+    hold_ms: how long requests waited each time, by what for: a reap, a look-up or claim of keys,
+    rules to be read, Redis to be there; holding: clients whose requests wait now; requests: of
+    clients; to_clients, to_redis: bytes;
     reaped_elements: by type; fired_elements: elements handed on by rules of ONEXPIRE, by action;
     dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
     element, the lateness of the oldest element of its key that was reaped with it; reap_call_ms:
@@ -150,6 +155,7 @@ class Counters:
         "fired_elements",
         "gone",
         "held",
+        "hold_ms",
         "holding",
         "lag_ms",
         "loads",
@@ -172,6 +178,7 @@ class Counters:
         self.accepted = 0
         self.refused = 0
         self.held = 0
+        self.hold_ms = {why: Histogram(_HOLDS) for why in HELD}
         self.holding = 0
         self.tls_failures = 0
         self.dials = Dials()

@@ -12,8 +12,9 @@ from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]
 """Upper bounds; how many observations are in each bucket and above all; the sum of their values."""
-Value: TypeAlias = float | dict[str, float] | dict[str, str] | Buckets
-"""A metric's value: a number; numbers by label; the labels of an info; a histogram's buckets."""
+Value: TypeAlias = float | dict[str, float] | dict[str, str] | Buckets | dict[str, Buckets]
+"""A metric's value: a number; numbers by label; the labels of an info; a histogram's buckets, or
+these by label."""
 Report: TypeAlias = dict[str, Value]
 """Metric name -> value."""
 

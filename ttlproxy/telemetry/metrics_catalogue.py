@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from ttlproxy import __version__
 from ttlproxy.core.counters import (
@@ -17,6 +17,7 @@ from ttlproxy.core.counters import (
     DIALS_FAILED,
     GONE,
     HANDLED,
+    HELD,
     KINDS,
     LOADS,
     PARKED,
@@ -64,6 +65,10 @@ def _parked(source: Source) -> dict[str, float]:
 
 def _in_seconds(of_ms: Histogram) -> Buckets:
     return [bound / 1000 for bound in of_ms.bounds], list(of_ms.counts), of_ms.total / 1000
+
+
+def _by_in_seconds(of_ms: Mapping[str, Histogram]) -> dict[str, Buckets]:
+    return {value: _in_seconds(histogram) for value, histogram in of_ms.items()}
 
 
 def _build(source: Source) -> dict[str, str]:
@@ -183,6 +188,15 @@ METRICS: Final = (
         "counter",
         "how often a client's requests waited until expired elements were removed",
         lambda source: source.counters.held,
+    ),
+    MetricSpec(
+        "ttlproxy_hold_seconds",
+        "histogram",
+        "how long requests waited in the proxy each time before they went to Redis, by what for:"
+        " expired elements, a look-up or claim of keys, rules that are read, Redis that is away",
+        lambda source: _by_in_seconds(source.counters.hold_ms),
+        "reason",
+        HELD,
     ),
     MetricSpec(
         "ttlproxy_managed_keys",
@@ -351,6 +365,7 @@ METRICS: Final = (
     ),
 )
 
+_One = TypeVar("_One")
 _OF_MANY: Final[dict[str, Callable[[Iterable[float]], float]]] = {
     "sum": sum,
     "largest": max,
@@ -397,12 +412,22 @@ def lasting(of: Report) -> Report:
 def _total(metric: MetricSpec, values: Sequence[Value]) -> Value:
     if metric.kind == "info":
         return values[-1]
+    if metric.kind == "histogram" and metric.label:
+        return _by_label(cast(Sequence[dict[str, Buckets]], values), _all_buckets)
     if metric.kind == "histogram":
-        bounds, counts, sums = zip(*cast(Sequence[Buckets], values), strict=True)
-        return bounds[0], [sum(each) for each in zip(*counts, strict=True)], sum(sums)
+        return _all_buckets(cast(Sequence[Buckets], values))
     if metric.label:
-        by_label = cast(Sequence[dict[str, float]], values)
-        names = dict.fromkeys(name for each in by_label for name in each)
-        one = _OF_MANY[metric.of_many]
-        return {name: one([each[name] for each in by_label if name in each]) for name in names}
+        return _by_label(cast(Sequence[dict[str, float]], values), _OF_MANY[metric.of_many])
     return _OF_MANY[metric.of_many](cast(Sequence[float], values))
+
+
+def _by_label(
+    values: Sequence[Mapping[str, _One]], one: Callable[[Sequence[_One]], _One]
+) -> dict[str, _One]:
+    names = dict.fromkeys(name for each in values for name in each)
+    return {name: one([each[name] for each in values if name in each]) for name in names}
+
+
+def _all_buckets(values: Sequence[Buckets]) -> Buckets:
+    bounds, counts, sums = zip(*values, strict=True)
+    return bounds[0], [sum(each) for each in zip(*counts, strict=True)], sum(sums)

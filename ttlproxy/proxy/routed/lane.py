@@ -497,8 +497,7 @@ class Lane:
     async def _serves_again(self) -> None:
         """Ends when the link serves. Raises NotServed after hold_max."""
         try:
-            async with asyncio.timeout(self._owner.hold_max_s):
-                await self._serving.ready.wait()
+            await self.link.holds.until_served()
         except TimeoutError:
             raise NotServed(f"Redis is unavailable: {self.link.trouble}") from None
 
