@@ -17,7 +17,8 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
-from ttlproxy.telemetry.metric_spec import BY_CERTIFICATE, BY_NODE
+from ttlproxy.scripts import Scripts
+from ttlproxy.telemetry.metric_spec import BY_CERTIFICATE, BY_NODE, BY_SCRIPT
 from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 pytestmark = pytest.mark.any_server
@@ -53,7 +54,7 @@ def test_names_are_as_the_style_has_them() -> None:
     for each in METRICS:
         assert _NAME.fullmatch(each.name)
         assert each.name.endswith("_total") == (each.kind == "counter")
-        assert bool(each.label) == (bool(each.values) or each.label == BY_NODE)
+        assert bool(each.label) == (bool(each.values) or each.label in (BY_NODE, BY_SCRIPT))
 
 
 def test_every_metric_is_shown_and_no_other(admin: Pages, redis_server: Server) -> None:
@@ -69,7 +70,10 @@ def test_every_metric_is_shown_and_no_other(admin: Pages, redis_server: Server) 
         if each.label:
             found = list(dict.fromkeys(sample.labels[each.label] for sample in family.samples))
             here = [f"127.0.0.1:{redis_server.port}"]
-            assert found == (here if each.label == BY_NODE else list(each.values))
+            if each.label == BY_SCRIPT:
+                assert {*found} <= Scripts(b"").keys()
+            else:
+                assert found == (here if each.label == BY_NODE else list(each.values))
     ours = {each.name.removesuffix("_total") for each in METRICS}
     assert {name for name in shown if name.startswith("ttlproxy_")} == ours
     assert all(name.startswith(_OWN) for name in shown)
@@ -222,6 +226,25 @@ def test_requests_are_counted_by_what_becomes_of_them(admin: Pages, talker: Conn
     assert metric(admin, requests, kind="virtual") == 1
     assert metric(admin, requests, kind="rewritten") == 1
     assert metric(admin, requests, kind="forwarded") == 5
+
+
+def test_script_calls_are_counted_by_script(admin: Pages, talker: Connection) -> None:
+    for words in (
+        ("HSET", "h", "f", "v"),
+        ("HEXPIREFIELD", "h", "f", 100),
+        ("SADDEX", "s", 9, "m"),
+    ):
+        talker.ask(*words)
+    talker.send(command("HSET", "h", "f", "w") * 3 + command("SADD", "s", "n") * 2)
+    talker.read_many(5)
+    talker.send(command("MULTI") + command("HTTLFIELD", "h", "f") + command("EXEC"))
+    talker.read_many(3)
+    calls = {"hash_expire": 1, "set_addex": 1, "hash_set": 3, "set_add": 2, "hash_ttl": 1}
+    for script, count in calls.items():
+        assert metric(admin, "ttlproxy_script_calls_total", script=script) == count
+    talker.ask("SPEXPIREMEMBER", "s", "n", 1)
+    becomes(admin, 1, "ttlproxy_reaped_elements_total", type="set")
+    assert metric(admin, "ttlproxy_script_calls_total", script="reap") > 0, "of its own"
 
 
 def test_bytes_are_counted_each_way(admin: Pages, talker: Connection) -> None:

@@ -129,7 +129,8 @@ class Counters:
     clients: connected now; accepted, refused: clients; held: chunks that waited for a reap;
     hold_ms: how long requests waited each time, by what for: a reap, a look-up or claim of keys,
     rules to be read, Redis to be there; holding: clients whose requests wait now; requests: of
-    clients; to_clients, to_redis: bytes;
+    clients; script_calls: sent to Redis, for clients and by the proxy itself, by the script's name;
+    to_clients, to_redis: bytes;
     reaped_elements: by type; fired_elements: elements handed on by rules of ONEXPIRE, by action;
     dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
     element, the lateness of the oldest element of its key that was reaped with it; reap_call_ms:
@@ -165,6 +166,7 @@ class Counters:
         "refusals",
         "refused",
         "requests",
+        "script_calls",
         "swept_entries",
         "tls_failures",
         "to_clients",
@@ -183,6 +185,7 @@ class Counters:
         self.tls_failures = 0
         self.dials = Dials()
         self.requests = Handled()
+        self.script_calls: Counter[str] = Counter()
         self.to_clients = Tally()
         self.to_redis = Tally()
         self.swept_entries = 0

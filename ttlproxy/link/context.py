@@ -102,6 +102,7 @@ class Context:
             signer,
             lambda: self.schedule_queries.to_count(self._may_have_rules),
             self.is_one_of_several,
+            counters.script_calls,
         )
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(

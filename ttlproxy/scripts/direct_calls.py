@@ -31,7 +31,11 @@ class DirectCall:
     """How requests of one command become calls.
 
     fits: whether Redis takes so many words; takes: the requests that become such calls
+    script: its name; ruled_script: that of calls by a rule of ONWRITE
     """
+
+    script: str
+    ruled_script: str
 
     fits: Callable[[int], bool]
     takes: Callable[[Sequence[bytes]], bool]
@@ -96,8 +100,9 @@ class Setter:
     _scripts: Scripts
     _keys: Keys
 
-    def encoded(self, args: Sequence[bytes], db: bytes) -> bytes | None:
-        """The call for the request `args`; None if it is refused, waits, or is no such call."""
+    def encoded(self, args: Sequence[bytes], db: bytes) -> tuple[str, bytes] | None:
+        """The script, and its call for the request `args`; None if that is refused, waits, or is no
+        such call."""
         virtual = self._virtual
         if not virtual.fits(len(args)) or len(args) > MOST_WORDS or virtual.waits(args) is not None:
             return None
@@ -107,7 +112,8 @@ class Setter:
             return None
         key, (first, *rest) = args[1], call.argv
         names = (key, self._keys.index(key), self._keys.schedule)
-        return encode((b"EVALSHA", script.sha, _COUNT, *names, b"%b %b" % (db, first), *rest))
+        words = (b"EVALSHA", script.sha, _COUNT, *names, b"%b %b" % (db, first), *rest)
+        return call.script, encode(words)
 
 
 class DirectCalls:
@@ -153,6 +159,8 @@ class DirectCalls:
         what = writes.what if writes else ()
         ruled_sha = self._scripts[writes.script].sha if writes else b""
         return DirectCall(
+            direct.script,
+            writes.script if writes else "",
             route.fits,
             direct.takes,
             self._keys.index,

@@ -6,7 +6,7 @@ bytes and effects, or declines: tests/core/test_direct_calls.py compares the two
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from ttlproxy.scripts.direct_calls import DirectCalls
@@ -18,14 +18,15 @@ class Rewritten(NamedTuple):
     """A chunk as it goes to Redis.
 
     writes: how many of its requests are native ones that have become script calls; by_rule: how
-    many of these by rules of ONWRITE; setters: how many requests set deadlines; managed: the keys
-    of those, and of writes by rules
+    many of these by rules of ONWRITE; setters: how many requests set deadlines; scripts: those that
+    all these call, in this order; managed: the keys of setters, and of writes by rules
     """
 
     to_redis: bytes
     writes: int
     by_rule: int
     setters: int
+    scripts: Sequence[str]
     managed: Collection[bytes]
 
 
@@ -55,6 +56,7 @@ def rewritten(
     setters = direct.setters if may_set else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out: list[bytes] = []
+    scripts: list[str] = []
     at = writes = by_rule = set_ = 0
     try:
         for args in commands:
@@ -73,7 +75,8 @@ def rewritten(
                     return None
                 managed[args[1]] = None
                 set_ += 1
-                sent = made
+                script, sent = made
+                scripts.append(script)
             elif call is not None and (args[1] in names or args[1] in managed):
                 is_due = names.get(args[1], now_ms) < now_ms
                 if is_due or not call.fits(len(args)) or not call.takes(args):
@@ -84,9 +87,11 @@ def rewritten(
                         return None
                     managed[args[1]] = None
                     sent = call.ruled(args, sent, state.database, how)
+                    scripts.append(call.ruled_script)
                     by_rule += 1
                 elif args[1] in managed or args[1] in known:
                     sent = call.encoded(args, sent)
+                    scripts.append(call.script)
                 else:
                     return None  # a match alone needs no script
                 writes += 1
@@ -95,4 +100,4 @@ def rewritten(
             out.append(sent)
     except (IndexError, TypeError):
         return None  # no key, or no bulk string, which hiredis allows
-    return Rewritten(b"".join(out), writes, by_rule, set_, managed)
+    return Rewritten(b"".join(out), writes, by_rule, set_, scripts, managed)

@@ -326,6 +326,7 @@ class Session(State):
             self.manages([(self.db, key) for key in found.managed])
         if writes or setters:
             self.changes()
+            self.script_calls.counts.update(found.scripts)
         counts = self._counts
         counts.rewritten += writes
         counts.by_rule += found.by_rule

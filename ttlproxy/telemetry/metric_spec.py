@@ -22,6 +22,7 @@ Report: TypeAlias = dict[str, Value]
 # The label of metrics about one of several servers: its address.
 BY_NODE: Final = "node"
 BY_CERTIFICATE: Final = "certificate"
+BY_SCRIPT: Final = "script"
 
 
 class Serves(Protocol):
@@ -46,7 +47,8 @@ class Source(NamedTuple):
 
 class MetricSpec(NamedTuple):
     """kind: Prometheus's type; label: the label's name, if any, and `values` all its values; those
-    of BY_NODE are the servers that are there, and of BY_CERTIFICATE only those that are set.
+    of BY_NODE are the servers that are there, of BY_CERTIFICATE only those that are set, and of
+    BY_SCRIPT the scripts that were called.
 
     of_many: how the numbers of several processes become one, for each value of the label
     """

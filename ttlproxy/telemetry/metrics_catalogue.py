@@ -29,6 +29,7 @@ from ttlproxy.core.histogram import Histogram
 from ttlproxy.telemetry.metric_spec import (
     BY_CERTIFICATE,
     BY_NODE,
+    BY_SCRIPT,
     Buckets,
     MetricSpec,
     Report,
@@ -146,6 +147,13 @@ METRICS: Final = (
         lambda source: _requests(source.counters.requests),
         "kind",
         HANDLED,
+    ),
+    MetricSpec(
+        "ttlproxy_script_calls_total",
+        "counter",
+        "calls of the proxy's scripts, for requests of clients and by the proxy itself",
+        lambda source: dict[str, float](source.counters.script_calls),
+        BY_SCRIPT,
     ),
     MetricSpec(
         "ttlproxy_writes_by_rule_total",
