@@ -185,7 +185,7 @@ class Counters:
         self.tls_failures = 0
         self.dials = Dials()
         self.requests = Handled()
-        self.script_calls: Counter[str] = Counter()
+        self.script_calls: dict[str, int] = {}
         self.to_clients = Tally()
         self.to_redis = Tally()
         self.swept_entries = 0

@@ -97,7 +97,7 @@ class Setter:
     """How requests of one of our commands, which sets deadlines, become calls."""
 
     _virtual: Virtual
-    _scripts: Scripts
+    _shas: Mapping[str, bytes]  # of the scripts that are called here
     _keys: Keys
 
     def encoded(self, args: Sequence[bytes], db: bytes) -> tuple[str, bytes] | None:
@@ -107,13 +107,14 @@ class Setter:
         if not virtual.fits(len(args)) or len(args) > MOST_WORDS or virtual.waits(args) is not None:
             return None
         call = virtual.plan(args)
-        script = self._scripts[call.script]
-        if script.keys != _KEYS or script.argv[:1] != _ORIGIN:
+        script = call.script
+        sha = self._shas.get(script)
+        if sha is None:
             return None
         key, (first, *rest) = args[1], call.argv
         names = (key, self._keys.index(key), self._keys.schedule)
-        words = (b"EVALSHA", script.sha, _COUNT, *names, b"%b %b" % (db, first), *rest)
-        return call.script, encode(words)
+        words = (b"EVALSHA", sha, _COUNT, *names, b"%b %b" % (db, first), *rest)
+        return script, encode(words)
 
 
 class DirectCalls:
@@ -140,8 +141,13 @@ class DirectCalls:
         if self._made_for != (scripts.traits, router):
             self._made_for = scripts.traits, router
             self.writes = dict(self._made(router))
+            shas = {
+                script.name: script.sha
+                for script in scripts.values()
+                if script.keys == _KEYS and script.argv[:1] == _ORIGIN
+            }
             self.setters = {
-                name: Setter(route.virtual, scripts, self._keys)
+                name: Setter(route.virtual, shas, self._keys)
                 for name, route in router.setters.items()
                 if route.virtual
             }

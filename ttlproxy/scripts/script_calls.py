@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Final, TypeAlias
@@ -50,7 +49,7 @@ class ScriptCalls:
         signer: Signer | None = None,
         slots: Callable[[], bytes] = bytes,
         is_one_of_several: bool = False,
-        counts: Counter[str] | None = None,
+        counts: dict[str, int] | None = None,
     ) -> None:
         """`signer`: not needed if nothing is signed; `slots`: for slots_count.lua;
         is_one_of_several: the server is one of the masters of a Cluster; `counts`: those of all
@@ -60,7 +59,9 @@ class ScriptCalls:
         self._slots = slots
         self._is_one_of_several = is_one_of_several
         self._scripts = scripts
-        self.counts = Counter[str]() if counts is None else counts
+        self.counts = {} if counts is None else counts
+        for name in scripts:
+            self.counts.setdefault(name, 0)
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
         self.direct = DirectCalls(scripts, keys)
@@ -89,7 +90,7 @@ class ScriptCalls:
             call = _FITTED[call.script](self, call)
         scripts = self._scripts
         script = scripts.careful(call.script) if careful else scripts[call.script]
-        self.counts[script.name] += 1
+        self.counts[call.script] += 1
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
         head = (b"EVAL", script.text) if as_text else (b"EVALSHA", script.sha)
         if clustered:

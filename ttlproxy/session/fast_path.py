@@ -19,14 +19,15 @@ class Rewritten(NamedTuple):
 
     writes: how many of its requests are native ones that have become script calls; by_rule: how
     many of these by rules of ONWRITE; setters: how many requests set deadlines; scripts: those that
-    all these call, in this order; managed: the keys of setters, and of writes by rules
+    all these call, each with how many calls in a row; managed: the keys of setters, and of writes
+    by rules
     """
 
     to_redis: bytes
     writes: int
     by_rule: int
     setters: int
-    scripts: Sequence[str]
+    scripts: Sequence[tuple[str, int]]
     managed: Collection[bytes]
 
 
@@ -56,8 +57,9 @@ def rewritten(
     setters = direct.setters if may_set else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out: list[bytes] = []
-    scripts: list[str] = []
-    at = writes = by_rule = set_ = 0
+    scripts: tuple[tuple[str, int], ...] = ()  # before the last one
+    script = last = ""
+    at = writes = by_rule = set_ = before = 0
     try:
         for args in commands:
             sent, others = encode(tuple(args)), args[2:]
@@ -76,7 +78,6 @@ def rewritten(
                 managed[args[1]] = None
                 set_ += 1
                 script, sent = made
-                scripts.append(script)
             elif call is not None and (args[1] in names or args[1] in managed):
                 is_due = names.get(args[1], now_ms) < now_ms
                 if is_due or not call.fits(len(args)) or not call.takes(args):
@@ -87,17 +88,23 @@ def rewritten(
                         return None
                     managed[args[1]] = None
                     sent = call.ruled(args, sent, state.database, how)
-                    scripts.append(call.ruled_script)
+                    script = call.ruled_script
                     by_rule += 1
                 elif args[1] in managed or args[1] in known:
                     sent = call.encoded(args, sent)
-                    scripts.append(call.script)
+                    script = call.script
                 else:
                     return None  # a match alone needs no script
                 writes += 1
             elif (managed and args[1] in managed) or not passes(args):
                 return None
+            if script != last:
+                if last:
+                    scripts = (*scripts, (last, writes + set_ - 1 - before))
+                    before = writes + set_ - 1
+                last = script
             out.append(sent)
     except (IndexError, TypeError):
         return None  # no key, or no bulk string, which hiredis allows
+    scripts = (*scripts, (last, writes + set_ - before))
     return Rewritten(b"".join(out), writes, by_rule, set_, scripts, managed)

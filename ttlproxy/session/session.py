@@ -326,7 +326,9 @@ class Session(State):
             self.manages([(self.db, key) for key in found.managed])
         if writes or setters:
             self.changes()
-            self.script_calls.counts.update(found.scripts)
+            script_calls = self.script_calls.counts
+            for script, calls in found.scripts:
+                script_calls[script] += calls
         counts = self._counts
         counts.rewritten += writes
         counts.by_rule += found.by_rule

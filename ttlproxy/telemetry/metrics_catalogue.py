@@ -59,6 +59,10 @@ def _sent(counters: Counters) -> dict[str, float]:
     return {"clients": counters.to_clients.bytes, "redis": counters.to_redis.bytes}
 
 
+def _called(counters: Counters) -> dict[str, float]:
+    return {name: calls for name, calls in counters.script_calls.items() if calls}
+
+
 def _parked(source: Source) -> dict[str, float]:
     reasons = [link.context.node_counts.parked for link in source.link.all]
     return {why: sum(each[why] for each in reasons) for why in PARKED}
@@ -152,7 +156,7 @@ METRICS: Final = (
         "ttlproxy_script_calls_total",
         "counter",
         "calls of the proxy's scripts, for requests of clients and by the proxy itself",
-        lambda source: dict[str, float](source.counters.script_calls),
+        lambda source: _called(source.counters),
         BY_SCRIPT,
     ),
     MetricSpec(
