@@ -10,6 +10,7 @@ from ttlproxy.core.histogram import Histogram
 _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)
 # A hold ends after hold_max at the latest, 10 s by default; pauses of Redis do not count there.
 _HOLDS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000)
+_TRIPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 KINDS = ("deferred", "hash", "list", "set", "zset")
@@ -130,6 +131,9 @@ class Counters:
     hold_ms: how long requests waited each time, by what for: a reap, a look-up or claim of keys,
     rules to be read, Redis to be there; holding: clients whose requests wait now; requests: of
     clients; script_calls: sent to Redis, for clients and by the proxy itself, by the script's name;
+    round_trip_ms: from sending requests to Redis until the last of their replies, of some that were
+    measured; script_trips: how many of these were a call of a script, and script_trips_ms, the sum,
+    by script;
     to_clients, to_redis: bytes;
     reaped_elements: by type; fired_elements: elements handed on by rules of ONEXPIRE, by action;
     dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
@@ -166,7 +170,10 @@ class Counters:
         "refusals",
         "refused",
         "requests",
+        "round_trip_ms",
         "script_calls",
+        "script_trips",
+        "script_trips_ms",
         "swept_entries",
         "tls_failures",
         "to_clients",
@@ -185,7 +192,10 @@ class Counters:
         self.tls_failures = 0
         self.dials = Dials()
         self.requests = Handled()
+        self.round_trip_ms = Histogram(_TRIPS)
         self.script_calls: dict[str, int] = {}
+        self.script_trips: Counter[str] = Counter()
+        self.script_trips_ms: dict[str, float] = {}
         self.to_clients = Tally()
         self.to_redis = Tally()
         self.swept_entries = 0
@@ -218,3 +228,8 @@ class Counters:
         """`count` elements were handed on, `dead_lettered` of them as dead letters."""
         self.fired_elements[verb.lower()] += count
         self.dead_lettered_elements += dead_lettered
+
+    def count_script_trip(self, script: str, took_ms: float) -> None:
+        """The round trip of a call of this script was measured."""
+        self.script_trips[script] += 1
+        self.script_trips_ms[script] = self.script_trips_ms.get(script, 0) + took_ms

@@ -38,7 +38,7 @@ from ttlproxy.proxy.phase import (
 )
 from ttlproxy.proxy.redis_connection import HIGH, LOW, ToRedis, half_close
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
-from ttlproxy.proxy.write_batch import WriteBatch
+from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session import AskingSession, Session, Step
 
 
@@ -213,6 +213,16 @@ class Client(asyncio.Protocol):
             self._end_by(LingeringClose(self._transport))
         self._server.slow_clients.keeps(self)  # until it has taken what is left
 
+    @property
+    def is_plain(self) -> bool:
+        session = self._session
+        if session is None or self._phase is not OPEN:
+            return False
+        return not (session.doing or session.silent or session.streams)
+
+    def send_by(self, write: Write) -> None:
+        self.to_redis = self._noting(write, awaits=True)
+
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or keeps up again."""
         self.redis_is_full = is_full
@@ -337,7 +347,7 @@ class Client(asyncio.Protocol):
             self._depart(backend)  # its server may not be served any more
             return
         context = link.context
-        self.to_redis = self._noting(backend.write, awaits=True)
+        self.send_by(backend.write)
         kind = Session if context.knowledge is None else AskingSession
         self._session = kind(
             context.router,

@@ -72,6 +72,10 @@ def _in_seconds(of_ms: Histogram) -> Buckets:
     return [bound / 1000 for bound in of_ms.bounds], list(of_ms.counts), of_ms.total / 1000
 
 
+def _each_in_seconds(of_ms: Mapping[str, float]) -> dict[str, float]:
+    return {name: ms / 1000 for name, ms in dict(of_ms).items()}
+
+
 def _by_in_seconds(of_ms: Mapping[str, Histogram]) -> dict[str, Buckets]:
     return {value: _in_seconds(histogram) for value, histogram in of_ms.items()}
 
@@ -157,6 +161,27 @@ METRICS: Final = (
         "counter",
         "calls of the proxy's scripts, for requests of clients and by the proxy itself",
         lambda source: _called(source.counters),
+        BY_SCRIPT,
+    ),
+    MetricSpec(
+        "ttlproxy_round_trip_seconds",
+        "histogram",
+        "from sending requests of a client to Redis until their last reply: a sample of at most ten"
+        " in a second, and none on shared connections",
+        lambda source: _in_seconds(source.counters.round_trip_ms),
+    ),
+    MetricSpec(
+        "ttlproxy_script_round_trips_total",
+        "counter",
+        "how many of these were a call of a script of the proxy alone",
+        lambda source: dict[str, float](source.counters.script_trips),
+        BY_SCRIPT,
+    ),
+    MetricSpec(
+        "ttlproxy_script_round_trip_seconds_total",
+        "counter",
+        "the sum of how long these took",
+        lambda source: _each_in_seconds(source.counters.script_trips_ms),
         BY_SCRIPT,
     ),
     MetricSpec(

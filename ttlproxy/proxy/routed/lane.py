@@ -367,6 +367,16 @@ class Lane:
         if self.retires and not self.waits:
             self._owner.lost(self)
 
+    @property
+    def is_plain(self) -> bool:
+        session = self.session
+        if self._phase is not OPEN or session is None or self._replies.is_uneven:
+            return False
+        return not (session.doing or session.silent or session.streams)
+
+    def send_by(self, write: Write) -> None:
+        """It asks the connection each time."""
+
     def full(self, is_full: bool) -> None:
         self.is_full = is_full
         if is_full:

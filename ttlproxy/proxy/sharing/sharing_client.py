@@ -206,7 +206,7 @@ class SharingClient(Client):
             self._task = None
             self._refuse(ConnectionError("Redis refuses the login of this client now"))
             return
-        self.to_redis = self._noting(own.write, awaits=True)
+        self.send_by(own.write)
         session.owner.has_settled = own.has_settled
         if session.stranger:
             own.count_lines()

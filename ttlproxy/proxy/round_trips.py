@@ -1,0 +1,105 @@
+"""Measures round trips to Redis now and then, one at a time, so that all others cost nothing.
+
+A connection is chosen by chance among those that are written to in a turn of the event loop: the
+more it is used, the more often. At rest nothing is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ttlproxy.core.counters import Counters
+from ttlproxy.proxy.redis_connection import Backend, Receiver
+from ttlproxy.proxy.round_trip import RoundTrip
+from ttlproxy.proxy.write_batch import Write, WriteBatch
+
+# From the end of one to the choice of the next.
+_PAUSE_S: Final = 0.1
+# A client that sends so little is waited for no longer; and Redis, longer than most clients wait.
+_IDLE_S: Final = 2.0
+_LONGEST_S: Final = 60.0
+# So many connections of a turn are looked at.
+_LOOKS: Final = 4
+_EVALSHA: Final = b"EVALSHA"
+
+
+class RoundTrips:
+    """Chooses connections, and keeps what was measured in the counters."""
+
+    def __init__(
+        self,
+        counters: Counters,
+        write_batch: WriteBatch,
+        names: Callable[[], Mapping[bytes, str]],
+    ) -> None:
+        """`names()`: SHA -> name of the proxy's scripts."""
+        self._counters = counters
+        self._write_batch = write_batch
+        self._names = names
+        self._known: Mapping[bytes, str] = {}
+        self._watched: tuple[RoundTrip, Backend] | None = None
+        self._later: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Chooses from now on."""
+        self._later = None
+        self._write_batch.tell(self._choose)
+
+    def stop(self) -> None:
+        """Ends what is under way, and chooses no more."""
+        self._write_batch.tell(None)
+        if self._watched is not None:
+            self._watched[0].end()
+        if self._later is not None:
+            self._later.cancel()
+
+    def _choose(self, writes: Sequence[tuple[Write, bytes]]) -> None:
+        """Takes one of the connections that are written to."""
+        for write, _ in random.sample(writes, min(len(writes), _LOOKS)):
+            receiver = write.__self__.get_protocol()  # type: ignore[attr-defined]
+            if isinstance(receiver, Receiver) and receiver.backend.may_be_watched:
+                self._watch(receiver.backend)
+                return
+        self._wait(_PAUSE_S, self.start)
+
+    def _watch(self, backend: Backend) -> None:
+        round_trip = backend.watch(self._over)
+        self._watched = round_trip, backend
+        self._wait(_IDLE_S, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        if self._watched is None:
+            return
+        round_trip, _ = self._watched
+        if round_trip.is_begun:
+            self._wait(_LONGEST_S, round_trip.end)
+        else:
+            round_trip.end()
+
+    def _wait(self, pause_s: float, then: Callable[[], None]) -> None:
+        self._write_batch.tell(None)
+        self._later = asyncio.get_running_loop().call_later(pause_s, then)
+
+    def _over(self, round_trip: RoundTrip) -> None:
+        if self._later is not None:
+            self._later.cancel()
+        if self._watched is not None:
+            self._watched[1].watch_no_more()
+            self._watched = None
+        self._wait(_PAUSE_S, self.start)
+        if round_trip.took_ms is not None:
+            self._counters.round_trip_ms.observe(round_trip.took_ms)
+            script = self._script(round_trip.request)
+            if script is not None:
+                self._counters.count_script_trip(script, round_trip.took_ms)
+
+    def _script(self, request: Sequence[bytes] | None) -> str | None:
+        """The script of ours that a request calls."""
+        if request is None or request[0] != _EVALSHA or len(request) < 2:
+            return None
+        if request[1] not in self._known:
+            self._known = self._names()
+        return self._known.get(request[1])
