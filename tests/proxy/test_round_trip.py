@@ -92,6 +92,23 @@ def test_who_never_waits_for_all_replies_is_not_measured(world: World) -> None:
     assert world.trip.took_ms is None
 
 
+@pytest.mark.parametrize("follower", [VALUE, VALUE[:4]])
+def test_the_replies_to_what_follows_may_come_at_once(world: World, follower: bytes) -> None:
+    world.ask(GET, VALUE, times=4)
+    world.trip.sends(GET)
+    world.trip.sends(GET)
+    world.now_ms += 2
+    world.trip.takes(VALUE + follower)
+    assert _measured(world) == pytest.approx(2)
+
+
+def test_more_than_was_asked_for_is_no_measure(world: World) -> None:
+    world.ask(GET, VALUE, times=4)
+    world.ask(GET, VALUE * 2)
+    assert world.ended == 1
+    assert world.trip.took_ms is None
+
+
 @pytest.mark.parametrize(
     "request_",
     [

@@ -40,6 +40,7 @@ class RoundTrip:
     """
     is_over: nothing is counted any more, and what comes just passes
     took_ms: how long it took, once that is known; request: its words, if it is a single one
+    spent_s: what the counting has taken here
     """
 
     def __init__(self, send: Pass, take: Pass, over: Callable[[RoundTrip], None]) -> None:
@@ -47,6 +48,7 @@ class RoundTrip:
         self.is_over = False
         self.took_ms: float | None = None
         self.request: list[bytes] | None = None
+        self.spent_s = 0.0
         self._send = send
         self._take = take
         self._over = over
@@ -58,6 +60,7 @@ class RoundTrip:
         self._has_waited = False  # for all its replies, since then
         self._began_s = 0.0
         self._left = 0  # replies that are to come until it has ended; 0 before it has begun
+        self._has_followers = False  # more was sent since it has begun
 
     @property
     def is_begun(self) -> bool:
@@ -66,15 +69,24 @@ class RoundTrip:
 
     def sends(self, data: bytes) -> None:
         """Requests go to Redis."""
-        if not (self.is_over or self._left):
-            self._count(data)
+        if self._left:
+            self._has_followers = True
+        elif not self.is_over:
+            now_s = time.monotonic()
+            self._count(data, now_s)
+            self.spent_s += time.monotonic() - now_s
         self._send(data)
 
     def takes(self, data: bytes) -> None:
         """Replies have come."""
+        if self.is_over:
+            self._take(data)
+            return
+        came_s = time.monotonic()
         self._take(data)
-        if not self.is_over:
-            self._reply(data)
+        taken_s = time.monotonic()
+        self._reply(data, came_s)
+        self.spent_s += time.monotonic() - taken_s
 
     def end(self) -> None:
         """It is not to be measured, or has been."""
@@ -82,7 +94,7 @@ class RoundTrip:
             self.is_over = True
             self._over(self)
 
-    def _count(self, data: bytes) -> None:
+    def _count(self, data: bytes, now_s: float) -> None:
         requests = PARSER.whole(data)
         self._chunks += 1
         if requests is None or self._chunks > _MOST or any(map(_is_uneven, requests)):
@@ -93,28 +105,31 @@ class RoundTrip:
         if self._counted > _FIRST and self._has_waited:
             self._left = self._owed
             self.request = requests[0] if len(requests) == 1 else None
-            self._began_s = time.monotonic()
+            self._began_s = now_s
 
-    def _reply(self, data: bytes) -> None:
-        now_s = time.monotonic()
+    def _reply(self, data: bytes, now_s: float) -> None:
         try:
             count = self._replies(data)
         except ValueError:  # it began within a reply
             self.end()
             return
-        self._owed -= count
         if self._left:
-            self._left -= count
-            if self._left <= 0:
-                self._measured(now_s)
-        elif self._owed < 0:
+            self._count_down(count, now_s)
+            return
+        self._owed -= count
+        if self._owed < 0:
             self._owed = self._counted = 0
             self._has_waited = False
         elif not self._owed and self._ends.is_between:
             self._has_waited = True
 
-    def _measured(self, now_s: float) -> None:
-        if not self._left and self._ends.is_between:  # else it was no reply to this
+    def _count_down(self, count: int, now_s: float) -> None:
+        more = count - self._left
+        self._left = max(-more, 0)
+        if self._left:
+            return
+        # More than was asked for: then it was not the last reply to this.
+        if self._has_followers or (not more and self._ends.is_between):
             self.took_ms = (now_s - self._began_s) * 1000
         self.end()
 
