@@ -166,8 +166,8 @@ METRICS: Final = (
     MetricSpec(
         "ttlproxy_round_trip_seconds",
         "histogram",
-        "from sending requests of a client to Redis until their last reply: a sample of at most five"
-        " in a second, and none on shared connections",
+        "from sending requests of a client to Redis until their last reply: a sample, of at most"
+        " five in a second, and none on shared connections",
         lambda source: _in_seconds(source.counters.round_trip_ms),
     ),
     MetricSpec(
