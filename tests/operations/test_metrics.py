@@ -266,6 +266,23 @@ def test_round_trips_are_measured_and_those_of_scripts_by_script(
     assert metric(admin, "ttlproxy_script_round_trip_seconds_total", script="hash_ttl") > 0
 
 
+def test_what_redis_counts_of_commands_is_shown_by_family(
+    admin: Pages, talker: Connection, redis_server: Server
+) -> None:
+    with Connection(redis_server.port) as direct:
+        direct.send(command("HSET", "h", "f", "v") * 5 + command("GET", "h") * 3)
+        direct.send(command("GEOADD", "g", 1, 1, "m") + command("ZADD", "g", 1) * 2)
+        direct.read_many(11)
+        talker.ask("CONFIG", "SET", "slowlog-max-len", 100)  # the next heartbeat looks at all
+        becomes(admin, 3, "ttlproxy_redis_failed_calls_total", family="string")
+        assert metric(admin, "ttlproxy_redis_failed_calls_total", family="zset") == 2
+        assert metric(admin, "ttlproxy_redis_calls_total", family="geo") == 1
+        assert metric(admin, "ttlproxy_redis_calls_total", family="hash") >= 5
+        assert metric(admin, "ttlproxy_redis_call_seconds_total", family="hash") > 0
+        assert metric(admin, "ttlproxy_redis_errors_total", error="WRONGTYPE") == 3
+        assert metric(admin, "ttlproxy_redis_errors_total", error="ERR") >= 2
+
+
 def test_bytes_are_counted_each_way(admin: Pages, talker: Connection) -> None:
     value = b"x" * 1000
     sent = command("SET", "k", value) + command("GET", "k") * 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from ttlproxy.core.histogram import Histogram
 
@@ -21,6 +22,18 @@ HELD = ("reap", "look_up", "claim", "rules", "redis")
 LOADS = ("read", "inherited")
 DIALS_FAILED = ("refused", "timeout", "tls", "dns", "other")
 PARKED = ("wrongtype", "noperm", "oom", "unreachable", "other")
+OTHER = "other"
+FAMILIES = (
+    *("string", "hash", "list", "set", "zset", "stream", "geo", "bitmap", "hyperloglog"),
+    *("keyspace", "pubsub", "scripting", "transaction", "connection", OTHER),
+)
+# The first words of Redis's errors, and of ours that are counted there.
+ERRORS = (
+    *("ERR", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM", "OOM", "READONLY", "MISCONF"),
+    *("LOADING", "BUSY", "MASTERDOWN", "NOREPLICAS", "NOSCRIPT", "EXECABORT", "BUSYGROUP"),
+    *("NOGROUP", "NOPROTO", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN"),
+    *("UNBLOCKED", "TTLMAXLEN", OTHER),
+)
 GONE = (
     "client",
     "redis",
@@ -55,6 +68,16 @@ class Dials:
         self.failed: Counter[str] = Counter()
 
 
+class CommandCounts(NamedTuple):
+    """What Redis has counted of some commands. rejected: not carried out at all; failed: others
+    that have returned an error."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    failed: int = 0
+    rejected: int = 0
+
+
 class NodeCounts:
     """Counts about one server, in front of which there may be others.
 
@@ -64,11 +87,15 @@ class NodeCounts:
     connection, because there may be no more of them; connections_refused: clients' connections that
     it has refused, as it had too many; maxlen_refusals: writes that it has refused because of a
     rule's MAXLEN, as it counts them, for all proxies
+    commands, errors: what it has counted of commands, by family, and of errors, of all its clients;
+    replaced, never changed
     """
 
     __slots__ = (
+        "commands",
         "connection_waits",
         "connections_refused",
+        "errors",
         "late_ms",
         "maxlen_refusals",
         "parked",
@@ -88,6 +115,8 @@ class NodeCounts:
         self.connection_waits = 0
         self.connections_refused = 0
         self.maxlen_refusals = 0
+        self.commands: dict[str, CommandCounts] = {}
+        self.errors: dict[str, int] = {}
 
     def count_reaped(self, count: int, late_ms: int) -> None:
         """`count` elements of a key were reaped, the oldest `late_ms` late."""

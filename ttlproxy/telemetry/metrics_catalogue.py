@@ -15,6 +15,8 @@ from ttlproxy import __version__
 from ttlproxy.core.counters import (
     ACTIONS,
     DIALS_FAILED,
+    ERRORS,
+    FAMILIES,
     GONE,
     HANDLED,
     HELD,
@@ -22,6 +24,7 @@ from ttlproxy.core.counters import (
     LOADS,
     PARKED,
     SIGNED,
+    CommandCounts,
     Counters,
     Handled,
 )
@@ -57,6 +60,22 @@ def _requests(counts: Handled) -> dict[str, float]:
 
 def _sent(counters: Counters) -> dict[str, float]:
     return {"clients": counters.to_clients.bytes, "redis": counters.to_redis.bytes}
+
+
+def _of_commands(read: Callable[[CommandCounts], float]) -> Callable[[Source], Value]:
+    """A number for each family of commands, of all servers."""
+
+    def value(source: Source) -> Value:
+        counts = [link.context.node_counts.commands for link in source.link.all]
+        none = CommandCounts()
+        return {family: sum(read(each.get(family, none)) for each in counts) for family in FAMILIES}
+
+    return value
+
+
+def _errors(source: Source) -> dict[str, float]:
+    counts = [link.context.node_counts.errors for link in source.link.all]
+    return {code: sum(each.get(code, 0) for each in counts) for code in ERRORS}
 
 
 def _called(counters: Counters) -> dict[str, float]:
@@ -366,6 +385,43 @@ METRICS: Final = (
         lambda source: (
             max((each.heartbeat.round_trip_ms for each in source.link.all), default=0) / 1000
         ),
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_redis_calls_total",
+        "counter",
+        "commands that Redis has carried out for all its clients, those that scripts call included;"
+        " read every ten seconds, of many proxies by one",
+        _of_commands(lambda counts: counts.calls),
+        "family",
+        FAMILIES,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_redis_call_seconds_total",
+        "counter",
+        "the time that these have taken in Redis",
+        _of_commands(lambda counts: counts.seconds),
+        "family",
+        FAMILIES,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_redis_failed_calls_total",
+        "counter",
+        "commands that Redis has answered with an error, or has not carried out",
+        _of_commands(lambda counts: counts.failed + counts.rejected),
+        "family",
+        FAMILIES,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_redis_errors_total",
+        "counter",
+        "errors that Redis has returned to all its clients, by their first word",
+        _errors,
+        "error",
+        ERRORS,
         of_many="largest",
     ),
     *NODE_METRICS,
