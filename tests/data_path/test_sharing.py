@@ -27,7 +27,8 @@ ECHO = b"$4\r\nmine\r\n"
 
 @pytest.fixture(scope="module")
 def sharing_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
-    proxy = Proxy(shared_server.url, "--share-upstream", "1", event_loop=loop_name, forked=True)
+    flags = ("--share-upstream", "1", *FLAGS)
+    proxy = Proxy(shared_server.url, *flags, event_loop=loop_name, forked=True)
     try:
         yield proxy.start()
     finally:
@@ -292,6 +293,20 @@ def test_wait_waits_for_what_was_written_before_over_the_shared_connection(
             assert client.ask("WAIT", 1, 50) == b":0\r\n"
         finally:
             os.kill(replica.pid, signal.SIGCONT)
+
+
+def test_round_trips_are_measured(sharing_proxy: Proxy, sharing: list[Connection]) -> None:
+    admin, trips = pages(sharing_proxy), "ttlproxy_round_trip_seconds_count"
+    before = metric(admin, trips)
+
+    def measured() -> bool:
+        for client in sharing * 5:
+            assert client.ask("ECHO", "mine") == ECHO
+        return metric(admin, trips) >= before + 2
+
+    wait_until(measured, "two round trips")
+    for client in sharing:
+        assert client.ask("SELECT", 0) == b"+OK\r\n", "they leave, each with its replies"
 
 
 def test_bytes_that_wait_for_redis_are_counted(

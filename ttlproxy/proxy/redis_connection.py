@@ -131,27 +131,27 @@ class Receiver(asyncio.Protocol):
     `data_received` is the given function itself, which saves a call: mostly the client's `write`.
     """
 
-    __slots__ = ("backend", "data_received")
+    __slots__ = ("data_received", "watchable")
     data_received: Take  # type: ignore[assignment]
 
     def __init__(self, backend: Backend, take: Take) -> None:
-        self.backend = backend
+        self.watchable = backend
         self.data_received = take
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.backend.connection_made(transport)
+        self.watchable.connection_made(transport)
 
     def eof_received(self) -> bool:
         return self.backend.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.backend.connection_lost(self.data_received, exc)
+        self.watchable.connection_lost(self.data_received, exc)
 
     def pause_writing(self) -> None:
-        self.backend.pause_writing()
+        self.watchable.pause_writing()
 
     def resume_writing(self) -> None:
-        self.backend.resume_writing()
+        self.watchable.resume_writing()
 
 
 class Backend:

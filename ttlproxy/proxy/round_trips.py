@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from ttlproxy.core.counters import Counters
-from ttlproxy.proxy.redis_connection import Backend, Receiver
 from ttlproxy.proxy.round_trip import RoundTrip
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 
@@ -26,6 +25,28 @@ _LONGEST_S: Final = 60.0
 # So many connections of a turn are looked at.
 _LOOKS: Final = 4
 _EVALSHA: Final = b"EVALSHA"
+
+
+class Watchable(Protocol):
+    """A client's way to Redis, as it is seen here."""
+
+    @property
+    def may_be_watched(self) -> bool:
+        """Whether a round trip can be measured here."""
+
+    def watch(self, over: Callable[[RoundTrip], None]) -> RoundTrip:
+        """Measures a round trip, from the next requests on; `over(it)` is called at its end."""
+
+    def watch_no_more(self) -> None:
+        """What comes and goes passes at once again."""
+
+
+@runtime_checkable
+class _HasWay(Protocol):
+    """A transport's protocol on a client's way to Redis."""
+
+    @property
+    def watchable(self) -> Watchable | None: ...
 
 
 class RoundTrips:
@@ -42,7 +63,7 @@ class RoundTrips:
         self._write_batch = write_batch
         self._names = names
         self._known: Mapping[bytes, str] = {}
-        self._watched: tuple[RoundTrip, Backend] | None = None
+        self._watched: tuple[RoundTrip, Watchable] | None = None
         self._later: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -61,15 +82,16 @@ class RoundTrips:
     def _choose(self, writes: Sequence[tuple[Write, bytes]]) -> None:
         """Takes one of the connections that are written to."""
         for write, _ in random.sample(writes, min(len(writes), _LOOKS)):
-            receiver = write.__self__.get_protocol()  # type: ignore[attr-defined]
-            if isinstance(receiver, Receiver) and receiver.backend.may_be_watched:
-                self._watch(receiver.backend)
+            protocol = write.__self__.get_protocol()  # type: ignore[attr-defined]
+            way = protocol.watchable if isinstance(protocol, _HasWay) else None
+            if way is not None and way.may_be_watched:
+                self._watch(way)
                 return
         self._wait(_PAUSE_S, self.start)
 
-    def _watch(self, backend: Backend) -> None:
-        round_trip = backend.watch(self._over)
-        self._watched = round_trip, backend
+    def _watch(self, way: Watchable) -> None:
+        round_trip = way.watch(self._over)
+        self._watched = round_trip, way
         self._wait(_IDLE_S, self._lose_patience)
 
     def _lose_patience(self) -> None:

@@ -186,7 +186,7 @@ METRICS: Final = (
         "ttlproxy_round_trip_seconds",
         "histogram",
         "from sending requests of a client to Redis until their last reply: a sample, of at most"
-        " five in a second, and none on shared connections",
+        " five in a second",
         lambda source: _in_seconds(source.counters.round_trip_ms),
     ),
     MetricSpec(

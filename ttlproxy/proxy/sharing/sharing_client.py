@@ -113,7 +113,8 @@ class SharingClient(Client):
             self._login = b""
             return
         self.seat = self._backend = seat
-        self.to_redis = self._noting(seat.write, awaits=True)
+        own.watch_no_more()
+        self.send_by(seat.write)
         session.owner.has_settled = seat.has_settled
         own.leave()
 
@@ -149,6 +150,10 @@ class SharingClient(Client):
     def _gone(self) -> None:
         super()._gone()
         self.seat = None
+
+    @property
+    def watchable(self) -> Seat | None:
+        return self.seat
 
     # From the seat.
 
