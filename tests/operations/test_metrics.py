@@ -257,12 +257,12 @@ def test_round_trips_are_measured_and_those_of_scripts_by_script(
     def measured() -> bool:
         for _ in range(20):
             assert talker.ask("HTTLFIELD", "h", "f").startswith(b":")
-        return metric(admin, f"{trips}_count") >= 3
+        return metric(admin, f"{trips}_count") >= 2
 
-    wait_until(measured, "three round trips")
+    wait_until(measured, "two round trips")
     assert 0 < metric(admin, f"{trips}_sum") < 60
     of_script = "ttlproxy_script_round_trips_total"
-    assert metric(admin, of_script, script="hash_ttl") >= 3
+    assert metric(admin, of_script, script="hash_ttl") >= 2
     assert metric(admin, "ttlproxy_script_round_trip_seconds_total", script="hash_ttl") > 0
 
 

@@ -40,7 +40,7 @@ class RoundTrip:
     """
     is_over: nothing is counted any more, and what comes just passes
     took_ms: how long it took, once that is known; request: its words, if it is a single one
-    spent_s: what the counting has taken here
+    spent_s: the CPU time that the counting has taken
     """
 
     def __init__(self, send: Pass, take: Pass, over: Callable[[RoundTrip], None]) -> None:
@@ -72,9 +72,9 @@ class RoundTrip:
         if self._left:
             self._has_followers = True
         elif not self.is_over:
-            now_s = time.monotonic()
-            self._count(data, now_s)
-            self.spent_s += time.monotonic() - now_s
+            before_s = time.thread_time()
+            self._count(data)
+            self.spent_s += time.thread_time() - before_s
         self._send(data)
 
     def takes(self, data: bytes) -> None:
@@ -84,9 +84,9 @@ class RoundTrip:
             return
         came_s = time.monotonic()
         self._take(data)
-        taken_s = time.monotonic()
+        before_s = time.thread_time()
         self._reply(data, came_s)
-        self.spent_s += time.monotonic() - taken_s
+        self.spent_s += time.thread_time() - before_s
 
     def end(self) -> None:
         """It is not to be measured, or has been."""
@@ -94,7 +94,7 @@ class RoundTrip:
             self.is_over = True
             self._over(self)
 
-    def _count(self, data: bytes, now_s: float) -> None:
+    def _count(self, data: bytes) -> None:
         requests = PARSER.whole(data)
         self._chunks += 1
         if requests is None or self._chunks > _MOST or any(map(_is_uneven, requests)):
@@ -105,7 +105,7 @@ class RoundTrip:
         if self._counted > _FIRST and self._has_waited:
             self._left = self._owed
             self.request = requests[0] if len(requests) == 1 else None
-            self._began_s = now_s
+            self._began_s = time.monotonic()
 
     def _reply(self, data: bytes, now_s: float) -> None:
         try:

@@ -16,9 +16,9 @@ from ttlproxy.proxy.round_trip import RoundTrip
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 
 # From the end of one to the choice of the next: at least so long, and so many times as long as the
-# counting took, which is much where pipelines are long. So it takes half a percent at most.
+# counting took, which is much where pipelines are long. So it takes a thousandth of a core at most.
 _PAUSE_S: Final = 0.2
-_RARELY: Final = 200
+_RARELY: Final = 1000
 # A client that sends so little is waited for no longer; and Redis, longer than most clients wait.
 _IDLE_S: Final = 2.0
 _LONGEST_S: Final = 60.0
