@@ -142,7 +142,7 @@ class Receiver(asyncio.Protocol):
         self.watchable.connection_made(transport)
 
     def eof_received(self) -> bool:
-        return self.backend.eof_received()
+        return self.watchable.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.watchable.connection_lost(self.data_received, exc)
@@ -193,7 +193,7 @@ class Backend:
         self._paid: asyncio.Future[None] | None = None
         self._is_paused = False  # the client does not keep up
         self._progress: Progress | None = None  # at the last look
-        self._is_watched = False  # requests and replies go by a RoundTrip
+        self._watched: RoundTrip | None = None  # requests and replies go by it
 
     def protocol(self) -> Receiver:
         """The protocol of a new connection to Redis: the client gets all that comes."""
@@ -220,6 +220,7 @@ class Backend:
                 take(data)
             if self._held and self._held != _OK:
                 self._to_client(self._held)
+        self.watch_no_more()
         if not self._is_left:
             self._client.end()
 
@@ -328,13 +329,12 @@ class Backend:
     @property
     def may_be_watched(self) -> bool:
         """Whether a round trip can be measured here."""
-        is_busy = self._looks or self._is_watched or self.is_cut or self._transport.is_closing()
+        is_busy = self._looks or self._watched or self.is_cut or self._transport.is_closing()
         return not is_busy and self._client.is_plain
 
     def watch(self, over: Callable[[RoundTrip], None]) -> RoundTrip:
         """Measures a round trip, from the next requests on; `over(it)` is called at its end."""
-        self._is_watched = True
-        watched = RoundTrip(self._send, self._to_client, over)
+        self._watched = watched = RoundTrip(self._send, self._to_client, over)
         self.write = watched.sends
         self._client.send_by(self.write)
         self._transport.set_protocol(Receiver(self, watched.takes))
@@ -342,11 +342,13 @@ class Backend:
 
     def watch_no_more(self) -> None:
         """What comes and goes passes at once again."""
-        if self._is_watched:
-            self._is_watched = False
+        if self._watched is not None:
+            watched, self._watched = self._watched, None
             self.write = self._send
             self._client.send_by(self.write)
-            self._transport.set_protocol(Receiver(self, self._to_client))
+            if not self._is_lost:  # a closed transport would keep its protocol for good
+                self._transport.set_protocol(Receiver(self, self._to_client))
+            watched.end()
 
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""

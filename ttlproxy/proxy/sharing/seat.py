@@ -68,7 +68,7 @@ class Seat:
         self._sent_before: int | None = None  # at the last look, if nothing was owed
         self._received = 0
         self._is_gone = False
-        self._is_watched = False  # requests and replies go by a RoundTrip
+        self._watched: RoundTrip | None = None  # requests and replies go by it
         self._is_slow = False  # the client does not keep up
         self._is_full = False  # Redis does not keep up
         self._when_settled: Callable[[], None] | None = None
@@ -158,22 +158,22 @@ class Seat:
     @property
     def may_be_watched(self) -> bool:
         """Whether a round trip can be measured here."""
-        return not (self._is_gone or self._is_watched) and self._client.is_plain
+        return not (self._is_gone or self._watched) and self._client.is_plain
 
     def watch(self, over: Callable[[RoundTrip], None]) -> RoundTrip:
         """Measures a round trip, from the next requests on; `over(it)` is called at its end."""
-        self._is_watched = True
-        watched = RoundTrip(self.write, self._client.write, over)
+        self._watched = watched = RoundTrip(self.write, self._client.write, over)
         self._client.send_by(watched.sends)
         self._to_client = watched.takes
         return watched
 
     def watch_no_more(self) -> None:
         """What comes and goes passes at once again."""
-        if self._is_watched:
-            self._is_watched = False
+        if self._watched is not None:
+            watched, self._watched = self._watched, None
             self._client.send_by(self.write)
             self._to_client = self._client.write
+            watched.end()
 
     def close(self) -> None:
         """The client has gone, or has a connection of its own: what is owed is thrown away."""

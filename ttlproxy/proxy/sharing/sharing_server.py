@@ -53,8 +53,7 @@ class SharingServer(Server):
 
     def buffered_bytes(self) -> dict[str, float]:
         buffered = super().buffered_bytes()
-        shared = sum(connection.unsent for connection in list(self._pool.connections))
-        return {**buffered, "redis": buffered["redis"] + shared}
+        return {**buffered, "redis": buffered["redis"] + self._pools.unsent}
 
     async def close(self) -> None:
         await super().close()
