@@ -18,16 +18,17 @@ class Rewritten(NamedTuple):
     """A chunk as it goes to Redis.
 
     writes: how many of its requests are native ones that have become script calls; by_rule: how
-    many of these by rules of ONWRITE; setters: how many requests set deadlines; scripts: those that
-    all these call, each with how many calls in a row; managed: the keys of setters, and of writes
-    by rules
+    many of these by rules of ONWRITE; setters: how many requests set deadlines; script: the last
+    one that all these call; runs: those before it, each with how many calls in a row; managed: the
+    keys of setters, and of writes by rules
     """
 
     to_redis: bytes
     writes: int
     by_rule: int
     setters: int
-    scripts: Sequence[tuple[str, int]]
+    script: str
+    runs: Sequence[tuple[str, int]]
     managed: Collection[bytes]
 
 
@@ -57,7 +58,7 @@ def rewritten(
     setters = direct.setters if may_set else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out: list[bytes] = []
-    scripts: tuple[tuple[str, int], ...] = ()  # before the last one
+    runs: tuple[tuple[str, int], ...] = ()
     script = last = ""
     at = writes = by_rule = set_ = before = 0
     try:
@@ -100,11 +101,10 @@ def rewritten(
                 return None
             if script != last:
                 if last:
-                    scripts = (*scripts, (last, writes + set_ - 1 - before))
+                    runs = (*runs, (last, writes + set_ - 1 - before))
                     before = writes + set_ - 1
                 last = script
             out.append(sent)
     except (IndexError, TypeError):
         return None  # no key, or no bulk string, which hiredis allows
-    scripts = (*scripts, (last, writes + set_ - before))
-    return Rewritten(b"".join(out), writes, by_rule, set_, scripts, managed)
+    return Rewritten(b"".join(out), writes, by_rule, set_, script, runs, managed)
