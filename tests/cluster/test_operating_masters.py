@@ -10,7 +10,7 @@ import pytest
 from tests.operations.test_adopt import DAY_MS, Adopt
 from tests.operations.test_purge import purge
 from tests.operations.test_status_routes import inspected, surveyed
-from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
+from tests.support.admin_pages import FLAGS, Pages, becomes, families, metric, pages
 from tests.support.browser import PHONE, launched, visit
 from tests.support.doctor import above_info, examine, of
 from tests.support.masters import Masters
@@ -175,6 +175,30 @@ def test_metrics_tell_of_all_masters_and_of_each(
         wait_until(is_reaped_here, "it is reaped here")
         assert metric(admin, "ttlproxy_node_reap_lag_seconds_total", node=names[0]) > 0
         assert [metric(admin, reaped, node=name) for name in names[1:]] == before[1:]
+
+
+def test_metrics_tell_of_round_trips_scripts_and_commands_at_all_masters(
+    masters: Masters, watched: Proxy, admin: Pages
+) -> None:
+    trips, calls = "ttlproxy_script_round_trips_total", "ttlproxy_script_calls_total"
+
+    def of_script(series: str, script: str) -> float:
+        family = families(admin)[series.removesuffix("_total")]
+        return sum(each.value for each in family.samples if each.labels["script"] == script)
+
+    before = of_script(calls, "hash_setex")
+    with closing(Client(watched.port)) as client:
+        _fill(client)
+        assert of_script(calls, "hash_setex") == before + len(KEYS)
+
+        def measured() -> bool:
+            for key in KEYS:
+                client.ask("HTTLFIELD", key, "f")
+            return of_script(trips, "hash_ttl") > 0
+
+        wait_until(measured, "a round trip")
+    of_hashes = "ttlproxy_redis_calls_total"
+    wait_until(lambda: metric(admin, of_hashes, family="hash") >= len(KEYS), "all masters' counts")
 
 
 def test_a_slot_without_a_master_is_named_and_others_are_served(

@@ -8,11 +8,12 @@ import random
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -26,7 +27,8 @@ ECHO = b"$4\r\nmine\r\n"
 
 @pytest.fixture(scope="module")
 def sharing_proxy(shared_server: AnyServer, loop_name: str) -> Iterator[Proxy]:
-    proxy = Proxy(shared_server.url, "--share-upstream", "1", event_loop=loop_name, forked=True)
+    flags = ("--share-upstream", "1", *FLAGS)
+    proxy = Proxy(shared_server.url, *flags, event_loop=loop_name, forked=True)
     try:
         yield proxy.start()
     finally:
@@ -291,6 +293,46 @@ def test_wait_waits_for_what_was_written_before_over_the_shared_connection(
             assert client.ask("WAIT", 1, 50) == b":0\r\n"
         finally:
             os.kill(replica.pid, signal.SIGCONT)
+
+
+def test_round_trips_are_measured(sharing_proxy: Proxy, sharing: list[Connection]) -> None:
+    admin, trips = pages(sharing_proxy), "ttlproxy_round_trip_seconds_count"
+    before = metric(admin, trips)
+
+    def measured() -> bool:
+        for client in sharing * 5:
+            assert client.ask("ECHO", "mine") == ECHO
+        return metric(admin, trips) >= before + 2
+
+    wait_until(measured, "two round trips")
+    for client in sharing:
+        assert client.ask("SELECT", 0) == b"+OK\r\n", "they leave, each with its replies"
+
+
+def test_bytes_that_wait_for_redis_are_counted(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    redis = start_server()
+    proxy = start_proxy(redis.url, "--share-upstream", "1", *FLAGS)
+    admin, request = pages(proxy), command("SET", "k", "v" * 1000) * 50
+    with Connection(proxy.port) as client:
+        assert client.ask("ECHO", "mine") == ECHO
+        os.kill(redis.pid, signal.SIGSTOP)
+        client.socket.setblocking(False)
+        rest = b""
+
+        def waits() -> bool:
+            nonlocal rest
+            with suppress(BlockingIOError):
+                while True:
+                    rest = rest or request
+                    rest = rest[client.socket.send(rest) :]
+            return metric(admin, "ttlproxy_buffered_bytes", to="redis") > 0
+
+        try:
+            wait_until(waits, "requests that wait")
+        finally:
+            os.kill(redis.pid, signal.SIGCONT)
 
 
 def test_redis_is_killed_and_comes_back(start_server: StartServer, start_proxy: StartProxy) -> None:

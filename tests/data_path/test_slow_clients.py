@@ -324,7 +324,7 @@ class _Laden:
     """A client with buffered data; it counts how often its buffer is checked."""
 
     idles = False
-    unread = 0
+    unread = kept_replies = 0
 
     def __init__(self) -> None:
         self.activity: Activity | None = None

@@ -21,6 +21,7 @@ from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.config import Settings
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, all_scripted, rules
 from ttlproxy.process.reload import AT_ONCE
+from ttlproxy.telemetry.metric_spec import BY_NODE, BY_SCRIPT
 from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 ROOT: Final = Path(__file__).parents[2]
@@ -41,6 +42,8 @@ _THEIRS: Final = {
     "Redis 8, Valkey 9: hash fields": ("H", ""),
     "Garnet: sorted-set members": ("Z", ""),
 }
+# What stands in labels that have no list of values.
+_OPEN: Final = {BY_NODE: "the server's `host:port`", BY_SCRIPT: "its name, once it was called"}
 # The words for an element of each type.
 _NOUN: Final = re.compile(
     r"\b(hash |set |sorted-set |list )?(num)?(field|member|element)(s?)\b", re.I
@@ -146,7 +149,7 @@ def _pages() -> str:
 def _metrics() -> str:
     rows = []
     for metric in METRICS:
-        known = metric.values or ["the server's `host:port`"]
+        known = metric.values or [_OPEN[metric.label]] if metric.label else ()
         values = f"`{metric.label}`: {', '.join(known)}" if metric.label else ""
         which = "" if metric.of_many == "sum" else f"; of several workers the {metric.of_many}"
         rows.append((f"`{metric.name}`", metric.kind, values, metric.meaning + which))

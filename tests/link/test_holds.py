@@ -51,6 +51,7 @@ class World:
         )
         self.holds = Holds(
             settings,
+            counters,
             self.serving,
             self.requests,
             self.barriers,

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -16,7 +17,8 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
-from ttlproxy.telemetry.metric_spec import BY_CERTIFICATE, BY_NODE
+from ttlproxy.scripts import Scripts
+from ttlproxy.telemetry.metric_spec import BY_CERTIFICATE, BY_NODE, BY_SCRIPT
 from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 pytestmark = pytest.mark.any_server
@@ -52,7 +54,7 @@ def test_names_are_as_the_style_has_them() -> None:
     for each in METRICS:
         assert _NAME.fullmatch(each.name)
         assert each.name.endswith("_total") == (each.kind == "counter")
-        assert bool(each.label) == (bool(each.values) or each.label == BY_NODE)
+        assert bool(each.label) == (bool(each.values) or each.label in (BY_NODE, BY_SCRIPT))
 
 
 def test_every_metric_is_shown_and_no_other(admin: Pages, redis_server: Server) -> None:
@@ -61,14 +63,17 @@ def test_every_metric_is_shown_and_no_other(admin: Pages, redis_server: Server) 
         family = shown[each.name.removesuffix("_total")]
         samples = {sample.name for sample in family.samples}
         assert family.documentation == each.meaning
-        if each.label == BY_CERTIFICATE:  # there are none here
-            assert not samples
+        if each.label == BY_CERTIFICATE or (each.label == BY_SCRIPT and not samples):
+            assert not samples  # there are none here, or none yet
             continue
         assert samples - {f"{each.name.removesuffix('_total')}_created"} == set(each.series)
         if each.label:
-            found = [sample.labels[each.label] for sample in family.samples]
+            found = list(dict.fromkeys(sample.labels[each.label] for sample in family.samples))
             here = [f"127.0.0.1:{redis_server.port}"]
-            assert found == (here if each.label == BY_NODE else list(each.values))
+            if each.label == BY_SCRIPT:
+                assert {*found} <= Scripts(b"").keys()
+            else:
+                assert found == (here if each.label == BY_NODE else list(each.values))
     ours = {each.name.removesuffix("_total") for each in METRICS}
     assert {name for name in shown if name.startswith("ttlproxy_")} == ours
     assert all(name.startswith(_OWN) for name in shown)
@@ -223,6 +228,61 @@ def test_requests_are_counted_by_what_becomes_of_them(admin: Pages, talker: Conn
     assert metric(admin, requests, kind="forwarded") == 5
 
 
+def test_script_calls_are_counted_by_script(admin: Pages, talker: Connection) -> None:
+    for words in (
+        ("HSET", "h", "f", "v"),
+        ("HEXPIREFIELD", "h", "f", 100),
+        ("SADDEX", "s", 9, "m"),
+    ):
+        talker.ask(*words)
+    talker.send(command("HSET", "h", "f", "w") * 3 + command("SADD", "s", "n") * 2)
+    talker.read_many(5)
+    talker.send(command("MULTI") + command("HTTLFIELD", "h", "f") + command("EXEC"))
+    talker.read_many(3)
+    calls = {"hash_expire": 1, "set_addex": 1, "hash_set": 3, "set_add": 2, "hash_ttl": 1}
+    for script, count in calls.items():
+        assert metric(admin, "ttlproxy_script_calls_total", script=script) == count
+    talker.ask("SPEXPIREMEMBER", "s", "n", 1)
+    becomes(admin, 1, "ttlproxy_reaped_elements_total", type="set")
+    assert metric(admin, "ttlproxy_script_calls_total", script="reap") > 0, "of its own"
+
+
+def test_round_trips_are_measured_and_those_of_scripts_by_script(
+    admin: Pages, talker: Connection, redis_server: Server
+) -> None:
+    """A stopped Redis makes one long: as no client sends meanwhile, it is the one measured."""
+    trips = "ttlproxy_round_trip_seconds"
+    talker.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+
+    def measured() -> bool:
+        for _ in range(20):
+            assert talker.ask("HTTLFIELD", "h", "f").startswith(b":")
+        return metric(admin, f"{trips}_count") >= 2
+
+    wait_until(measured, "two round trips")
+    assert 0 < metric(admin, f"{trips}_sum") < 60
+    of_script = "ttlproxy_script_round_trips_total"
+    assert metric(admin, of_script, script="hash_ttl") >= 2
+    assert metric(admin, "ttlproxy_script_round_trip_seconds_total", script="hash_ttl") > 0
+
+
+def test_what_redis_counts_of_commands_is_shown_by_family(
+    admin: Pages, talker: Connection, redis_server: Server
+) -> None:
+    with Connection(redis_server.port) as direct:
+        direct.send(command("HSET", "h", "f", "v") * 5 + command("GET", "h") * 3)
+        direct.send(command("GEOADD", "g", 1, 1, "m") + command("ZADD", "g", 1) * 2)
+        direct.read_many(11)
+        talker.ask("CONFIG", "SET", "slowlog-max-len", 100)  # the next heartbeat looks at all
+        becomes(admin, 3, "ttlproxy_redis_failed_calls_total", family="string")
+        assert metric(admin, "ttlproxy_redis_failed_calls_total", family="zset") == 2
+        assert metric(admin, "ttlproxy_redis_calls_total", family="geo") == 1
+        assert metric(admin, "ttlproxy_redis_calls_total", family="hash") >= 5
+        assert metric(admin, "ttlproxy_redis_call_seconds_total", family="hash") > 0
+        assert metric(admin, "ttlproxy_redis_errors_total", error="WRONGTYPE") == 3
+        assert metric(admin, "ttlproxy_redis_errors_total", error="ERR") >= 2
+
+
 def test_bytes_are_counted_each_way(admin: Pages, talker: Connection) -> None:
     value = b"x" * 1000
     sent = command("SET", "k", value) + command("GET", "k") * 20
@@ -232,6 +292,35 @@ def test_bytes_are_counted_each_way(admin: Pages, talker: Connection) -> None:
         talker.read()
     assert metric(admin, "ttlproxy_sent_bytes_total", to="redis") == len(sent)
     assert metric(admin, "ttlproxy_sent_bytes_total", to="clients") == len(replies)
+
+
+def test_bytes_that_wait_are_counted_by_where_they_are_to_go(
+    watched: Proxy, admin: Pages, redis_server: Server
+) -> None:
+    buffered, value = "ttlproxy_buffered_bytes", b"x" * (1 << 20)
+    with Connection(watched.port) as reads_nothing, Connection(watched.port) as writes:
+        assert writes.ask("SET", "k", value) == b"+OK\r\n"
+        reads_nothing.send(command("GET", "k") * 50)
+        wait_until(lambda: metric(admin, buffered, to="clients") > 0, "replies that wait")
+        assert metric(admin, buffered, to="redis") == 0
+        os.kill(redis_server.pid, signal.SIGSTOP)
+        try:
+            # A request that goes on for as long as somebody takes it: the sockets' own buffers
+            # grow, so that nobody knows how much fits in.
+            writes.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (500 << 20))
+            writes.socket.setblocking(False)
+
+            def waits() -> bool:
+                with suppress(BlockingIOError):
+                    while True:
+                        writes.socket.send(value)
+                return metric(admin, buffered, to="redis") > 0
+
+            wait_until(waits, "requests that wait")
+        finally:
+            os.kill(redis_server.pid, signal.SIGCONT)
+    for to in ("clients", "redis"):
+        becomes(admin, 0, buffered, to=to)
 
 
 def test_who_waits_for_redis_is_held(
@@ -251,6 +340,8 @@ def test_who_waits_for_redis_is_held(
         assert talker.read() == b":1\r\n"
         becomes(admin, 0, "ttlproxy_held_connections")
         assert metric(admin, "ttlproxy_holds_total") == 1
+        assert metric(admin, "ttlproxy_hold_seconds_count", reason="reap") == 1
+        assert metric(admin, "ttlproxy_hold_seconds_sum", reason="reap") > 0
         direct.ask("DEL", LEASE)
 
 

@@ -34,6 +34,15 @@ def test_a_server_is_served_if_all_workers_serve_it() -> None:
     assert by_node(report, KEYS) == {"a": 2, "b": 2, "c": 2}
 
 
+def test_histograms_are_summed_up_by_label() -> None:
+    totals, held = WorkerTotals(), "ttlproxy_hold_seconds"
+    reaps = ([1, 2], [1, 0, 2], 9.5), ([1, 2], [1, 1, 0], 2)
+    for pid, reap in enumerate(reaps):
+        found = {"reap": reap, "claim": ([1], [pid, 0], pid)}
+        totals.heard(pid, json.dumps(["", {held: found}, {}, ""]).encode())
+    assert totals.report()[held] == {"reap": ([1, 2], [2, 1, 2], 11.5), "claim": ([1], [1, 0], 1)}
+
+
 def test_what_a_worker_has_counted_stays_until_its_server_is_gone() -> None:
     totals = WorkerTotals()
     _heard(totals, 1, a="", b="")

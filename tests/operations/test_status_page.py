@@ -279,6 +279,7 @@ def test_what_an_operator_on_call_needs_is_on_the_page(seen: Visit, watched: Pro
             "#clients td", has_text="{}:{}".format(*client.socket.getsockname())
         ).wait_for()
         page.locator("#deferred td", has_text="PUBLISH news").wait_for()
+        page.locator("#scripts td", has_text="set_addex").wait_for()
         assert page.locator("#parked-card button:not(.link), #parked-card input").count() == 0
         page.locator("#parked").get_by_role("button", name=NASTY).click()
         page.get_by_text("A set: 1 of 1 member").wait_for()

@@ -126,6 +126,29 @@ def test_connections_that_ended_are_counted_by_reason(watched: Proxy, admin: Pag
     until(admin, "all of them", lambda now: ended(now) >= before + 20)
 
 
+def test_scripts_are_shown_with_their_calls_and_a_sample_of_their_time(
+    watched: Proxy, admin: Pages
+) -> None:
+    with Connection(watched.port) as client:
+        client.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+
+        def row(script: str) -> dict[str, Any]:
+            return next(each for each in status(admin)["scripts"] if each["script"] == script)
+
+        def is_measured() -> bool:
+            for _ in range(20):
+                client.ask("HTTLFIELD", "h", "f")
+            return row("hash_ttl")["mean_ms"] is not None
+
+        before = row("hash_setex")["calls"]
+        client.ask("HSETEX", "h", "EX", 1000, "FIELDS", 1, "f", "v")
+        assert row("hash_setex")["calls"] == before + 1
+        wait_until(is_measured, "a round trip")
+        assert row("hash_ttl")["mean_ms"] > 0
+        counts = [each["calls"] for each in status(admin)["scripts"]]
+        assert counts == sorted(counts, reverse=True)
+
+
 # --- what waits
 
 

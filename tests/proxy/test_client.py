@@ -247,6 +247,7 @@ def test_a_request_is_held_for_the_link_as_long_as_the_setting_says(
             assert await redis[0].read() == b""
             assert proxy.gone == {"held": 1}
             assert proxy.counters.holding == 0
+            assert sum(proxy.counters.hold_ms["redis"].counts) == 1
 
     run(main)
 

@@ -27,6 +27,10 @@ class Watched:
         self.ended = ""
 
     @property
+    def kept_replies(self) -> int:
+        return self.unread
+
+    @property
     def buffered(self) -> int:
         return self.unread + self.to_redis
 
@@ -73,6 +77,22 @@ def test_no_more_are_ended_than_have_to_be(run: Run) -> None:
         clients[2].unread = 5 * MIB  # with 3 MiB of the last: just the limit
         slow_clients.keeps(clients[2])
         assert [client.ended for client in clients] == ["", "buffers", "", ""]
+
+    run(main)
+
+
+def test_bytes_are_summed_up_by_where_they_are_to_go(run: Run) -> None:
+    async def main() -> None:
+        one, other = Watched(unread=3 * MIB, to_redis=MIB), Watched(to_redis=2 * MIB)
+        slow_clients = SlowClients(_settings(), [one, other])
+        async with _looking(slow_clients):
+            for client in (one, other):
+                slow_clients.keeps(client)
+            await let_pass(2)
+            assert slow_clients.buffered == {"clients": 3 * MIB, "redis": 3 * MIB}
+            one.unread = one.to_redis = 0
+            await let_pass(2)
+            assert slow_clients.buffered == {"clients": 0, "redis": 2 * MIB}
 
     run(main)
 

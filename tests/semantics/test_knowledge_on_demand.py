@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from tests.conftest import StartProxy, StartServer
+from tests.support.admin_pages import FLAGS, metric, pages
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection
@@ -163,7 +164,7 @@ def test_a_pause_of_redis_holds_look_ups_and_claims_until_it_is_over(
     own_server: AnyServer, start_proxy: StartProxy
 ) -> None:
     """Also those of a client that leaves meanwhile, and what it has sent behind them."""
-    proxy = start_proxy(own_server.url, *ON_DEMAND)
+    proxy = start_proxy(own_server.url, *ON_DEMAND, *FLAGS)
     written: tuple[str | int, ...] = ("HSETEX", "h", "EX", 100, "FIELDS", 1, "f", "v")
     with closing(Client(proxy.port)) as client, closing(Client(own_server.port)) as direct:
         for words, reply in ((("HGET", "h", "f"), None), (written, 1)):
@@ -173,3 +174,8 @@ def test_a_pause_of_redis_holds_look_ups_and_claims_until_it_is_over(
                 leaving.socket.sendall(encode((b"SADDEX", b"other", 100, b"m")))
             replies = client.ask_many([words, ("HGET", "h", "f")])
             assert replies == [reply, b"v" if reply else None]
+        admin, held = pages(proxy), "ttlproxy_hold_seconds_count"
+        for why, words in (("look_up", ("HGET", "new", "f")), ("claim", written)):
+            assert (before := metric(admin, held, reason=why)) > 0
+            client.ask(*words)
+            assert metric(admin, held, reason=why) == before + 1

@@ -37,6 +37,13 @@ class Frontend:
         self._changed.clear()
         await self._changed.wait()
 
+    @property
+    def is_plain(self) -> bool:
+        return True
+
+    def send_by(self, write: Write) -> None:
+        self.to_redis = write
+
     def full(self, is_full: bool) -> None:
         self.is_full = is_full
         self._changed.set()

@@ -88,7 +88,7 @@ def quantile(name: str, percent: float) -> Series:
 
 def _total(metric: Value, label: str) -> float:
     if isinstance(metric, dict):
-        counts = {name: count for name, count in metric.items() if not isinstance(count, str)}
+        counts = {name: count for name, count in metric.items() if isinstance(count, int | float)}
         return counts.get(label, 0) if label else sum(counts.values())
     return 0 if isinstance(metric, tuple) else metric
 
@@ -184,7 +184,7 @@ class Growth:
         metric = metrics.get(self._name)
         if isinstance(metric, dict):
             self._counts = {
-                label: count for label, count in metric.items() if not isinstance(count, str)
+                label: count for label, count in metric.items() if isinstance(count, int | float)
             }
             if self._taken % HOUR_STEP == 0:
                 self._before.append(self._counts)

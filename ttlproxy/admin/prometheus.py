@@ -70,10 +70,13 @@ def _info(row: MetricSpec, value: Value) -> Metric:
 
 
 def _histogram(row: MetricSpec, value: Value) -> Metric:
-    bounds, counts, total = cast(Buckets, value)
-    names: Iterable[str] = [*(f"{bound:g}" for bound in bounds), "+Inf"]
-    buckets = list(zip(names, map(float, accumulate(counts)), strict=True))
-    return HistogramMetricFamily(row.name, row.meaning, buckets=buckets, sum_value=total)
+    found = HistogramMetricFamily(row.name, row.meaning, labels=[row.label] if row.label else [])
+    by_label = value if isinstance(value, dict) else {"": value}
+    for label, (bounds, counts, total) in cast(Mapping[str, Buckets], by_label).items():
+        names: Iterable[str] = [*(f"{bound:g}" for bound in bounds), "+Inf"]
+        buckets = list(zip(names, map(float, accumulate(counts)), strict=True))
+        found.add_metric([label] if row.label else [], buckets, total)
+    return found
 
 
 _FAMILIES: Final[dict[str, Callable[[MetricSpec, Value], Metric]]] = {

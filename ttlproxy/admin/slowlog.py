@@ -1,7 +1,8 @@
 """The calls of scripts: how many, and the slowest. Shows names of scripts, never keys.
 
 Redis counts the calls of all scripts of the server together, also those of other programs, and its
-SLOWLOG has the slowest ones. The proxy itself counts its reaps.
+SLOWLOG has the slowest ones. The proxy counts its own calls by script, and the time of its reaps;
+for others it has a sample of round trips.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from ttlproxy.telemetry.metric_spec import Buckets, Report
 
 _ENTRIES: Final = 128
 _REAPS: Final = "ttlproxy_reap_call_seconds"
+_BY_SCRIPT: Final = (
+    "ttlproxy_script_calls_total",
+    "ttlproxy_script_round_trips_total",
+    "ttlproxy_script_round_trip_seconds_total",
+)
 _EVALS: Final = re.compile(
     rb"^cmdstat_(?:eval|evalsha|evalsha_ro|eval_ro):calls=(\d+),usec=(\d+)"
     rb"(?:.*?,failed_calls=(\d+))?",
@@ -67,6 +73,20 @@ def reaps(report: Report) -> dict[str, float] | None:
         return None
     _, counts, seconds = cast(Buckets, report[_REAPS])
     return _calls(sum(counts), seconds * 1_000_000)
+
+
+def scripts(report: Report) -> list[dict[str, object]]:
+    """What the proxy has counted of its calls of each script, the most frequent first; the mean of
+    their round trips is null if none was measured."""
+    calls, trips, seconds = (cast(dict[str, float], report.get(name, {})) for name in _BY_SCRIPT)
+    return [
+        {
+            "script": script,
+            "calls": count,
+            "mean_ms": 1000 * seconds[script] / trips[script] if trips.get(script) else None,
+        }
+        for script, count in sorted(calls.items(), key=lambda each: (-each[1], each[0]))
+    ]
 
 
 async def _from_ms(inquiry: Inquiry) -> float | None:

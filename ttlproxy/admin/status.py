@@ -23,7 +23,7 @@ from ttlproxy.admin.masters import masters
 from ttlproxy.admin.page import HEADERS, document
 from ttlproxy.admin.process_state import Subject
 from ttlproxy.admin.redis_queries import Inquiry
-from ttlproxy.admin.slowlog import reaps, slowest
+from ttlproxy.admin.slowlog import reaps, scripts, slowest
 from ttlproxy.admin.text import typed
 from ttlproxy.admin.waiting import waiting
 from ttlproxy.config import Settings
@@ -91,6 +91,7 @@ class Watch:
             "ended": self._ended.rows(),
             "waiting": self._waiting.answer,
             "reaps": reaps(report),
+            "scripts": scripts(report),
             "reaped": report.get("ttlproxy_reaped_elements_total", {}),
             "masters": masters(subject),
             "workers": [worker._asdict() for worker in subject.workers()],

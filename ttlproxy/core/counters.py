@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from ttlproxy.core.histogram import Histogram
 
 # In ms. A reap for a session is as late as its request; the reaper may be minutes late under load.
 _LAGS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000)
+# A hold ends after hold_max at the latest, 10 s by default; pauses of Redis do not count there.
+_HOLDS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000)
+_TRIPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _CALLS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 KINDS = ("deferred", "hash", "list", "set", "zset")
 ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 SIGNED = ("deferred", "rule")
 HANDLED = ("forwarded", "rewritten", "virtual")
+HELD = ("reap", "look_up", "claim", "rules", "redis")
 LOADS = ("read", "inherited")
 DIALS_FAILED = ("refused", "timeout", "tls", "dns", "other")
 PARKED = ("wrongtype", "noperm", "oom", "unreachable", "other")
+OTHER = "other"
+FAMILIES = (
+    *("string", "hash", "list", "set", "zset", "stream", "geo", "bitmap", "hyperloglog"),
+    *("keyspace", "pubsub", "scripting", "transaction", "connection", OTHER),
+)
+# The first words of Redis's errors, and of ours that are counted there.
+ERRORS = (
+    *("ERR", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM", "OOM", "READONLY", "MISCONF"),
+    *("LOADING", "BUSY", "MASTERDOWN", "NOREPLICAS", "NOSCRIPT", "EXECABORT", "BUSYGROUP"),
+    *("NOGROUP", "NOPROTO", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN"),
+    *("UNBLOCKED", "TTLMAXLEN", OTHER),
+)
 GONE = (
     "client",
     "redis",
@@ -51,6 +68,16 @@ class Dials:
         self.failed: Counter[str] = Counter()
 
 
+class CommandCounts(NamedTuple):
+    """What Redis has counted of some commands. rejected: not carried out at all; failed: others
+    that have returned an error."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    failed: int = 0
+    rejected: int = 0
+
+
 class NodeCounts:
     """Counts about one server, in front of which there may be others.
 
@@ -60,11 +87,15 @@ class NodeCounts:
     connection, because there may be no more of them; connections_refused: clients' connections that
     it has refused, as it had too many; maxlen_refusals: writes that it has refused because of a
     rule's MAXLEN, as it counts them, for all proxies
+    commands, errors: what it has counted of commands, by family, and of errors, of all its clients;
+    replaced, never changed
     """
 
     __slots__ = (
+        "commands",
         "connection_waits",
         "connections_refused",
+        "errors",
         "late_ms",
         "maxlen_refusals",
         "parked",
@@ -84,6 +115,8 @@ class NodeCounts:
         self.connection_waits = 0
         self.connections_refused = 0
         self.maxlen_refusals = 0
+        self.commands: dict[str, CommandCounts] = {}
+        self.errors: dict[str, int] = {}
 
     def count_reaped(self, count: int, late_ms: int) -> None:
         """`count` elements of a key were reaped, the oldest `late_ms` late."""
@@ -124,7 +157,13 @@ class Counters:
     """Counts of the proxy's work since its start.
 
     clients: connected now; accepted, refused: clients; held: chunks that waited for a reap;
-    holding: clients whose requests wait now; requests: of clients; to_clients, to_redis: bytes;
+    hold_ms: how long requests waited each time, by what for: a reap, a look-up or claim of keys,
+    rules to be read, Redis to be there; holding: clients whose requests wait now; requests: of
+    clients; script_calls: sent to Redis, for clients and by the proxy itself, by the script's name;
+    round_trip_ms: from sending requests to Redis until the last of their replies, of some that were
+    measured; script_trips: how many of these were a call of a script, and script_trips_ms, the sum,
+    by script;
+    to_clients, to_redis: bytes;
     reaped_elements: by type; fired_elements: elements handed on by rules of ONEXPIRE, by action;
     dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
     element, the lateness of the oldest element of its key that was reaped with it; reap_call_ms:
@@ -150,6 +189,7 @@ class Counters:
         "fired_elements",
         "gone",
         "held",
+        "hold_ms",
         "holding",
         "lag_ms",
         "loads",
@@ -159,6 +199,10 @@ class Counters:
         "refusals",
         "refused",
         "requests",
+        "round_trip_ms",
+        "script_calls",
+        "script_trips",
+        "script_trips_ms",
         "swept_entries",
         "tls_failures",
         "to_clients",
@@ -172,10 +216,15 @@ class Counters:
         self.accepted = 0
         self.refused = 0
         self.held = 0
+        self.hold_ms = {why: Histogram(_HOLDS) for why in HELD}
         self.holding = 0
         self.tls_failures = 0
         self.dials = Dials()
         self.requests = Handled()
+        self.round_trip_ms = Histogram(_TRIPS)
+        self.script_calls: dict[str, int] = {}
+        self.script_trips: Counter[str] = Counter()
+        self.script_trips_ms: dict[str, float] = {}
         self.to_clients = Tally()
         self.to_redis = Tally()
         self.swept_entries = 0
@@ -208,3 +257,8 @@ class Counters:
         """`count` elements were handed on, `dead_lettered` of them as dead letters."""
         self.fired_elements[verb.lower()] += count
         self.dead_lettered_elements += dead_lettered
+
+    def count_script_trip(self, script: str, took_ms: float) -> None:
+        """The round trip of a call of this script was measured."""
+        self.script_trips[script] += 1
+        self.script_trips_ms[script] = self.script_trips_ms.get(script, 0) + took_ms

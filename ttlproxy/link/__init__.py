@@ -16,6 +16,7 @@ from ttlproxy.link.compatibility import LAYOUT, OLDEST, TRIAL, check_slots, is_n
 from ttlproxy.link.connections import client
 from ttlproxy.link.context import Context
 from ttlproxy.link.discovery import located
+from ttlproxy.link.hold_times import HoldTime
 from ttlproxy.link.link import Link, Node
 from ttlproxy.link.list_waiters import ListWaiters
 from ttlproxy.link.masters import Masters
@@ -39,6 +40,7 @@ __all__ = [
     "TRIAL",
     "Backoff",
     "Context",
+    "HoldTime",
     "Link",
     "ListWaiters",
     "Masters",

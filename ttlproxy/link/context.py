@@ -43,6 +43,7 @@ class Context:
     has_mode: whether it was chosen which of the two it is, for the present server
     actions: the rules of ONEXPIRE and ONWRITE; rights: of the clients' users
     router: of the commands of the server that the link met last; the link replaces it
+    families: the same server's commands: see command_stats.families
     clock: the server's; agenda: what the reaper does next; fleet: how many proxies are attached
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
@@ -102,6 +103,7 @@ class Context:
             signer,
             lambda: self.schedule_queries.to_count(self._may_have_rules),
             self.is_one_of_several,
+            counters.script_calls,
         )
         shows_internal = settings.show_internal_keys == "yes"
         self.rights = Rights(
@@ -112,6 +114,7 @@ class Context:
             keys.beside,
         )
         self.router = Router()
+        self.families: dict[str, str] = {}
 
     def know(self, *, on_demand: bool) -> None:
         """From now on keys are looked up when clients name them, or all managed keys are known.

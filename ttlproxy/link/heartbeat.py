@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
+from ttlproxy.link import command_stats
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.address_watch import AddressWatch
 from ttlproxy.link.announcements import Announcements
@@ -177,6 +178,8 @@ class Heartbeat:
         # While there are few, whoever comes without a greeting must be noticed soon.
         clients = not info and (thorough or self._context.fleet.are_few)
         keyspace = not info and thorough and self._beats.walks
+        # All proxies would count the same.
+        stats = thorough and (self._context.fleet.are_few or self._beats.walks)
         return {
             "info": [INFO] if info else [],
             "role": [] if self._by_info else [ROLE],
@@ -186,7 +189,8 @@ class Heartbeat:
             "scripts": [self._scripts.question()],
             "acl": self._acl.questions() if thorough else [],
             "events": [EVENTS] if thorough else [],
-            "errors": [ERRORS] if thorough and self._context.actions.book else [],
+            "commands": [command_stats.COMMANDS] if stats else [],
+            "errors": [ERRORS] if stats or (thorough and self._context.actions.book) else [],
             "proxies": [] if self._context.keys.clustered else [self._modes.question()],
             "state": self._shared_state.question(),
         }
@@ -263,16 +267,26 @@ class Heartbeat:
             await check_slots(redis, all_of_them=not self._context.is_one_of_several)
         if self._beats.thorough:
             await self._acl.learn(redis, asked["acl"], self._context.router.categories)
-        for reply in asked["errors"]:
-            if not error(reply):
-                counts = self._context.node_counts
-                counts.maxlen_refusals = maxlen_refusals(fields(valid(reply)))
+        self._count(asked)
         events = asked["events"][0] if asked["events"] else None
         (known,) = asked["scripts"]
         if not error(known):
             await self._scripts.learn(redis, traits, known, events)
         else:
             self._context.scripts.loaded = False  # as far as can be known
+
+    def _count(self, asked: Asked) -> None:
+        """Takes what the server has counted of all its clients."""
+        counts = self._context.node_counts
+        for reply in asked["errors"]:
+            if not error(reply):
+                found = fields(valid(reply))
+                counts.errors = command_stats.errors(found)
+                counts.maxlen_refusals = maxlen_refusals(found)
+        for reply in asked["commands"]:
+            if not error(reply):
+                found = fields(valid(reply))
+                counts.commands = command_stats.commands(found, self._context.families)
 
     async def _keep_serving(self, redis: Redis, glance: Glance, proxies: Sequence[Any]) -> None:
         """Reads the registry if it may lack something; serves clients when it is whole."""

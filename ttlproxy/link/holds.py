@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
 
 from ttlproxy.config import Settings
+from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import ReapRefused, SlotMoved, UpstreamError
 from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.barriers import PATIENCE_S, Barriers
 from ttlproxy.link.claims import Claims
+from ttlproxy.link.hold_times import held
 from ttlproxy.link.lookups import Lookups
 from ttlproxy.link.reap_requests import ReapRequest, ReapRequests
 from ttlproxy.link.serving import Serving
@@ -23,6 +25,7 @@ class Holds:
     def __init__(
         self,
         settings: Settings,
+        counters: Counters,
         serving: Serving,
         requests: ReapRequests,
         barriers: Barriers,
@@ -34,6 +37,7 @@ class Holds:
         self._lookups = lookups
         self._claims = claims
         self._settings = settings
+        self._counters = counters
         self._serving = serving
         self._requests = requests
         self._barriers = barriers
@@ -52,6 +56,16 @@ class Holds:
         ReapRefused if Redis answers errors, TimeoutError if it is away; SlotMoved at once if
         another master has the keys.
         """
+        with held(self._counters, "reap"):
+            await self._until_reaped(places, databases, unswept, only_reads)
+
+    async def _until_reaped(
+        self,
+        places: Collection[Place],
+        databases: Iterable[int],
+        unswept: Iterable[Place],
+        only_reads: bool,
+    ) -> None:
         request: ReapRequest | None = None
         try:
             async with asyncio.timeout(self._settings.hold_max) as limit:
@@ -92,17 +106,27 @@ class Holds:
 
     async def until_known(self, places: Collection[Place]) -> None:
         """Looks these places up. Ends after hold_max, pauses not counted, with TimeoutError."""
-        await self._until(lambda: self._lookups.add(places))
+        await self._until("look_up", lambda: self._lookups.add(places))
 
     async def until_rules_are_read(self) -> None:
         """Ends when no rule of ONWRITE is in doubt; as above."""
-        await self._until(self._actions.reading)
+        await self._until("rules", self._actions.reading)
 
     async def until_claimed(self, places: Collection[Place]) -> None:
         """Claims these places; as above. If Redis refuses, it will refuse the client's request."""
-        await self._until(lambda: self._claims.add(places))
+        await self._until("claim", lambda: self._claims.add(places))
 
-    async def _until(self, ask: Callable[[], asyncio.Future[None]]) -> None:
+    async def until_served(self) -> None:
+        """Ends when the link serves. Raises TimeoutError after hold_max."""
+        with held(self._counters, "redis"):
+            async with asyncio.timeout(self._settings.hold_max):
+                await self._serving.ready.wait()
+
+    async def _until(self, why: str, ask: Callable[[], asyncio.Future[None]]) -> None:
+        with held(self._counters, why):
+            await self._until_answered(ask)
+
+    async def _until_answered(self, ask: Callable[[], asyncio.Future[None]]) -> None:
         async with asyncio.timeout(self._settings.hold_max) as limit:
             while True:
                 await self._serving.ready.wait()

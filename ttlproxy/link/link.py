@@ -134,6 +134,7 @@ class Link:
         self._claims = Claims(settings, context, self.address)
         self.holds = Holds(
             settings,
+            counters,
             self.serving,
             self._reap_requests,
             self._barriers,

@@ -14,6 +14,7 @@ from ttlproxy.core.permissions import COUNTING
 from ttlproxy.link import compatibility
 from ttlproxy.link.acl import Acl
 from ttlproxy.link.backoff import stagger_s
+from ttlproxy.link.command_stats import families
 from ttlproxy.link.command_table import CommandTable
 from ttlproxy.link.context import Context
 from ttlproxy.link.known_server import KnownServer
@@ -88,6 +89,7 @@ class ServerSetup:
         self._acl.meet(bool(found))
         forms = compatibility.forms(said)
         self._context.router = Router(found, self._acl.categories, forms, clustered)
+        self._context.families = families(found)
         counting = [grants(found, name) for name in COUNTING]
         known = {native.name for native in found}
         written = [grants(found, name) for name in written_commands(known)]

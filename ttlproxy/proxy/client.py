@@ -18,7 +18,7 @@ from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.registry import Place
 from ttlproxy.errors import REFUSED, ReapRefused
-from ttlproxy.link import Link
+from ttlproxy.link import HoldTime, Link
 from ttlproxy.proxy.client_log import ClientLog
 from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.departures import Departures
@@ -38,7 +38,7 @@ from ttlproxy.proxy.phase import (
 )
 from ttlproxy.proxy.redis_connection import HIGH, LOW, ToRedis, half_close
 from ttlproxy.proxy.slow_clients import Activity, SlowClients
-from ttlproxy.proxy.write_batch import WriteBatch
+from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.session import AskingSession, Session, Step
 
 
@@ -213,6 +213,16 @@ class Client(asyncio.Protocol):
             self._end_by(LingeringClose(self._transport))
         self._server.slow_clients.keeps(self)  # until it has taken what is left
 
+    @property
+    def is_plain(self) -> bool:
+        session = self._session
+        if session is None or self._phase is not OPEN:
+            return False
+        return not (session.doing or session.silent or session.streams)
+
+    def send_by(self, write: Write) -> None:
+        self.to_redis = self._noting(write, awaits=True)
+
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or keeps up again."""
         self.redis_is_full = is_full
@@ -278,6 +288,10 @@ class Client(asyncio.Protocol):
         return self._transport.get_write_buffer_size()
 
     @property
+    def kept_replies(self) -> int:
+        return self.unread
+
+    @property
     def buffered(self) -> int:
         to_redis = self._backend.unsent if self._backend is not None else 0
         kept = self._session.kept if self._session is not None else 0
@@ -333,7 +347,7 @@ class Client(asyncio.Protocol):
             self._depart(backend)  # its server may not be served any more
             return
         context = link.context
-        self.to_redis = self._noting(backend.write, awaits=True)
+        self.send_by(backend.write)
         kind = Session if context.knowledge is None else AskingSession
         self._session = kind(
             context.router,
@@ -414,7 +428,7 @@ class Client(asyncio.Protocol):
 
         until = partial(holds.until_known, places)
         otherwise = partial(self._hold, until, "look-up", go_on)
-        self._hold_shortly(holds.soon_known(places), go_on, otherwise)
+        self._hold_shortly(holds.soon_known(places), "look_up", go_on, otherwise)
 
     def _claim(self, session: Session, step: Step, held: HeldStep) -> None:
         """Sends the requests of a step that waits for claims alone."""
@@ -425,7 +439,7 @@ class Client(asyncio.Protocol):
             self._go_on()
 
         soon = self._link.holds.soon_claimed(step.claims)
-        self._hold_shortly(soon, go_on, partial(self._hold, held.run, "held step"))
+        self._hold_shortly(soon, "claim", go_on, partial(self._hold, held.run, "held step"))
 
     def wait_for_item(self) -> bool:
         """A request waits for an item from now on; False if it must be answered at once."""
@@ -434,15 +448,20 @@ class Client(asyncio.Protocol):
         return not (self._server.draining or self._has_ended)
 
     def _hold_shortly(
-        self, soon: asyncio.Future[None], go_on: Callable[[], None], otherwise: Callable[[], None]
+        self,
+        soon: asyncio.Future[None],
+        why: str,
+        go_on: Callable[[], None],
+        otherwise: Callable[[], None],
     ) -> None:
         """Keeps what comes in until `soon` is done, then does `go_on`; if that fails, `otherwise`.
+        `why`: one of HELD.
 
         It needs no task, which would take longer than the usual answer of Redis.
         """
         self._enter(HOLDING)
         self._server.counters.holding += 1
-        self._soon = soon
+        self._soon, hold = soon, HoldTime(self._server.counters, why)
 
         def over(soon: asyncio.Future[None]) -> None:
             self._server.counters.holding -= 1
@@ -452,6 +471,7 @@ class Client(asyncio.Protocol):
             if soon.cancelled() or soon.exception() is not None:
                 otherwise()
             else:
+                hold.over()
                 go_on()
 
         soon.add_done_callback(over)
@@ -477,11 +497,6 @@ class Client(asyncio.Protocol):
 
     def _released(self, task: asyncio.Task[None]) -> None:
         self._server.counters.holding -= 1
-
-    async def _serves_again(self) -> None:
-        """Ends when the link serves. Raises TimeoutError after hold_max."""
-        async with asyncio.timeout(self._server.settings.hold_max):
-            await self._serving.ready.wait()
 
     def _start(self, coroutine: Coroutine[None, None, None], why: str) -> asyncio.Task[None]:
         self._task = asyncio.create_task(coroutine, name=f"client: {why}")
@@ -527,7 +542,7 @@ class Client(asyncio.Protocol):
         elif session.needs_nothing(data):
             self.to_redis(data)
         else:
-            self._hold(self._serves_again, "wait for the link")
+            self._hold(self._link.holds.until_served, "wait for the link")
             self._keep_early(data)
 
     def _keep_early(self, data: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ from ttlproxy.net.tls import Contexts, establish
 from ttlproxy.proxy.client_limit import ClientProtocol, ProtocolFactory
 from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.redis_connection import Backend, Frontend
+from ttlproxy.proxy.round_trips import RoundTrips
 from ttlproxy.proxy.slow_clients import SlowClients, Watched
 from ttlproxy.proxy.write_batch import WriteBatch
 
@@ -76,6 +77,7 @@ class ClientServer(ABC, Generic[AnyClient]):
         self.departures = Departures()
         self.clients = clients
         self.slow_clients = SlowClients(settings, clients)
+        self.round_trips = RoundTrips(counters, self.write_batch, self._script_names)
         self.draining = False
         self._source = source
         self._view = view
@@ -86,13 +88,28 @@ class ClientServer(ABC, Generic[AnyClient]):
     def _client(self, source: str) -> asyncio.Protocol:
         """A new client; `source`: the address in its PROXY header."""
 
+    @property
+    @abstractmethod
+    def _links(self) -> Iterable[Link]:
+        """The links to all servers."""
+
+    def _script_names(self) -> dict[bytes, str]:
+        """SHA -> name of the scripts of all servers."""
+        scripts = (script for link in self._links for script in link.context.scripts.all())
+        return {script.sha: script.name for script in scripts}
+
     async def start(self) -> Listen:
         """Starts to accept clients; returns the address. Raises OSError."""
         return await self._source.start(self._factory.protocol)
 
     async def watch(self) -> None:
-        """Ends clients that do nothing or take nothing, until cancelled."""
-        await self.slow_clients.run()
+        """Ends clients that do nothing or take nothing, and measures round trips, until
+        cancelled."""
+        self.round_trips.start()
+        try:
+            await self.slow_clients.run()
+        finally:
+            self.round_trips.stop()
 
     async def drain(self, limit_s: float) -> None:
         """Accepts nobody, and lets what is in flight finish, for at most `limit_s`."""
@@ -114,6 +131,10 @@ class ClientServer(ABC, Generic[AnyClient]):
         for client in list(self.clients):
             client.abort("cut_off")
         await self._all_gone()
+
+    def buffered_bytes(self) -> dict[str, float]:
+        """Bytes kept for clients that do not keep up, or whose Redis does not: see SlowClients."""
+        return {**self.slow_clients.buffered}
 
     def certificates_expire_s(self) -> dict[str, float]:
         """The Unix time at which each certificate in use ends, by its name in CERTIFICATES."""

@@ -15,6 +15,7 @@ from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.tcp_progress import Progress, progress, received
 from ttlproxy.net.undelivered import undelivered
 from ttlproxy.proxy.departures import Departures
+from ttlproxy.proxy.round_trip import RoundTrip
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.wire import Lines, Marked, encode
 
@@ -91,6 +92,13 @@ class Frontend(Protocol):
     def write(self) -> Write:
         """Sends bytes to it."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all that it may be owed now is one reply to each of its requests."""
+
+    def send_by(self, write: Write) -> None:
+        """From now on this sends its requests to Redis."""
+
     def full(self, is_full: bool) -> None:
         """Redis does not keep up, or keeps up again."""
 
@@ -123,27 +131,27 @@ class Receiver(asyncio.Protocol):
     `data_received` is the given function itself, which saves a call: mostly the client's `write`.
     """
 
-    __slots__ = ("_backend", "data_received")
+    __slots__ = ("data_received", "watchable")
     data_received: Take  # type: ignore[assignment]
 
     def __init__(self, backend: Backend, take: Take) -> None:
-        self._backend = backend
+        self.watchable = backend
         self.data_received = take
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._backend.connection_made(transport)
+        self.watchable.connection_made(transport)
 
     def eof_received(self) -> bool:
-        return self._backend.eof_received()
+        return self.watchable.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._backend.connection_lost(self.data_received, exc)
+        self.watchable.connection_lost(self.data_received, exc)
 
     def pause_writing(self) -> None:
-        self._backend.pause_writing()
+        self.watchable.pause_writing()
 
     def resume_writing(self) -> None:
-        self._backend.resume_writing()
+        self.watchable.resume_writing()
 
 
 class Backend:
@@ -185,6 +193,7 @@ class Backend:
         self._paid: asyncio.Future[None] | None = None
         self._is_paused = False  # the client does not keep up
         self._progress: Progress | None = None  # at the last look
+        self._watched: RoundTrip | None = None  # requests and replies go by it
 
     def protocol(self) -> Receiver:
         """The protocol of a new connection to Redis: the client gets all that comes."""
@@ -196,7 +205,8 @@ class Backend:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH, LOW)
         keep_alive(transport.get_extra_info("socket"), self._keepalive_s)
-        self.write = self._write_batch.writer(self._transport, self._tally)
+        self._send = self._write_batch.writer(self._transport, self._tally)
+        self.write = self._send
 
     def eof_received(self) -> bool:
         return self._departures.put_off(self._transport.close)
@@ -210,6 +220,7 @@ class Backend:
                 take(data)
             if self._held and self._held != _OK:
                 self._to_client(self._held)
+        self.watch_no_more()
         if not self._is_left:
             self._client.end()
 
@@ -305,6 +316,7 @@ class Backend:
 
     def give_to(self, take: Take) -> None:
         """From now on, `take` gets what Redis sends."""
+        self.watch_no_more()
         self._looks = take != self._to_client
         self._transport.set_protocol(Receiver(self, take))
 
@@ -313,6 +325,30 @@ class Backend:
         self._to_client = take
         if not self._looks:
             self.give_to(take)
+
+    @property
+    def may_be_watched(self) -> bool:
+        """Whether a round trip can be measured here."""
+        is_busy = self._looks or self._watched or self.is_cut or self._transport.is_closing()
+        return not is_busy and self._client.is_plain
+
+    def watch(self, over: Callable[[RoundTrip], None]) -> RoundTrip:
+        """Measures a round trip, from the next requests on; `over(it)` is called at its end."""
+        self._watched = watched = RoundTrip(self._send, self._to_client, over)
+        self.write = watched.sends
+        self._client.send_by(self.write)
+        self._transport.set_protocol(Receiver(self, watched.takes))
+        return watched
+
+    def watch_no_more(self) -> None:
+        """What comes and goes passes at once again."""
+        if self._watched is not None:
+            watched, self._watched = self._watched, None
+            self.write = self._send
+            self._client.send_by(self.write)
+            if not self._is_lost:  # a closed transport would keep its protocol for good
+                self._transport.set_protocol(Receiver(self, self._to_client))
+            watched.end()
 
     def finish(self, request: bytes) -> None:
         """Sends our QUIT, whose reply is not the client's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterable
 from typing import Final
 
 from ttlproxy.commands import Router
@@ -55,6 +56,10 @@ class RoutedServer(ClientServer[RoutedClient]):
         self._ways = self._ways_of(Router())
         self._home: Link | None = None  # whose commands these are
 
+    @property
+    def _links(self) -> Iterable[Link]:
+        return self.masters.all
+
     def _most_to_each(self) -> int:
         most = self.settings.max_redis_connections
         return max(most // self.settings.workers, 1) if most else sys.maxsize
@@ -80,7 +85,7 @@ class RoutedServer(ClientServer[RoutedClient]):
 
     async def watch(self) -> None:
         """Ends clients that do nothing or take nothing, and connections that nobody uses."""
-        await run_together(slow=self.slow_clients.run(), idle=self._close_idle_lanes())
+        await run_together(slow=super().watch(), idle=self._close_idle_lanes())
 
     async def _close_idle_lanes(self) -> None:
         loop = asyncio.get_running_loop()

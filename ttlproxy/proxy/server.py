@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ttlproxy.config import Settings
 from ttlproxy.core.cluster_view import ClusterView
 from ttlproxy.core.counters import Counters
@@ -37,6 +39,10 @@ class Server(ClientServer[Client]):
         super().__init__(settings, counters, clients, source, ClusterView(settings.node_ports))
         self.link = link
         self._tls = for_redis(link.upstream)
+
+    @property
+    def _links(self) -> Iterable[Link]:
+        return self.link.all
 
     async def connect(self, client: Client) -> ToRedis:
         """A connection to Redis for a client. Raises OSError, also for TLS and time-outs."""

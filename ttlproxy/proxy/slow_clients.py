@@ -74,6 +74,10 @@ class Watched(Protocol):
         """Bytes that it has not taken."""
 
     @property
+    def kept_replies(self) -> int:
+        """Bytes that are kept for it on their way to it."""
+
+    @property
     def buffered(self) -> int:
         """Bytes that are kept for it, in both directions."""
 
@@ -93,7 +97,11 @@ class _Load(NamedTuple):
 
 
 class SlowClients:
-    """Ends the connections of clients that cost more than the settings allow."""
+    """Ends the connections of clients that cost more than the settings allow.
+
+    buffered: bytes kept at the last look, by where they are to go, "clients" and "redis"; replaced,
+    never changed. Clients that keep up are not counted
+    """
 
     def __init__(self, settings: Settings, clients: Collection[Watched]) -> None:
         self._settings = settings
@@ -101,6 +109,7 @@ class SlowClients:
         self._slow: dict[Watched, _Load] = {}
         self._kept = 0  # for all of these, as last counted
         self._most_kept = 0  # since memory was last given back
+        self.buffered = {"clients": 0, "redis": 0}
 
     def activity(self) -> Activity | None:
         """The activity of a new client; None if idle clients are not closed."""
@@ -143,9 +152,11 @@ class SlowClients:
 
     def _end_stalled(self) -> None:
         now_s, limit_s = asyncio.get_running_loop().time(), self._settings.stall_timeout
+        replies = in_all = 0
         for client, load in list(self._slow.items()):
-            unread = client.unread
-            if not client.buffered:
+            unread, kept = client.unread, client.buffered
+            replies, in_all = replies + client.kept_replies, in_all + kept
+            if not kept:
                 self.forget(client)
             elif unread < load.unread or not unread:
                 self._count(client, now_s)
@@ -153,6 +164,7 @@ class SlowClients:
                 words = f"closed: it has not read its replies for {limit_s} s"
                 client.client_log.often(logging.WARNING, words, f", {unread} bytes are waiting")
                 client.abort("stalled")
+        self.buffered = {"clients": replies, "redis": in_all - replies}
 
     def _give_back(self) -> None:
         if self._most_kept - self._kept > _WORTH:

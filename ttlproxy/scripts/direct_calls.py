@@ -31,7 +31,11 @@ class DirectCall:
     """How requests of one command become calls.
 
     fits: whether Redis takes so many words; takes: the requests that become such calls
+    script: its name; ruled_script: that of calls by a rule of ONWRITE
     """
+
+    script: str
+    ruled_script: str
 
     fits: Callable[[int], bool]
     takes: Callable[[Sequence[bytes]], bool]
@@ -93,21 +97,24 @@ class Setter:
     """How requests of one of our commands, which sets deadlines, become calls."""
 
     _virtual: Virtual
-    _scripts: Scripts
+    _shas: Mapping[str, bytes]  # of the scripts that are called here
     _keys: Keys
 
-    def encoded(self, args: Sequence[bytes], db: bytes) -> bytes | None:
-        """The call for the request `args`; None if it is refused, waits, or is no such call."""
+    def encoded(self, args: Sequence[bytes], db: bytes) -> tuple[str, bytes] | None:
+        """The script, and its call for the request `args`; None if that is refused, waits, or is no
+        such call."""
         virtual = self._virtual
         if not virtual.fits(len(args)) or len(args) > MOST_WORDS or virtual.waits(args) is not None:
             return None
         call = virtual.plan(args)
-        script = self._scripts[call.script]
-        if script.keys != _KEYS or script.argv[:1] != _ORIGIN:
+        script = call.script
+        sha = self._shas.get(script)
+        if sha is None:
             return None
         key, (first, *rest) = args[1], call.argv
         names = (key, self._keys.index(key), self._keys.schedule)
-        return encode((b"EVALSHA", script.sha, _COUNT, *names, b"%b %b" % (db, first), *rest))
+        words = (b"EVALSHA", sha, _COUNT, *names, b"%b %b" % (db, first), *rest)
+        return script, encode(words)
 
 
 class DirectCalls:
@@ -134,8 +141,13 @@ class DirectCalls:
         if self._made_for != (scripts.traits, router):
             self._made_for = scripts.traits, router
             self.writes = dict(self._made(router))
+            shas = {
+                script.name: script.sha
+                for script in scripts.values()
+                if script.keys == _KEYS and script.argv[:1] == _ORIGIN
+            }
             self.setters = {
-                name: Setter(route.virtual, scripts, self._keys)
+                name: Setter(route.virtual, shas, self._keys)
                 for name, route in router.setters.items()
                 if route.virtual
             }
@@ -153,6 +165,8 @@ class DirectCalls:
         what = writes.what if writes else ()
         ruled_sha = self._scripts[writes.script].sha if writes else b""
         return DirectCall(
+            direct.script,
+            writes.script if writes else "",
             route.fits,
             direct.takes,
             self._keys.index,

@@ -25,7 +25,7 @@ class ScriptCalls:
 
     keys: the names of internal keys; unconfirmed: what clients may have changed for all sessions;
     signer: signs what clients write into Redis for the link to carry out;
-    direct: the calls that have a fast path.
+    direct: the calls that have a fast path; counts: how many calls were made, by script.
     """
 
     __slots__ = (
@@ -34,6 +34,7 @@ class ScriptCalls:
         "_section",
         "_slots",
         "claims",
+        "counts",
         "direct",
         "keys",
         "signer",
@@ -48,14 +49,19 @@ class ScriptCalls:
         signer: Signer | None = None,
         slots: Callable[[], bytes] = bytes,
         is_one_of_several: bool = False,
+        counts: dict[str, int] | None = None,
     ) -> None:
         """`signer`: not needed if nothing is signed; `slots`: for slots_count.lua;
-        is_one_of_several: the server is one of the masters of a Cluster."""
+        is_one_of_several: the server is one of the masters of a Cluster; `counts`: those of all
+        servers, if they are to be read."""
         self.signer = signer or Signer(b"")
         self._section = section
         self._slots = slots
         self._is_one_of_several = is_one_of_several
         self._scripts = scripts
+        self.counts = {} if counts is None else counts
+        for name in scripts:
+            self.counts.setdefault(name, 0)
         self.keys = keys
         self.unconfirmed = UnconfirmedChanges(scripts)
         self.direct = DirectCalls(scripts, keys)
@@ -84,6 +90,7 @@ class ScriptCalls:
             call = _FITTED[call.script](self, call)
         scripts = self._scripts
         script = scripts.careful(call.script) if careful else scripts[call.script]
+        self.counts[call.script] += 1
         as_text = by_text or not scripts.loaded or (careful and not scripts.traits.careful)
         head = (b"EVAL", script.text) if as_text else (b"EVALSHA", script.sha)
         if clustered:

@@ -6,7 +6,7 @@ bytes and effects, or declines: tests/core/test_direct_calls.py compares the two
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from ttlproxy.scripts.direct_calls import DirectCalls
@@ -18,14 +18,17 @@ class Rewritten(NamedTuple):
     """A chunk as it goes to Redis.
 
     writes: how many of its requests are native ones that have become script calls; by_rule: how
-    many of these by rules of ONWRITE; setters: how many requests set deadlines; managed: the keys
-    of those, and of writes by rules
+    many of these by rules of ONWRITE; setters: how many requests set deadlines; script: the last
+    one that all these call; runs: those before it, each with how many calls in a row; managed: the
+    keys of setters, and of writes by rules
     """
 
     to_redis: bytes
     writes: int
     by_rule: int
     setters: int
+    script: str
+    runs: Sequence[tuple[str, int]]
     managed: Collection[bytes]
 
 
@@ -55,7 +58,9 @@ def rewritten(
     setters = direct.setters if may_set else {}
     managed: dict[bytes, None] = {}  # by requests of this chunk
     out: list[bytes] = []
-    at = writes = by_rule = set_ = 0
+    runs: tuple[tuple[str, int], ...] = ()
+    script = last = ""
+    at = writes = by_rule = set_ = before = 0
     try:
         for args in commands:
             sent, others = encode(tuple(args)), args[2:]
@@ -73,7 +78,7 @@ def rewritten(
                     return None
                 managed[args[1]] = None
                 set_ += 1
-                sent = made
+                script, sent = made
             elif call is not None and (args[1] in names or args[1] in managed):
                 is_due = names.get(args[1], now_ms) < now_ms
                 if is_due or not call.fits(len(args)) or not call.takes(args):
@@ -84,15 +89,22 @@ def rewritten(
                         return None
                     managed[args[1]] = None
                     sent = call.ruled(args, sent, state.database, how)
+                    script = call.ruled_script
                     by_rule += 1
                 elif args[1] in managed or args[1] in known:
                     sent = call.encoded(args, sent)
+                    script = call.script
                 else:
                     return None  # a match alone needs no script
                 writes += 1
             elif (managed and args[1] in managed) or not passes(args):
                 return None
+            if script != last:
+                if last:
+                    runs = (*runs, (last, writes + set_ - 1 - before))
+                    before = writes + set_ - 1
+                last = script
             out.append(sent)
     except (IndexError, TypeError):
         return None  # no key, or no bulk string, which hiredis allows
-    return Rewritten(b"".join(out), writes, by_rule, set_, managed)
+    return Rewritten(b"".join(out), writes, by_rule, set_, script, runs, managed)

@@ -326,6 +326,11 @@ class Session(State):
             self.manages([(self.db, key) for key in found.managed])
         if writes or setters:
             self.changes()
+            script_calls, left = self.script_calls.counts, writes + setters
+            for script, calls in found.runs:
+                script_calls[script] += calls
+                left -= calls
+            script_calls[found.script] += left
         counts = self._counts
         counts.rewritten += writes
         counts.by_rule += found.by_rule

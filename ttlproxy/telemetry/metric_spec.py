@@ -12,8 +12,9 @@ from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 
 Buckets: TypeAlias = tuple[list[float], list[int], float]
 """Upper bounds; how many observations are in each bucket and above all; the sum of their values."""
-Value: TypeAlias = float | dict[str, float] | dict[str, str] | Buckets
-"""A metric's value: a number; numbers by label; the labels of an info; a histogram's buckets."""
+Value: TypeAlias = float | dict[str, float] | dict[str, str] | Buckets | dict[str, Buckets]
+"""A metric's value: a number; numbers by label; the labels of an info; a histogram's buckets, or
+these by label."""
 Report: TypeAlias = dict[str, Value]
 """Metric name -> value."""
 
@@ -21,6 +22,7 @@ Report: TypeAlias = dict[str, Value]
 # The label of metrics about one of several servers: its address.
 BY_NODE: Final = "node"
 BY_CERTIFICATE: Final = "certificate"
+BY_SCRIPT: Final = "script"
 
 
 class Serves(Protocol):
@@ -28,6 +30,9 @@ class Serves(Protocol):
 
     def certificates_expire_s(self) -> dict[str, float]:
         """The Unix time at which each certificate in use ends, by name; only those that are set."""
+
+    def buffered_bytes(self) -> dict[str, float]:
+        """Bytes kept, by where they are to go."""
 
 
 class Source(NamedTuple):
@@ -42,7 +47,8 @@ class Source(NamedTuple):
 
 class MetricSpec(NamedTuple):
     """kind: Prometheus's type; label: the label's name, if any, and `values` all its values; those
-    of BY_NODE are the servers that are there, and of BY_CERTIFICATE only those that are set.
+    of BY_NODE are the servers that are there, of BY_CERTIFICATE only those that are set, and of
+    BY_SCRIPT the scripts that were called.
 
     of_many: how the numbers of several processes become one, for each value of the label
     """

@@ -9,18 +9,22 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from ttlproxy import __version__
 from ttlproxy.core.counters import (
     ACTIONS,
     DIALS_FAILED,
+    ERRORS,
+    FAMILIES,
     GONE,
     HANDLED,
+    HELD,
     KINDS,
     LOADS,
     PARKED,
     SIGNED,
+    CommandCounts,
     Counters,
     Handled,
 )
@@ -28,6 +32,7 @@ from ttlproxy.core.histogram import Histogram
 from ttlproxy.telemetry.metric_spec import (
     BY_CERTIFICATE,
     BY_NODE,
+    BY_SCRIPT,
     Buckets,
     MetricSpec,
     Report,
@@ -57,6 +62,26 @@ def _sent(counters: Counters) -> dict[str, float]:
     return {"clients": counters.to_clients.bytes, "redis": counters.to_redis.bytes}
 
 
+def _of_commands(read: Callable[[CommandCounts], float]) -> Callable[[Source], Value]:
+    """A number for each family of commands, of all servers."""
+
+    def value(source: Source) -> Value:
+        counts = [link.context.node_counts.commands for link in source.link.all]
+        none = CommandCounts()
+        return {family: sum(read(each.get(family, none)) for each in counts) for family in FAMILIES}
+
+    return value
+
+
+def _errors(source: Source) -> dict[str, float]:
+    counts = [link.context.node_counts.errors for link in source.link.all]
+    return {code: sum(each.get(code, 0) for each in counts) for code in ERRORS}
+
+
+def _called(counters: Counters) -> dict[str, float]:
+    return {name: calls for name, calls in counters.script_calls.items() if calls}
+
+
 def _parked(source: Source) -> dict[str, float]:
     reasons = [link.context.node_counts.parked for link in source.link.all]
     return {why: sum(each[why] for each in reasons) for why in PARKED}
@@ -64,6 +89,14 @@ def _parked(source: Source) -> dict[str, float]:
 
 def _in_seconds(of_ms: Histogram) -> Buckets:
     return [bound / 1000 for bound in of_ms.bounds], list(of_ms.counts), of_ms.total / 1000
+
+
+def _each_in_seconds(of_ms: Mapping[str, float]) -> dict[str, float]:
+    return {name: ms / 1000 for name, ms in dict(of_ms).items()}
+
+
+def _by_in_seconds(of_ms: Mapping[str, Histogram]) -> dict[str, Buckets]:
+    return {value: _in_seconds(histogram) for value, histogram in of_ms.items()}
 
 
 def _build(source: Source) -> dict[str, str]:
@@ -143,6 +176,34 @@ METRICS: Final = (
         HANDLED,
     ),
     MetricSpec(
+        "ttlproxy_script_calls_total",
+        "counter",
+        "calls of the proxy's scripts, for requests of clients and by the proxy itself",
+        lambda source: _called(source.counters),
+        BY_SCRIPT,
+    ),
+    MetricSpec(
+        "ttlproxy_round_trip_seconds",
+        "histogram",
+        "from sending requests of a client to Redis until their last reply: a sample, of at most"
+        " five in a second",
+        lambda source: _in_seconds(source.counters.round_trip_ms),
+    ),
+    MetricSpec(
+        "ttlproxy_script_round_trips_total",
+        "counter",
+        "how many of these were a call of a script of the proxy alone",
+        lambda source: dict[str, float](source.counters.script_trips),
+        BY_SCRIPT,
+    ),
+    MetricSpec(
+        "ttlproxy_script_round_trip_seconds_total",
+        "counter",
+        "the sum of how long these took",
+        lambda source: _each_in_seconds(source.counters.script_trips_ms),
+        BY_SCRIPT,
+    ),
+    MetricSpec(
         "ttlproxy_writes_by_rule_total",
         "counter",
         "native writes that became a script call by a rule of ONWRITE, which dates their elements",
@@ -163,6 +224,16 @@ METRICS: Final = (
         ("clients", "redis"),
     ),
     MetricSpec(
+        "ttlproxy_buffered_bytes",
+        "gauge",
+        "bytes that wait in the proxy for clients that do not read, and for a Redis that does not"
+        " keep up or is waited for, as of the last second; clients with less than 64 KiB are not"
+        " counted",
+        lambda source: source.server.buffered_bytes(),
+        "to",
+        ("clients", "redis"),
+    ),
+    MetricSpec(
         "ttlproxy_held_connections",
         "gauge",
         "clients whose requests wait for a reap, for Redis, or for an item (LEASE ... BLOCK)",
@@ -173,6 +244,15 @@ METRICS: Final = (
         "counter",
         "how often a client's requests waited until expired elements were removed",
         lambda source: source.counters.held,
+    ),
+    MetricSpec(
+        "ttlproxy_hold_seconds",
+        "histogram",
+        "how long requests waited in the proxy each time before they went to Redis, by what for:"
+        " expired elements, a look-up or claim of keys, rules that are read, Redis that is away",
+        lambda source: _by_in_seconds(source.counters.hold_ms),
+        "reason",
+        HELD,
     ),
     MetricSpec(
         "ttlproxy_managed_keys",
@@ -307,6 +387,43 @@ METRICS: Final = (
         ),
         of_many="largest",
     ),
+    MetricSpec(
+        "ttlproxy_redis_calls_total",
+        "counter",
+        "commands that Redis has carried out for all its clients, those that scripts call included;"
+        " read every ten seconds, of many proxies by one",
+        _of_commands(lambda counts: counts.calls),
+        "family",
+        FAMILIES,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_redis_call_seconds_total",
+        "counter",
+        "the time that these have taken in Redis",
+        _of_commands(lambda counts: counts.seconds),
+        "family",
+        FAMILIES,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_redis_failed_calls_total",
+        "counter",
+        "commands that Redis has answered with an error, or has not carried out",
+        _of_commands(lambda counts: counts.failed + counts.rejected),
+        "family",
+        FAMILIES,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_redis_errors_total",
+        "counter",
+        "errors that Redis has returned to all its clients, by their first word",
+        _errors,
+        "error",
+        ERRORS,
+        of_many="largest",
+    ),
     *NODE_METRICS,
     MetricSpec(
         "ttlproxy_event_loop_lag_seconds",
@@ -341,6 +458,7 @@ METRICS: Final = (
     ),
 )
 
+_One = TypeVar("_One")
 _OF_MANY: Final[dict[str, Callable[[Iterable[float]], float]]] = {
     "sum": sum,
     "largest": max,
@@ -387,12 +505,22 @@ def lasting(of: Report) -> Report:
 def _total(metric: MetricSpec, values: Sequence[Value]) -> Value:
     if metric.kind == "info":
         return values[-1]
+    if metric.kind == "histogram" and metric.label:
+        return _by_label(cast(Sequence[dict[str, Buckets]], values), _all_buckets)
     if metric.kind == "histogram":
-        bounds, counts, sums = zip(*cast(Sequence[Buckets], values), strict=True)
-        return bounds[0], [sum(each) for each in zip(*counts, strict=True)], sum(sums)
+        return _all_buckets(cast(Sequence[Buckets], values))
     if metric.label:
-        by_label = cast(Sequence[dict[str, float]], values)
-        names = dict.fromkeys(name for each in by_label for name in each)
-        one = _OF_MANY[metric.of_many]
-        return {name: one([each[name] for each in by_label if name in each]) for name in names}
+        return _by_label(cast(Sequence[dict[str, float]], values), _OF_MANY[metric.of_many])
     return _OF_MANY[metric.of_many](cast(Sequence[float], values))
+
+
+def _by_label(
+    values: Sequence[Mapping[str, _One]], one: Callable[[Sequence[_One]], _One]
+) -> dict[str, _One]:
+    names = dict.fromkeys(name for each in values for name in each)
+    return {name: one([each[name] for each in values if name in each]) for name in names}
+
+
+def _all_buckets(values: Sequence[Buckets]) -> Buckets:
+    bounds, counts, sums = zip(*values, strict=True)
+    return bounds[0], [sum(each) for each in zip(*counts, strict=True)], sum(sums)

@@ -265,7 +265,7 @@ function show(status) {
   showEnded(status.ended);
   showClients(status.clients, status.inspector);
   showWaiting(status.waiting, status.inspector);
-  showScripts(status.slow.evals, status.reaps);
+  showScripts(status.slow.evals, status.reaps, status.scripts);
   showSlow(status.slow);
   showFindings(status.findings);
   showRules(status.rules);

@@ -164,12 +164,21 @@ function showWaiting(waiting, isShown) {
   });
 }
 
-function showScripts(evals, reaps) {
-  const rows = [['All scripts in Redis', evals], ['Reaps by this proxy', reaps]].filter(([, calls]) => calls);
+// Redis's own time where it is known; else a sample of round trips, which is marked.
+function scriptTime({ mean_ms: mean, isSample }) {
+  return isSample && mean !== null ? `≈ ${milliseconds(mean)}` : milliseconds(mean);
+}
+
+function showScripts(evals, reaps, scripts) {
+  const sums = [['All scripts in Redis', evals], ['Reaps by this proxy', reaps]].filter(([, calls]) => calls);
+  const rows = [
+    ...sums.map(([title, calls]) => ({ title, ...calls })),
+    ...scripts.filter(({ script }) => script !== 'reap').map((calls) => ({ ...calls, title: calls.script, failed: null, isSample: true })),
+  ];
   fill(byId('scripts'), rows, (all) => table('Script calls', [
-    ['Calls of', '', ([title]) => title],
-    ['Calls', 'number', ([, calls]) => count(calls.calls)],
-    ['Each takes', 'number', ([, calls]) => milliseconds(calls.mean_ms)],
-    ['Failed', 'number', ([, calls]) => count(calls.failed)],
+    ['Calls of', '', (row) => (row.isSample ? make('span', { class: 'mono' }, row.title) : row.title)],
+    ['Calls', 'number', (row) => count(row.calls)],
+    ['Each takes', 'number', scriptTime],
+    ['Failed', 'number', (row) => count(row.failed)],
   ], all));
 }

@@ -148,6 +148,9 @@ class Tls(asyncio.Transport, asyncio.Protocol):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._transport.get_extra_info(name, default)
 
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._protocol
+
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = cast(asyncio.Protocol, protocol)
         self._deliver = self._protocol.data_received

@@ -96,6 +96,11 @@ class ClientLanes:
         return sum(lane.buffered for lane in self._lanes.values() if lane.waits)
 
     @property
+    def kept_replies(self) -> int:
+        """Bytes of replies that wait for others."""
+        return sum(lane.kept_replies for lane in self)
+
+    @property
     def buffered(self) -> int:
         return sum(lane.buffered for lane in self)
 

@@ -241,12 +241,17 @@ class Lane:
         return self._phase is CLOSED
 
     @property
+    def kept_replies(self) -> int:
+        """Bytes of replies that wait for those of others."""
+        return self.kept + self._replies.kept
+
+    @property
     def buffered(self) -> int:
         """Bytes that are kept, in both directions."""
         unsent = len(self._held.unsent) if self._held is not None else 0
         early = sum(len(raw) for _, raw in self._early)
         to_redis = self._backend.unsent if self._backend is not None else 0
-        return unsent + early + to_redis + self.kept + self._replies.kept
+        return unsent + early + to_redis + self.kept_replies
 
     def give_back(self) -> None:
         """The requests that have not gone to Redis must be sent elsewhere."""
@@ -362,9 +367,21 @@ class Lane:
         if self.retires and not self.waits:
             self._owner.lost(self)
 
+    @property
+    def is_plain(self) -> bool:
+        session = self.session
+        if self._phase is not OPEN or session is None or self._replies.is_uneven:
+            return False
+        return not (session.doing or session.silent or session.streams)
+
+    def send_by(self, write: Write) -> None:
+        """It asks the connection each time."""
+
     def full(self, is_full: bool) -> None:
         self.is_full = is_full
-        if not is_full and self._held is not None:
+        if is_full:
+            self._owner.keeps()
+        elif self._held is not None:
             self._held.drained()
         self._owner.read()
 
@@ -490,8 +507,7 @@ class Lane:
     async def _serves_again(self) -> None:
         """Ends when the link serves. Raises NotServed after hold_max."""
         try:
-            async with asyncio.timeout(self._owner.hold_max_s):
-                await self._serving.ready.wait()
+            await self.link.holds.until_served()
         except TimeoutError:
             raise NotServed(f"Redis is unavailable: {self.link.trouble}") from None
 

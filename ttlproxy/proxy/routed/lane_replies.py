@@ -53,6 +53,11 @@ class LaneReplies:
         self._are_pushes = True  # confirmations and messages are
 
     @property
+    def is_uneven(self) -> bool:
+        """Whether something else may come than one reply to each request."""
+        return self.relays or bool(self._confirming) or not self._are_pushes
+
+    @property
     def kept(self) -> int:
         """Bytes of the reply that has not ended."""
         return sum(map(len, self._begun))

@@ -345,6 +345,10 @@ class RoutedClient(asyncio.Protocol):
         return self._transport.get_write_buffer_size()
 
     @property
+    def kept_replies(self) -> int:
+        return self.unread + self.lanes.kept_replies
+
+    @property
     def buffered(self) -> int:
         return self.unread + len(self._early) + self._routing.requests.kept + self.lanes.buffered
 

@@ -78,6 +78,12 @@ class Pools:
         self._pools[login] = pool or self._make(login)
         return self._pools[login]
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that Redis has not taken. Any thread may ask."""
+        pools = list(self._pools.values())
+        return sum(each.unsent for pool in pools for each in list(pool.connections))
+
     async def close(self) -> None:
         """Closes all, when the clients have gone."""
         for pool in self._pools.values():

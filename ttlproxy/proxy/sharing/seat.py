@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from ttlproxy.proxy.round_trip import RoundTrip
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.write_batch import Write
 
@@ -22,6 +23,13 @@ class Passenger(Protocol):
     @property
     def unread(self) -> int:
         """Bytes that it has not taken."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all that it may be owed now is one reply to each of its requests."""
+
+    def send_by(self, write: Write) -> None:
+        """From now on this sends its requests to Redis."""
 
     def full(self, is_full: bool) -> None:
         """No more of its requests are to be read, or they are again."""
@@ -60,6 +68,7 @@ class Seat:
         self._sent_before: int | None = None  # at the last look, if nothing was owed
         self._received = 0
         self._is_gone = False
+        self._watched: RoundTrip | None = None  # requests and replies go by it
         self._is_slow = False  # the client does not keep up
         self._is_full = False  # Redis does not keep up
         self._when_settled: Callable[[], None] | None = None
@@ -146,8 +155,29 @@ class Seat:
     def ignore(self) -> None:
         self._is_gone = True
 
+    @property
+    def may_be_watched(self) -> bool:
+        """Whether a round trip can be measured here."""
+        return not (self._is_gone or self._watched) and self._client.is_plain
+
+    def watch(self, over: Callable[[RoundTrip], None]) -> RoundTrip:
+        """Measures a round trip, from the next requests on; `over(it)` is called at its end."""
+        self._watched = watched = RoundTrip(self.write, self._client.write, over)
+        self._client.send_by(watched.sends)
+        self._to_client = watched.takes
+        return watched
+
+    def watch_no_more(self) -> None:
+        """What comes and goes passes at once again."""
+        if self._watched is not None:
+            watched, self._watched = self._watched, None
+            self._client.send_by(self.write)
+            self._to_client = self._client.write
+            watched.end()
+
     def close(self) -> None:
         """The client has gone, or has a connection of its own: what is owed is thrown away."""
+        self.watch_no_more()
         self._is_gone = True
         self._when_settled = None
         self._connection.leave(self)

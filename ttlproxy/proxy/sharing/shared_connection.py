@@ -174,6 +174,11 @@ class SharedConnection(asyncio.Protocol):
             self.data_received(data)
         self._end()
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that Redis has not taken."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
     # From seats.
 
     def send(self, rider: Rider, count: int, data: bytes) -> None:

@@ -113,7 +113,8 @@ class SharingClient(Client):
             self._login = b""
             return
         self.seat = self._backend = seat
-        self.to_redis = self._noting(seat.write, awaits=True)
+        own.watch_no_more()
+        self.send_by(seat.write)
         session.owner.has_settled = seat.has_settled
         own.leave()
 
@@ -149,6 +150,10 @@ class SharingClient(Client):
     def _gone(self) -> None:
         super()._gone()
         self.seat = None
+
+    @property
+    def watchable(self) -> Seat | None:
+        return self.seat
 
     # From the seat.
 
@@ -206,7 +211,7 @@ class SharingClient(Client):
             self._task = None
             self._refuse(ConnectionError("Redis refuses the login of this client now"))
             return
-        self.to_redis = self._noting(own.write, awaits=True)
+        self.send_by(own.write)
         session.owner.has_settled = own.has_settled
         if session.stranger:
             own.count_lines()

@@ -51,6 +51,10 @@ class SharingServer(Server):
     async def connect_alone(self, client: Client) -> Backend:
         return await self._dialled(client, self.link, self._tls)
 
+    def buffered_bytes(self) -> dict[str, float]:
+        buffered = super().buffered_bytes()
+        return {**buffered, "redis": buffered["redis"] + self._pools.unsent}
+
     async def close(self) -> None:
         await super().close()
         await self._pools.close()
