@@ -229,7 +229,7 @@ def test_the_greeting_before_an_upstream_can_be_typed_in() -> None:
     ("listen", "client"),
     [
         ("0.0.0.0:1", "redis-cli -p 1"),
-        ("[::]:1", "redis-cli -p 1"),
+        ("[::]:1", "redis-cli -h ::1 -p 1"),
         ("[::1]:1", "redis-cli -h ::1 -p 1"),
         ("10.0.0.1:1", "redis-cli -h 10.0.0.1 -p 1"),
         ("unix:///run/t.sock", "redis-cli -s /run/t.sock"),

@@ -13,7 +13,6 @@ from ttlproxy.config import Settings
 from ttlproxy.errors import AdoptError, SettingsError
 from ttlproxy.operations.adopt import How, Wanted, adopted
 from ttlproxy.operations.adopt_pages import TYPES
-from ttlproxy.operations.healthcheck import ANYWHERE
 from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.resume_file import ResumeFile
 from ttlproxy.process import app
@@ -144,5 +143,5 @@ def _proxy(listen: Listen, own: argparse.Namespace) -> Upstream:
 
 
 def _at_home(listen: Listen) -> Upstream:
-    host = ANYWHERE.get(listen.host, listen.host)
-    return Upstream(host=host, port=listen.port, path=listen.path)
+    here = listen.local
+    return Upstream(host=here.host, port=here.port, path=here.path)

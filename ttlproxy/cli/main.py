@@ -178,5 +178,6 @@ def _redis_cli(listen: Listen) -> str:
     """The redis-cli call that connects here; its default host is 127.0.0.1."""
     if listen.path:
         return f"redis-cli -s {listen.path}"
-    here = listen.host in ("127.0.0.1", "0.0.0.0", "::")
-    return f"redis-cli -p {listen.port}" if here else f"redis-cli -h {listen.host} -p {listen.port}"
+    host = listen.local.host
+    where = "" if host == "127.0.0.1" else f"-h {host} "
+    return f"redis-cli {where}-p {listen.port}"
