@@ -22,9 +22,7 @@ DESCRIPTION: Final = """\
 Gives a deadline to the elements of all keys that match the pattern, where they have none, through a
 running proxy: the one at --listen, or at --proxy. Clients may go on writing. Rules of ONWRITE are
 for what is written; this is for what is there already. If it is interrupted, start it again:
-elements that have a deadline keep it, and with --notes it goes on where it was.
-
-Exit codes: 0 done, 1 the proxy is away or refuses, 2 the settings are wrong, 130 interrupted."""
+elements that have a deadline keep it, and with --notes it goes on where it was."""
 _MOST_JITTER: Final = 100
 _RATE: Final = 10_000
 
