@@ -18,10 +18,10 @@ from tests.support.redis_client import Client
 from tests.support.servers import ROOT, Proxy
 from ttlproxy.addresses import Upstream
 from ttlproxy.errors import AdoptError
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt import How, Wanted, adopted
 from ttlproxy.operations.adopt_pages import TYPES, Page
 from ttlproxy.operations.key_walk import Pace
-from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.resume_file import ResumeFile
 
 FAST = How(10**9)

@@ -2,8 +2,9 @@
 tests.support.forkserver start from here. Imports that only some proxies need are here too, except
 those that a test expects to be absent.
 
-Such proxies look at Redis, and for slow clients, more often than others, because many tests wait
-for the next look. A proxy that is not forked, and workers, do so once a second.
+Such proxies look at Redis, and for slow clients, more often than others, and say more often how far
+long work is, because many tests wait for that. A proxy that is not forked, and workers, do so once
+a second.
 """
 
 import gc
@@ -12,6 +13,7 @@ import ttlproxy.admin
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.link import address_watch, barriers, beats, walks
+from ttlproxy.net import progress
 from ttlproxy.proxy import slow_clients
 from ttlproxy.scripts import Scripts
 
@@ -25,6 +27,8 @@ barriers._SOON_S = _EVERY_S  # type: ignore[misc]
 address_watch._EVERY_S = _EVERY_S
 walks.EVERY_S *= _EVERY_S  # type: ignore[misc]
 slow_clients._LOOK_S = _EVERY_S  # type: ignore[misc]
+progress._LOOK_S = _EVERY_S  # type: ignore[misc]
+progress._ELSEWHERE_S = _EVERY_S  # type: ignore[misc]
 Keys()
 dict(Scripts(DEFAULT_PREFIX))
 load([])

@@ -11,9 +11,9 @@ from typing import Any, Final
 from ttlproxy.addresses import Listen, Upstream, line_of
 from ttlproxy.config import Settings
 from ttlproxy.errors import AdoptError, SettingsError
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt import How, Wanted, adopted
 from ttlproxy.operations.adopt_pages import TYPES
-from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.resume_file import ResumeFile
 from ttlproxy.process import app
 

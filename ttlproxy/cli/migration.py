@@ -16,10 +16,10 @@ from ttlproxy.cli.flags import flag
 from ttlproxy.cli.guesses import guess
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS, Job, Options
 from ttlproxy.operations.migration.migration import DIFFERS, Migration
 from ttlproxy.operations.migration.units import UNITS
-from ttlproxy.operations.progress import Progress
 from ttlproxy.process.app import until_interrupted
 
 _PROXY: Final = "redis://127.0.0.1:6380"

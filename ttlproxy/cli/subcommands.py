@@ -19,11 +19,11 @@ from ttlproxy.cli.flags import beginning, explained
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import SettingsError
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.client_rights import UnfitPatternError, as_typed
 from ttlproxy.operations.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.operations.healthcheck import check
 from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS
-from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.purge import How
 from ttlproxy.process import app
 from ttlproxy.process.signals import INTERRUPTED
@@ -35,8 +35,8 @@ def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None
 
 async def _examine(settings: Settings, own: argparse.Namespace) -> int:
     """With --json, only the JSON is on standard output."""
-    mend = Progress(tell if own.json else say) if own.mend else None
-    upstream, found = await app.doctor(settings, own.sample, mend)
+    progress = Progress(tell if own.json else say)
+    upstream, found = await app.doctor(settings, own.sample, progress, mends=own.mend)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     say(
         as_json(upstream, found)

@@ -20,9 +20,9 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.core.counted import counted
 from ttlproxy.errors import AdoptError
 from ttlproxy.link import client, is_wrong_type, run, valid
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt_pages import TYPES, Page
 from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
-from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.resume_file import ResumeFile
 
 # Keys that are looked at in one round trip: each may have a page of elements.

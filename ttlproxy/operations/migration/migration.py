@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Final
 
 from ttlproxy.errors import MigrationError, SettingsError
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import Outcome
@@ -17,7 +18,6 @@ from ttlproxy.operations.migration.mover import KEYS, Mover
 from ttlproxy.operations.migration.plan import Rules
 from ttlproxy.operations.migration.report import has_faults, lines, so_far
 from ttlproxy.operations.migration.state import MOVING, State
-from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.resume_file import ResumeFile
 
 # The exit code if the check at the end finds elements that are not as they should be.
