@@ -57,10 +57,11 @@ package: .venv/tools.stamp
 	$(TOOLS)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
 	    --mc-type application --output-reproducible --of JSON -o dist/ttlproxy.cdx.json
 
-# Writes requirements.lock anew: the newest versions that pyproject.toml allows.
+# Writes requirements.lock anew: the newest versions that pyproject.toml allows. It is for each Python
+# that pyproject.toml allows; what only some of them need has a marker.
 lock: .venv/tools.stamp
-	$(TOOLS)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-emit-index-url \
-	    --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
+	$(TOOLS)/uv pip compile --quiet --universal --upgrade --generate-hashes --strip-extras --no-header \
+	    --output-file requirements.lock pyproject.toml
 
 # Whether a version in requirements.lock has a known vulnerability. Asks PyPI.
 audit: .venv/tools.stamp
@@ -96,7 +97,7 @@ $(BIN)/python: | python
 	touch $@
 
 # For packages alone, so that the tests do not need them.
-.venv/tools.stamp: | python $(BIN)/python
+.venv/tools.stamp: Makefile | python $(BIN)/python
 	$(PYTHON) -m venv .venv/tools
-	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check build twine pip-tools cyclonedx-bom pip-audit
+	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check build twine uv cyclonedx-bom pip-audit
 	touch $@

@@ -13,6 +13,9 @@ from urllib.parse import quote, unquote
 
 REDIS_PORT = 6379
 SENTINEL_PORT = 26379
+# What listens on all addresses of IPv4 or IPv6 is also at the machine's own. On `::` it hears no
+# IPv4: asyncio sets IPV6_V6ONLY.
+_LOCAL = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PLAIN_SCHEMES = ("redis", "rediss")
 _SENTINEL_SCHEMES = ("redis-sentinel", "rediss-sentinel")
 # Not urlsplit: of several addresses it takes only the first in brackets (CPython 3.12).
@@ -63,6 +66,11 @@ class Listen:
                 f"{text!r} is not host:port, [v6]:port or unix:///path{_hint(host, port)}"
             )
         return cls(host=host, port=int(port))
+
+    @property
+    def local(self) -> Self:
+        """Where programs on this machine find it."""
+        return replace(self, host=_LOCAL.get(self.host, self.host))
 
     def __str__(self) -> str:
         where = str(Address(self.host, self.port))

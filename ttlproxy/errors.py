@@ -194,8 +194,17 @@ def wrong_arity(command: str) -> bytes:
 
 
 def unknown_subcommand(word: bytes, command: str) -> bytes:
-    shown = word[:128].replace(b"\r", b" ").replace(b"\n", b" ")
-    return b"ERR unknown subcommand '%s'. Try %s HELP." % (shown, command.encode())
+    return b"ERR unknown subcommand '%s'. Try %s HELP." % (_shown(word), command.encode())
+
+
+def _shown(word: bytes) -> bytes:
+    return word[:128].replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+def unknown_action(word: bytes, allowed: Sequence[str]) -> bytes:
+    *others, last = allowed
+    may = f"'. It must be {', '.join(others)} or {last}".encode()
+    return b"ERR unknown action '" + _shown(word) + may
 
 
 def invalid_expire(command: str) -> bytes:

@@ -7,10 +7,15 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
+from packaging.markers import Marker
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tests.support.servers import ROOT
@@ -32,8 +37,18 @@ def _run(*words: str | Path) -> str:
 
 def _locked() -> dict[str, Version]:
     """What the image installs."""
-    found = PINNED.finditer((ROOT / "requirements.lock").read_text())
-    return {each["name"]: Version(each["version"]) for each in found}
+    return {each["name"]: Version(each["version"]) for each in _pinned()}
+
+
+def _pinned() -> Iterator[re.Match[str]]:
+    return PINNED.finditer((ROOT / "requirements.lock").read_text())
+
+
+def _is_for(marker: Marker | None, python: str) -> bool:
+    """`python`: a version such as 3.11.0"""
+    minor = python.rpartition(".")[0]
+    versions = {"python_full_version": python, "python_version": minor, "extra": ""}
+    return marker is None or marker.evaluate(versions)
 
 
 def test_no_new_major_version_comes_by_itself_and_the_image_has_what_is_allowed() -> None:
@@ -54,6 +69,18 @@ def test_the_image_installs_nothing_that_is_not_pinned() -> None:
     assert "--no-deps ." in installs[1]
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     assert len([line for line in lines if "==" in line]) == len(_locked()), "each has hashes"
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.11.3", "3.12.0", "3.13.0", "3.14.0"])
+def test_the_pinned_are_enough_for_each_python(python: str) -> None:
+    assert PROJECT["project"]["requires-python"] == ">=3.11"
+    pinned = [Requirement(each[0].partition("\\")[0]) for each in _pinned()]
+    there = {each.name for each in pinned if _is_for(each.marker, python)}
+    for name in there:
+        with suppress(PackageNotFoundError):  # another Python's
+            needs = map(Requirement, requires(name) or ())
+            names = {canonicalize_name(each.name) for each in needs if _is_for(each.marker, python)}
+            assert names <= there, name
 
 
 @pytest.mark.slow

@@ -76,6 +76,7 @@ def test_help_is_shaped_as_redis_own(proxy: Proxy, hello: int) -> None:
     with Connection(proxy.port) as app:
         app.ask("HELLO", hello)
         ours, theirs = app.ask("TTLPROXY", "HELP"), app.ask("OBJECT", "HELP")
+        assert app.ask("TTLPROXY") == ours
     for reply, name in ((ours, b"TTLPROXY"), (theirs, b"OBJECT")):
         head, first, *lines = reply.split(b"\r\n")
         assert head == b"*%d" % (len(lines))

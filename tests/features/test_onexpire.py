@@ -74,10 +74,20 @@ def test_any_bytes_may_stand_in_a_rule(talk: Talk) -> None:
     """)
 
 
+def test_an_action_that_is_none_is_named_with_those_that_there_are(talk: Talk) -> None:
+    may = "It must be LPUSH, RPUSH, XADD, PUBLISH, SPUBLISH, KEEP or DEL"
+    talk(rf"""
+        ONEXPIRE k CALLBACK x           -> ERR unknown action 'CALLBACK'. {may}
+        ONEXPIRE k callback             -> ERR unknown action 'callback'. {may}
+        ONEXPIRE k ""                   -> ERR unknown action ''. {may}
+        ONEXPIRE k "a\r\n-b\xff" x     -> ERR unknown action 'a  -b\xff'. {may}
+        ONEXPIRE                        -> []
+    """)
+
+
 def test_what_is_malformed_is_refused_in_redis_own_words(talk: Talk) -> None:
     talk("""
         ONEXPIRE k LPUSH    -> ERR wrong number of arguments for 'onexpire' command
-        ONEXPIRE k RPOP dest                    -> ERR syntax error
         ONEXPIRE k LPUSH dest KEY               -> ERR syntax error
         ONEXPIRE k LPUSH dest VALUE more        -> ERR syntax error
         ONEXPIRE k KEEP dest                    -> ERR syntax error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -27,6 +29,7 @@ from ttlproxy.link.pushes import Pushes
 from ttlproxy.link.registry_loader import RegistryLoader
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.serving import Serving
+from ttlproxy.net import progress
 from ttlproxy.scripts.unconfirmed import Swap
 
 WALKS = "scan"
@@ -55,7 +58,7 @@ class World:
         self.announcements: Announcements = link.announcements
         acl = Acl(context.rights, context.suit_scripts_to_users)
         self.loader = RegistryLoader(
-            context, self.serving, self.announcements, acl, Schedules(context)
+            context, self.serving, self.announcements, acl, Schedules(context), lambda: url
         )
         self.arrivals = Arrivals()
         self.announcements.connection = self.arrivals
@@ -101,6 +104,26 @@ async def test_it_is_read_once_from_all_databases(
         assert not await world.is_read(redis)
         manage(other, "not announced", m=FAR_MS)
         assert not await world.is_read(redis)
+
+
+async def test_it_is_told_how_much_is_read(
+    world: World,
+    redis: Redis,
+    direct: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(progress, "_ELSEWHERE_S", 0.0)
+    caplog.set_level(logging.INFO)
+    many = 3000
+    entries = [word for number in range(many) for word in (FAR_MS, f"k{number}")]
+    direct.ask("ZADD", KEYS.schedule, *entries)
+    assert await world.is_read(redis)
+    how_far = re.compile(rf"Redis at redis://[^ ]+: reading managed keys, (\d+) of {many}")
+    read = [int(found[1]) for line in caplog.messages if (found := how_far.fullmatch(line))]
+    assert len(read) > 2
+    assert read == sorted(read)
+    assert read[-1] == many
 
 
 async def test_it_is_read_anew_when_something_may_have_been_missed(

@@ -22,6 +22,10 @@ from ttlproxy.link.schedules import Schedules
 MANY = 2500
 
 
+def nothing() -> None:
+    """Nobody wants to know how far it is."""
+
+
 @pytest.fixture
 def registry(context: Context) -> Registry:
     context.registry.begin_load()
@@ -53,7 +57,7 @@ async def test_all_pages_of_a_schedule_are_loaded(
     schedules: Schedules, redis: Redis, registry: Registry, direct: Client
 ) -> None:
     names = _manage_many(direct)
-    await schedules.load(redis, 0)
+    await schedules.load(redis, 0, nothing)
     assert _managed(registry) == names
     assert registry.due(b"k0", FAR_MS) == []
     assert registry.due(b"k0", FAR_MS + 1) == [(0, b"k0")]
@@ -66,7 +70,7 @@ async def test_where_schedules_are_not_trusted_all_indexes_are_found(
     direct.ask("DEL", KEYS.schedule)
     set_rule(direct, context.script_calls.signer, "k*", "RPUSH - 0", "late")
     direct.ask("DEL", KEYS.rules)
-    await schedules.search(redis, 0)
+    await schedules.search(redis, 0, nothing)
     await context.actions.learn(redis, 0)
     assert _managed(registry) == names
     assert registry.due(b"k0", 1) == [(0, b"k0")], "it may be due already"
@@ -78,7 +82,7 @@ async def test_another_type_in_the_place_of_a_schedule_makes_way(
 ) -> None:
     names = _manage_many(direct)
     direct.ask("SET", KEYS.schedule, "junk")
-    await schedules.load(redis, 0)
+    await schedules.load(redis, 0, nothing)
     assert _managed(registry) == names
     assert direct.ask("ZCARD", KEYS.schedule) == MANY
 
@@ -88,7 +92,7 @@ async def test_a_schedule_that_redis_refuses_is_told(
 ) -> None:
     await become("-zscan")
     with pytest.raises(ResponseError):
-        await schedules.load(redis, 0)
+        await schedules.load(redis, 0, nothing)
 
 
 async def test_what_redis_refuses_in_a_rebuild_is_noted_and_tried_again(

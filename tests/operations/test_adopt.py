@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 from collections import deque
 from collections.abc import Callable
@@ -16,11 +17,12 @@ from tests.support.processes import free_port
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
 from ttlproxy.addresses import Upstream
+from ttlproxy.errors import AdoptError
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt import How, Wanted, adopted
-from ttlproxy.operations.adopt_notes import Notes
 from ttlproxy.operations.adopt_pages import TYPES, Page
 from ttlproxy.operations.key_walk import Pace
-from ttlproxy.operations.progress import Progress
+from ttlproxy.operations.resume_file import ResumeFile
 
 FAST = How(10**9)
 DAY_MS = 86_400_000
@@ -38,11 +40,11 @@ class Adopt:
         self._stop_after = stop_after
         self.said: list[str] = []
 
-    async def __call__(self, wanted: Wanted, notes: Notes | None = None, how: How = FAST) -> str:
+    async def __call__(self, wanted: Wanted, how: How = FAST) -> str:
         """What it said at the end."""
         progress = Progress(self.said.append)
         progress.at = self._at  # type: ignore[method-assign]
-        await adopted(self._upstream, 5, wanted, how, notes or Notes(None, {}), progress)
+        await adopted(self._upstream, 5, wanted, how, progress)
         return self.said[-1]
 
     def _at(self, how_far: Callable[[], str]) -> None:
@@ -118,17 +120,18 @@ async def test_a_run_that_was_stopped_goes_on_where_it_was(
 ) -> None:
     client.ask_many([["SADD", f"k{number}", "a"] for number in range(2000)])
     path, wanted = tmp_path / "notes", Wanted(b"k*", DAY_MS)
+    noting = How(10**9, notes=ResumeFile(path, {"of": "1"}, "--notes", AdoptError))
     stopped = Adopt(proxy, stop_after=50)
     with pytest.raises(asyncio.CancelledError):
-        await stopped(wanted, Notes(path, {"of": 1}))
+        await stopped(wanted, noting)
     assert stopped.said[-1].startswith("stopped: database 0: ")
     looked_at = int(stopped.said[-1].split()[3])
     # It has dated 50 groups of 16 keys. Of these, at most a page is looked at again.
     assert 50 * 16 <= looked_at < 2000
-    again = Notes(path, {"of": 1})
-    assert 0 < again.counts["keys"] <= looked_at
-    assert looked_at - again.counts["keys"] < 600
-    said = await Adopt(proxy)(wanted, again)
+    noted = json.loads(path.read_text())["counts"]["keys"]
+    assert 0 < noted <= looked_at
+    assert looked_at - noted < 600
+    said = await Adopt(proxy)(wanted, noting)
     assert int(said.split()[2]) >= 2000
     ttls = client.ask_many([["STTLMEMBER", f"k{number}", "a"] for number in range(2000)])
     assert min(ttls) > 0
@@ -173,14 +176,3 @@ def test_pops_at_an_end_of_a_long_list_hide_nothing(end: str) -> None:
             elements.popleft() if end == "head" else elements.pop()
     assert seen.issuperset(elements)
     assert len(there) > len(elements) > 15_000
-
-
-def test_notes_of_another_run_are_refused(tmp_path: Path) -> None:
-    notes = Notes(tmp_path / "notes", {"pattern": "a"})
-    notes.keep(notes.place, {"keys": 1})
-    assert Notes(tmp_path / "notes", {"pattern": "a"}).counts == {"keys": 1}
-    with pytest.raises(Exception, match="is of another run"):
-        Notes(tmp_path / "notes", {"pattern": "b"})
-    (tmp_path / "notes").write_text("{}")
-    with pytest.raises(Exception, match="cannot be read"):
-        Notes(tmp_path / "notes", {"pattern": "a"})

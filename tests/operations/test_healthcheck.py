@@ -11,6 +11,8 @@ import pytest
 from tests.conftest import StartProxy, StartServer
 from tests.support.processes import free_port, wait_until
 from tests.support.servers import ROOT
+from ttlproxy.addresses import Listen
+from ttlproxy.operations.redis_cli import to_proxy
 
 pytestmark = pytest.mark.any_server
 
@@ -36,9 +38,23 @@ def test_a_proxy_that_is_ready_is_well_and_one_without_redis_is_not(
 
 
 def test_anywhere_is_asked_at_home(start_server: StartServer, start_proxy: StartProxy) -> None:
-    port = free_port()
-    start_proxy(start_server().url, "--admin", f"0.0.0.0:{port}")
-    assert _check("--admin", f"0.0.0.0:{port}").returncode == 0
+    anywhere = f"0.0.0.0:{free_port()}"
+    start_proxy(start_server().url, "--admin", anywhere)
+    assert _check("--admin", anywhere).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("listen", "where"),
+    [
+        ("0.0.0.0:7", "-h 127.0.0.1 -p 7"),
+        ("[::]:7", "-h ::1 -p 7"),
+        ("[fe80::1]:7", "-h fe80::1 -p 7"),
+        ("unix:///run/t.sock", "-s /run/t.sock"),
+    ],
+)
+def test_what_listens_anywhere_is_found_at_home(listen: str, where: str) -> None:
+    words = to_proxy(Listen.parse(listen), tls=False)
+    assert words == ["redis-cli", *where.split()]
 
 
 def test_where_nobody_answers_it_is_1() -> None:

@@ -28,7 +28,7 @@ from ttlproxy.operations.migration.elements import PROXY_WORDS, Page, Part
 from ttlproxy.operations.migration.mover import Mover
 from ttlproxy.operations.migration.pairs import Naming, PairsSource
 from ttlproxy.operations.migration.plan import How, Rules
-from ttlproxy.operations.migration.state import State, StateFile
+from ttlproxy.operations.migration.state import State
 from ttlproxy.operations.migration.timed_target import TimedTarget
 from ttlproxy.operations.migration.units import UNITS
 
@@ -210,7 +210,7 @@ async def test_what_is_written_between_read_and_write_gets_no_old_deadline(
         naming = Naming(b"*:expiry", b"%1")
         source = _Meanwhile(server, naming, UNITS["ms"], is_clustered=False)
         source.act = lambda: client.ask_many(requests)
-        target, state = TimedTarget(server, PROXY_WORDS), State({})
+        target, state = TimedTarget(server, PROXY_WORDS), State()
         rules = Rules(How(), source.compares, 0)
         mover = Mover(source, target, server, server, rules, state, Pace(1e6), is_dry=False)
         await mover.run(lambda: None)
@@ -438,12 +438,3 @@ def test_deadlines_of_all_types_go_to_sorted_sets_and_back(ttlproxy: Run, client
     client.ask("HPERSISTFIELD", "h", "a")
     _imported(ttlproxy, "pairs", *PAIRS, "--unit", "s", "--state", "other.json")
     assert client.ask("HPEXPIRETIMEFIELD", "h", "a") == LATER_MS
-
-
-def test_the_state_is_that_of_one_job(tmp_path: Path) -> None:
-    file = StateFile(tmp_path / "state")
-    assert file.load({"a": "1"}) is None
-    state = State({"a": "1"}, part=2)
-    state.counts["keys"] = 3
-    file.save(state)
-    assert file.load({"a": "1"}) == state

@@ -216,7 +216,7 @@ def _hsetex(call: Call) -> Reply:
     if (b"FNX" in options.said and any(there)) or (b"FXX" in options.said and not all(there)):
         return 0
     if _full(value, options.rest[::2], options):
-        return 0
+        return -1
     for name, content in zip(options.rest[::2], options.rest[1::2], strict=True):
         was_there = name in value.elements
         value.elements[name] = content

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from ttlproxy.config import Settings
 from ttlproxy.errors import EmbeddedError, NoEmbeddedRedis, TtlproxyError
 from ttlproxy.process import app, runner
 from ttlproxy.process.embedded import Embedded
+from ttlproxy.process.signals import INTERRUPTED
 
 
 def ttlproxy(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -61,6 +63,7 @@ def test_a_flag_without_its_value_is_a_problem_and_no_traceback() -> None:
 
 def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
     text = ttlproxy("--help").stdout
+    assert "Exit codes: 0 stopped by SIGTERM, 1 it failed, 2 the settings are wrong, 130" in text
     assert f"ttlproxy {'|'.join(SUBCOMMANDS)} [flags]" in text.split("\n\n")[0]
     usual, _, others = text.partition("all other flags:")
     for name in flags.USUAL:
@@ -77,6 +80,10 @@ def test_help_shows_the_subcommands_and_first_what_most_people_set() -> None:
         (["--helpp"], "--helpp: unknown flag; did you mean --help?"),
         (["doctor", "--sampel", "4"], "--sampel: unknown flag; did you mean --sample?"),
         (["--quux"], "--quux: unknown flag"),
+        (["pruge", "--yes"], "pruge: unknown subcommand; did you mean purge?"),
+        (["help"], "help: unknown subcommand; did you mean --help?"),
+        (["doctor", "geheim"], "doctor: takes flags only"),
+        (["adopt", "--ex", "1", "geheim"], "adopt: PATTERN must come before the flags"),
         (
             ["--log-level", "info", "purge"],
             "purge: a subcommand must be the first word: ttlproxy purge [flags]",
@@ -105,6 +112,18 @@ def test_a_subcommand_lists_its_flags_and_the_settings_that_it_uses(
     for each in (*SUBCOMMANDS[name].flags, *map(flags.flag, SUBCOMMANDS[name].settings)):
         assert f"  {each} " in text
     assert "--config FILE" in text
+    first = text.partition("settings, as of ttlproxy itself:")[2].split()[0]
+    usual = [flags.flag(each) for each in SUBCOMMANDS[name].settings if each in flags.USUAL]
+    assert first in (usual or [first])
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_a_subcommand_tells_its_exit_codes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    _, _, told = " ".join(capsys.readouterr().out.split()).partition("Exit codes: ")
+    for code in (0, 2, INTERRUPTED, *SUBCOMMANDS[name].codes):
+        assert re.search(rf"(^|, ){code} [a-z]", told)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +248,7 @@ def test_the_greeting_before_an_upstream_can_be_typed_in() -> None:
     ("listen", "client"),
     [
         ("0.0.0.0:1", "redis-cli -p 1"),
-        ("[::]:1", "redis-cli -p 1"),
+        ("[::]:1", "redis-cli -h ::1 -p 1"),
         ("[::1]:1", "redis-cli -h ::1 -p 1"),
         ("10.0.0.1:1", "redis-cli -h 10.0.0.1 -p 1"),
         ("unix:///run/t.sock", "redis-cli -s /run/t.sock"),

@@ -136,6 +136,19 @@ def test_a_file_with_values_of_other_types_gets_errors_for_people(tmp_path: Path
         assert each.endswith(": must be text, in quotation marks")
 
 
+@pytest.mark.parametrize(
+    ("line", "is_hint"),
+    [("listen = 127.0.0.1:6380", True), ('listen = "127.0.0.1:6380', False), ("listen =", False)],
+)
+def test_a_value_without_quotation_marks_gets_a_hint(
+    line: str, is_hint: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "ttlproxy.toml"
+    file.write_text(f"workers = 2\n{line}\n")
+    [problem] = problems("--config", str(file))
+    assert problem.endswith("; text must be in quotation marks") is is_hint
+
+
 _S = (Address("s", 26379),)
 
 

@@ -1,6 +1,7 @@
 """SIGTERM: replies that are owed arrive complete, and then the process ends with 0."""
 
 import os
+import re
 import signal
 import socket
 import struct
@@ -237,6 +238,23 @@ def test_a_client_that_has_closed_is_not_waited_for_though_redis_did_not_keep_up
     assert "cut off" not in proxy.stderr
 
 
+def test_it_is_told_who_is_left_and_for_how_long(
+    start_server: StartServer, start_proxy: StartProxy
+) -> None:
+    server = start_server()
+    proxy = start_proxy(server.url, "--drain-max", "1000")
+    with Connection(proxy.port) as client, Connection(server.port) as direct:
+        client.send(command("BLPOP", "l", "0"))
+        until_blocked(server.port, 1)
+        proxy.terminate()
+        told = re.compile(r"stopping: 1 client is left \(1 blocked\); they have \d+ s more")
+        wait_until(lambda: bool(told.search(proxy.stderr)), "it is told")
+        assert direct.ask("RPUSH", "l", "a") == b":1\r\n"
+        assert client.read_to_end() == b"*2\r\n$1\r\nl\r\n$1\r\na\r\n"
+    assert proxy.wait() == 0
+    assert "cut off" not in proxy.stderr
+
+
 def test_a_second_signal_ends_it_at_once(
     start_server: StartServer, start_proxy: StartProxy
 ) -> None:
@@ -271,6 +289,8 @@ def test_new_clients_are_served_for_drain_min(
             with Connection(proxy.port) as new:
                 assert new.ask("GET", "k") == b"$1\r\nv\r\n"
         assert old.ask("GET", "k") == b"$1\r\nv\r\n"
+        told = re.compile(r"stopping: 1 client is connected, and served for \d+ s more")
+        wait_until(lambda: bool(told.search(proxy.stderr)), "it is told for how long")
         proxy.terminate()
         assert proxy.wait() == 0
         assert old.read_to_end() == b""

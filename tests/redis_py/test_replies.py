@@ -25,7 +25,8 @@ def test_deadlines_of_elements(r: ttlproxy.redis.Redis) -> None:
     assert r.ttlproxy_key("s", 1) == [Deadline("b", 4102444800000)]
     assert [left.element for left in r.due("s")] == ["a", "b"]
     assert r.hsetex_maxlen("h", {"f": 1}, 1, ex=60) == 1
-    assert r.hsetex_maxlen("h", {"g": 1}, 1, ex=60) == 0
+    assert r.hsetex_maxlen("h", {"g": 1}, 1, ex=60) == -1
+    assert r.hsetex_maxlen("h", {"f": 1}, 1, condition="FNX", ex=60) == 0
     assert r.zaddex("z", {"a": 1.5}, px=60000, ch=True) == 1
     assert r.rpushex("l", ["x"], keepttl=True) == 1
     r.close()

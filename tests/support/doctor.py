@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from ttlproxy.config import Settings
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import Finding, examined
-from ttlproxy.operations.progress import Progress
 
 
 def examine(
@@ -16,8 +16,8 @@ def examine(
     """All findings; with `mend` the findings after mending."""
     chosen = Settings(upstream=url, **settings)  # type: ignore[arg-type]
     assert chosen.upstream
-    mending = Progress(lambda line: None) if mend else None
-    return asyncio.run(examined(chosen, chosen.upstream, sample, mending))
+    progress = Progress.silent()
+    return asyncio.run(examined(chosen, chosen.upstream, sample, progress, mends=mend))
 
 
 def above_info(findings: Sequence[Finding]) -> list[tuple[str, str]]:

@@ -2,8 +2,8 @@
 tests.support.forkserver start from here. Imports that only some proxies need are here too, except
 those that a test expects to be absent.
 
-Such proxies look at Redis, and for slow clients, more often than others, because many tests wait
-for the next look. A proxy that is not forked does so once a second.
+Such proxies look at Redis, and for slow clients, more often than others, and say more often how far
+long work is, because many tests wait for that. A proxy that is not forked does so once a second.
 
 Their workers are forked, too (tests.support.forked_workers).
 """
@@ -15,6 +15,7 @@ from tests.support import forked_workers
 from ttlproxy.cli.main import load
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.link import address_watch, barriers, beats, walks
+from ttlproxy.net import progress
 from ttlproxy.process import workers
 from ttlproxy.proxy import slow_clients
 from ttlproxy.scripts import Scripts
@@ -29,6 +30,8 @@ barriers._SOON_S = _EVERY_S  # type: ignore[misc]
 address_watch._EVERY_S = _EVERY_S
 walks.EVERY_S *= _EVERY_S  # type: ignore[misc]
 slow_clients._LOOK_S = _EVERY_S  # type: ignore[misc]
+progress._LOOK_S = _EVERY_S  # type: ignore[misc]
+progress._ELSEWHERE_S = _EVERY_S  # type: ignore[misc]
 workers._launch = forked_workers.launch  # type: ignore[assignment]
 Keys()
 dict(Scripts(DEFAULT_PREFIX))

@@ -7,6 +7,7 @@ from typing import Final
 from ttlproxy.addresses import Upstream
 from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.config import Settings
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import Severity, examined
 
 # Fewer deadlines are examined than by `ttlproxy doctor`, because this runs again and again.
@@ -18,7 +19,7 @@ _NAMED: Final = "ttlproxy doctor names the key"
 
 async def findings(settings: Settings, upstream: Upstream, *, names: bool) -> Answer:
     """Warnings and errors, the worst first; `names`: with names of keys where they have some."""
-    found = await examined(settings, upstream, _SAMPLE, None)
+    found = await examined(settings, upstream, _SAMPLE, Progress.silent(), mends=False)
     return {
         "findings": [
             {

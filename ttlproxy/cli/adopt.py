@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from ttlproxy.addresses import Listen, Upstream, line_of
 from ttlproxy.config import Settings
-from ttlproxy.errors import SettingsError
+from ttlproxy.errors import AdoptError, SettingsError
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt import How, Wanted, adopted
-from ttlproxy.operations.adopt_notes import Notes
 from ttlproxy.operations.adopt_pages import TYPES
-from ttlproxy.operations.healthcheck import ANYWHERE
-from ttlproxy.operations.progress import Progress
+from ttlproxy.operations.resume_file import ResumeFile
 from ttlproxy.process import app
 
 SUMMARY: Final = "gives a deadline to elements that are there and have none"
@@ -23,9 +22,7 @@ DESCRIPTION: Final = """\
 Gives a deadline to the elements of all keys that match the pattern, where they have none, through a
 running proxy: the one at --listen, or at --proxy. Clients may go on writing. Rules of ONWRITE are
 for what is written; this is for what is there already. If it is interrupted, start it again:
-elements that have a deadline keep it, and with --notes it goes on where it was.
-
-Exit codes: 0 done, 1 the proxy is away or refuses, 2 the settings are wrong, 130 interrupted."""
+elements that have a deadline keep it, and with --notes it goes on where it was."""
 _MOST_JITTER: Final = 100
 _RATE: Final = 10_000
 
@@ -111,22 +108,22 @@ async def adopt(settings: Settings, own: argparse.Namespace) -> int:
         own.db,
     )
     proxy = _proxy(settings.listen, own)
-    notes = Notes(own.notes, _named(proxy, own))
-    how = How(own.rate, own.dry_run)
+    notes = ResumeFile(own.notes, _named(proxy, own), "--notes", AdoptError) if own.notes else None
+    how = How(own.rate, own.dry_run, notes)
     say = partial(print, flush=True)
     timeout_s = settings.connect_timeout
 
     async def run() -> int:
-        await adopted(proxy, timeout_s, wanted, how, notes, Progress(say))
+        await adopted(proxy, timeout_s, wanted, how, Progress(say))
         return 0
 
     return await app.until_interrupted(run())
 
 
-def _named(proxy: Upstream, own: argparse.Namespace) -> dict[str, str | int | None]:
+def _named(proxy: Upstream, own: argparse.Namespace) -> dict[str, str]:
     """What makes it the same run."""
     flags = ("ex", "px", "jitter", "type", "db", "dry_run")
-    same = {flag: getattr(own, flag) for flag in flags}
+    same = {flag: str(getattr(own, flag)) for flag in flags}
     return {"proxy": proxy.shown, "pattern": own.words[0], **same}
 
 
@@ -144,5 +141,5 @@ def _proxy(listen: Listen, own: argparse.Namespace) -> Upstream:
 
 
 def _at_home(listen: Listen) -> Upstream:
-    host = ANYWHERE.get(listen.host, listen.host)
-    return Upstream(host=host, port=listen.port, path=listen.path)
+    here = listen.local
+    return Upstream(host=here.host, port=here.port, path=here.path)

@@ -35,10 +35,10 @@ def beginning(*prefixes: str) -> tuple[str, ...]:
 
 
 def explained(names: Iterable[str]) -> str:
-    """The lines of --help about these settings and --config."""
+    """The lines of --help about these settings and --config, what most people set first."""
     parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
     group = parser.add_argument_group("settings, as of ttlproxy itself")
-    add(group, names)
+    add(group, sorted(names, key=lambda name: name not in USUAL))
     add_config(group)
     return parser.format_help().strip()
 

@@ -6,9 +6,10 @@ This module names no setting: flags, variables and keys are derived from the fie
 import argparse
 import logging
 import os
+import re
 import sys
 import tomllib
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,17 @@ EPILOG = """\
 Every setting is a flag (--reap-batch), an environment variable (TTLPROXY_REAP_BATCH) and a key of
 the TOML file (reap_batch). Flags override the environment, the environment overrides the file.
 
+Exit codes: 0 stopped by SIGTERM, 1 it failed, 2 the settings are wrong, 130 stopped by Ctrl-C.
+
 These subcommands do not run a proxy. They take the same settings; see --help of each:
 """ + "\n".join(
     f"  ttlproxy {name:<12} {subcommand.summary}" for name, subcommand in SUBCOMMANDS.items()
 )
+
+
+_LINE = re.compile(r"at line (\d+)")
+# A value that begins as no string, array or table does.
+_UNQUOTED = re.compile(r"\s*[\w-]+\s*=\s*[^\s\"'\[{#]")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             greet = started if settings.log_format == "text" else noted
             return run(settings, _warned(app.serve(settings, greet, partial(load, words))))
         own, rest = subcommand.flagged(words)
-        settings = load(rest, subcommand.flags)
+        settings = load(rest, words[0])
     except SettingsError as error:
         return failed(error)
     return run(settings, _warned(subcommand.run(settings, own)))
@@ -62,12 +70,12 @@ async def _warned(main: Coroutine[None, None, int]) -> int:
     return await main
 
 
-def load(argv: Sequence[str], also: Iterable[str] = ()) -> Settings:
+def load(argv: Sequence[str], subcommand: str = "") -> Settings:
     """The settings from flags, environment and file. Raises SettingsError with all problems.
 
-    also: flags of the subcommand, which a misspelt flag may mean
+    argv: without the subcommand, its words and its own flags
     """
-    given, problems = _flags(argv, also)
+    given, problems = _flags(argv, subcommand)
     config = given.pop("config", None) or os.environ.get("TTLPROXY_CONFIG") or ""
     file = _file(config, problems) if config else {}
     environment = EnvSettingsSource(Settings)()
@@ -87,18 +95,21 @@ def load(argv: Sequence[str], also: Iterable[str] = ()) -> Settings:
     return settings
 
 
-def _flags(argv: Sequence[str], also: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+def _flags(argv: Sequence[str], subcommand: str) -> tuple[dict[str, str], list[str]]:
     """The given flags, by field, and the problems. Ends the process for --help and --version."""
     try:
         given, rest = _parser().parse_known_args(argv)
     except argparse.ArgumentError as error:
         return {}, [f"{error.argument_name}: {error.message}"]
+    if not subcommand and (problem := _misspelt_subcommand(argv)):
+        return vars(given), [problem]
     # Only names are repeated: the word after a misspelt flag may be a password.
     unknown = [word.partition("=")[0] for word in rest if word.startswith("-")]
-    known = [*map(flags.flag, ("config", "help", "version", *Settings.model_fields)), *also]
+    known = [*map(flags.flag, ("config", "help", "version", *Settings.model_fields))]
+    known += SUBCOMMANDS[subcommand].flags if subcommand else ()
     problems = [f"{word}: unknown flag{guess(word, known)}" for word in unknown]
     if rest and not unknown:
-        problems.append(_unexpected(argv, rest))
+        problems.append(_unexpected(rest, subcommand))
     return vars(given), problems
 
 
@@ -125,13 +136,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _unexpected(argv: Sequence[str], rest: Sequence[str]) -> str:
+def _misspelt_subcommand(argv: Sequence[str]) -> str:
+    """The problem with a first word that is nearly a subcommand; empty if it is not."""
+    first = argv[0] if argv else ""
+    meant = "; did you mean --help?" if first == "help" else guess(first, SUBCOMMANDS)
+    return f"{first}: unknown subcommand{meant}" if meant else ""
+
+
+def _unexpected(rest: Sequence[str], subcommand: str) -> str:
     """The problem with words that belong to no flag. Only names of subcommands are repeated."""
+    if subcommand:
+        takes = SUBCOMMANDS[subcommand].takes
+        rule = f"{takes} must come before the flags" if takes else "takes flags only"
+        return f"{subcommand}: {rule}"
     for word in rest:
         if word in SUBCOMMANDS:
             return f"{word}: a subcommand must be the first word: ttlproxy {word} [flags]"
-    if argv[0] == rest[0] and (meant := guess(rest[0], SUBCOMMANDS)):
-        return f"{rest[0]}: unknown subcommand{meant}"
     return (
         f"unexpected arguments, which belong to no flag; subcommands are {', '.join(SUBCOMMANDS)}"
     )
@@ -139,12 +159,17 @@ def _unexpected(argv: Sequence[str], rest: Sequence[str]) -> str:
 
 def _file(path: str, problems: list[str]) -> dict[str, Any]:
     """The settings in the file; names that are no settings become problems."""
+    text = ""
     try:
-        content = tomllib.loads(Path(path).read_text("utf-8"))
+        text = Path(path).read_text("utf-8")
+        content = tomllib.loads(text)
     except OSError as error:
         problems.append(f"{path}: cannot read the file: {error.strerror}")
         return {}
-    except ValueError as error:  # not UTF-8, or not TOML
+    except tomllib.TOMLDecodeError as error:
+        problems.append(f"{path}: {error}{_hint(text, str(error))}")
+        return {}
+    except ValueError as error:  # not UTF-8
         problems.append(f"{path}: {error}")
         return {}
     unknown = content.keys() - Settings.model_fields.keys()
@@ -153,6 +178,13 @@ def _file(path: str, problems: list[str]) -> dict[str, Any]:
         for name in sorted(unknown)
     ]
     return {name: value for name, value in content.items() if name not in unknown}
+
+
+def _hint(text: str, problem: str) -> str:
+    """What may be wrong in the line of this TOML that the problem names."""
+    place = _LINE.search(problem)
+    line = text.splitlines()[int(place[1]) - 1] if place else ""
+    return "; text must be in quotation marks" if _UNQUOTED.match(line) else ""
 
 
 def started(listen: str, upstream: str, embedded: AnyEmbedded | None) -> None:
@@ -178,5 +210,6 @@ def _redis_cli(listen: Listen) -> str:
     """The redis-cli call that connects here; its default host is 127.0.0.1."""
     if listen.path:
         return f"redis-cli -s {listen.path}"
-    here = listen.host in ("127.0.0.1", "0.0.0.0", "::")
-    return f"redis-cli -p {listen.port}" if here else f"redis-cli -h {listen.host} -p {listen.port}"
+    host = listen.local.host
+    where = "" if host == "127.0.0.1" else f"-h {host} "
+    return f"redis-cli {where}-p {listen.port}"

@@ -16,10 +16,10 @@ from ttlproxy.cli.flags import flag
 from ttlproxy.cli.guesses import guess
 from ttlproxy.config import Settings
 from ttlproxy.errors import SettingsError
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS, Job, Options
-from ttlproxy.operations.migration.migration import Migration
+from ttlproxy.operations.migration.migration import DIFFERS, Migration
 from ttlproxy.operations.migration.units import UNITS
-from ttlproxy.operations.progress import Progress
 from ttlproxy.process.app import until_interrupted
 
 _PROXY: Final = "redis://127.0.0.1:6380"
@@ -95,6 +95,11 @@ EXPORT_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "--unit": _UNIT,
 }
+CODES: Final[Mapping[int, str]] = {
+    0: "done",
+    1: "it failed",
+    DIFFERS: "the check has found elements that are not as they should be",
+}
 
 
 def described(does: str, jobs: Mapping[str, Job]) -> str:
@@ -107,10 +112,7 @@ def described(does: str, jobs: Mapping[str, Job]) -> str:
 
 Without --apply it only looks, and says what it would write. With --apply it writes, and then checks
 what is there. If it is interrupted, start it again with the same words: it goes on. Proxies and
-programs may keep running: a deadline that is set already stays. docs/migration.md has examples.
-
-Exit codes: 0 done, 1 it failed, 2 the flags are wrong, 3 the check has found elements that are not
-as they should be."""
+programs may keep running: a deadline that is set already stays. docs/migration.md has examples."""
 
 
 def run_import(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:

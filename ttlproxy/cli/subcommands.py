@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import takewhile
+from textwrap import fill
 from typing import Any, NamedTuple
 
 from ttlproxy.cli import adopt, migration
@@ -18,13 +19,14 @@ from ttlproxy.cli.flags import beginning, explained
 from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.errors import SettingsError
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.client_rights import UnfitPatternError, as_typed
 from ttlproxy.operations.doctor import SAMPLE, as_json, as_text, exit_code
 from ttlproxy.operations.healthcheck import check
 from ttlproxy.operations.migration.jobs import EXPORTS, IMPORTS
-from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.purge import How
 from ttlproxy.process import app
+from ttlproxy.process.signals import INTERRUPTED
 
 
 def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None, int]:
@@ -33,8 +35,8 @@ def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None
 
 async def _examine(settings: Settings, own: argparse.Namespace) -> int:
     """With --json, only the JSON is on standard output."""
-    mend = Progress(tell if own.json else say) if own.mend else None
-    upstream, found = await app.doctor(settings, own.sample, mend)
+    progress = Progress(tell if own.json else say)
+    upstream, found = await app.doctor(settings, own.sample, progress, mends=own.mend)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     say(
         as_json(upstream, found)
@@ -109,7 +111,8 @@ class Subcommand(NamedTuple):
 
     summary: for the --help of ttlproxy; description: for its own --help; flags: flag -> arguments
     of add_argument; run: does the work, returns the exit code; settings: those that it uses;
-    takes: describes the words before the flags, empty if there are none
+    codes: what its exit codes mean, besides those of all; takes: describes the words before the
+    flags, empty if there are none
     """
 
     summary: str
@@ -117,6 +120,7 @@ class Subcommand(NamedTuple):
     flags: Mapping[str, Mapping[str, Any]]
     run: Callable[[Settings, argparse.Namespace], Coroutine[None, None, int]]
     settings: Sequence[str]
+    codes: Mapping[int, str]
     takes: str = ""
 
     def flagged(self, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -127,7 +131,7 @@ class Subcommand(NamedTuple):
         parser = argparse.ArgumentParser(
             f"ttlproxy {words[0]}",
             usage=" ".join(filter(None, ("ttlproxy", words[0], self.takes, "[flags]"))),
-            description=self.description,
+            description=f"{self.description}\n\n{self._exit_codes()}",
             epilog=explained(self.settings),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -145,6 +149,15 @@ class Subcommand(NamedTuple):
             own.words = taken
         return own, rest
 
+    def _exit_codes(self) -> str:
+        codes = sorted({**_CODES_OF_ALL, **self.codes}.items())
+        meant = ", ".join(f"{code} {meaning}" for code, meaning in codes)
+        return fill(f"Exit codes: {meant}.", _WIDTH)
+
+
+# Of the lines of a description.
+_WIDTH = 100
+_CODES_OF_ALL = {2: "the settings are wrong", INTERRUPTED: "interrupted"}
 
 _NAME_IT = (
     "purge: name the Redis with --upstream, or the directory of an embedded one with --data-dir"
@@ -163,6 +176,7 @@ SUBCOMMANDS = {
         adopt.FLAGS,
         adopt.adopt,
         ("listen", "connect_timeout", *_OF_LOG),
+        {0: "done", 1: "the proxy is away or refuses"},
         takes="PATTERN",
     ),
     "doctor": Subcommand(
@@ -170,10 +184,7 @@ SUBCOMMANDS = {
         """\
 Checks the upstream, and prints what is wrong, why it matters, and the command that mends it.
 Commands that do not begin with ttlproxy are for redis-cli, connected to the upstream. Settings are
-given as to ttlproxy itself: as flags, in the environment or in a file.
-
-Exit codes: 0 all is well, 1 the check could not run, 2 the settings are wrong, 3 there are
-warnings, 4 there are errors.""",
+given as to ttlproxy itself: as flags, in the environment or in a file.""",
         {
             "--json": {"action": "store_true", "help": "print one JSON object, for programs"},
             "--sample": {
@@ -190,6 +201,12 @@ warnings, 4 there are errors.""",
         },
         _doctor,
         (*_OF_UPSTREAM, *_OF_LOG),
+        {
+            0: "all is well",
+            1: "the check could not run",
+            3: "there are warnings",
+            4: "there are errors",
+        },
     ),
     "export": Subcommand(
         "gives deadlines to a server or a layout without ttlproxy",
@@ -200,13 +217,12 @@ warnings, 4 there are errors.""",
         migration.EXPORT_FLAGS,
         migration.run_export,
         ("connect_timeout", *_OF_LOG),
+        migration.CODES,
         takes="|".join(EXPORTS),
     ),
     "healthcheck": Subcommand(
         "asks a running proxy whether it is healthy",
-        """\
-Asks a probe of a running proxy, at its --admin, and prints the answer. Exit codes: 0 the proxy is
-healthy, 1 it is not or does not answer, 2 the settings are wrong.""",
+        "Asks a probe of a running proxy, at its --admin, and prints the answer.",
         {
             "--probe": {
                 "choices": ("startup", "livez", "readyz"),
@@ -216,6 +232,7 @@ healthy, 1 it is not or does not answer, 2 the settings are wrong.""",
         },
         _healthcheck,
         ("admin", "connect_timeout"),
+        {0: "the proxy is healthy", 1: "it is not, or does not answer, or --admin is not set"},
     ),
     "import": Subcommand(
         "takes over deadlines from another server, Redisson, or sorted sets",
@@ -227,6 +244,7 @@ healthy, 1 it is not or does not answer, 2 the settings are wrong.""",
         migration.IMPORT_FLAGS,
         migration.run_import,
         ("connect_timeout", *_OF_LOG),
+        migration.CODES,
         takes="|".join(IMPORTS),
     ),
     "purge": Subcommand(
@@ -235,9 +253,7 @@ healthy, 1 it is not or does not answer, 2 the settings are wrong.""",
 Removes everything that ttlproxy stores in the upstream, in every database. Your elements stay,
 without their deadlines. Elements that wait for TAKE stay too. It refuses while proxies are
 connected, and asks before it removes anything. If it is interrupted, start it again. Settings are
-given as to ttlproxy itself: as flags, in the environment or in a file.
-
-Exit codes: 0 done, 1 it was refused, failed, or you said no, 2 the settings are wrong.""",
+given as to ttlproxy itself: as flags, in the environment or in a file.""",
         {
             "--yes": {"action": "store_true", "help": "do not ask"},
             "--dry-run": {
@@ -252,18 +268,18 @@ Exit codes: 0 done, 1 it was refused, failed, or you said no, 2 the settings are
         },
         _purge,
         (*_OF_UPSTREAM, *_OF_LOG),
+        {0: "done", 1: "it was refused, failed, or you said no"},
     ),
     "rights": Subcommand(
         "prints the ACL rules for a user who may use some keys only",
         """\
 Prints the ACL SETUSER command for a user who may use the keys that match the patterns, with their
 deadlines, and no other keys. Type it into redis-cli, connected to the upstream. No server is asked;
---prefix must be that of the proxies.
-
-Exit codes: 0 printed, 2 a pattern or the settings are wrong.""",
+--prefix must be that of the proxies.""",
         {"--cluster": {"action": "store_true", "help": "the upstream is a Redis Cluster"}},
         _rights,
         ("prefix",),
+        {0: "printed", 2: "a pattern or the settings are wrong"},
         takes="PATTERN [PATTERN ...]",
     ),
 }

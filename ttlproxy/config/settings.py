@@ -403,6 +403,12 @@ class Settings(BaseSettings):
         return len(self.addresses) - 1
 
     @property
+    def may_replace_lines(self) -> bool:
+        """Whether a terminal may have a line that the next one replaces: only one process writes
+        there, and for people."""
+        return self.log_format == "text" and self.workers == 1
+
+    @property
     def addresses(self) -> list[Listen]:
         """Where clients connect: `listen`, and where the nodes are."""
         if self.cluster_view == "one":

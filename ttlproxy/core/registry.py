@@ -324,6 +324,11 @@ class Registry:
         for key, bound in bounds:
             keys[key] = min(self._bound(bound), keys.get(key, NOTHING_DUE))
 
+    @property
+    def loaded(self) -> int:
+        """How many keys were read since `begin_load`."""
+        return sum(map(len, (self._staged or {}).values()))
+
     def entries(self, db: int) -> dict[bytes, int]:
         """A copy of what is known of a database: key -> bound in ms."""
         return dict(self._dbs.get(db, {}))

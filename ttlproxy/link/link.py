@@ -166,7 +166,12 @@ class Link:
             self._connect,
         )
         loader = RegistryLoader(
-            context, self.serving, self.announcements, self._acl, self.schedules
+            context,
+            self.serving,
+            self.announcements,
+            self._acl,
+            self.schedules,
+            lambda: self.upstream.shown,
         )
         self.heartbeat = Heartbeat(
             context,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -12,11 +14,13 @@ from ttlproxy.link.acl import Acl
 from ttlproxy.link.announcements import Announcements
 from ttlproxy.link.context import Context
 from ttlproxy.link.glance import Glance
-from ttlproxy.link.pipeline import error, run, valid
+from ttlproxy.link.pipeline import error, everywhere, run, valid
 from ttlproxy.link.pushes import Pushes
+from ttlproxy.link.schedule_queries import ScheduleQueries
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.server_identity import KEYSPACE, databases, fields
 from ttlproxy.link.serving import Serving
+from ttlproxy.net.progress import Progress
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +44,15 @@ class RegistryLoader:
         announcements: Announcements,
         acl: Acl,
         schedules: Schedules,
+        shown: Callable[[], str],
     ) -> None:
+        """`shown`: the server, for people"""
         self._context = context
         self._serving = serving
         self._announcements = announcements
         self._acl = acl
         self._schedules = schedules
+        self._shown = shown
         self._whole: Pushes | None = None  # the push connection since which the registry is whole
         self._wanted = False
         self._changes = 0  # those announced when the schedules were last read
@@ -90,12 +97,16 @@ class RegistryLoader:
             await self._begin_anew(redis, knowledge)
             self._whole = pushes
             return
-        for _ in range(_MOST_LOADS):
-            swaps = announcements.swaps
-            await self._read_schedules(redis, missed or self._bloated)
-            announcements.receive()
-            if announcements.swaps == swaps:
-                break
+        progress = Progress.logged(log, may_replace=self._context.may_replace_lines)
+        try:
+            for _ in range(_MOST_LOADS):
+                swaps = announcements.swaps
+                await self._read_schedules(redis, missed or self._bloated, progress)
+                announcements.receive()
+                if announcements.swaps == swaps:
+                    break
+        finally:
+            progress.clear()
         self._context.registry.end_load()
         self._bloated = False
         self._whole = pushes
@@ -113,7 +124,7 @@ class RegistryLoader:
     def _announced_changes(self) -> int:
         return self._announcements.swaps + self._announcements.flushes
 
-    async def _read_schedules(self, redis: Redis, anew: bool) -> None:
+    async def _read_schedules(self, redis: Redis, anew: bool, progress: Progress) -> None:
         clock, rights = self._context.clock, self._context.rights
         self._wanted, self._changes = False, self._announced_changes
         sent = clock.reading()
@@ -124,19 +135,31 @@ class RegistryLoader:
             clock.learn_time(valid(now), sent)
             self._context.registry.begin_load(clock.now_ms())
         is_known = await self._take_heritage() and not self._context.has_rules
-        for db in await self._databases(redis):
+        databases = await self._databases(redis)
+        tell = partial(progress.at, await self._how_far(redis, databases))
+        for db in databases:
             try:
                 if not rights.trusts_schedules and anew and not is_known:
-                    await self._schedules.search(redis, db)
+                    await self._schedules.search(redis, db, tell)
                 elif not rights.trusts_schedules:
                     self._context.registry.load_known(db)
                 await self._context.learn_rules(redis, db)
-                await self._schedules.load(redis, db)
+                await self._schedules.load(redis, db, tell)
             except ResponseError as refusal:
                 self._schedules.refused(db, refusal)
                 if not self._serving.now:
                     raise  # nothing is known yet, so nothing can be promised
                 self._context.registry.load_known(db)
+
+    async def _how_far(self, redis: Redis, databases: Sequence[int]) -> Callable[[], str]:
+        """A sentence on how much was read; of how much, unless it is in many slots."""
+        registry, queries = self._context.registry, self._context.schedule_queries
+        total = 0
+        if isinstance(queries, ScheduleQueries):
+            sizes, _ = await everywhere(redis, databases, queries.how_many())
+            total = sum(sizes.values())
+        of_all = f" of {total}" if total else ""
+        return lambda: f"Redis at {self._shown()}: reading managed keys, {registry.loaded}{of_all}"
 
     async def _take_heritage(self) -> bool:
         """Takes what is known of a promoted replica; returns whether that is everything."""

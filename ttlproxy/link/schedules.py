@@ -9,7 +9,7 @@ something due.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -25,6 +25,9 @@ from ttlproxy.link.single_calls import answered
 log = logging.getLogger(__name__)
 
 _PAGE = 1000
+
+# Called after each page that was loaded.
+Tell = Callable[[], None]
 
 
 class Schedules:
@@ -50,18 +53,18 @@ class Schedules:
         where = self._context.schedule_queries.shown(which)
         self._refusals.note(f"to read the schedule of {where}", refusal)
 
-    async def load(self, redis: Redis, db: int) -> None:
+    async def load(self, redis: Redis, db: int, tell: Tell) -> None:
         """Loads a database's schedule; rebuilds it if it is none. Raises redis-py's RedisError."""
         try:
-            await self._load(redis, db)
+            await self._load(redis, db, tell)
         except UnreadError as unread:
             for which, refusal in unread.refused.items():
                 if not is_wrong_type(refusal):
                     raise refusal from unread
                 await self.rebuild(redis, which)
-            await self._load(redis, db)
+            await self._load(redis, db, tell)
 
-    async def search(self, redis: Redis, db: int) -> None:
+    async def search(self, redis: Redis, db: int, tell: Tell) -> None:
         """Loads all keys that have an index, without the schedule; finds all keys of rules."""
         async for names in self._pages(redis, db):
             keys = self._keys_of(names)
@@ -69,6 +72,7 @@ class Schedules:
             begin = self._script_calls.keys.rule(b"")
             rules = (name for name in names if name.startswith(begin))
             self._actions.named(db, (name.removeprefix(begin) for name in rules))
+            tell()
         slots = self._context.slot_schedules
         if self._context.is_one_of_several and (gone := await slots.leaving(redis, slots.owned)):
             slots.on_unread(gone)
@@ -102,9 +106,10 @@ class Schedules:
             where = self._context.schedule_queries.shown(which)
             self._refusals.note(f"to create the schedule of {where} again", refusal)
 
-    async def _load(self, redis: Redis, db: int) -> None:
+    async def _load(self, redis: Redis, db: int, tell: Tell) -> None:
         async for entries in self._context.schedule_queries.pages(redis, db):
             self._context.registry.load(db, entries)
+            tell()
 
     async def _pages(self, redis: Redis, db: int) -> AsyncIterator[list[bytes]]:
         """All internal names in a database."""

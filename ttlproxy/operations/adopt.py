@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
@@ -20,10 +20,10 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.core.counted import counted
 from ttlproxy.errors import AdoptError
 from ttlproxy.link import client, is_wrong_type, run, valid
-from ttlproxy.operations.adopt_notes import Notes
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.adopt_pages import TYPES, Page
-from ttlproxy.operations.key_walk import KeyWalk, Pace
-from ttlproxy.operations.progress import Progress
+from ttlproxy.operations.key_walk import KeyWalk, Pace, Place
+from ttlproxy.operations.resume_file import ResumeFile
 
 # Keys that are looked at in one round trip: each may have a page of elements.
 _TOGETHER: Final = 16
@@ -32,6 +32,8 @@ _TOGETHER: Final = 16
 _SPREAD: Final = 32
 # Words of a request; Lua's unpack fails at 8,000.
 _MOST: Final = 5_000
+# Where a run begins, and what was done until there.
+_Begun: TypeAlias = tuple[Place, Counter[str]]
 
 
 class Wanted(NamedTuple):
@@ -49,22 +51,27 @@ class Wanted(NamedTuple):
 
 
 class How(NamedTuple):
-    """rate: keys and elements to look at per second, at most; is_dry: nothing is changed"""
+    """rate: keys and elements to look at per second, at most; is_dry: nothing is changed
+
+    notes: where it keeps how far it is
+    """
 
     rate: int
     is_dry: bool = False
+    notes: ResumeFile | None = None
 
 
 async def adopted(
-    proxy: Upstream, timeout_s: float, wanted: Wanted, how: How, notes: Notes, progress: Progress
+    proxy: Upstream, timeout_s: float, wanted: Wanted, how: How, progress: Progress
 ) -> None:
     """Goes through all keys, and says what it did. Raises AdoptError.
 
     It may be interrupted at any time: the next one skips elements that have a deadline, and with
     `notes` it also goes on where this one was.
     """
+    begun = (how.notes and how.notes.load(_noted)) or (Place(), Counter())
     redis = client(proxy, "ttlproxy:adopt", timeout_s)
-    adoption = _Adoption(redis, wanted, how, notes, progress)
+    adoption = _Adoption(redis, wanted, how, begun, progress)
     try:
         await redis.initialize()
         if isinstance((await run(redis, [(0, (b"TTLPROXY", b"HELP"))]))[0], ResponseError):
@@ -81,18 +88,18 @@ class _Adoption:
     """One run."""
 
     def __init__(
-        self, redis: Redis, wanted: Wanted, how: How, notes: Notes, progress: Progress
+        self, redis: Redis, wanted: Wanted, how: How, begun: _Begun, progress: Progress
     ) -> None:
         self._redis = redis
         self._wanted = wanted
         self._is_dry = how.is_dry
-        self._notes = notes
+        self._notes = how.notes
         self._progress = progress
         self._pace = Pace(how.rate)
         self._random = Random()
         self._is_over = False
         # keys: that were looked at; elements, and those of them that got a deadline
-        self._counts = Counter(notes.counts)
+        self._place, self._counts = begun
 
     def so_far(self) -> str:
         done = "would get" if self._is_dry else "have got"
@@ -109,16 +116,18 @@ class _Adoption:
             self._redis,
             wanted.db,
             self._pace,
-            self._notes.place,
+            self._place,
             match=wanted.pattern,
             kind=wanted.kind,
         )
         async with aclosing(walk.pages()) as pages:
             async for names in pages:
-                self._notes.keep(walk.place, self._counts)
+                if self._notes is not None:
+                    self._notes.keep({"place": walk.place, "counts": self._counts})
                 await self._adopt(names)
         self._is_over = True
-        self._notes.end()
+        if self._notes is not None:
+            self._notes.remove()
 
     async def _adopt(self, names: Sequence[bytes]) -> None:
         kinds = await self._asked([(b"TYPE", name) for name in names])
@@ -167,6 +176,10 @@ class _Adoption:
         db = self._wanted.db
         replies = await run(self._redis, [(db, words) for words in requests]) if requests else []
         return [None if _is_of_another_type(reply) else valid(reply) for reply in replies]
+
+
+def _noted(kept: Any) -> _Begun:
+    return Place(*kept["place"]), Counter(kept["counts"])
 
 
 def _is_of_another_type(reply: object) -> bool:

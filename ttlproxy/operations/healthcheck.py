@@ -8,9 +8,6 @@ from http.client import HTTPConnection, HTTPException
 from ttlproxy.addresses import Listen
 from ttlproxy.errors import HealthError
 
-# Where to find on this machine what listens at all addresses.
-ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-
 
 class _Unix(HTTPConnection):
     """HTTP over a unix socket."""
@@ -48,4 +45,4 @@ def check(admin: Listen | None, probe: str, timeout_s: float) -> str:
 def _connection(admin: Listen, timeout_s: float) -> HTTPConnection:
     if admin.path:
         return _Unix(admin.path, timeout_s)
-    return HTTPConnection(ANYWHERE.get(admin.host, admin.host), admin.port, timeout=timeout_s)
+    return HTTPConnection(admin.local.host, admin.port, timeout=timeout_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from ttlproxy.link import (
     several_masters,
     valid,
 )
-from ttlproxy.operations.progress import Progress
+from ttlproxy.net.progress import Progress, of_names
 
 _PAGE = 1000
 
@@ -34,6 +35,11 @@ class How(NamedTuple):
 
     force: bool = False
     is_dry: bool = False
+
+    def told(self, where: str, keys: int) -> str:
+        """A sentence on what was done with so many keys."""
+        done = "would be removed" if self.is_dry else "removed"
+        return f"{where}: {counted(keys, 'internal key')} {done}"
 
 
 async def purged(settings: Settings, upstream: Upstream, how: How, progress: Progress) -> None:
@@ -104,29 +110,38 @@ async def _purge_server(
     redis: Redis, keys: Keys, how: How, outboxes: Collection[bytes], progress: Progress
 ) -> None:
     at = f"{redis.shown}, " if isinstance(redis, NodeOfSeveral) else ""
-    databases = await _databases(redis)
+    databases = await _databases(redis, at)
     if not databases:
         progress.say(f"{at}there are no keys at all")
-    for db in databases:
-        removed, kept = await _purge(redis, db, keys, how, outboxes, progress)
-        done = "would be removed" if how.is_dry else "removed"
-        progress.say(f"{at}database {db}: {counted(removed, 'internal key')} {done}")
+    for database in databases:
+        removed, kept = await _purge(database, keys, how, outboxes, progress)
+        progress.say(how.told(database.shown, removed))
         if kept:
             progress.say(
-                f"{at}database {db}: elements of {counted(kept, 'key')} still wait for TAKE:"
+                f"{database.shown}: elements of {counted(kept, 'key')} still wait for TAKE:"
                 " take them through a proxy, or use --force to remove them"
             )
 
 
-async def _databases(redis: Redis) -> list[int]:
-    """The logical databases that hold keys."""
+class _Database(NamedTuple):
+    """A logical database; names: how many keys it has; shown: it, and its server if there are
+    several, for people"""
+
+    db: int
+    names: int
+    shown: str
+    redis: Redis
+
+
+async def _databases(redis: Redis, at: str) -> list[_Database]:
+    """Those that hold keys; `at`: what they begin with for people."""
     keyspace: dict[str, Any] = await redis.info("keyspace")
-    return sorted(int(name.removeprefix("db")) for name in keyspace if name.startswith("db"))
+    sizes = {int(name[2:]): about["keys"] for name, about in keyspace.items() if name[:2] == "db"}
+    return [_Database(db, sizes[db], f"{at}database {db}", redis) for db in sorted(sizes)]
 
 
 async def _purge(
-    redis: Redis,
-    db: int,
+    database: _Database,
     keys: Keys,
     how: How,
     outboxes: Collection[bytes],
@@ -134,21 +149,28 @@ async def _purge(
 ) -> tuple[int, int]:
     """Purges one database; returns (number of keys removed, number of keys whose elements wait for
     TAKE)."""
+    db, names, shown, redis = database
     command = b"EXISTS" if how.is_dry else b"UNLINK"
-    removed, kept, posted = 0, set[bytes](), set[bytes]()
+    removed, looked_at, kept, posted = 0, 0, set[bytes](), set[bytes]()
 
     def how_far() -> str:
-        return f"database {db}: {counted(removed, 'internal key')} so far"
+        return how.told(shown, removed) + of_names(looked_at, names)
 
-    for pattern in (keys.pattern, *([keys.outboxes_pattern] if keys.clustered else [])):
-        async for names in _pages(redis, db, pattern):
-            if not how.force:
-                kept.update(name for name in names if keys.is_kept(name))
-                posted.update(name for name in names if name in outboxes)
-            gone = [name for name in names if name not in kept and name not in posted]
-            requests = [(db, (command, *group)) for group in keys.groups(gone)]
-            removed += sum(map(valid, await run(redis, requests)))
-            progress.at(how_far)
+    try:
+        for pattern in (keys.pattern, *([keys.outboxes_pattern] if keys.clustered else [])):
+            async for page in _pages(redis, db, pattern):
+                if not how.force:
+                    kept.update(name for name in page if keys.is_kept(name))
+                    posted.update(name for name in page if name in outboxes)
+                gone = [name for name in page if name not in kept and name not in posted]
+                requests = [(db, (command, *group)) for group in keys.groups(gone)]
+                removed += sum(map(valid, await run(redis, requests)))
+                looked_at += _PAGE
+                progress.at(how_far)
+    except asyncio.CancelledError:
+        more = "" if how.is_dry else "; start it again to remove the rest"
+        progress.say(f"interrupted: {how_far()}{more}")
+        raise
     (count,) = await run(redis, [(db, (command, keys.home(keys.state)))])
     if not how.is_dry:
         # So that DBSIZE does not count them, should a proxy be started again.

@@ -8,8 +8,6 @@ from typing import Final
 
 from ttlproxy.addresses import Listen, Upstream
 
-# Who listens on all addresses is reached at the machine's own.
-_ALL: Final = ("0.0.0.0", "::")
 _ESCAPED: Final = {ord("'"): "\\'", ord("\\"): "\\\\"}
 
 
@@ -19,9 +17,8 @@ def to_redis(upstream: Upstream) -> list[str]:
 
 
 def to_proxy(listen: Listen, *, tls: bool) -> list[str]:
-    """redis-cli for the proxy that listens there."""
-    host = "127.0.0.1" if listen.host in _ALL else listen.host
-    return _start(host, listen.port, listen.path, tls=tls)
+    """redis-cli for the proxy that listens there, on the proxy's machine."""
+    return _start(listen.local.host, listen.port, listen.path, tls=tls)
 
 
 def typed(start: Sequence[str], db: int, words: Sequence[bytes]) -> str:

@@ -21,11 +21,12 @@ from ttlproxy.errors import EmbeddedError, SeveralMasters, UnfitUpstream
 from ttlproxy.net import log_summaries
 from ttlproxy.net.allocator import give_back
 from ttlproxy.net.listener import Listener
+from ttlproxy.net.progress import Progress
 from ttlproxy.net.tasks import Task, cancel, run_together, until
 from ttlproxy.operations.doctor import Finding, examined
 from ttlproxy.operations.parked_keys import parked_keys
-from ttlproxy.operations.progress import Progress
 from ttlproxy.operations.purge import How, purged
+from ttlproxy.process.draining import finish, serve_on
 from ttlproxy.process.embedded import Embedded
 from ttlproxy.process.embedded_cluster import EmbeddedCluster
 from ttlproxy.process.fd_channel import Receiver
@@ -38,8 +39,7 @@ from ttlproxy.process.supervisor import supervise
 from ttlproxy.process.workers import Workers
 from ttlproxy.proxy.accept import Gate
 from ttlproxy.proxy.client_table import client_table
-from ttlproxy.proxy.routed_server import RoutedServer
-from ttlproxy.proxy.server import ClientSource, Server
+from ttlproxy.proxy.server import ClientSource
 from ttlproxy.telemetry.details import Details
 from ttlproxy.telemetry.health import Health
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
@@ -198,8 +198,8 @@ async def _serve_clients(
             log.info(
                 "stopping: %s connected", counted(len(server.clients), "client is", "clients are")
             )
-            await until(signals.pause(settings.drain_min), vital)
-            await until(_drain(server, settings.drain_max, signals.now), vital)
+            await until(serve_on(settings, signals, lambda: len(server.clients)), vital)
+            await until(finish(settings, server, signals.now), vital)
         finally:
             await cancel(*own[1:])
             await core.drop_leases()
@@ -255,12 +255,12 @@ async def purge(settings: Settings, how: How, progress: Progress) -> int:
 
 
 async def doctor(
-    settings: Settings, sample: int, mend: Progress | None
+    settings: Settings, sample: int, progress: Progress, *, mends: bool
 ) -> tuple[str, list[Finding]]:
-    """(the upstream's URL without password, findings); `mend`: mends first, and tells of it."""
+    """(the upstream's URL without password, findings); if it `mends`, it does so first."""
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
-        return upstream.shown, await examined(settings, upstream, sample, mend)
+        return upstream.shown, await examined(settings, upstream, sample, progress, mends=mends)
 
 
 async def until_interrupted(main: Coroutine[None, None, int]) -> int:
@@ -273,18 +273,6 @@ async def until_interrupted(main: Coroutine[None, None, int]) -> int:
         finally:
             await cancel(running)  # repeats the cancellation if it gets lost
     return INTERRUPTED if interrupted.is_set() else running.result()
-
-
-async def _drain(server: Server | RoutedServer, limit_s: float, now: asyncio.Event) -> None:
-    """Lets what is in flight finish, for at most `limit_s` or until `now` is set."""
-    draining = asyncio.create_task(server.drain(limit_s), name="drain")
-    await until(now.wait(), [draining])
-    await cancel(draining)
-    if left := server.unfinished():
-        why = "a second signal came" if now.is_set() else "drain_max is over"
-        found = ", ".join(f"{count} {what}" for what, count in left.most_common())
-        cut_off = counted(left.total(), "client is", "clients are")
-        log.warning("%s cut off, because %s: %s", cut_off, why, found)
 
 
 async def _ended(embedded: AnyEmbedded) -> None:

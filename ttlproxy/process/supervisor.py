@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from ttlproxy.addresses import Listen
 from ttlproxy.config import Settings
 from ttlproxy.net.tasks import Task, cancel, run_together, until
+from ttlproxy.process.draining import serve_on
 from ttlproxy.process.signals import Signals
 from ttlproxy.process.workers import Workers
 from ttlproxy.telemetry.worker_totals import WorkerTotals
@@ -38,7 +39,7 @@ async def supervise(
             await until(signals.stop.wait(), vital)
             workers.totals.drains = True
             log.info("stopping %d workers", settings.workers)
-            await until(signals.pause(settings.drain_min), vital)
+            await until(serve_on(settings, signals, lambda: workers.clients), vital)
             await workers.stop()
             await until(signals.now.wait(), vital)
             if not running.done():

@@ -53,6 +53,11 @@ class Workers:
         self._stops = False
         self._one_more_serves = asyncio.Condition()
 
+    @property
+    def clients(self) -> int:
+        """How many are connected."""
+        return sum(sender.clients for sender in self._senders.values())
+
     async def run(self) -> None:
         """Keeps the workers running until they are stopped.
 
@@ -161,7 +166,7 @@ class Workers:
         return process, sender
 
     async def _give(self, client: socket.socket) -> None:
-        if self._limit.reached(sum(sender.clients for sender in self._senders.values())):
+        if self._limit.reached(self.clients):
             self.totals.refused += 1
             with client, suppress(OSError):
                 client.send(refusal(self._settings))

@@ -34,7 +34,8 @@ class TimedWrites(Sender, Generic[Int]):
         pxat: UnixTime | None = None,
         keepttl: bool = False,
     ) -> Int:
-        """HSETEX with MAXLEN, which redis-py's hsetex lacks: 1 written, 0 not."""
+        """HSETEX with MAXLEN, which redis-py's hsetex lacks: 1 written, 0 condition not met, -1 too
+        many fields."""
         reply: Int = self.execute_command(
             "HSETEX",
             key,

@@ -55,7 +55,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "DEADLINE_SET": 1,
     "DEADLINE_REMOVED": 1,
     "EXPIRED": 2,
-    # Instead of how many elements were written: more than MAXLEN allows.
+    # Instead of what was written: more elements than MAXLEN allows.
     "TOO_MANY": -1,
     # The latest deadline, in ms: HFE_MAX_ABS_TIME_MSEC of Redis 8.
     "DEADLINE_MAX_MS": 2**46 - 1,

@@ -1,7 +1,7 @@
 -- HSETEX: writes hash fields and their deadline in one step.
 -- KEYS: data index schedule
 -- ARGV: origin how pair...
--- RESULT: 1 written, 0 condition not met or too many fields
+-- RESULT: 1 written, 0 condition not met, TOO_MANY
 local named, step, fast_how = first_pair, 2, '^(0)(%+?)(%d+)$'
 -- include fast_deadline
 if deadline and type(redis.pcall('HEXISTS', data, '')) == 'number' then
@@ -42,7 +42,10 @@ for i = first_pair, #ARGV, 2 do
   fields[#fields + 1] = field
 end
 local wanted = #fields
-if not has_room(fields, added, of_fields == 'FXX') or #fields < wanted then
+if not has_room(fields, added, of_fields == 'FXX') then
+  return const.TOO_MANY
+end
+if #fields < wanted then
   return 0
 end
 -- HSET clears the deadlines that the server keeps.

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 from pythonjsonlogger.json import JsonFormatter
 
+from ttlproxy.net.progress import CLEAR
+
 _HIDDEN: Final = "***"
 _SECRETS: Final = (
     (re.compile(r"""\bb(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""), f"b'{_HIDDEN}'"),
@@ -58,11 +60,13 @@ class _Text(_Time):
 
     def __init__(self, process: str) -> None:
         super().__init__(f"%(asctime)s %(levelname)s {process and process + ': '}%(message)s")
+        # A line about how far work is, of this process or another, may be there.
+        self._before = CLEAR if sys.stderr.isatty() else ""
 
     def format(self, record: logging.LogRecord) -> str:
         record.message = record.getMessage() + _trouble(record)
         record.asctime = self.formatTime(record)
-        return one_line(redacted(self.formatMessage(record)))
+        return self._before + one_line(redacted(self.formatMessage(record)))
 
 
 def _trouble(record: logging.LogRecord) -> str:

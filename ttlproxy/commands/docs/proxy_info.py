@@ -25,7 +25,8 @@ _INFO = Call("proxy_info", (), (b"ttlproxy",))
 
 
 def _plan(args: Args) -> Call:
-    word = args[1].upper()
+    """Without a subcommand it is HELP."""
+    word = args[1].upper() if len(args) > 1 else b"HELP"
     plan = _SUBCOMMANDS.get(word)
     if plan is None:
         return calls.refusal("TTLPROXY", errors.unknown_subcommand(args[1], "TTLPROXY"))
@@ -34,7 +35,7 @@ def _plan(args: Args) -> Call:
 
 
 def _plan_help(args: Args) -> Call | None:
-    return Call("proxy_help", (), _HELP) if len(args) == 2 else None
+    return Call("proxy_help", (), _HELP) if len(args) <= 2 else None
 
 
 def _plan_info(args: Args) -> Call | None:
@@ -58,7 +59,7 @@ VIRTUALS = (
         name="TTLPROXY",
         summary="Shows information about the proxy, and the deadlines of a key.",
         group="server",
-        forms=("HELP", "INFO", "KEY key [LIMIT offset count]"),
+        forms=("[HELP]", "INFO", "KEY key [LIMIT offset count]"),
         positions=(KeySpec(READ, 1, keyword=b"KEY"),),
         reply="lines of help; a section as in `INFO`; or each element that has a deadline, with"
         " its deadline in Unix time in milliseconds, earliest first",

@@ -77,7 +77,7 @@ def _read(args: Args) -> _Asked:
     """`verb [destination [options]]`, from args[2] on."""
     verb, rest = args[2].upper(), list(args[3:])
     if verb not in _OPTIONS:
-        raise Refused(errors.SYNTAX)
+        raise Refused(errors.unknown_action(args[2], _ACTIONS))
     if verb == b"KEEP":
         if rest:
             raise Refused(errors.SYNTAX)
@@ -149,6 +149,7 @@ _OPTIONS = {
     b"SPUBLISH": _payload,
     b"KEEP": _payload,
 }
+_ACTIONS = (*(verb.decode() for verb in _OPTIONS), "DEL")
 
 
 def _plan_take(args: Args) -> Call:

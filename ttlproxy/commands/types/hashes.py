@@ -46,7 +46,7 @@ VIRTUALS = (
         forms=(
             f"key [FNX|FXX] {timed_writes.OPTIONS} FIELDS numfields field value [field value ...]",
         ),
-        reply="1 the fields were written, 0 condition not met or too many fields",
+        reply="1 the fields were written, 0 condition not met, -1 with `MAXLEN`: too many fields",
         complexity="O(N*log(M)), N fields named, M with a deadline",
         since="0.1.0",
         plan=planning_setex(HSETEX),
@@ -55,7 +55,7 @@ VIRTUALS = (
             ("HSETEX h FNX EX 100 FIELDS 1 a 3", "(integer) 0"),
             ("HSETEX h KEEPTTL FIELDS 1 a 4", "(integer) 1"),
             ("HTTLFIELD h a", "(integer) 100"),
-            ("HSETEX h MAXLEN 2 EX 100 FIELDS 1 c 5", "(integer) 0"),
+            ("HSETEX h MAXLEN 2 EX 100 FIELDS 1 c 5", "(integer) -1"),
         ),
         sets_deadlines=True,
         only_ours=_has_cap,

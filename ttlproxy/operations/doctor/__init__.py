@@ -13,13 +13,13 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.errors import UpstreamError
 from ttlproxy.link import NodeOfSeveral, Role, client, located, mismatch, several_masters
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor.checks import CHECKS, SAMPLE, findings
 from ttlproxy.operations.doctor.finding import ERROR, Finding, Severity
 from ttlproxy.operations.doctor.masters import of_masters
 from ttlproxy.operations.doctor.mend import mended
 from ttlproxy.operations.doctor.report import as_json, as_text, exit_code
 from ttlproxy.operations.doctor.target import meet
-from ttlproxy.operations.progress import Progress
 
 __all__ = [
     "CHECKS",
@@ -35,10 +35,9 @@ __all__ = [
 
 
 async def examined(
-    settings: Settings, upstream: Upstream, sample: int, mend: Progress | None
+    settings: Settings, upstream: Upstream, sample: int, progress: Progress, *, mends: bool
 ) -> list[Finding]:
-    """The findings, over a connection of its own. If `mend` is given, mends first, and tells that
-    what it does.
+    """The findings, over a connection of its own. If it `mends`, it does so first, and says what.
 
     A Redis that cannot be reached is a finding.
     """
@@ -52,13 +51,14 @@ async def examined(
     try:
         await redis.initialize()
         if masters := await _masters(server, settings):
-            return await of_masters(masters, settings, sample, mend)
-        if mend:
-            await mended(await meet(redis, settings, sample), mend)
-        return await findings(redis, settings, sample)
+            return await of_masters(masters, settings, sample, progress, mends=mends)
+        if mends:
+            await mended(await meet(redis, settings, sample, progress))
+        return await findings(redis, settings, progress, sample)
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         return [_away(upstream, await mismatch(server, role) or str(trouble))]
     finally:
+        progress.clear()
         await redis.aclose()
 
 

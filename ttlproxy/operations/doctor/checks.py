@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ttlproxy.config import Settings
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor import (
     client_users,
     content,
@@ -64,14 +65,16 @@ CHECKS: Mapping[str, Check] = {
 SAMPLE = 1000
 
 
-async def findings(redis: Redis, settings: Settings, sample: int = SAMPLE) -> list[Finding]:
+async def findings(
+    redis: Redis, settings: Settings, progress: Progress, sample: int = SAMPLE
+) -> list[Finding]:
     """The findings of all checks, the worst first.
 
     `redis` is a connection for this caller alone, made by `link.client`. At most `sample` deadlines
     are examined, and as many internal keys of each database. Raises RedisError if the server is
     away or does not answer INFO.
     """
-    target = await meet(redis, settings, sample)
+    target = await meet(redis, settings, sample, progress)
     found = [
         finding for name, check in CHECKS.items() for finding in await _of(name, check, target)
     ]

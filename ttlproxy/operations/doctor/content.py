@@ -17,7 +17,8 @@ from ttlproxy.operations.doctor.target import Target
 from ttlproxy.scripts import Scripts
 from ttlproxy.scripts.script_calls import ScriptCalls
 
-_PAGE = 1000
+# Names that one SCAN is asked for.
+PAGE = 1000
 _PAGES_FOR_ONE = 0.1  # of SCAN, for each key of the sample
 _LEAST_PAGES = 10
 _TOGETHER = 100
@@ -161,8 +162,13 @@ async def _looks(target: Target) -> dict[Place, Look]:
     script_calls = await script_calls_of(target, "key_examine")
     each = max(1, min(_EACH, target.sample // max(1, len(places))))
     looks: dict[Place, Look] = {}
+
+    def how_far() -> str:
+        return f"examined {len(looks)} of {counted(len(places), 'key')}"
+
     for at in range(0, len(places), _TOGETHER):
-        looks |= await looked_at(target, script_calls, places[at : at + _TOGETHER], each)
+        looks.update(await looked_at(target, script_calls, places[at : at + _TOGETHER], each))
+        target.progress.at(how_far)
     return looks
 
 
@@ -181,11 +187,16 @@ async def looked_at(
 async def _sampled(target: Target) -> list[Place]:
     """Keys from the schedules, and keys with an index; at most `sample` of each per database."""
     places: dict[Place, None] = {}
+
+    def tell() -> None:
+        target.progress.at(lambda: f"looking for deadlines: found {counted(len(places), 'key')}")
+
     for db in target.databases:
         keys = await target.schedules.sample(target.redis, db, target.sample)
         places |= dict.fromkeys((db, key) for key in keys)
         room = target.sample
-        async for key in indexed(target, db, max(_LEAST_PAGES, int(room * _PAGES_FOR_ONE))):
+        pages = max(_LEAST_PAGES, int(room * _PAGES_FOR_ONE))
+        async for key in indexed(target, db, tell, pages):
             places[db, key] = None
             room -= 1
             if not room:
@@ -194,15 +205,19 @@ async def _sampled(target: Target) -> list[Place]:
     return [place for place in places if target.keys.destination(place[1]) is None]
 
 
-async def indexed(target: Target, db: int, pages: int | None = None) -> AsyncIterator[bytes]:
-    """The data keys of a database that have an index; scans at most `pages` pages of names."""
+async def indexed(
+    target: Target, db: int, tell: Callable[[], None], pages: int | None = None
+) -> AsyncIterator[bytes]:
+    """The data keys of a database that have an index; scans at most `pages` pages of names, and
+    calls `tell` after each."""
     cursor = b"0"
     while pages is None or pages > 0:
-        words = (b"SCAN", cursor, b"MATCH", target.keys.pattern, b"COUNT", _PAGE)
+        words = (b"SCAN", cursor, b"MATCH", target.keys.pattern, b"COUNT", PAGE)
         cursor, names = await target.ask(*words, db=db)
         for name in names:
             if (key := target.keys.data(name)) is not None:
                 yield key
+        tell()
         if cursor == b"0":
             return
         pages = pages and pages - 1

@@ -14,12 +14,12 @@ from ttlproxy.core.keys import SLOTS
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.link import NodeOfSeveral, close_all, run, valid
 from ttlproxy.link.server_identity import fields
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.doctor.checks import findings
 from ttlproxy.operations.doctor.failovers import VALIDITY, MasterFacts, failover
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.mend import mended
 from ttlproxy.operations.doctor.target import meet
-from ttlproxy.operations.progress import Progress
 
 # Clocks of two masters that differ by more are told.
 _SKEW_MS: Final = 1000
@@ -29,7 +29,9 @@ async def of_masters(
     masters: Sequence[NodeOfSeveral],
     settings: Settings,
     sample: int,
-    mend: Progress | None,
+    progress: Progress,
+    *,
+    mends: bool,
 ) -> list[Finding]:
     """The findings about the Cluster and about each master, the worst first."""
     found: list[Finding] = []
@@ -37,9 +39,9 @@ async def of_masters(
         for redis in masters:
             try:
                 await redis.plain.initialize()
-                if mend:
-                    await mended(await meet(redis, settings, sample), mend)
-                own = await findings(redis, settings, sample)
+                if mends:
+                    await mended(await meet(redis, settings, sample, progress))
+                own = await findings(redis, settings, progress, sample)
             except (RedisError, OSError) as trouble:
                 own = [_unreached(str(trouble))]
             found += [replace(each, what=f"{redis.shown}: {each.what}") for each in own]

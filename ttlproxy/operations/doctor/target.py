@@ -14,6 +14,7 @@ from ttlproxy.config import Settings
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.signing import Signer
 from ttlproxy.link import NodeOfSeveral, ScheduleQueries, SlotSchedules, attached, run, valid
+from ttlproxy.net.progress import Progress
 from ttlproxy.scripts import Traits
 
 _SUBKEY_EVENTS = (8, 8)
@@ -23,7 +24,8 @@ _SUBKEY_EVENTS = (8, 8)
 class Target:
     """info: INFO's default sections, parsed by redis-py; config: empty if we may not call CONFIG;
     commands: by name, empty if we may not call COMMAND; sample: how many deadlines, and how many
-    internal keys per database, are examined; schedules: what the server's schedules are asked
+    internal keys per database, are examined; schedules: what the server's schedules are asked;
+    progress: takes how far long work is
     """
 
     redis: Redis
@@ -34,6 +36,7 @@ class Target:
     info: Mapping[str, Any]
     config: Mapping[str, str]
     commands: Mapping[str, Native]
+    progress: Progress
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -111,7 +114,7 @@ class Target:
         return await attached(self.redis, self.keys.prefix)
 
 
-async def meet(redis: Redis, settings: Settings, sample: int) -> Target:
+async def meet(redis: Redis, settings: Settings, sample: int, progress: Progress) -> Target:
     """Asks for the facts that all checks need. Raises RedisError if the server refuses INFO."""
     info = await redis.info()
     keys = Keys(settings.prefix.encode(), clustered=bool(info.get("cluster_enabled")))
@@ -129,6 +132,7 @@ async def meet(redis: Redis, settings: Settings, sample: int) -> Target:
         info=info,
         config=await _config(redis),
         commands=await _commands(redis),
+        progress=progress,
     )
 
 

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Final
 
 from ttlproxy.errors import MigrationError, SettingsError
+from ttlproxy.net.progress import Progress
 from ttlproxy.operations.key_walk import Pace
 from ttlproxy.operations.migration.connection import Server
 from ttlproxy.operations.migration.elements import Outcome
@@ -16,8 +17,8 @@ from ttlproxy.operations.migration.jobs import Ends, Job, Moved, Options, check_
 from ttlproxy.operations.migration.mover import KEYS, Mover
 from ttlproxy.operations.migration.plan import Rules
 from ttlproxy.operations.migration.report import has_faults, lines, so_far
-from ttlproxy.operations.migration.state import MOVING, State, StateFile
-from ttlproxy.operations.progress import Progress
+from ttlproxy.operations.migration.state import MOVING, State
+from ttlproxy.operations.resume_file import ResumeFile
 
 # The exit code if the check at the end finds elements that are not as they should be.
 DIFFERS: Final = 3
@@ -32,14 +33,13 @@ class Migration:
     ) -> None:
         self._job = job
         self._options = options
-        self._identity = identity
         self._timeout_s = timeout_s
-        self._file = StateFile(options.state)
+        self._file = ResumeFile(options.state, identity, "--state", MigrationError)
 
     async def run(self, progress: Progress) -> int:
         """Returns the exit code. Raises TtlproxyError."""
         options = self._options
-        state = self._file.load(self._identity) if options.is_applied else None
+        state = self._file.load(State.of) if options.is_applied else None
         async with AsyncExitStack() as stack:
             proxy = await stack.enter_async_context(
                 Server(options.proxy, options.db, self._timeout_s)
@@ -60,10 +60,10 @@ class Migration:
             if state is not None:
                 doing = "written" if state.phase == MOVING else "checked"
                 progress.say(f"going on after {so_far(state.counts)} that were {doing} before")
-            return await self._apply(moved, state or State(self._identity), progress)
+            return await self._apply(moved, state or State(), progress)
 
     async def _dry_run(self, moved: Moved, progress: Progress) -> int:
-        state = State(self._identity)
+        state = State()
         examples = await self._pass(moved, state, progress, is_dry=True)
         for line in [so_far(state.counts), *lines(state.counts, "dry")]:
             progress.say(line)
@@ -76,7 +76,7 @@ class Migration:
         if state.phase == MOVING:
             await self._pass(moved, state, progress, is_dry=False)
             state.check()
-            self._file.save(state)
+            self._file.keep(state.kept())
         for line in [so_far(state.moved), *lines(state.moved, "moved")]:
             progress.say(line)
         examples = await self._pass(moved, state, progress, is_dry=True)
@@ -112,14 +112,14 @@ class Migration:
             nonlocal saves_s
             progress.at(lambda: f"{verb}: {so_far(state.counts)} so far")
             if options.is_applied and state.counts and monotonic() >= saves_s:
-                self._file.save(state)
+                self._file.keep(state.kept())
                 saves_s = monotonic() + _SAVE_EVERY_S
 
         try:
             await mover.run(tell)
         except (asyncio.CancelledError, MigrationError):
             if options.is_applied and state.counts:
-                self._file.save(state)
+                self._file.keep(state.kept())
             raise
         if state.phase == MOVING:
             self._check_that_some(moved, state)

@@ -1,0 +1,129 @@
+"""Purge and doctor tell how far they are, and go on after an interruption."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from tests.support.containers import AnyServer
+from tests.support.redis_client import Client
+from ttlproxy.cli.main import load
+from ttlproxy.core.keys import Keys
+from ttlproxy.net import progress as module
+from ttlproxy.net.progress import Progress
+from ttlproxy.operations.doctor import examined
+from ttlproxy.operations.purge import How, purged
+
+pytestmark = pytest.mark.any_server
+
+# Sets, each with an index: four pages of SCAN.
+MANY = 2000
+NAMES = 2 * MANY
+KEYS = Keys()
+
+
+class Told(Progress):
+    """Keeps what it is told; interrupts the work after so many steps."""
+
+    def __init__(self, interrupt_after: int = -1) -> None:
+        self.results: list[str] = []
+        self.lines: list[str] = []
+        super().__init__(self.results.append, io.StringIO(), note=self.lines.append)
+        self._left = interrupt_after
+
+    def at(self, how_far: Callable[[], str]) -> None:
+        super().at(how_far)
+        self._left -= 1
+        if not self._left:
+            raise asyncio.CancelledError
+
+
+@pytest.fixture(autouse=True)
+def each_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ELSEWHERE_S", 0.0)
+
+
+@pytest.fixture
+def left(plain: AnyServer) -> Callable[[], int]:
+    """Deadlines without elements, as a client without a proxy leaves them; how many indexes are
+    there."""
+    names = [b"k%d" % number for number in range(MANY)]
+    with closing(Client(plain.port)) as direct:
+        direct.ask_many([["SADD", name, "here"] for name in names])
+        direct.ask_many([["ZADD", KEYS.index(name), 4102444800000, "gone"] for name in names])
+
+    def count() -> int:
+        with closing(Client(plain.port)) as direct:
+            size = direct.ask("DBSIZE")
+            assert isinstance(size, int)
+            return size - MANY
+
+    return count
+
+
+async def _purge(server: AnyServer, told: Told) -> None:
+    settings = load(["--upstream", server.url])
+    assert settings.upstream
+    await purged(settings, settings.upstream, How(), told)
+
+
+async def _examine(server: AnyServer, told: Told, *, mends: bool) -> None:
+    settings = load(["--upstream", server.url])
+    assert settings.upstream
+    await examined(settings, settings.upstream, MANY, told, mends=mends)
+
+
+def _number(pattern: str, line: str) -> int:
+    found = re.fullmatch(pattern, line)
+    assert found, line
+    return int(found[1])
+
+
+async def test_a_purge_that_was_interrupted_goes_on(
+    plain: AnyServer, left: Callable[[], int]
+) -> None:
+    stopped = Told(interrupt_after=2)
+    with pytest.raises(asyncio.CancelledError):
+        await _purge(plain, stopped)
+    far = rf"database 0: (\d+) internal keys removed, after about 2000 of {NAMES} names"
+    removed = _number(far, stopped.lines[-1])
+    line = f"interrupted: {stopped.lines[-1]}; start it again to remove the rest"
+    assert stopped.results == [line]
+    assert 0 < removed == MANY - left() < MANY
+    again = Told()
+    await _purge(plain, again)
+    assert again.results == [f"database 0: {MANY - removed} internal keys removed"]
+    assert left() == 0
+
+
+async def test_mending_that_was_interrupted_goes_on(
+    plain: AnyServer, left: Callable[[], int]
+) -> None:
+    stopped = Told(interrupt_after=2)
+    with pytest.raises(asyncio.CancelledError):
+        await _examine(plain, stopped, mends=True)
+    told = r"database 0: checked \d+ keys, dropped (\d+) deadlines without an element; 0 keys have"
+    (result,) = stopped.results
+    dropped = _number(f"interrupted: {told} deadlines; start it again to mend the rest", result)
+    assert stopped.lines[-1].endswith(f" deadlines, after about 2000 of {NAMES} names")
+    assert 0 < dropped == MANY - left() < MANY
+    again = Told()
+    await _examine(plain, again, mends=True)
+    assert _number(f"{told} deadlines", again.results[0]) == MANY - dropped
+    assert left() == 0
+
+
+async def test_the_walks_of_the_doctor_tell_how_far_they_are(
+    plain: AnyServer, left: Callable[[], int]
+) -> None:
+    told = Told()
+    await _examine(plain, told, mends=False)
+    assert told.results == []
+    assert re.fullmatch(r"looking for deadlines: found \d+ keys", told.lines[0])
+    assert told.lines[-1] == f"examined {MANY} of {MANY} keys"
+    assert left() == MANY

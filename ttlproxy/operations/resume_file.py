@@ -1,0 +1,64 @@
+"""The file that keeps how far a run is, so that the next one goes on where it was.
+
+Knows that it is JSON, replaced as a whole, and of which run it is. Does not know what a run does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from ttlproxy.errors import TtlproxyError
+
+_JOB: Final = "job"
+T = TypeVar("T")
+
+
+class ResumeFile:
+    """It is there while a run is not over."""
+
+    def __init__(
+        self, path: Path, job: Mapping[str, str], flag: str, error: type[TtlproxyError]
+    ) -> None:
+        """`job`: what makes it the same run; `flag`: names the file; `error`: what is raised."""
+        self._path = path
+        self._job = dict(job)
+        self._flag = flag
+        self._error = error
+
+    def load(self, read: Callable[[Any], T]) -> T | None:
+        """What `read` makes of what was kept; None if there is no file.
+
+        Raises `error`, also if it is of another run. `read` may raise KeyError, TypeError or
+        ValueError.
+        """
+        try:
+            content: Any = json.loads(self._path.read_text("utf-8"))
+            job, kept = dict(content[_JOB]), read(content)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as trouble:
+            raise self._error(f"{self._path} is no state that can be read: {trouble}") from None
+        names = sorted(name for name in {*job, *self._job} if job.get(name) != self._job.get(name))
+        if names:
+            raise self._error(
+                f"{self._path} is of another run, which is not over ({', '.join(names)} differ):"
+                f" delete the file, or name another one with {self._flag}"
+            )
+        return kept
+
+    def keep(self, kept: Mapping[str, Any]) -> None:
+        """In place of what was kept before. Raises `error`."""
+        beside = self._path.with_name(f"{self._path.name}.new")
+        try:
+            beside.write_text(json.dumps({_JOB: self._job, **kept}), "utf-8")
+            os.replace(beside, self._path)
+        except OSError as trouble:
+            raise self._error(f"cannot write {self._path}: {trouble.strerror}") from None
+
+    def remove(self) -> None:
+        """The run is over: the next one begins anew."""
+        self._path.unlink(missing_ok=True)
