@@ -72,7 +72,7 @@ def test_a_sweep_that_was_put_back_is_due_as_before_unless_a_request_came_since(
     agenda.sweep([H, S], 1000)
     taken = agenda.take_sweeps(5000)
     agenda.sweep([S], 2000)
-    agenda.put_back(taken)
+    agenda.put_back(taken, ())
     assert agenda.take_sweeps(5000) == {H: 1000 + SWEEP_AFTER_MS, S: 2000 + SWEEP_AFTER_MS}
 
 

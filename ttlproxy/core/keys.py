@@ -350,8 +350,7 @@ class Keys:
     def seldom_announced(self) -> list[bytes]:
         """How the names of announcements begin that a proxy which looks keys up hears. Not `hello`:
         it never takes itself for the only one."""
-        rules = self.home(self.prefix + RULES_CHANGED)
-        return [self.prefix + SWAP, rules, self.prefix + WALKS]
+        return [self.prefix + said for said in (SWAP, RULES_CHANGED, WALKS)]
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.
@@ -386,9 +385,12 @@ class Keys:
     def ruled(self, name: bytes) -> tuple[int, bool, bytes] | None:
         """(db, whether the rule counts deliveries, pattern) of an announcement
         `<prefix>!rules:<db>:<1 or 0>:<pattern>`; None for any other name. In a Cluster it is in
-        the home slot: `<prefix>!rules::{<word>}<db>:...`."""
-        said = self.home(self.prefix + RULES_CHANGED)
-        db, counts, pattern, *_ = (*name.removeprefix(said).split(b":", 2), b"", b"")
+        one of the announcing node's slots: `<prefix>!rules::{<word>}<db>:...`."""
+        said = self.prefix + RULES_CHANGED
+        rest = name.removeprefix(said)
+        if self.clustered:
+            rest = rest.partition(b"}")[2]
+        db, counts, pattern, *_ = (*rest.split(b":", 2), b"", b"")
         if not (name.startswith(said) and db.isdigit()):
             return None
         return int(db), counts == b"1", pattern

@@ -166,6 +166,14 @@ class ActionCache:
             return b"", set()
         return listed(valid(reply))
 
+    def met(self, version: bytes, *, at_home: bool) -> None:
+        """A slot of a Cluster knows this version of the rules, and changes may have been missed. At
+        home it is the one in force; any other slot may know a newer one than home after a flush.
+        """
+        known = self.of(0).version
+        if version != known if at_home else _number(version) > _number(known):
+            self.forget(0)
+
     def forget(self, *databases: int) -> None:
         """The rules there have changed, or may have."""
         self._changes += 1
@@ -217,3 +225,7 @@ class ActionCache:
     def _say(self, ruled: bool, counting: bool) -> None:
         for hearer in self._hearers:
             hearer(ruled, counting)
+
+
+def _number(version: bytes) -> int:
+    return int(version) if version.isdigit() else 0

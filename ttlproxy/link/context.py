@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Router
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Connections, Counters, NodeCounts
+from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.permissions import Rights
@@ -20,6 +22,7 @@ from ttlproxy.link.fleet import Fleet
 from ttlproxy.link.heritage import Heritage
 from ttlproxy.link.info_section import InfoSection
 from ttlproxy.link.overdue import Overdue
+from ttlproxy.link.pipeline import run
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rules_of_all import RulesOfAll
 from ttlproxy.link.schedule_queries import ScheduleQueries
@@ -47,6 +50,7 @@ class Context:
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
     on_stray(key, deadline_ms): called for announcements in slots that are another master's
+    on_undated(places): called for what `date_later` was told of, and could not be done yet
     heritage: what is known of the server from the time when it was a replica, until it is taken
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
@@ -92,6 +96,7 @@ class Context:
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.has_mode = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
+        self.on_undated: Callable[[Iterable[Place]], None] = self.date_later
         self.heritage: Heritage | None = None
         self.overdue = Overdue()
         info = InfoSection(self.clock, lambda: self.registry, counters, self.overdue)
@@ -173,6 +178,23 @@ class Context:
             await self.actions.learn(redis, db)
         elif not self.actions.knows(db):
             await self._rules_of_all.learn()
+
+    async def learn_missed_rules(self, redis: Redis) -> None:
+        """Changes of rules may have been missed. `redis`, and what is raised: as above.
+
+        In front of a Cluster each slot knows the version. If it is not a newer one than is known
+        here, the master with the rules need not be there.
+        """
+        if not self.is_one_of_several:
+            self.actions.forget_all()
+            return
+        name = self.keys.shared_by(self.keys.here, self.keys.rules)
+        (version,) = await run(redis, [(0, (b"HGET", name, VERSION))])
+        if isinstance(version, ResponseError):
+            self.actions.forget_all()
+        else:
+            self.actions.met(version if isinstance(version, bytes) else b"", at_home=self.has_rules)
+        await self.learn_rules(redis, 0)
 
     def _announced_in(self, db: int, key: bytes, deadline_ms: int) -> None:
         number = self.slot_schedules.noted(key, deadline_ms)

@@ -1,18 +1,28 @@
-"""The rules of ONEXPIRE for all masters of a Cluster: one of them has the rules, in the home slot.
+"""The rules of ONEXPIRE and ONWRITE for all masters of a Cluster: one of them has the rules, in the
+home slot.
 
 Each slot knows the version that is in force, so that no reap acts on older rules, whichever proxy
-calls for it (scripts/reap.lua). A change is in force when every slot has been told.
+calls for it (scripts/reap.lua). A change is in force when every slot has been told. Of rules of
+ONWRITE that have changed each master tells its proxies then, so that a session need not ask the
+home slot's.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
-from itertools import count
+from itertools import count, islice
 from typing import Final, Protocol
 
 from redis.asyncio import Redis
-from redis.exceptions import AskError, ConnectionError, RedisError, ResponseError, TimeoutError
+from redis.exceptions import (
+    AskError,
+    ConnectionError,
+    NoPermissionError,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+)
 
 from ttlproxy.addresses import Address, Upstream
 from ttlproxy.commands import Call
@@ -21,15 +31,20 @@ from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.signing import Signer
+from ttlproxy.core.write_rules import name_of
 from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.connections import client, close
 from ttlproxy.link.pipeline import Words, run
-from ttlproxy.link.refusals import Refusals
+from ttlproxy.link.refusals import Refusals, UnreachableError
 from ttlproxy.net.time_limit import time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 _AGAIN: Final = Backoff(cap=0.2, base=0.01)
+# What is announced where rules of ONWRITE have changed, whichever they are.
+ANY_WRITE_RULE: Final = name_of(b"")
+# Slots of a master in which that is tried: from one on its way nothing can be announced.
+_TRIED: Final = 16
 
 
 class Owner(Protocol):
@@ -60,29 +75,54 @@ class RulesOfAll:
         masters: Callable[[], Collection[Owner]],
     ) -> None:
         self._keys = Keys(settings.prefix.encode(), clustered=True)
-        self.actions = ActionCache(self._keys, signer, Refusals(counters, NodeCounts()))
+        self._refusals = Refusals(counters, NodeCounts())
+        self.actions = ActionCache(self._keys, signer, self._refusals)
         self.home = slot(self._keys.prefix)
         self._timeout_s = settings.connect_timeout
         self._masters = masters
+        self._doubted = asyncio.Event()
+        self.actions.tell_of_writes(self._doubted.set)
+
+    async def keep_known(self) -> None:
+        """Reads rules of ONWRITE that are in doubt, for which sessions wait; until cancelled.
+
+        If Redis does not let the proxy read them, there are none.
+        """
+        failures = 0
+        while True:
+            await self._doubted.wait()
+            self._doubted.clear()
+            while self.actions.book.in_doubt:
+                try:
+                    await self.learn()
+                    failures = 0
+                except NoPermissionError as refusal:
+                    self._refusals.note("to read the rules", refusal)
+                    self.actions.has_no_book(0)
+                except ResponseError as refusal:
+                    failures += 1
+                    self._refusals.note("to read the rules", refusal)
+                    await asyncio.sleep(_AGAIN.compute(failures))
 
     async def learn(self) -> None:
         """Reads the rules. Raises ResponseError if the master that has them does not answer."""
         home = next((master for master in self._masters() if master.is_home), None)
         if home is None:
-            raise ResponseError("no master that is served has the rules of ONEXPIRE")
+            raise UnreachableError("no master that is served has the rules")
         redis = self._connection(home.upstream)
         try:
             async with time_limit(self._timeout_s):
                 await self.actions.learn(redis, 0)
         except (ConnectionError, TimeoutError, OSError) as trouble:
-            raise ResponseError(f"the rules of ONEXPIRE cannot be read: {trouble}") from trouble
+            raise UnreachableError(f"the rules cannot be read: {trouble}") from trouble
         finally:
             await close(redis)
 
-    async def spread(self, for_s: float) -> bool:
+    async def spread(self, for_s: float, pattern: bytes = b"") -> bool:
         """Tells each slot which version is in force at home; returns whether all know it.
 
-        Tries again where slots are on their way, for `for_s` seconds.
+        Tries again where slots are on their way, for `for_s` seconds. `pattern`: is announced by
+        each master, if there is one.
         """
         untold, version = set(range(SLOTS)), b""
         until_s = asyncio.get_running_loop().time() + for_s
@@ -90,13 +130,24 @@ class RulesOfAll:
             if not version:
                 version = await self._version()
             if version:
-                told = (self._tell(each, version, untold) for each in self._masters())
+                told = (self._tell(each, version, untold, pattern) for each in self._masters())
                 done = await asyncio.gather(*told)
                 untold.difference_update(*done)
             if not untold or asyncio.get_running_loop().time() > until_s:
+                if pattern:
+                    self.actions.changed(0, False, pattern)  # our own sessions may not be told
                 return not untold
             await asyncio.sleep(_AGAIN.compute(attempt))
         return False
+
+    async def flushed(self) -> None:
+        """A client has flushed masters: if there were rules of ONWRITE, they may be gone."""
+        if not self.actions.book:
+            return
+        some = [(each, set(islice(each.owned, _TRIED))) for each in self._masters()]
+        told = (self._tell(each, b"0", slots, ANY_WRITE_RULE) for each, slots in some)
+        await asyncio.gather(*told)
+        self.actions.changed(0, False, ANY_WRITE_RULE)
 
     async def _version(self) -> bytes:
         """The version at home; empty while nobody tells."""
@@ -107,22 +158,28 @@ class RulesOfAll:
                 return reply if isinstance(reply, bytes) else b""
         return b""
 
-    async def _tell(self, master: Owner, version: bytes, untold: set[int]) -> set[int]:
+    async def _tell(
+        self, master: Owner, version: bytes, untold: set[int], pattern: bytes
+    ) -> set[int]:
         """Tells those of a master's slots that do not know the version; returns which now do."""
         own = master.owned & untold
         if not own:
             return own
-        (reply,) = await self._asked(master.upstream, [_call(master, version, self._words(own))])
+        words = _call(master, version, self._words(own), pattern)
+        (reply,) = await self._asked(master.upstream, [words])
         if not isinstance(reply, list):
             return set()
         refused = {number for number in own if self._keys.word(number) in reply}
-        on_their_way = [await self._follow(master, version, number) for number in refused]
+        follow = (self._follow(master, version, number, pattern) for number in refused)
+        on_their_way = [await each for each in follow]
         return own - refused | {number for number in on_their_way if number is not None}
 
-    async def _follow(self, master: Owner, version: bytes, number: int) -> int | None:
+    async def _follow(
+        self, master: Owner, version: bytes, number: int, pattern: bytes
+    ) -> int | None:
         """Tells a slot that is on its way to another node, where its keys have not come yet."""
         # A request that names one key is sent on; one that names none is carried out in vain.
-        head = _call(master, version, self._words([number]))
+        head = _call(master, version, self._words([number]), pattern)
         words: Words = (*head[:2], 1, self._keys.shared_in(number, self._keys.rules), *head[3:])
         (reply,) = await self._asked(master.upstream, [words])
         if isinstance(reply, AskError):
@@ -148,5 +205,6 @@ class RulesOfAll:
         return b"".join(map(self._keys.word, slots))
 
 
-def _call(master: Owner, version: bytes, slots: bytes) -> tuple[bytes, ...]:
-    return master.script_calls.words(Call("slots_learn", (), (version, slots)), b"0", by_text=True)
+def _call(master: Owner, version: bytes, slots: bytes, pattern: bytes) -> tuple[bytes, ...]:
+    call = Call("slots_learn", (), (version, slots, pattern))
+    return master.script_calls.words(call, b"0", by_text=True)

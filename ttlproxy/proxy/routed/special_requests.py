@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ttlproxy import errors
 from ttlproxy.core.keys import slot
 from ttlproxy.errors import UpstreamError
+from ttlproxy.link import ANY_WRITE_RULE
 from ttlproxy.proxy.routed import gathering
 from ttlproxy.proxy.routed.all_masters import replies_of
 from ttlproxy.proxy.routed.connection_settings import KEPT
@@ -139,7 +140,7 @@ class SpecialRequests:
             lane.send([ticket], raw)
         await client.order.quiet()
         if ticket.lane is not None and ticket.lane.session is not None:
-            ticket.lane.session.behind_blocking = False  # its reply has come
+            ticket.lane.unblocked()  # its reply has come
 
     async def at_home(self, args: Sequence[bytes], raw: bytes) -> bytes:
         """Any node answers."""
@@ -279,13 +280,22 @@ class SpecialRequests:
             number = int(wanted) if wanted.isdigit() and int(wanted) < len(self._owners) else None
         self._client.say(await self._client.ask(args, raw, number))
 
-    async def _set_rule(self, args: list[bytes], raw: bytes) -> None:
+    async def _set_rule(self, args: list[bytes], raw: bytes, announced: bytes = b"") -> None:
         """A rule is in force once each slot knows that there is a new one."""
         client, rules = self._client, self._client.masters.rules
         reply = await client.ask(args, raw, rules.home)
-        if reply == OK and not await rules.spread(client.hold_max_s):
+        if reply == OK and not await rules.spread(client.hold_max_s, announced):
             reply = b"-%b\r\n" % errors.NOT_IN_FORCE
         client.say(reply)
+
+    async def _set_write_rule(self, args: list[bytes], raw: bytes) -> None:
+        await self._set_rule(args, raw, ANY_WRITE_RULE)
+
+    async def _flush(self, args: list[bytes], raw: bytes) -> None:
+        """Rules of ONWRITE are gone, for each client of each proxy, with the reply."""
+        replies = await self.everywhere(raw, args)
+        await self._client.masters.rules.flushed()
+        self._client.say(gathering.first(replies))
 
     @property
     def _owners(self) -> Sequence[object]:
@@ -373,8 +383,8 @@ _SPECIAL: Final[dict[str, Special]] = {
     "KEYS": _on_all(gathering.joined),
     "DBSIZE": _on_all(gathering.total),
     "RANDOMKEY": SpecialRequests._random_key,
-    "FLUSHALL": _on_all(gathering.first),
-    "FLUSHDB": _on_all(gathering.first),
+    "FLUSHALL": SpecialRequests._flush,
+    "FLUSHDB": SpecialRequests._flush,
     "WAIT": SpecialRequests._wait,
     "SCRIPT": SpecialRequests._some_everywhere,
     "FUNCTION": SpecialRequests._some_everywhere,
@@ -382,4 +392,5 @@ _SPECIAL: Final[dict[str, Special]] = {
     "ACL": SpecialRequests._some_everywhere,
     "CLUSTER": SpecialRequests._cluster,
     "ONEXPIRE": SpecialRequests._set_rule,
+    "ONWRITE": SpecialRequests._set_write_rule,
 }
