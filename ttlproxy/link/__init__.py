@@ -23,7 +23,6 @@ from ttlproxy.link.pipeline import KEYS_PER_CALL, run, valid
 from ttlproxy.link.proxy_count import attached
 from ttlproxy.link.pushes import announcing
 from ttlproxy.link.refusals import is_wrong_type, passes, reason
-from ttlproxy.link.rules_of_all import ANY_WRITE_RULE
 from ttlproxy.link.schedule_queries import DUE, ScheduleQueries
 from ttlproxy.link.sentinels import Sentinel, Sentinels
 from ttlproxy.link.server_clock import ServerClock
@@ -33,7 +32,6 @@ from ttlproxy.link.slot_schedules import SlotSchedules
 from ttlproxy.link.tls_mismatch import Role, mismatch
 
 __all__ = [
-    "ANY_WRITE_RULE",
     "DUE",
     "KEYS_PER_CALL",
     "LAYOUT",

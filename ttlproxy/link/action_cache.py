@@ -166,12 +166,16 @@ class ActionCache:
             return b"", set()
         return listed(valid(reply))
 
-    def met(self, version: bytes, *, at_home: bool) -> None:
-        """A slot of a Cluster knows this version of the rules, and changes may have been missed. At
-        home it is the one in force; any other slot may know a newer one than home after a flush.
-        """
-        known = self.of(0).version
-        if version != known if at_home else _number(version) > _number(known):
+    def told_version(self, version: bytes) -> None:
+        """Slots of a Cluster know this version of the rules, empty if these may be gone. After a
+        flush a slot may know a newer one than the home slot."""
+        if not version or _number(version) > _number(self.of(0).version):
+            self.forget(0)
+            self._doubt([0])
+
+    def home_has(self, version: bytes) -> None:
+        """This version is in force in a Cluster, and changes may have been missed."""
+        if version != self.of(0).version:
             self.forget(0)
 
     def forget(self, *databases: int) -> None:

@@ -189,11 +189,14 @@ class Context:
             self.actions.forget_all()
             return
         name = self.keys.shared_by(self.keys.here, self.keys.rules)
-        (version,) = await run(redis, [(0, (b"HGET", name, VERSION))])
-        if isinstance(version, ResponseError):
+        (reply,) = await run(redis, [(0, (b"HGET", name, VERSION))])
+        version = reply if isinstance(reply, bytes) else b""
+        if isinstance(reply, ResponseError):
             self.actions.forget_all()
-        else:
-            self.actions.met(version if isinstance(version, bytes) else b"", at_home=self.has_rules)
+        elif self.has_rules:
+            self.actions.home_has(version)
+        elif version:
+            self.actions.told_version(version)
         await self.learn_rules(redis, 0)
 
     def _announced_in(self, db: int, key: bytes, deadline_ms: int) -> None:

@@ -31,7 +31,6 @@ from ttlproxy.core.counters import Counters, NodeCounts
 from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.keys import SLOTS, Keys, slot
 from ttlproxy.core.signing import Signer
-from ttlproxy.core.write_rules import name_of
 from ttlproxy.link.action_cache import ActionCache
 from ttlproxy.link.backoff import Backoff
 from ttlproxy.link.connections import client, close
@@ -41,8 +40,6 @@ from ttlproxy.net.time_limit import time_limit
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 _AGAIN: Final = Backoff(cap=0.2, base=0.01)
-# What is announced where rules of ONWRITE have changed, whichever they are.
-ANY_WRITE_RULE: Final = name_of(b"")
 # Slots of a master in which that is tried: from one on its way nothing can be announced.
 _TRIED: Final = 16
 
@@ -118,24 +115,26 @@ class RulesOfAll:
         finally:
             await close(redis)
 
-    async def spread(self, for_s: float, pattern: bytes = b"") -> bool:
+    async def spread(self, for_s: float, *, announces: bool) -> bool:
         """Tells each slot which version is in force at home; returns whether all know it.
 
-        Tries again where slots are on their way, for `for_s` seconds. `pattern`: is announced by
-        each master, if there is one.
+        Tries again where slots are on their way, for `for_s` seconds. `announces`: each master
+        tells its proxies, too.
         """
-        untold, version = set(range(SLOTS)), b""
+        untold, version = set(range(SLOTS)), None
         until_s = asyncio.get_running_loop().time() + for_s
         for attempt in count(1):
-            if not version:
+            if version is None:
                 version = await self._version()
-            if version:
-                told = (self._tell(each, version, untold, pattern) for each in self._masters())
+            if version == b"":
+                return True  # there was no rule to be removed
+            if version is not None:
+                told = (self._tell(each, version, untold, announces) for each in self._masters())
                 done = await asyncio.gather(*told)
                 untold.difference_update(*done)
             if not untold or asyncio.get_running_loop().time() > until_s:
-                if pattern:
-                    self.actions.changed(0, False, pattern)  # our own sessions may not be told
+                if announces:
+                    self.actions.told_version(version or b"")  # our own sessions may not listen
                 return not untold
             await asyncio.sleep(_AGAIN.compute(attempt))
         return False
@@ -145,41 +144,40 @@ class RulesOfAll:
         if not self.actions.book:
             return
         some = [(each, set(islice(each.owned, _TRIED))) for each in self._masters()]
-        told = (self._tell(each, b"0", slots, ANY_WRITE_RULE) for each, slots in some)
-        await asyncio.gather(*told)
-        self.actions.changed(0, False, ANY_WRITE_RULE)
+        await asyncio.gather(*(self._tell(each, b"", slots, True) for each, slots in some))
+        self.actions.told_version(b"")
 
-    async def _version(self) -> bytes:
-        """The version at home; empty while nobody tells."""
+    async def _version(self) -> bytes | None:
+        """The version at home, empty if there is none; None while nobody tells."""
         for home in self._masters():
             if home.is_home:
                 words = (b"HGET", self._keys.home(self._keys.rules), VERSION)
                 (reply,) = await self._asked(home.upstream, [words])
-                return reply if isinstance(reply, bytes) else b""
-        return b""
+                return reply or b"" if isinstance(reply, bytes | None) else None
+        return None
 
     async def _tell(
-        self, master: Owner, version: bytes, untold: set[int], pattern: bytes
+        self, master: Owner, version: bytes, untold: set[int], announces: bool
     ) -> set[int]:
         """Tells those of a master's slots that do not know the version; returns which now do."""
         own = master.owned & untold
         if not own:
             return own
-        words = _call(master, version, self._words(own), pattern)
+        words = _call(master, version, self._words(own), announces)
         (reply,) = await self._asked(master.upstream, [words])
         if not isinstance(reply, list):
             return set()
         refused = {number for number in own if self._keys.word(number) in reply}
-        follow = (self._follow(master, version, number, pattern) for number in refused)
+        follow = (self._follow(master, version, number, announces) for number in refused)
         on_their_way = [await each for each in follow]
         return own - refused | {number for number in on_their_way if number is not None}
 
     async def _follow(
-        self, master: Owner, version: bytes, number: int, pattern: bytes
+        self, master: Owner, version: bytes, number: int, announces: bool
     ) -> int | None:
         """Tells a slot that is on its way to another node, where its keys have not come yet."""
         # A request that names one key is sent on; one that names none is carried out in vain.
-        head = _call(master, version, self._words([number]), pattern)
+        head = _call(master, version, self._words([number]), announces)
         words: Words = (*head[:2], 1, self._keys.shared_in(number, self._keys.rules), *head[3:])
         (reply,) = await self._asked(master.upstream, [words])
         if isinstance(reply, AskError):
@@ -205,6 +203,6 @@ class RulesOfAll:
         return b"".join(map(self._keys.word, slots))
 
 
-def _call(master: Owner, version: bytes, slots: bytes, pattern: bytes) -> tuple[bytes, ...]:
-    call = Call("slots_learn", (), (version, slots, pattern))
+def _call(master: Owner, version: bytes, slots: bytes, announces: bool) -> tuple[bytes, ...]:
+    call = Call("slots_learn", (), (version, slots, b"1" if announces else b""))
     return master.script_calls.words(call, b"0", by_text=True)

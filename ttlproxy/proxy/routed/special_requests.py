@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from ttlproxy import errors
 from ttlproxy.core.keys import slot
 from ttlproxy.errors import UpstreamError
-from ttlproxy.link import ANY_WRITE_RULE
 from ttlproxy.proxy.routed import gathering
 from ttlproxy.proxy.routed.all_masters import replies_of
 from ttlproxy.proxy.routed.connection_settings import KEPT
@@ -280,16 +279,16 @@ class SpecialRequests:
             number = int(wanted) if wanted.isdigit() and int(wanted) < len(self._owners) else None
         self._client.say(await self._client.ask(args, raw, number))
 
-    async def _set_rule(self, args: list[bytes], raw: bytes, announced: bytes = b"") -> None:
+    async def _set_rule(self, args: list[bytes], raw: bytes, announces: bool = False) -> None:
         """A rule is in force once each slot knows that there is a new one."""
         client, rules = self._client, self._client.masters.rules
         reply = await client.ask(args, raw, rules.home)
-        if reply == OK and not await rules.spread(client.hold_max_s, announced):
+        if reply == OK and not await rules.spread(client.hold_max_s, announces=announces):
             reply = b"-%b\r\n" % errors.NOT_IN_FORCE
         client.say(reply)
 
     async def _set_write_rule(self, args: list[bytes], raw: bytes) -> None:
-        await self._set_rule(args, raw, ANY_WRITE_RULE)
+        await self._set_rule(args, raw, announces=True)
 
     async def _flush(self, args: list[bytes], raw: bytes) -> None:
         """Rules of ONWRITE are gone, for each client of each proxy, with the reply."""
