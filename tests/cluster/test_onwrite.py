@@ -5,11 +5,16 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.conftest import StartProxy
+from tests.data_path.test_differential import EXAMPLES, generated
 from tests.features.test_onwrite import FROM, SWEPT
+from tests.features.test_onwrite_model import WITH_RULE, follow_the_model, model_steps
 from tests.operations.test_adopt import run_adopt
 from tests.support.cluster import Node
 from tests.support.masters import Masters
@@ -168,12 +173,10 @@ def test_a_flush_of_another_master_leaves_them(masters: Masters, client: Client)
 
 @pytest.mark.parametrize("flush", ["FLUSHDB", "FLUSHALL"])
 def test_a_flush_through_the_endpoint_removes_them(client: Client, flush: str) -> None:
-    for _ in range(3):
-        assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
-        assert _added(client, "a") == [100] * len(PARTS)
-        assert client.ask(flush) == b"OK"
-        assert _added(client, "a") == [-1] * len(PARTS)
-        assert client.ask(flush) == b"OK"
+    assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
+    assert _added(client, "a") == [100] * len(PARTS)
+    assert client.ask(flush) == b"OK"
+    assert _added(client, "a") == [-1] * len(PARTS)
 
 
 def test_it_is_not_for_transactions(masters: Masters) -> None:
@@ -287,31 +290,32 @@ def test_maxlen_counts_in_each_key(client: Client) -> None:
         assert client.ask("SMEMBERS", f"e:{{{part}}}") == [b"b"]
 
 
-@pytest.mark.parametrize("name", SWEPT)
 def test_what_the_writes_own_step_cannot_do_is_done_soon_after(
-    masters: Masters, client: Client, name: str
+    masters: Masters, client: Client
 ) -> None:
-    """Nothing more is asked of the masters through the proxy."""
-    line, letter, element = SWEPT[name]
+    """Also after blocking commands: nothing more is asked of their masters through the proxy."""
     assert client.ask("ONWRITE", "*to", "EX", 100) == b"OK"
-    noun = {"S": "MEMBER", "Z": "MEMBER", "L": "ELEMENT"}[letter]
-    for part in PARTS:
-        dump = b""
-        for fill in [*FROM, line]:
-            words: list[str | bytes] = []
-            for word in fill.split():
-                is_key = word in ("from", "to", "other", "zs", "ls", "g", "none")
-                words.append(f"{{{part}}}{word}" if is_key else word)
-            if fill is line and name == "RESTORE":
-                dump = _owner(masters, part.encode()).ask("DUMP", f"{{{part}}}from")
-                words = [dump if word == "DUMP" else word for word in words]
-            assert not isinstance(client.ask(*words), Exception)
-    indexes = [KEYS.index(b"{%b}to" % part.encode()) for part in PARTS]
+    asked = list[tuple[list[str], Node, bytes]]()
+    for number, (line, letter, element) in enumerate(SWEPT.values()):
+        tag = f"{{{PARTS[number % len(PARTS)]}}}{number}:"
+        node = _owner(masters, tag[1:2].encode())
+        for words in _tagged([*FROM, line], tag):
+            dumped = [node.ask("DUMP", f"{tag}from") if word == "DUMP" else word for word in words]
+            assert not isinstance(client.ask(*dumped), Exception), words
+        noun = "ELEMENT" if letter == "L" else "MEMBER"
+        target = f"{tag}to"
+        asked.append(([f"{letter}TTL{noun}", target, element], node, KEYS.index(target.encode())))
     wait_until(
-        lambda: all(_owner(masters, index).ask("EXISTS", index) for index in indexes), "all dated"
+        lambda: all(node.ask("EXISTS", index) for _, node, index in asked), "all have deadlines"
     )
-    for part in PARTS:
-        assert client.ask(f"{letter}TTL{noun}", f"{{{part}}}to", element) in range(1, 101)
+    for words, _, _ in asked:
+        assert 0 < client.ask(*words) <= 100, words
+
+
+def _tagged(lines: list[str], tag: str) -> Iterator[list[str]]:
+    keys = ("from", "to", "other", "zs", "ls", "g", "none")
+    for line in lines:
+        yield [tag + word if word in keys else word for word in line.split()]
 
 
 def test_adopt_does_the_rest(masters: Masters, client: Client) -> None:
@@ -323,3 +327,18 @@ def test_adopt_does_the_rest(masters: Masters, client: Client) -> None:
     assert done.returncode == 0, done.stderr
     assert _ttls(client, element="a") == [100] * len(PARTS)
     assert _ttls(client, element="before") == [5000] * len(PARTS)
+
+
+@pytest.fixture
+def proxies(masters: Masters, client: Client, start_proxy: StartProxy) -> Iterator[list[Client]]:
+    """Two, in front of the same masters."""
+    with closing(Client(start_proxy(masters.nodes[1].url).port)) as second:
+        yield [client, second]
+
+
+@settings(generated, max_examples=EXAMPLES // 10 or 1)
+@given(refresh=st.booleans(), ruled=WITH_RULE, steps=model_steps())
+def test_elements_have_the_deadlines_of_the_model(
+    proxies: list[Client], refresh: bool, ruled: bool, steps: list[Any]
+) -> None:
+    follow_the_model(proxies, refresh, ruled, steps)
