@@ -22,6 +22,7 @@ from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.server_queries import connections
+from tests.support.servers import Proxy
 from ttlproxy.core.keys import SLOTS, Keys, slot
 
 KEYS = Keys(clustered=True)
@@ -44,8 +45,7 @@ def _owner(masters: Masters, name: bytes) -> Node:
 def _ttls(client: Client, pattern: str = "k:{%s}", element: str = "a") -> list[int]:
     """What the element of a set has left, in a key of each part; in whole hundreds, because a slow
     machine takes a while."""
-    left = [client.ask("STTLMEMBER", pattern % part, element) for part in PARTS]
-    return [each if each < 0 else round(each, -2) for each in left]
+    return [_hundreds(client, pattern % part, element) for part in PARTS]
 
 
 def _added(client: Client, element: str) -> list[int]:
@@ -102,28 +102,81 @@ def test_a_proxy_that_starts_knows_the_rules(
         assert _added(second, "a") == [100] * len(PARTS)
 
 
-def test_a_proxy_that_misses_a_masters_announcement_reads_the_rules(
-    masters: Masters, client: Client, start_proxy: StartProxy
+class Asleep:
+    """A second proxy that stands still, and goes on: first with what its client has sent."""
+
+    def __init__(self, masters: Masters, proxy: Proxy) -> None:
+        self.home = _owner(masters, KEYS.prefix)
+        self.away = next(node for node in masters.nodes if node is not self.home)
+        part = next(part for part in PARTS if _owner(masters, part.encode()) is self.away)
+        self.key = f"k:{{{part}}}"
+        self.client = Connection(proxy.port)
+        self._child = proxy.child
+
+    def stop(self, *without: Node) -> None:
+        """It loses its push connections to these masters."""
+        self._child.send_signal(signal.SIGSTOP)
+        self.client.send(command("PING"))
+        for node in without:
+            node.ask("CLIENT", "KILL", "ID", _youngest_pushes(node))
+
+    def go_on_with(self, element: str) -> None:
+        self.client.send(command("SADD", self.key, element))
+        self._child.send_signal(signal.SIGCONT)
+
+    def replies(self) -> None:
+        assert self.client.read_many(2) == [b"+PONG\r\n", b":1\r\n"]
+
+
+def _youngest_pushes(node: Node) -> int:
+    """The push connection of the proxy that was started last, or has connected last."""
+    return max(int(each["id"]) for each in connections(node.port) if each["name"] == PUSHES)
+
+
+@pytest.fixture
+def asleep(masters: Masters, client: Client, start_proxy: StartProxy) -> Iterator[Asleep]:
+    second = Asleep(masters, start_proxy(masters.nodes[0].url))
+    assert second.client.ask("SADD", second.key, "before") == b":1\r\n"
+    yield second
+    second.client.close()
+
+
+def _hundreds(client: Client, key: str, element: str) -> int:
+    left: int = client.ask("STTLMEMBER", key, element)
+    return left if left < 0 else round(left, -2)
+
+
+def test_a_proxy_that_misses_an_announcement_at_home_hears_that_of_another_master(
+    asleep: Asleep, client: Client
 ) -> None:
-    """It learns from the version in that master's slots."""
-    away = next(node for node in masters.nodes if node is not _owner(masters, KEYS.prefix))
-    part = next(part for part in PARTS if _owner(masters, part.encode()) is away)
-    proxy = start_proxy(masters.nodes[0].url)
-    with Connection(proxy.port) as second:
-        assert second.ask("SADD", f"k:{{{part}}}", "before") == b":1\r\n"
-        for number in range(1, 3):
-            for node in masters.nodes:
-                pushing = [each for each in connections(node.port) if each["name"] == PUSHES]
-                youngest = max(int(each["id"]) for each in pushing)
-                if node is masters.nodes[0]:
-                    proxy.child.send_signal(signal.SIGSTOP)
-                    second.send(command("PING"))  # so that it reads the client first
-                node.ask("CLIENT", "KILL", "ID", youngest)
-            assert client.ask("ONWRITE", "k:*", "EX", number * 100) == b"OK"
-            second.send(command("SADD", f"k:{{{part}}}", number))
-            proxy.child.send_signal(signal.SIGCONT)
-            assert second.read_many(2) == [b"+PONG\r\n", b":1\r\n"]
-            assert _ttls(client, element=str(number))[PARTS.index(part)] == number * 100
+    asleep.stop(asleep.home)
+    assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
+    asleep.go_on_with("a")
+    asleep.replies()
+    assert _hundreds(client, asleep.key, "a") == 100
+    asleep.stop(asleep.home)
+    assert client.ask("FLUSHALL") == b"OK"
+    asleep.go_on_with("a")
+    asleep.replies()
+    assert _hundreds(client, asleep.key, "a") == -1
+
+
+def test_a_proxy_that_misses_all_announcements_learns_the_version_from_each_master(
+    masters: Masters, asleep: Asleep, client: Client
+) -> None:
+    """While the rules cannot be read, nothing is written by old ones."""
+    assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
+    asleep.stop(*masters.nodes)
+    assert client.ask("ONWRITE", "k:*", "EX", 200) == b"OK"
+    asleep.home.child.send_signal(signal.SIGSTOP)
+    try:
+        before = _youngest_pushes(asleep.away)
+        asleep.go_on_with("a")
+        wait_until(lambda: _youngest_pushes(asleep.away) > before, "it has met the other anew")
+    finally:
+        asleep.home.child.send_signal(signal.SIGCONT)
+    asleep.replies()
+    assert _hundreds(client, asleep.key, "a") == 200
 
 
 def test_while_the_rules_cannot_be_read_old_ones_are_in_force(
@@ -310,6 +363,22 @@ def test_what_the_writes_own_step_cannot_do_is_done_soon_after(
     )
     for words, _, _ in asked:
         assert 0 < client.ask(*words) <= 100, words
+
+
+def test_after_a_blocking_command_nothing_more_need_be_asked(
+    masters: Masters, client: Client
+) -> None:
+    assert client.ask("ONWRITE", "{a}to*", "EX", 100) == b"OK"
+    node = _owner(masters, b"a")
+    with Connection(masters.proxy.port) as app:
+        app.send(command("BLMOVE", "{a}from", "{a}to", "LEFT", "LEFT", 60))
+        wait_until(lambda: b"blocked_clients:1" in node.ask("INFO", "clients"), "it is blocked")
+        client.ask("EVAL", "redis.call('SADD', KEYS[1], 'a')", 1, "{a}too")
+        # Until then the sweep that came with the request has passed, too.
+        wait_until(lambda: client.ask("STTLMEMBER", "{a}too", "a") > 0, "it has a deadline")
+        client.ask("RPUSH", "{a}from", "a")
+        assert app.read() == b"$1\r\na\r\n"
+        wait_until(lambda: client.ask("LTTLELEMENT", "{a}to", "a") > 0, "it has a deadline")
 
 
 def _tagged(lines: list[str], tag: str) -> Iterator[list[str]]:
