@@ -95,6 +95,7 @@ class Context:
         self.actions.tell_of_writes(self._rules_changed)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.has_mode = False
+        self._has_ended = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
         self.on_undated: Callable[[Iterable[Place]], None] = self.date_later
         self.heritage: Heritage | None = None
@@ -153,7 +154,8 @@ class Context:
         self.heritage = heritage
 
     def end(self) -> None:
-        """The server is left for good."""
+        """The master is left for good; another one has its slots, or will have them."""
+        self._has_ended = True
         self.actions.leave(self.scripts.ruled)
         self.actions.leave_writes(self._rules_changed)
         self.inherit(None)
@@ -211,7 +213,10 @@ class Context:
 
     def date_later(self, places: Iterable[Place]) -> None:
         """Elements there without a deadline get that of a rule of ONWRITE."""
-        self.agenda.date(places, self.clock.now_ms())
+        if self._has_ended:
+            self.on_undated(places)
+        else:
+            self.agenda.date(places, self.clock.now_ms())
 
     def sweep_later(self, places: Iterable[Place]) -> None:
         """A request or a reap may leave index entries there whose element is gone."""

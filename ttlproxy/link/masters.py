@@ -331,11 +331,11 @@ class Masters:
         log.info("%s is no master of the Cluster any more: %s", master.shown, why)
         del self._masters[master.id], self.links[master.id]
         self._unfit.pop(master.id, None)
-        self._tasks.pop(master.id).cancel()
-        context = master.link.context
+        task, context = self._tasks.pop(master.id), master.link.context
+        task.add_done_callback(lambda _: self._undated.add(context.agenda.drop(lambda key: True)))
+        task.cancel()
         context.end()
         self._on_gone(master.link)
-        self._undated.add(context.agenda.drop(lambda key: True))
 
     async def _keep(self, master: Master) -> None:
         """Runs a master's link; tries again later where it cannot be served."""
