@@ -176,7 +176,6 @@ PATTERN_TOO_LONG = b"ERR the pattern is longer than 1024 bytes"
 # The names of rules of ONWRITE begin so.
 PATTERN_RESERVED = b"ERR a pattern may not begin with these bytes"
 NO_SUCH_TYPE = b"ERR the type must be hash, set, zset or list"
-NO_WRITE_RULES = b"ERR ONWRITE is not available in front of a Redis Cluster yet"
 SELF_DESTINATION = b"ERR the destination cannot be the key itself"
 BOUNDS = b"ERR LBOUND can't be greater than UBOUND"
 INFINITE_INCREMENT = b"ERR BYFLOAT increment cannot be Infinity"

@@ -123,6 +123,29 @@ def test_what_a_cluster_does_not_have_is_refused_as_redis_does(node: Node, share
         assert app.ask("ONEXPIRE", "a*", "RPUSH", "b").startswith(b"-CROSSSLOT 'b' is in another")
 
 
+def test_a_rule_of_onwrite_holds_in_all_slots(
+    node: Node, shared: Proxy, start_proxy: StartProxy
+) -> None:
+    with closing(Client(shared.port)) as app:
+        assert app.ask("FLUSHALL") == b"OK"
+        assert app.ask("ONWRITE", "k:*", "EX", 1000) == b"OK"
+        assert app.ask("ONWRITE") == [[b"k:*", b"EX", b"1000"]]
+        with closing(Client(start_proxy(node.url).port)) as second:
+            for part in "abc":
+                assert app.ask("SADD", f"k:{part}", "a") == 1
+                assert second.ask("HSET", f"k:{part}h", "f", "v") == 1
+                assert app.ask("EVAL", "redis.call('SADD', KEYS[1], 'a')", 1, f"k:{part}e") is None
+            for part in "abc":
+                assert second.ask("STTLMEMBER", f"k:{part}", "a") > 900
+                assert app.ask("HTTLFIELD", f"k:{part}h", "f") > 900
+                swept = ("STTLMEMBER", f"k:{part}e", "a")
+                wait_until(lambda swept=swept: app.ask(*swept) > 900, "it is swept")  # type: ignore[misc]
+            assert second.ask("ONWRITE", "k:*", "DEL") == b"OK"
+            assert app.ask("HSET", "k:a:h", "f", "v") == 1
+            assert app.ask("HTTLFIELD", "k:a:h", "f") == -1
+        assert app.ask("FLUSHALL") == b"OK"
+
+
 def test_a_rule_holds_in_all_slots(node: Node, shared: Proxy) -> None:
     with closing(Client(shared.port)) as app:
         assert app.ask("FLUSHALL") == b"OK"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.operations.test_adopt import DAY_MS, Adopt
 from tests.operations.test_purge import purge
-from tests.operations.test_status_routes import inspected, surveyed
+from tests.operations.test_status_routes import inspected, status, surveyed
 from tests.support.admin_pages import FLAGS, Pages, becomes, families, metric, pages
 from tests.support.browser import PHONE, launched, visit
 from tests.support.doctor import above_info, examine, of
@@ -66,6 +66,47 @@ def test_the_doctor_examines_each_master(masters: Masters, client: Client) -> No
     assert of("coverage", found).what.startswith("cluster-require-full-coverage is on at 127.0.0.1")
     assert "differ by" in of("clocks", found).what
     assert of("failover", found).what.startswith("no master has a replica: 127.0.0.1")
+
+
+def test_the_doctor_looks_at_the_keys_of_all_masters_for_rules(
+    masters: Masters, client: Client
+) -> None:
+    """One rule matches a key of the last master only, and is stored at the first."""
+    key = next(key for key in KEYS if slot(key) * 3 // SLOTS == 2)
+    try:
+        for pattern in (key, "none:*"):
+            assert client.ask("ONWRITE", pattern, "EX", 1000) == b"OK"
+        assert client.ask("SADD", key, "a") == 1
+        found = examine(masters.nodes[1].url)
+        told = [each for each in found if each.check == "write-rules" and each.keys]
+        assert [(str(each.severity), each.keys) for each in told] == [("info", (b"none:*",))]
+        sound = [each.what for each in found if each.check == "rules"]
+        assert any("2 of ONWRITE, no fault found" in each for each in sound)
+    finally:
+        assert client.ask("FLUSHALL") == b"OK"
+
+
+def test_metrics_and_the_page_tell_of_rules_of_onwrite(
+    masters: Masters, watched: Proxy, admin: Pages
+) -> None:
+    key = next(key for key in KEYS if slot(key) * 3 // SLOTS == 2)
+    with closing(Client(watched.port)) as app:
+        try:
+            assert app.ask("ONWRITE", "k:*", "EX", 1000, "MAXLEN", 1) == b"OK"
+            before = metric(admin, "ttlproxy_dated_elements_total")
+            assert [app.ask("SADD", each, "a") for each in KEYS[:6]] == [1] * 6
+            assert str(app.ask("SADD", key, "b", "c")).startswith("TTLMAXLEN")
+            assert app.ask("EVAL", "redis.call('SADD', KEYS[1], 'b')", 1, key) is None
+            becomes(admin, 7, "ttlproxy_writes_by_rule_total")
+            becomes(admin, before + 1, "ttlproxy_dated_elements_total")
+            node = f"127.0.0.1:{masters.nodes[2].port}"
+            becomes(admin, 1, "ttlproxy_node_maxlen_refusals_total", node=node)
+            own = {"db": 0, "pattern": "k:*", "action": "ONWRITE EX 1000 MAXLEN 1"}
+            wait_until(lambda: status(admin)["rules"].get("rules") == [own], "the page has it")
+            info = app.ask("TTLPROXY", "INFO").splitlines()
+            assert b"writes_by_rule:7" in info
+        finally:
+            assert app.ask("FLUSHALL") == b"OK"
 
 
 def test_the_doctor_without_the_right_to_config_still_sees_the_slots(masters: Masters) -> None:

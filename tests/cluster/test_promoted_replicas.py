@@ -215,6 +215,34 @@ def test_what_only_the_replica_has_told_is_known(
     assert _loads(admin)[1] == before[1] + 1
 
 
+def test_rules_of_onwrite_hold_where_the_replica_of_the_master_with_them_is_promoted(
+    cluster: Cluster, proxy: Proxy, start_proxy: StartProxy
+) -> None:
+    _, replica = _pair(cluster, 0)
+    keys = [_keys(number, 1)[0] + b":ruled" for number in (0, 1, 2)]
+    by_script = next(key for key in (b"%d:ruled" % at for at in range(99)) if _is_first(key))
+    with closing(Client(proxy.port)) as app:
+        assert app.ask("ONWRITE", "*:ruled", "EX", 1000) == b"OK"
+        assert app.ask("EVAL", "redis.call('SADD', KEYS[1], 'a')", 1, by_script) is None
+        assert app.ask("WAIT", 1, 5000) == 1
+    replica.promote()
+    _is_served(proxy, replica, by_script)
+    other = start_proxy(replica.url)
+    with closing(Client(proxy.port)) as app, closing(Client(other.port)) as second:
+        for number, asker in enumerate((app, second)):
+            for key in keys:
+                assert asker.ask("SADD", key, number) == 1
+                assert asker.ask("STTLMEMBER", key, number) > 900
+        wait_until(lambda: app.ask("STTLMEMBER", by_script, "a") > 900, "it is swept there")
+        assert second.ask("ONWRITE", "*:ruled", "DEL") == b"OK"
+        for key in keys:
+            assert app.ask_many([("SADD", key, "last"), ("STTLMEMBER", key, "last")]) == [1, -1]
+
+
+def _is_first(key: bytes) -> bool:
+    return slot(key) * 3 // SLOTS == 0
+
+
 @pytest.mark.any_server
 def test_a_replica_that_was_not_heard_all_the_time_is_read(
     cluster: Cluster, proxy: Proxy, admin: Pages

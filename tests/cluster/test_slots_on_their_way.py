@@ -322,3 +322,62 @@ def _pushes_at(node: Node, first: int) -> list[bytes]:
         (row[b"id"] for row in rows if row[b"name"].startswith(b"ttlproxy:pushes")), key=int
     )
     return ids[:first]
+
+
+# --- rules of ONWRITE
+
+
+EVAL = ("EVAL", "return redis.call('SADD', KEYS[1], ARGV[1])", 1)
+
+
+@pytest.fixture
+def ruled(client: Client) -> Iterator[Client]:
+    assert client.ask("ONWRITE", "{on its way}*", "EX", 1000) == b"OK"
+    yield client
+    client.ask("ONWRITE", "{on its way}*", "DEL")
+
+
+def _is_dated(client: Client, key: bytes, element: str) -> None:
+    wait_until(lambda: client.ask("STTLMEMBER", key, element) > 0, f"{element} has a deadline")
+
+
+def test_a_write_that_a_rule_matches_waits_until_the_slot_has_arrived(
+    ends: tuple[Node, Node], ruled: Client
+) -> None:
+    with ThreadPoolExecutor() as pool:
+        with _open(*ends):
+            writing = pool.submit(ruled.ask, "SADD", KEY, "a")
+            answers = ends[0].ask("INFO", "commandstats")
+            wait_until(lambda: ends[0].ask("INFO", "commandstats") != answers, "it is tried again")
+            assert not writing.done()
+        assert writing.result(30) == 1
+    assert ruled.ask("STTLMEMBER", KEY, "a") > 0, "in its own step"
+
+
+def test_what_is_written_on_the_way_by_a_script_of_the_client_gets_its_deadline(
+    ends: tuple[Node, Node], ruled: Client
+) -> None:
+    """Where the key is still, or where it is already, or where it is going to be."""
+    assert ruled.ask(*EVAL, KEY, "before") == 1  # from here on the slot is known
+    with _open(*ends) as carry:
+        assert ruled.ask(*EVAL, KEY, "here") == 1
+        assert ruled.ask(*EVAL, OTHER, "there") == 1
+        assert ends[1].client.ask_many([("ASKING",), ("SCARD", OTHER)])[1] == 1
+        carry(KEY)
+        assert ruled.ask(*EVAL, KEY, "there too") == 1
+    for key, element in ((KEY, "here"), (KEY, "there too"), (KEY, "before"), (OTHER, "there")):
+        _is_dated(ruled, key, element)
+
+
+def test_what_is_written_just_before_its_slot_goes_gets_its_deadline(
+    masters: Masters, ends: tuple[Node, Node], ruled: Client
+) -> None:
+    """The sweep comes when another master has the slot."""
+    source, target = ends
+    for number in range(3):
+        assert ruled.ask(*EVAL, KEY, f"element {number}") == 1
+        masters.move(SLOT, source, target)
+        _is_dated(ruled, KEY, f"element {number}")
+        source, target = target, source
+    if source is not ends[0]:
+        masters.move(SLOT, source, target)

@@ -66,3 +66,11 @@ def test_an_announcement_of_rules_says_where_and_whether_they_count() -> None:
     assert KEYS.ruled(b"__ttl:!rules:0:0") == (0, False, b"")
     for name in (b"__ttl:!rules:x:1", b"__ttl:!0:1:k", b"rules:0:1", b"__ttl:!swap:0:1"):
         assert KEYS.ruled(name) is None, name
+
+
+def test_an_announcement_of_a_version_is_told_from_everything_else() -> None:
+    assert KEYS.rules_version(b"__ttl:!version:{x1F}123") == b"123"
+    assert KEYS.rules_version(b"__ttl:!version:{x1F}") == b""
+    assert KEYS.announced(b"__ttl:!version:{x1F}123") is None
+    for name in (b"__ttl:!rules:0:1", b"version:{x1F}123", b"__ttl:version"):
+        assert KEYS.rules_version(name) is None, name

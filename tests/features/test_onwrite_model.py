@@ -223,24 +223,31 @@ def _rounded(seconds: int) -> int:
     return -(-seconds // RULE_S) * RULE_S if seconds > 0 else seconds
 
 
+def model_steps() -> st.SearchStrategy[list[Any]]:
+    """(command, two names, which proxy sends it, whether in MULTI)."""
+    step = st.tuples(
+        st.sampled_from(COMMANDS),
+        st.sampled_from(NAMES),
+        st.sampled_from(NAMES),
+        st.integers(0, 1),
+        st.booleans(),
+    )
+    return st.lists(step, max_size=40)
+
+
+WITH_RULE = st.sampled_from([True, True, True, False])
+
+
 @generated
-@given(
-    refresh=st.booleans(),
-    ruled=st.sampled_from([True, True, True, False]),
-    steps=st.lists(
-        st.tuples(
-            st.sampled_from(COMMANDS),
-            st.sampled_from(NAMES),
-            st.sampled_from(NAMES),
-            st.integers(0, 1),
-            st.booleans(),
-        ),
-        max_size=40,
-    ),
-)
+@given(refresh=st.booleans(), ruled=WITH_RULE, steps=model_steps())
 def test_elements_have_the_deadlines_of_the_model(
     proxies: list[Client], refresh: bool, ruled: bool, steps: list[Any]
 ) -> None:
+    follow_the_model(proxies, refresh, ruled, steps)
+
+
+def follow_the_model(proxies: list[Client], refresh: bool, ruled: bool, steps: list[Any]) -> None:
+    """Sends commands, and compares all deadlines after each of them."""
     one = proxies[0]
     one.ask("DEL", *ASK)
     if ruled:

@@ -226,3 +226,23 @@ async def test_two_masters_that_refuse_at_once_know_a_version_that_was_lost(
     cache.refused(0)
     await cache.learn(redis, 0)
     assert cache.version(0) == b"*"
+
+
+async def test_rules_of_a_cluster_are_in_doubt_if_slots_know_a_newer_version(
+    redis: Redis, direct: Client, counters: Counters
+) -> None:
+    keys = Keys(clustered=True)
+    cache = ActionCache(keys, SIGNER, Refusals(counters, NodeCounts()))
+    direct.ask("HSET", keys.home(keys.rules), VERSION, 5)
+    await cache.learn(redis, 0)
+    for version in (b"4", b"5"):
+        cache.told_version(version)
+    cache.home_has(b"5")
+    assert cache.knows(0)
+    for version in (b"6", b"10", b""):
+        cache.told_version(version)
+        assert cache.book.in_doubt == {0}
+        await cache.learn(redis, 0)
+        assert not cache.book.in_doubt
+    cache.home_has(b"4")
+    assert not cache.knows(0)

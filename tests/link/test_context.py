@@ -9,6 +9,7 @@ import pytest
 from tests.link.conftest import FAR_MS, S
 from ttlproxy.cli.main import load
 from ttlproxy.core.counters import Counters
+from ttlproxy.core.registry import Place
 from ttlproxy.core.signing import RULE, Signer
 from ttlproxy.link import Context
 from ttlproxy.link.serving import Serving
@@ -85,3 +86,14 @@ async def test_whether_clients_are_served_is_told_to_those_who_ask_and_those_who
         serving.begin_life()
     assert serving.tried.is_set()
     assert not Serving().tried.is_set()
+
+
+def test_what_a_rule_has_still_to_date_goes_to_another_master_at_the_end() -> None:
+    """Also what a client's connection to the old one tells afterwards."""
+    context, told = _context(), list[Place]()
+    context.on_undated = told.extend
+    context.date_later([(0, b"before")])
+    context.end()
+    context.on_undated(context.agenda.drop(lambda key: True))
+    context.date_later([(0, b"after")])
+    assert told == [(0, b"before"), (0, b"after")]

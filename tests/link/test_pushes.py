@@ -55,8 +55,10 @@ async def another(told: Told) -> AsyncIterator[Callable[[], Pushes]]:
 
     def make() -> Pushes:
         noted = told.noted
-        push = noted("announcement"), noted("swap"), noted("rules"), noted("flush")
-        made.append(Pushes(KEYS, *push, noted("hello"), noted("walks"), noted("loss")))
+        push = noted("announcement"), noted("swap"), noted("rules"), noted("version")
+        made.append(
+            Pushes(KEYS, *push, noted("flush"), noted("hello"), noted("walks"), noted("loss"))
+        )
         return made[-1]
 
     yield make

@@ -40,7 +40,8 @@ class Arrivals(Pushes):
 
     def __init__(self) -> None:
         nothing: Callable[..., None] = lambda *_: None  # noqa: E731
-        super().__init__(KEYS, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+        push = nothing, nothing, nothing, nothing, nothing
+        super().__init__(KEYS, *push, nothing, nothing, nothing)
         self.looks = 0
         self.arrive: Callable[[], None] = lambda: None
 

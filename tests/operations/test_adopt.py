@@ -28,7 +28,7 @@ FAST = How(10**9)
 DAY_MS = 86_400_000
 
 
-def _command(*words: str) -> subprocess.CompletedProcess[str]:
+def run_adopt(*words: str) -> subprocess.CompletedProcess[str]:
     return ttlproxy("adopt", *words)
 
 
@@ -64,12 +64,12 @@ def test_on_the_command_line(proxy: Proxy, client: Client, tmp_path: Path) -> No
     client.ask("SET", "old:text", "a")
     client.ask("SADD", "other", "a")
     proxied = ("--proxy", f"redis://127.0.0.1:{proxy.port}", "--db", "3", "--ex", "1000")
-    tried = _command("old:*", *proxied, "--dry-run")
+    tried = run_adopt("old:*", *proxied, "--dry-run")
     assert (tried.returncode, tried.stderr) == (0, "")
     assert tried.stdout == "database 3: 4 keys with 8 elements, of which 7 would get a deadline\n"
     assert client.ask("STTLMEMBER", "old:s", "b") == -1
     notes = tmp_path / "notes"
-    done = _command("old:*", *proxied, "--notes", str(notes))
+    done = run_adopt("old:*", *proxied, "--notes", str(notes))
     assert done.stdout == "database 3: 4 keys with 8 elements, of which 7 have got a deadline\n"
     assert client.ask("STTLMEMBER", "old:s", "MEMBERS", 3, "a", "b", "c")[0] <= 50
     for words in (
@@ -99,7 +99,7 @@ def test_on_the_command_line(proxy: Proxy, client: Client, tmp_path: Path) -> No
 def test_what_cannot_be_done_is_refused(
     plain: AnyServer, words: tuple[str, ...], code: int, problem: str
 ) -> None:
-    done = _command(*(word.format(free=free_port(), redis=plain.port) for word in words))
+    done = run_adopt(*(word.format(free=free_port(), redis=plain.port) for word in words))
     assert done.returncode == code
     assert problem in done.stderr
 

@@ -12,12 +12,11 @@ _MOST = 100
 async def rules(inquiry: Inquiry) -> Answer:
     """The rules of all databases, those that win first. Raises Unanswered."""
     found: list[dict[str, object]] = []
-    clustered = await inquiry.is_clustered()
-    for db in [0] if clustered else await inquiry.databases():
+    for db in [0] if await inquiry.is_clustered() else await inquiry.databases():
         for pattern, *words in await inquiry.call(db, "rule_list", ()):
             action = " ".join(map(shown, words))
             found.append({"db": db, "pattern": shown(pattern), "action": action})
-        for pattern, *words in [] if clustered else await inquiry.call(db, "write_rule_list", ()):
+        for pattern, *words in await inquiry.call(db, "write_rule_list", ()):
             action = f"ONWRITE {' '.join(map(shown, words))}"
             found.append({"db": db, "pattern": shown(pattern), "action": action})
     return {"rules": found[:_MOST], "all": len(found)}

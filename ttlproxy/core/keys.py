@@ -29,6 +29,7 @@ CLAIMED: Final = b"claimed"
 ANNOUNCEMENT: Final = b"!"
 SWAP: Final = b"!swap:"
 RULES_CHANGED: Final = b"!rules:"
+RULES_VERSION: Final = b"!version:"
 WALKS: Final = b"!walks:"
 # At the end of a database's number, for scripts: keys are claimed (link/claims.py).
 CLAIMS: Final = b"!"
@@ -350,8 +351,7 @@ class Keys:
     def seldom_announced(self) -> list[bytes]:
         """How the names of announcements begin that a proxy which looks keys up hears. Not `hello`:
         it never takes itself for the only one."""
-        rules = self.home(self.prefix + RULES_CHANGED)
-        return [self.prefix + SWAP, rules, self.prefix + WALKS]
+        return [self.prefix + said for said in (SWAP, RULES_CHANGED, RULES_VERSION, WALKS)]
 
     def announced(self, name: bytes) -> tuple[int, int, bytes] | None:
         """(db, deadline in ms, data key) of an announcement `<prefix>!<db>:<deadline>:<index>`.
@@ -392,6 +392,13 @@ class Keys:
         if not (name.startswith(said) and db.isdigit()):
             return None
         return int(db), counts == b"1", pattern
+
+    def rules_version(self, name: bytes) -> bytes | None:
+        """The version of the rules that the slots of a Cluster's node have been told of, in an
+        announcement `<prefix>!version:{<word>}<version>`; None for any other name. It is empty
+        if the rules may be gone."""
+        said = self.prefix + RULES_VERSION
+        return name.partition(b"}")[2] if name.startswith(said) else None
 
     def is_internal(self, name: bytes) -> bool:
         """Whether `name` belongs to ttlproxy and not to its users."""

@@ -166,6 +166,18 @@ class ActionCache:
             return b"", set()
         return listed(valid(reply))
 
+    def told_version(self, version: bytes) -> None:
+        """Slots of a Cluster know this version of the rules, empty if these may be gone. After a
+        flush a slot may know a newer one than the home slot."""
+        if not version or _number(version) > _number(self.of(0).version):
+            self.forget(0)
+            self._doubt([0])
+
+    def home_has(self, version: bytes) -> None:
+        """This version is in force in a Cluster, and changes may have been missed."""
+        if version != self.of(0).version:
+            self.forget(0)
+
     def forget(self, *databases: int) -> None:
         """The rules there have changed, or may have."""
         self._changes += 1
@@ -217,3 +229,7 @@ class ActionCache:
     def _say(self, ruled: bool, counting: bool) -> None:
         for hearer in self._hearers:
             hearer(ruled, counting)
+
+
+def _number(version: bytes) -> int:
+    return int(version) if version.isdigit() else 0

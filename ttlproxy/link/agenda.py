@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -131,7 +131,8 @@ class Agenda:
         self.sweep_after_ms = SWEEP_AFTER_MS
         self.parked = Parked()
         self._sweeps: dict[Place, int] = {}  # when each is due
-        self._dates: set[Place] = set()  # those of them that get deadlines by rule
+        # Those of them that get deadlines by rule, and when the last write there was carried out.
+        self._dates: dict[Place, int] = {}
 
     @property
     def leads(self) -> bool:
@@ -178,6 +179,7 @@ class Agenda:
     def look_now(self) -> None:
         """The server's clock was set: whatever was put off by the old clock is done now."""
         self._sweeps = dict.fromkeys(self._sweeps, 0)
+        self._dates = dict.fromkeys(self._dates, 0)
         self.parked.put_off_no_more()
         self.stand_in(0)  # the one that leads may notice later
         self.look_at(0)
@@ -192,29 +194,41 @@ class Agenda:
     def date(self, places: Iterable[Place], now_ms: int) -> None:
         """The same, and the elements get deadlines by rules of ONWRITE."""
         places = list(places)
-        self._dates.update(places)
+        self._dates.update(dict.fromkeys(places, now_ms + self.sweep_after_ms))
         self.sweep(places, now_ms)
 
-    def drop(self, has_gone: Callable[[bytes], bool]) -> None:
-        """Another server has the keys for which `has_gone` is true."""
+    def drop(self, has_gone: Callable[[bytes], bool]) -> set[Place]:
+        """Another server has the keys for which `has_gone` is true; returns those of them whose
+        elements were to get deadlines."""
         self.parked.drop(has_gone)
-        self._dates = {place for place in self._dates if not has_gone(place[1])}
+        gone = {place for place in self._dates if has_gone(place[1])}
+        self._dates = {at: due_ms for at, due_ms in self._dates.items() if at not in gone}
         self._sweeps = {at: due_ms for at, due_ms in self._sweeps.items() if not has_gone(at[1])}
+        return gone
 
     def take_sweeps(self, now_ms: int) -> dict[Place, int]:
         """Takes the sweeps that are due: each place, and since when."""
         due = [place for place, due_ms in self._sweeps.items() if due_ms < now_ms]
         return {place: self._sweeps.pop(place) for place in due}
 
-    def take_dates(self, sweeps: Iterable[Place]) -> set[Place]:
-        """Takes those of the sweeps that were taken which give deadlines, too."""
-        found = self._dates.intersection(sweeps)
-        self._dates -= found
+    def take_dates(self, sweeps: Mapping[Place, int]) -> set[Place]:
+        """Takes those of the sweeps that were taken which give deadlines, too.
+
+        A write there that came later than that of the sweep gets another one.
+        """
+        found = {place for place in sweeps if place in self._dates}
+        for place in found:
+            due_ms = self._dates[place]
+            if due_ms > sweeps[place]:
+                self._sweeps.setdefault(place, due_ms)
+            else:
+                del self._dates[place]
         return found
 
-    def put_back(self, sweeps: dict[Place, int]) -> None:
-        """Puts back sweeps that were taken and not done."""
+    def put_back(self, sweeps: dict[Place, int], dates: Iterable[Place]) -> None:
+        """Puts back sweeps that were taken and not done; `dates`: those that give deadlines."""
         self._sweeps = sweeps | self._sweeps
+        self._dates = {place: sweeps[place] for place in dates} | self._dates
 
     def look_at_sweeps(self) -> None:
         """Plans a look for each sweep that is left."""

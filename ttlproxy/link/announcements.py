@@ -122,6 +122,7 @@ class Announcements:
             self._announced,
             self._swapped,
             self._context.actions.changed,
+            self._context.actions.told_version,
             self._flushed,
             self._greeted,
             self._walks.heard,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from ttlproxy.commands import Router
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Connections, Counters, NodeCounts
+from ttlproxy.core.expiry_actions import VERSION
 from ttlproxy.core.keys import Keys
 from ttlproxy.core.knowledge import Knowledge
 from ttlproxy.core.permissions import Rights
@@ -20,6 +22,7 @@ from ttlproxy.link.fleet import Fleet
 from ttlproxy.link.heritage import Heritage
 from ttlproxy.link.info_section import InfoSection
 from ttlproxy.link.overdue import Overdue
+from ttlproxy.link.pipeline import run
 from ttlproxy.link.refusals import Refusals
 from ttlproxy.link.rules_of_all import RulesOfAll
 from ttlproxy.link.schedule_queries import ScheduleQueries
@@ -48,6 +51,7 @@ class Context:
     schedule_queries: what is asked of schedules; in front of a Cluster they are slot_schedules
     announced: takes announcements; the registry's own method unless in front of a Cluster
     on_stray(key, deadline_ms): called for announcements in slots that are another master's
+    on_undated(places): called for what `date_later` was told of, and could not be done yet
     heritage: what is known of the server from the time when it was a replica, until it is taken
     overdue: keys that should have been reaped, at the last heartbeat
     refusals: what Redis refused, for the log and the metrics
@@ -94,7 +98,9 @@ class Context:
         self.actions.tell_of_writes(self._rules_changed)
         self.announced: Callable[[int, bytes, int], None] = self.registry.announced
         self.has_mode = False
+        self._has_ended = False
         self.on_stray: Callable[[bytes, int], None] = lambda key, deadline_ms: None
+        self.on_undated: Callable[[Iterable[Place]], None] = self.date_later
         self.heritage: Heritage | None = None
         self.overdue = Overdue()
         info = InfoSection(self.clock, lambda: self.registry, counters, self.overdue)
@@ -153,7 +159,8 @@ class Context:
         self.heritage = heritage
 
     def end(self) -> None:
-        """The server is left for good."""
+        """The master is left for good; another one has its slots, or will have them."""
+        self._has_ended = True
         self.actions.leave(self.scripts.ruled)
         self.actions.leave_writes(self._rules_changed)
         self.inherit(None)
@@ -179,6 +186,26 @@ class Context:
         elif not self.actions.knows(db):
             await self._rules_of_all.learn()
 
+    async def learn_missed_rules(self, redis: Redis) -> None:
+        """Changes of rules may have been missed. `redis`, and what is raised: as above.
+
+        In front of a Cluster each slot knows the version. If it is not a newer one than is known
+        here, the master with the rules need not be there.
+        """
+        if not self.is_one_of_several:
+            self.actions.forget_all()
+            return
+        name = self.keys.shared_by(self.keys.here, self.keys.rules)
+        (reply,) = await run(redis, [(0, (b"HGET", name, VERSION))])
+        version = reply if isinstance(reply, bytes) else b""
+        if isinstance(reply, ResponseError):
+            self.actions.forget_all()
+        elif self.has_rules:
+            self.actions.home_has(version)
+        elif version:
+            self.actions.told_version(version)
+        await self.learn_rules(redis, 0)
+
     def _announced_in(self, db: int, key: bytes, deadline_ms: int) -> None:
         number = self.slot_schedules.noted(key, deadline_ms)
         self.registry.announced(db, key, deadline_ms)
@@ -191,7 +218,10 @@ class Context:
 
     def date_later(self, places: Iterable[Place]) -> None:
         """Elements there without a deadline get that of a rule of ONWRITE."""
-        self.agenda.date(places, self.clock.now_ms())
+        if self._has_ended:
+            self.on_undated(places)
+        else:
+            self.agenda.date(places, self.clock.now_ms())
 
     def sweep_later(self, places: Iterable[Place]) -> None:
         """A request or a reap may leave index entries there whose element is gone."""

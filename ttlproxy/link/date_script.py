@@ -13,13 +13,16 @@ from ttlproxy.core.registry import Place
 from ttlproxy.core.write_rules import TYPES
 from ttlproxy.link.context import Context
 from ttlproxy.link.pipeline import valid
+from ttlproxy.link.refusals import passes
 from ttlproxy.link.single_calls import answered
 
 
 class DateScript:
-    """The script, called until it has gone through a whole key."""
+    """The script, called until it has gone through a whole key; what passes by itself, as while a
+    slot of a Cluster is on its way, puts it off."""
 
     def __init__(self, context: Context) -> None:
+        self._context = context
         self._script_calls = context.script_calls
         self._book = context.actions.book
         self._refusals = context.refusals
@@ -38,6 +41,8 @@ class DateScript:
                 cursor, dated = valid(reply)
             except ResponseError as refusal:
                 self._refusals.note(f"to give deadlines by rule in database {db}", refusal)
+                if passes(refusal):
+                    self._context.on_undated([place])
                 return
             self._counters.dated_elements += dated
             if cursor == b"0":

@@ -142,7 +142,8 @@ class Link:
             self._claims,
             context.actions,
         )
-        context.actions.tell_of_writes(self._rules_changed)
+        if not context.is_one_of_several:
+            context.actions.tell_of_writes(self._rules_changed)
         self._acl = Acl(context.rights, context.suit_scripts_to_users)
         self._scripts = ScriptCache(context.scripts, self._barriers)
         context.slot_schedules.survey = SlotSurvey(
@@ -282,7 +283,7 @@ class Link:
             reaping = await self._open(stack, self._connect("ttlproxy:reaps"))
             await self._setup.prepare(redis)
             self.address.check()
-            if self.context.has_rules:
+            if not self.context.is_one_of_several:
                 self.context.actions.forget_all()
             stack.callback(self._reap_requests.stop)
             stack.callback(self.serving.stop)  # before waiting sessions are told to ask anew
@@ -321,7 +322,7 @@ class Link:
         )
 
     def _rules_changed(self) -> None:
-        if self.context.has_rules and self.context.actions.book.in_doubt:
+        if self.context.actions.book.in_doubt:
             self.confirmations.first(self._read_rules)
 
     async def _read_rules(self, redis: Redis) -> None:

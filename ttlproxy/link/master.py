@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from ttlproxy.addresses import Upstream
 from ttlproxy.config import Settings
 from ttlproxy.core.counters import Counters
 from ttlproxy.core.keys import slot
-from ttlproxy.core.registry import UNKNOWN
+from ttlproxy.core.registry import UNKNOWN, Place
 from ttlproxy.core.signing import Signer
 from ttlproxy.core.topology import ClusterNode, cluster_nodes
 from ttlproxy.errors import UpstreamError
@@ -92,12 +92,14 @@ class Master:
         on_known: Callable[[Master], None],
         on_gone: Callable[[Master], None],
         on_stray: Callable[[Master, bytes, int], None],
+        on_undated: Callable[[Iterable[Place]], None],
         owner: Callable[[int], Link | None],
         turn: asyncio.Semaphore,
     ) -> None:
         """`tell(master, nodes)` is called with each of its words on the Cluster; `on_known(master)`
         when more of its slots are known; `on_gone(master)` when its server has changed;
-        `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot.
+        `on_stray(master, key, deadline_ms)` when it announces a deadline in another's slot;
+        `on_undated(places)` when a rule of ONWRITE could not give deadlines there yet.
         `owner(slot)`: the link of the master that has the slot, if that is served. `turn`: of
         replicas that connect."""
         self.id = node.id
@@ -115,6 +117,7 @@ class Master:
         context.slot_schedules.owned = node.slots
         context.slot_schedules.on_unread = self._unread
         context.on_stray = partial(on_stray, self)
+        context.on_undated = on_undated
         advice = _ADVICE_TLS if upstream.tls else _ADVICE
         self.link = Link(settings, upstream, counters, context, lambda: on_gone(self), advice)
         self.reaper = Reaper(settings, self.link, owner)
@@ -174,7 +177,7 @@ class Master:
         if lost:
             self.replicas.undo_log.interrupted(lost)
             context.registry.forget(lambda key: slot(key) in lost)
-            context.agenda.drop(lambda key: slot(key) in lost)
+            context.on_undated(context.agenda.drop(lambda key: slot(key) in lost))
         context.slot_schedules.owned = slots
         context.slot_schedules.forget(lost)
         if slots - self.known:

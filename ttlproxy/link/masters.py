@@ -32,6 +32,7 @@ from ttlproxy.link.rules_of_all import RulesOfAll
 from ttlproxy.link.seeds import Seeds
 from ttlproxy.link.serving import Serving
 from ttlproxy.link.slot_log import SlotLog
+from ttlproxy.link.undated import Undated
 from ttlproxy.net.tasks import cancel, drop
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class Masters:
     changes: how often a slot's owner has changed
     serving: whether clients are served: by one master at least
     links: those of all masters, by the node's id
-    rules: those of ONEXPIRE
+    rules: those of ONEXPIRE and ONWRITE
     view: the nodes that clients find
     """
 
@@ -75,6 +76,7 @@ class Masters:
         self._on_gone = on_gone
         self._signer = first_signer(settings)
         self.rules = RulesOfAll(settings, self._signer, counters, lambda: self._masters.values())
+        self._undated = Undated(self._served)
         self._has_secret = settings.signing_key_file is not None
         self._masters: dict[str, Master] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -92,6 +94,7 @@ class Masters:
     async def run(self) -> None:
         """Follows the Cluster until cancelled. Raises UnfitUpstream if no master can be served."""
         trying = asyncio.create_task(self._try(), name="masters: first attempts")
+        reading = asyncio.create_task(self.rules.keep_known(), name="masters: rules")
         try:
             failures = 0 if await self._find() else 1
             while not self._failed.is_set():
@@ -104,7 +107,7 @@ class Masters:
                 self._slot_log.look(self._unclaimed)
             raise UnfitUpstream("; ".join(self._unfit.values()))
         finally:
-            await cancel(trying, *self._tasks.values())
+            await cancel(trying, reading, *self._tasks.values())
             for name in list(self._heirs):
                 self._disinherit(name)
             for link in self.all:
@@ -270,6 +273,7 @@ class Masters:
             self._changed,
             self._gone,
             self._stray,
+            self._undated.add,
             self.owners.__getitem__,
             self._turn,
         )
@@ -327,8 +331,10 @@ class Masters:
         log.info("%s is no master of the Cluster any more: %s", master.shown, why)
         del self._masters[master.id], self.links[master.id]
         self._unfit.pop(master.id, None)
-        self._tasks.pop(master.id).cancel()
-        master.link.context.end()
+        task, context = self._tasks.pop(master.id), master.link.context
+        task.add_done_callback(lambda _: self._undated.add(context.agenda.drop(lambda key: True)))
+        task.cancel()
+        context.end()
         self._on_gone(master.link)
 
     async def _keep(self, master: Master) -> None:
@@ -400,6 +406,11 @@ class Masters:
                 other.link.context.announced(0, key, deadline_ms)
         self.look()
 
+    def _served(self, number: int) -> Link | None:
+        """The link of the master that has a slot, if that is served."""
+        link = self.owners[number]
+        return link if link in self.links.values() else None
+
     def _changed(self, master: Master) -> None:
         """A master knows more of its slots' managed keys, or its link begins to serve."""
         self._unfit.pop(master.id, None)
@@ -443,6 +454,7 @@ class Masters:
                     owners[number] = master.link
         self.changes += owners != self.owners
         self.owners[:] = owners
+        self._undated.owners_changed()
         if any(owners) and not self.serving.now:
             self.serving.start()
         elif self.serving.now and not any(owners):

@@ -38,10 +38,10 @@ class Pushes(PushSocket):
     """The push connection.
 
     on_announcement(db, key, deadline_ms) is called for each announcement, on_swap(db, db) when two
-    databases change places, on_rules(db, counts, pattern) when a rule changes, on_flush()
-    when Redis says that any key may be gone, on_hello(looks_up) when another proxy is about to
-    serve, on_walks(who) when a proxy walks over the data for all, on_loss() once when the
-    connection ends.
+    databases change places, on_rules(db, counts, pattern) when a rule changes, on_version(version)
+    when the slots of a Cluster's node are told of that, on_flush() when Redis says that any key may
+    be gone, on_hello(looks_up) when another proxy is about to serve, on_walks(who) when a proxy
+    walks over the data for all, on_loss() once when the connection ends.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Pushes(PushSocket):
         on_announcement: Callable[[int, bytes, int], None],
         on_swap: Callable[[int, int], None],
         on_rules: Callable[[int, bool, bytes], None],
+        on_version: Callable[[bytes], None],
         on_flush: Callable[[], None],
         on_hello: Callable[[bool], None],
         on_walks: Callable[[bytes], None],
@@ -64,6 +65,7 @@ class Pushes(PushSocket):
         self._on_announcement = on_announcement
         self._on_swap = on_swap
         self._on_rules = on_rules
+        self._on_version = on_version
         self._on_flush = on_flush
         self._on_hello = on_hello
         self._on_walks = on_walks
@@ -86,6 +88,8 @@ class Pushes(PushSocket):
                 self._on_swap(*databases)
             elif ruled := self._keys.ruled(name):
                 self._on_rules(*ruled)
+            elif (version := self._keys.rules_version(name)) is not None:
+                self._on_version(version)
             elif name in (self._keys.hello, self._keys.hello_on_demand):
                 self._on_hello(name == self._keys.hello_on_demand)
             elif who := self._keys.walking(name):

@@ -265,16 +265,18 @@ class Reaper:
         """Sweeps the indexes whose sweep is due."""
         clock, sweep, longest_ms = self._context.clock, self._link.sweep_script, 0.0
         left = self._agenda.take_sweeps(clock.now_ms())
+        dates = self._agenda.take_dates(left)
         try:
-            for place in self._agenda.take_dates(left):
+            for place in list(dates):
                 await self._link.date_script(redis, place)
+                dates.discard(place)
             for place in await sweep.with_index(redis, list(left)):
                 began = clock.reading()
                 await sweep(redis, place)
                 longest_ms = max(longest_ms, clock.reading() - began)
                 del left[place]
-        except RedisError:
-            self._agenda.put_back(left)
+        except (RedisError, asyncio.CancelledError):
+            self._agenda.put_back(left, dates)
             raise
         self._agenda.sweep_after_ms = sweep_after_ms(longest_ms)
         self._agenda.look_at_sweeps()

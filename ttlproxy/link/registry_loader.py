@@ -90,8 +90,7 @@ class RegistryLoader:
         if not (missed or self._wanted or self._changes != self._announced_changes):
             return
         if missed:
-            if self._context.has_rules:
-                self._context.actions.forget_all()
+            await self._context.learn_missed_rules(redis)
             await self._acl.learn_users(redis)
         if (knowledge := self._context.knowledge) is not None:
             await self._begin_anew(redis, knowledge)

@@ -28,6 +28,7 @@ VALUES: Final[Mapping[str, int | bytes]] = {
     "TAGGED": keys.TAGGED,
     "ANNOUNCEMENT": keys.ANNOUNCEMENT,
     "SWAP": keys.SWAP,
+    "RULES_VERSION": keys.RULES_VERSION,
     "RULES_CHANGED": keys.RULES_CHANGED,
     # How the name of the state begins; the prefix follows.
     "STATE": keys.STATE,

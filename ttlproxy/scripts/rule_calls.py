@@ -1,6 +1,6 @@
 """Calls that name keys of several slots, in front of a Cluster.
 
-All rules of ONEXPIRE are in the home slot.
+All rules of ONEXPIRE and ONWRITE are in the home slot.
 
 A script there may not name keys of other slots. So it gets the names that show the client's rights
 as one word, and a destination must be in the slot of the key, unless the rule has an outbox.
@@ -17,7 +17,6 @@ from ttlproxy.commands.model.calls import refusal
 from ttlproxy.core import glob
 from ttlproxy.core.expiry_actions import action_of, filled
 from ttlproxy.core.keys import Keys, hash_tag, slot
-from ttlproxy.core.write_rules import MARK
 
 RULE_CALLS: Final = frozenset({"rule_list", "rule_set", "rule_drop", "write_rule_list"})
 # The actions whose destination is in a slot.
@@ -37,8 +36,6 @@ def at_home(call: Call, keys: Keys, slots: bytes) -> Call:
     row = b"".join(b"%d:%b" % (len(name), name) for name in samples)
     if call.script == "rule_drop":
         return Call(call.script, (keys.prefix, pattern), (pattern, row, slots))
-    if pattern.startswith(MARK):
-        return refusal("ONWRITE", errors.NO_WRITE_RULES)
     _, text, counts, _, _, verb, *dests = call.argv
     is_bound = verb in _IN_A_SLOT and not action_of(text).has_outbox
     if is_bound and (elsewhere := _elsewhere(pattern, dests)):

@@ -12,7 +12,7 @@ from typing import Final
 from ttlproxy.core.expiry_actions import listed, verified
 from ttlproxy.core.glob import Glob
 from ttlproxy.core.write_rules import TYPES, WriteRule, WriteRules, name_of, parted, rule_of
-from ttlproxy.link import run
+from ttlproxy.link import NodeOfSeveral, run, valid
 from ttlproxy.operations.doctor.finding import INFO, OK, WARNING, Finding, Severity
 from ttlproxy.operations.doctor.target import Target
 
@@ -26,8 +26,10 @@ _ENOUGH: Final = 3
 
 async def write_rules(target: Target) -> list[Finding]:
     """A finding for each database and each way in which rules have no effect."""
+    if target.keys.clustered and not target.keys.are_home:
+        return [Finding("write-rules", OK, "the rules of ONWRITE are at another master")]
     found, count = list[Finding](), 0
-    for db in [] if target.keys.clustered else target.databases:
+    for db in target.databases:
         rows = await _rows(target, db)
         count += len(rows)
         if rows:
@@ -91,17 +93,22 @@ async def _of_database(target: Target, db: int, rows: Mapping[bytes, bytes]) -> 
 
 async def _matching(target: Target, db: int, rules: WriteRules) -> tuple[Sequence[bytes], bool]:
     """(some keys that a rule matches, whether all names were looked at)."""
-    found, cursor = list[bytes](), b"0"
-    for _ in range(_MOST_PAGES):
-        cursor, names = await target.ask(b"SCAN", cursor, b"COUNT", _PAGE, db=db)
-        found += (
-            name
-            for name in names
-            if rules.matches(name) and not name.startswith(target.keys.prefix)
-        )
-        if cursor == b"0" or len(found) >= target.sample:
-            break
-    return found[: target.sample], cursor == b"0" and len(found) <= target.sample
+    redis, found, is_whole = target.redis, list[bytes](), True
+    nodes = [each.plain for each in redis.masters] if isinstance(redis, NodeOfSeveral) else [redis]
+    for node in nodes:
+        cursor = b"0"
+        for _ in range(_MOST_PAGES // len(nodes) + 1):
+            words = (b"SCAN", cursor, b"COUNT", _PAGE)
+            cursor, names = valid((await run(node, [(db, words)]))[0])
+            found += (
+                name
+                for name in names
+                if rules.matches(name) and not name.startswith(target.keys.prefix)
+            )
+            if cursor == b"0" or len(found) >= target.sample:
+                break
+        is_whole = is_whole and cursor == b"0"
+    return found[: target.sample], is_whole and len(found) <= target.sample
 
 
 async def _replies(target: Target, db: int, name: bytes, keys: Iterable[bytes]) -> list[object]:

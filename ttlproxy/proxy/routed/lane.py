@@ -61,6 +61,7 @@ class Lane:
         self._serving = link.serving
         self._announcements = link.announcements
         self._registry = link.context.registry
+        self._rules = link.context.actions.book
         self._backend: Backend | None = None
         self._phase = CONNECTING
         self._replies = LaneReplies(owner, self._hold_up)
@@ -100,6 +101,10 @@ class Lane:
         elif session.passes_read(raw, [ticket.args for ticket in tickets]):
             self._in_flight.extend(tickets)
             self._write(raw)
+        elif self._rules.in_doubt:
+            session.put_back()
+            self._early.append((tickets, raw))
+            self._hold(self._rules_are_known())
         else:
             self._take(session, tickets, raw)
 
@@ -192,6 +197,8 @@ class Lane:
         step = source.session.from_client(ticket.raw)
         if step.must_reap or step.pauses:
             return None
+        if step.date_after:
+            source.link.context.date_later(step.date_after)
         if self.is_held_up:
             self.resume()
         asking = Ticket([b"ASKING"], ASKING, None)
@@ -221,6 +228,14 @@ class Lane:
             self._expected -= 1
         if self._phase is CLOSED:
             raise self._trouble
+
+    def unblocked(self) -> None:
+        """A blocking request has been answered: does what follows from it."""
+        session = self.session
+        if session is not None and self._phase is OPEN:
+            session.behind_blocking = False
+            session.unblock()
+            self.sent(session, session.from_client(b""))
 
     async def passed(self) -> None:
         """Ends when all that is in flight now has been answered."""
@@ -409,6 +424,8 @@ class Lane:
             self.link.context.sweep_later(
                 place for key in step.sweep_after for place in places(key)
             )
+        if step.date_after:
+            self.link.context.date_later(step.date_after)
 
     def wait_for_item(self) -> bool:
         self._phase = WAITING
@@ -510,6 +527,13 @@ class Lane:
             await self.link.holds.until_served()
         except TimeoutError:
             raise NotServed(f"Redis is unavailable: {self.link.trouble}") from None
+
+    async def _rules_are_known(self) -> None:
+        """Ends when no rule of ONWRITE is in doubt. Raises NotServed after hold_max."""
+        try:
+            await self.link.holds.until_rules_are_read()
+        except TimeoutError:
+            raise NotServed("the rules of ONWRITE cannot be read") from None
 
     def _hold(self, until: Coroutine[None, None, None]) -> None:
         """Keeps what comes in until `until` ends."""

@@ -139,7 +139,7 @@ class SpecialRequests:
             lane.send([ticket], raw)
         await client.order.quiet()
         if ticket.lane is not None and ticket.lane.session is not None:
-            ticket.lane.session.behind_blocking = False  # its reply has come
+            ticket.lane.unblocked()  # its reply has come
 
     async def at_home(self, args: Sequence[bytes], raw: bytes) -> bytes:
         """Any node answers."""
@@ -279,13 +279,22 @@ class SpecialRequests:
             number = int(wanted) if wanted.isdigit() and int(wanted) < len(self._owners) else None
         self._client.say(await self._client.ask(args, raw, number))
 
-    async def _set_rule(self, args: list[bytes], raw: bytes) -> None:
+    async def _set_rule(self, args: list[bytes], raw: bytes, announces: bool = False) -> None:
         """A rule is in force once each slot knows that there is a new one."""
         client, rules = self._client, self._client.masters.rules
         reply = await client.ask(args, raw, rules.home)
-        if reply == OK and not await rules.spread(client.hold_max_s):
+        if reply == OK and not await rules.spread(client.hold_max_s, announces=announces):
             reply = b"-%b\r\n" % errors.NOT_IN_FORCE
         client.say(reply)
+
+    async def _set_write_rule(self, args: list[bytes], raw: bytes) -> None:
+        await self._set_rule(args, raw, announces=True)
+
+    async def _flush(self, args: list[bytes], raw: bytes) -> None:
+        """Rules of ONWRITE are gone, for each client of each proxy, with the reply."""
+        replies = await self.everywhere(raw, args)
+        await self._client.masters.rules.flushed()
+        self._client.say(gathering.first(replies))
 
     @property
     def _owners(self) -> Sequence[object]:
@@ -373,8 +382,8 @@ _SPECIAL: Final[dict[str, Special]] = {
     "KEYS": _on_all(gathering.joined),
     "DBSIZE": _on_all(gathering.total),
     "RANDOMKEY": SpecialRequests._random_key,
-    "FLUSHALL": _on_all(gathering.first),
-    "FLUSHDB": _on_all(gathering.first),
+    "FLUSHALL": SpecialRequests._flush,
+    "FLUSHDB": SpecialRequests._flush,
     "WAIT": SpecialRequests._wait,
     "SCRIPT": SpecialRequests._some_everywhere,
     "FUNCTION": SpecialRequests._some_everywhere,
@@ -382,4 +391,5 @@ _SPECIAL: Final[dict[str, Special]] = {
     "ACL": SpecialRequests._some_everywhere,
     "CLUSTER": SpecialRequests._cluster,
     "ONEXPIRE": SpecialRequests._set_rule,
+    "ONWRITE": SpecialRequests._set_write_rule,
 }

@@ -36,7 +36,7 @@ _UNWATCH: Final[Request] = ([b"UNWATCH"], encode((b"UNWATCH",)))
 _SPOILING: Final[Request] = ([b"GET"], encode((b"GET",)))
 # What a transaction cannot have: the replies in that of EXEC could not be counted, or every master
 # must be told.
-_REFUSED: Final = frozenset({"MONITOR", "SYNC", "PSYNC", "ONEXPIRE"}) | KINDS.keys()
+_REFUSED: Final = frozenset({"MONITOR", "SYNC", "PSYNC", "ONEXPIRE", "ONWRITE"}) | KINDS.keys()
 _LAST: Final = frozenset({"EXEC", "DISCARD", "RESET", "QUIT"})
 _QUEUED: Final = b"+QUEUED\r\n"
 _CROSS_SLOT: Final = b"-%b\r\n" % errors.CROSS_SLOT
