@@ -1,8 +1,11 @@
 # The image of a proxy: no Redis in it, nothing that writes to its root, and no shell needed.
-ARG PYTHON=docker.io/library/python:3.11-slim
+# The base is named once, in the first FROM: Dependabot updates no name that stands in an ARG.
+FROM docker.io/library/python:3.11-slim AS base
 
-FROM ${PYTHON} AS build
+FROM base AS build
 WORKDIR /src
+RUN command -v strip > /dev/null \
+ || { apt-get update && apt-get install --yes --no-install-recommends binutils; }
 COPY requirements.lock ./
 RUN python -m venv --without-pip /opt/ttlproxy \
  && python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --require-hashes \
@@ -10,9 +13,10 @@ RUN python -m venv --without-pip /opt/ttlproxy \
 COPY pyproject.toml README.md LICENSE ./
 COPY ttlproxy ttlproxy
 RUN python -m pip --python /opt/ttlproxy/bin/python install --no-cache-dir --no-deps . \
- && python -m compileall -q /opt/ttlproxy/lib
+ && python -m compileall -q /opt/ttlproxy/lib \
+ && find /opt/ttlproxy -name '*.so' -exec strip --strip-unneeded {} +
 
-FROM ${PYTHON}
+FROM base
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title=ttlproxy \
       org.opencontainers.image.description="A RESP proxy that gives elements of Redis collections a time to live" \

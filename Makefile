@@ -7,6 +7,8 @@ PYTHON ?= python3
 PYTEST ?= --numprocesses 5 --dist worksteal
 BIN := .venv/bin
 TOOLS := .venv/tools/bin
+# Where image-test keeps its base: 220 MB.
+IMAGE ?= build/image
 # The two need one core each.
 BEFORE = $(MAKE) --no-print-directory --jobs=2 lint collected
 QUICK := $(if $(TTLPROXY_REQUIRE),,--quick)
@@ -15,7 +17,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Keeps the compiled Python files: the tests start a thousand processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check lint collected bench docs package lock audit clean python
+.PHONY: run test image-test check lint collected bench docs package lock audit clean python
 
 # With CLUSTER=1, a Cluster of three masters and three replicas is behind the proxy.
 run: .venv/run.stamp
@@ -31,6 +33,25 @@ test: .venv/dev.stamp
 check: .venv/dev.stamp
 	@$(BEFORE)
 	$(BIN)/pytest --progress --quick -m 'not redis' $(PYTEST) --numprocesses auto --maxprocesses 4
+
+# Builds the image and runs it: needs root on Debian or Ubuntu, with debootstrap, buildah and crun.
+image-test: .venv/dev.stamp $(IMAGE)/base.tar
+	TTLPROXY_REQUIRE=image TTLPROXY_IMAGE_BASE=$(IMAGE)/base.tar \
+	    $(BIN)/pytest -rP tests/process/test_image.py
+
+# A Debian with Python, for image-test alone: it takes the place of the base in the Dockerfile.
+$(IMAGE)/base.tar:
+	@for name in debootstrap buildah crun; do command -v $$name > /dev/null || { \
+	    echo "make image-test needs $$name: apt-get install debootstrap buildah crun" >&2; exit 1; }; done
+	mkdir -p $(@D)
+	rm -rf $(@D)/root
+	debootstrap --variant=minbase \
+	    --include=python3,python3-pip,python3-venv,python-is-python3,binutils \
+	    trixie $(@D)/root > $(@D)/debootstrap.log
+	tar --create --one-file-system --exclude='./var/cache/apt/archives/*.deb' \
+	    --file $@.part --directory $(@D)/root .
+	rm -rf $(@D)/root
+	mv $@.part $@
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check
