@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
@@ -208,6 +209,22 @@ def test_it_fits_and_can_be_read(
                 assert seen.contrast(colour, ground) >= least, f"{colour} on {ground}"
         assert seen.unnamed() == []
         assert seen.wrongs == []
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(PHONE, "dark"), (DESK, "light")], ids=["phone, dark", "desk, light"]
+)
+def test_axe_finds_no_violation(
+    browser: Browser, watched: Proxy, ioredis: Path, size: tuple[int, int], scheme: str
+) -> None:
+    axe = (ioredis / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    with visit(browser, url(watched), size, scheme) as seen:
+        seen.until("number > 0")
+        seen.page.evaluate(axe)
+        found = seen.page.evaluate("axe.run()")
+    assert [rule["id"] for rule in found["passes"]], "it has looked"
+    wrong = {rule["id"]: rule["nodes"][0]["html"] for rule in found["violations"]}
+    assert wrong == {}
 
 
 def test_the_keyboard_reaches_all_there_is(seen: Visit) -> None:

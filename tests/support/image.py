@@ -103,7 +103,9 @@ class Image:
         spec = self._spec([*self.config["Entrypoint"], *arguments], env)
         (bundle / "config.json").write_text(json.dumps(spec))
         with (bundle / "log").open("wb") as log:
-            child = subprocess.Popen([*self._crun, "run", "-b", bundle, name], stdout=log, stderr=log)
+            child = subprocess.Popen(
+                [*self._crun, "run", "-b", bundle, name], stdout=log, stderr=log
+            )
         try:
             yield
         except BaseException as error:
