@@ -140,9 +140,7 @@ class RulesOfAll:
         return False
 
     async def flushed(self) -> None:
-        """A client has flushed masters: if there were rules of ONWRITE, they may be gone."""
-        if not self.actions.book:
-            return
+        """A client has flushed masters: rules of ONWRITE that were there before may be gone."""
         some = [(each, set(islice(each.owned, _TRIED))) for each in self._masters()]
         await asyncio.gather(*(self._tell(each, b"", slots, True) for each, slots in some))
         self.actions.told_version(b"")

@@ -292,8 +292,11 @@ class SpecialRequests:
 
     async def _flush(self, args: list[bytes], raw: bytes) -> None:
         """Rules of ONWRITE are gone, for each client of each proxy, with the reply."""
+        rules = self._client.masters.rules
+        had_any = bool(rules.actions.book)  # a push may tell that they are gone before the reply
         replies = await self.everywhere(raw, args)
-        await self._client.masters.rules.flushed()
+        if had_any:
+            await rules.flushed()
         self._client.say(gathering.first(replies))
 
     @property
