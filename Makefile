@@ -17,7 +17,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Keeps the compiled Python files: the tests start a thousand processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test image-test check lint collected bench docs package lock audit clean python
+.PHONY: run test image-test check lint collected bench docs package lock base-digest audit clean python
 
 # With CLUSTER=1, a Cluster of three masters and three replicas is behind the proxy.
 run: .venv/run.stamp
@@ -34,15 +34,15 @@ check: .venv/dev.stamp
 	@$(BEFORE)
 	$(BIN)/pytest --progress --quick -m 'not redis' $(PYTEST) --numprocesses auto --maxprocesses 4
 
-# Builds the image and runs it: needs root on Debian or Ubuntu, with debootstrap, buildah and crun.
+# Builds the image and runs it: needs root on Debian or Ubuntu, with debootstrap and buildah.
 image-test: .venv/dev.stamp $(IMAGE)/base.tar
 	TTLPROXY_REQUIRE=image TTLPROXY_IMAGE_BASE=$(IMAGE)/base.tar \
 	    $(BIN)/pytest -rP tests/process/test_image.py
 
 # A Debian with Python, for image-test alone: it takes the place of the base in the Dockerfile.
 $(IMAGE)/base.tar:
-	@for name in debootstrap buildah crun; do command -v $$name > /dev/null || { \
-	    echo "make image-test needs $$name: apt-get install debootstrap buildah crun" >&2; exit 1; }; done
+	@for name in debootstrap buildah; do command -v $$name > /dev/null || { \
+	    echo "make image-test needs $$name: apt-get install debootstrap buildah" >&2; exit 1; }; done
 	mkdir -p $(@D)
 	rm -rf $(@D)/root
 	debootstrap --variant=minbase \
@@ -83,6 +83,15 @@ package: .venv/tools.stamp
 lock: .venv/tools.stamp
 	$(TOOLS)/uv pip compile --quiet --universal --upgrade --generate-hashes --strip-extras --no-header \
 	    --output-file requirements.lock pyproject.toml
+
+# Writes the digest of today's base image into the Dockerfile. Asks the registry of the base.
+base-digest:
+	@image=$$(sed -n 's/^FROM \([^@ ]*\).* AS base$$/\1/p' Dockerfile); \
+	digest=$$(docker buildx imagetools inspect "$$image" --format '{{.Manifest.Digest}}'); \
+	case "$$digest" in \
+	sha256:*) sed -i "s|^FROM .* AS base$$|FROM $$image@$$digest AS base|" Dockerfile ;; \
+	*) echo "the Dockerfile is as it was: docker buildx told no digest of $$image" >&2; exit 1 ;; \
+	esac
 
 # Whether a version in requirements.lock has a known vulnerability. Asks PyPI.
 audit: .venv/tools.stamp

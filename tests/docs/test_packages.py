@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -81,6 +83,28 @@ def test_the_pinned_are_enough_for_each_python(python: str) -> None:
             needs = map(Requirement, requires(name) or ())
             names = {canonicalize_name(each.name) for each in needs if _is_for(each.marker, python)}
             assert names <= there, name
+
+
+@pytest.mark.parametrize("told", ["sha256:" + "0a" * 32, ""], ids=["told", "not told"])
+def test_the_base_gets_the_digest_that_its_registry_tells(tmp_path: Path, told: str) -> None:
+    for name in ("Makefile", "Dockerfile"):
+        shutil.copy(ROOT / name, tmp_path)
+    docker = tmp_path / "docker"
+    docker.write_text(f"#!/bin/sh\necho {told}\n")
+    docker.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["make", "--directory", str(tmp_path), "base-digest"]
+    before = (ROOT / "Dockerfile").read_text()
+    for _ in range(2):  # the second time the name has a digest already
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        after = (tmp_path / "Dockerfile").read_text()
+        if told:
+            assert done.returncode == 0, done.stderr
+            named = re.sub(r"^(FROM [^@ ]+)\S* AS base", rf"\1@{told} AS base", before, flags=re.M)
+            assert after == named != before
+        else:
+            assert (done.returncode != 0, after) == (True, before)
+            assert "docker buildx told no digest of docker.io/library/python:" in done.stderr
 
 
 @pytest.mark.slow

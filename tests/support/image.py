@@ -1,7 +1,7 @@
-"""The image, built and run by buildah and crun, which need no daemon. Knows no command of Redis.
+"""The image, built by buildah, which needs no daemon, and run. Knows no command of Redis.
 
-Its base is an archive of a Debian with Python that `make image-test` makes, since a test should need
-no registry of images. pip's own settings, such as an index, reach the build but not the image.
+Its base is an archive of a Debian with Python, which `make image-test` makes, since a test should
+need no registry of images. pip's own settings, such as an index, reach the build, not the image.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +22,14 @@ from tests.support.servers import ROOT
 
 BASE: Final = Path(os.environ.get("TTLPROXY_IMAGE_BASE", ROOT / "build" / "image" / "base.tar"))
 _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
-_MOUNTS: Final = [
-    {"destination": "/proc", "type": "proc", "source": "proc"},
-    {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
-]
+# For sh in a mount namespace of its own: $0 is the root, and the rest is the command.
+_READ_ONLY: Final = """
+mount --bind "$0" "$0"
+mount -o remount,bind,ro "$0"
+mount --rbind /dev "$0/dev"
+mount -t proc proc "$0/proc"
+exec "$@"
+"""
 
 
 class ImageError(Exception):
@@ -33,26 +38,26 @@ class ImageError(Exception):
 
 def why_not_here() -> str | None:
     """None if the image can be built here, else the reason in one line."""
-    lacking = [name for name in ("buildah", "crun") if shutil.which(name) is None]
-    if lacking:
-        return f"no {' and no '.join(lacking)} here"
+    if shutil.which("buildah") is None:
+        return "no buildah here"
     if os.geteuid() != 0:
-        return "buildah and crun need root here"
+        return "an image is built and run as root"
     return None if BASE.exists() else "no base: make image-test makes one"
 
 
-def _run(*words: str | Path) -> str:
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+def _run(*words: str | Path, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ImageError(f"{' '.join(map(str, words))}: {done.stdout}{done.stderr}")
     return done.stdout.strip()
 
 
 def _pip_settings() -> str:
-    """pip.conf with what PIP_... says in the environment, and the user's and the system's files."""
-    listed = _run(ROOT / ".venv" / "bin" / "python", "-m", "pip", "config", "list")
-    named = re.findall(r"^(?:global|:env:)\.([a-z-]+)='(.*)'$", listed, re.MULTILINE)
-    return "[global]\n" + "".join(f"{name} = {value}\n" for name, value in named)
+    """A pip.conf of what PIP_... says in the environment, and else of the files that pip reads."""
+    listed = _run(sys.executable, "-m", "pip", "config", "list")
+    settings = dict[str, str](re.findall(r"^global\.([a-z-]+)='(.*)'$", listed, re.MULTILINE))
+    settings |= re.findall(r"^:env:\.([a-z-]+)='(.*)'$", listed, re.MULTILINE)
+    return "[global]\n" + "".join(f"{name} = {value}\n" for name, value in settings.items())
 
 
 class Image:
@@ -60,15 +65,15 @@ class Image:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._buildah = ("buildah", "--root", folder / "store", "--runroot", folder / "run")
-        self._buildah += ("--storage-driver", "vfs")
-        self._crun = ("crun", "--root", folder / "crun", "--cgroup-manager", "disabled")
+        stored = ("--root", folder / "store", "--runroot", folder / "run")
+        self._buildah = ("buildah", *stored, "--storage-driver", "vfs")
         self._import_base()
         self._build()
         container = self._ask("from", "localhost/ttlproxy")
         self.root = Path(self._ask("mount", container))
         inspected = json.loads(self._ask("inspect", "--type", "image", "localhost/ttlproxy"))
         self.config: dict[str, Any] = inspected["Docker"]["config"]
+        self._env = dict[str, str](each.split("=", 1) for each in self.config["Env"])
 
     def _ask(self, *words: str | Path) -> str:
         return _run(*self._buildah, *words)
@@ -91,51 +96,39 @@ class Image:
 
     def added_bytes(self) -> int:
         """The files that the image adds to its base."""
-        files = [each for each in (self.root / "opt" / "ttlproxy").rglob("*")]
-        return sum(each.lstat().st_size for each in files if not each.is_dir())
+        paths = (self.root / "opt" / "ttlproxy").rglob("*")
+        return sum(each.lstat().st_size for each in paths if not each.is_dir())
 
     @contextmanager
-    def running(self, name: str, *arguments: str, **env: str) -> Iterator[None]:
-        """A container with the image's own user, environment and entry point, on a root that is
-        read-only and the host's network."""
-        bundle = self._folder / name
-        bundle.mkdir()
-        spec = self._spec([*self.config["Entrypoint"], *arguments], env)
-        (bundle / "config.json").write_text(json.dumps(spec))
-        with (bundle / "log").open("wb") as log:
-            child = subprocess.Popen(
-                [*self._crun, "run", "-b", bundle, name], stdout=log, stderr=log
+    def running(self, *arguments: str, **env: str) -> Iterator[None]:
+        """A process with the image's own user, environment and entry point, on the host's network.
+        Its root is the image's, read-only."""
+        words = [*self._as_user(), *self.config["Entrypoint"], *arguments]
+        log_path = self._folder / "log"
+        with log_path.open("wb") as log:
+            self._child = subprocess.Popen(
+                ["unshare", "--mount", "sh", "-euc", _READ_ONLY, self.root, *words],
+                env=self._env | env,
+                stdout=log,
+                stderr=log,
             )
         try:
             yield
         except BaseException as error:
-            error.add_note((bundle / "log").read_text())
+            error.add_note(log_path.read_text())
             raise
         finally:
-            subprocess.run([*self._crun, "kill", name, "TERM"], check=False)
-            child.wait(STOP_TIMEOUT_S)
+            self._child.terminate()
+            self._child.wait(STOP_TIMEOUT_S)
 
-    def execute(self, name: str, *command: str) -> str:
-        """What a command in a running container prints."""
-        return _run(*self._crun, "exec", name, *command)
+    def execute(self, *command: str, **env: str) -> str:
+        """What a command prints beside the running process."""
+        entering = ("nsenter", "--mount", "--target", str(self._child.pid))
+        return _run(*entering, *self._as_user(), *command, env=self._env | env)
 
-    def _spec(self, command: list[str], env: dict[str, str]) -> dict[str, Any]:
-        user, group = map(int, self.config["User"].split(":"))
-        process = {
-            "user": {"uid": user, "gid": group},
-            "args": command,
-            "env": [*self.config["Env"], *(f"{name}={value}" for name, value in env.items())],
-            "cwd": "/",
-            "noNewPrivileges": True,
-        }
-        spaces = [{"type": kind} for kind in ("mount", "pid", "ipc", "uts")]
-        return {
-            "ociVersion": "1.0.2",
-            "process": process,
-            "root": {"path": str(self.root), "readonly": True},
-            "mounts": _MOUNTS,
-            "linux": {"namespaces": spaces},
-        }
+    def _as_user(self) -> tuple[str | Path, ...]:
+        user, group = self.config["User"].split(":")
+        return "chroot", f"--userspec={user}:{group}", f"--groups={group}", self.root
 
     def remove(self) -> None:
         self._ask("rm", "--all")
