@@ -114,7 +114,7 @@ async def test_it_is_told_how_much_is_read(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(progress, "_ELSEWHERE_S", 0.0)
+    monkeypatch.setattr(progress, "_NOTED_S", 0.0)
     caplog.set_level(logging.INFO)
     many = 3000
     entries = [word for number in range(many) for word in (FAR_MS, f"k{number}")]

@@ -45,7 +45,7 @@ class Told(Progress):
 
 @pytest.fixture(autouse=True)
 def each_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ELSEWHERE_S", 0.0)
+    monkeypatch.setattr(module, "_NOTED_S", 0.0)
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_elsewhere_there_is_a_line_every_few_seconds() -> None:
 def test_a_proxy_has_lines_of_its_log_unless_it_writes_to_a_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_ELSEWHERE_S", 0.0)
+    monkeypatch.setattr(module, "_NOTED_S", 0.0)
     monkeypatch.setattr(module, "_TERMINAL_S", 0.0)
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])

@@ -31,7 +31,7 @@ address_watch._EVERY_S = _EVERY_S
 walks.EVERY_S *= _EVERY_S  # type: ignore[misc]
 slow_clients._LOOK_S = _EVERY_S  # type: ignore[misc]
 progress._LOOK_S = _EVERY_S  # type: ignore[misc]
-progress._ELSEWHERE_S = _EVERY_S  # type: ignore[misc]
+progress._NOTED_S = _EVERY_S  # type: ignore[misc]
 workers._launch = forked_workers.launch  # type: ignore[assignment]
 Keys()
 dict(Scripts(DEFAULT_PREFIX))

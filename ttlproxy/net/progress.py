@@ -13,6 +13,7 @@ from typing import Final, NoReturn, Self, TextIO
 # Between two lines: on a terminal one line is written again and again, elsewhere each stays.
 _TERMINAL_S: Final = 0.1
 _ELSEWHERE_S: Final = 5.0
+_NOTED_S: Final = 5.0  # the same where `note` takes the lines
 # Between two looks at work that does not tell by itself when it goes on.
 _LOOK_S: Final = 0.5
 # Takes the line off a terminal.
@@ -39,7 +40,8 @@ class Progress:
         self._note = note or self._write
         self._clock = clock
         self._is_terminal = self._out.isatty()
-        self._every_s = _TERMINAL_S if self._is_terminal else _ELSEWHERE_S
+        elsewhere_s = _ELSEWHERE_S if note is None else _NOTED_S
+        self._every_s = _TERMINAL_S if self._is_terminal else elsewhere_s
         self._next_s = clock() + self._every_s
         self._is_shown = False
 
