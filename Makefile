@@ -44,13 +44,13 @@ $(IMAGE)/base.tar:
 	@for name in debootstrap buildah; do command -v $$name > /dev/null || { \
 	    echo "make image-test needs $$name: apt-get install debootstrap buildah" >&2; exit 1; }; done
 	mkdir -p $(@D)
-	rm -rf $(@D)/root
+	rm -rf --one-file-system $(@D)/root
 	debootstrap --variant=minbase \
 	    --include=python3,python3-pip,python3-venv,python-is-python3,binutils \
 	    trixie $(@D)/root > $(@D)/debootstrap.log
 	tar --create --one-file-system --exclude='./var/cache/apt/archives/*.deb' \
 	    --file $@.part --directory $(@D)/root .
-	rm -rf $(@D)/root
+	rm -rf --one-file-system $(@D)/root
 	mv $@.part $@
 
 lint: .venv/dev.stamp
