@@ -120,9 +120,11 @@ class Asleep:
         for node in without:
             node.ask("CLIENT", "KILL", "ID", _youngest_pushes(node))
 
-    def go_on_with(self, element: str) -> None:
-        self.client.send(command("SADD", self.key, element))
+    def go_on(self) -> None:
         self._child.send_signal(signal.SIGCONT)
+
+    def add(self, element: str) -> None:
+        self.client.send(command("SADD", self.key, element))
 
     def replies(self) -> None:
         assert self.client.read_many(2) == [b"+PONG\r\n", b":1\r\n"]
@@ -151,12 +153,14 @@ def test_a_proxy_that_misses_an_announcement_at_home_hears_that_of_another_maste
 ) -> None:
     asleep.stop(asleep.home)
     assert client.ask("ONWRITE", "k:*", "EX", 100) == b"OK"
-    asleep.go_on_with("a")
+    asleep.add("a")
+    asleep.go_on()
     asleep.replies()
     assert _hundreds(client, asleep.key, "a") == 100
     asleep.stop(asleep.home)
     assert client.ask("FLUSHALL") == b"OK"
-    asleep.go_on_with("a")
+    asleep.add("a")
+    asleep.go_on()
     asleep.replies()
     assert _hundreds(client, asleep.key, "a") == -1
 
@@ -171,8 +175,9 @@ def test_a_proxy_that_misses_all_announcements_learns_the_version_from_each_mast
     asleep.home.child.send_signal(signal.SIGSTOP)
     try:
         before = _youngest_pushes(asleep.away)
-        asleep.go_on_with("a")
+        asleep.go_on()
         wait_until(lambda: _youngest_pushes(asleep.away) > before, "it has met the other anew")
+        asleep.add("a")
     finally:
         asleep.home.child.send_signal(signal.SIGCONT)
     asleep.replies()
