@@ -5,7 +5,7 @@ from __future__ import annotations
 import socketserver
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
@@ -17,6 +17,7 @@ from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Binary, Proxy
 from ttlproxy.core.keys import SLOTS, slot
+from ttlproxy.errors import REFUSED
 
 pytestmark = [pytest.mark.any_server, pytest.mark.long]
 
@@ -91,6 +92,26 @@ def test_a_cluster_that_serves_no_key_yet(nodes: list[Node], start_proxy: StartP
             _until_logged(proxy, "it serves no keys yet: its Cluster is down")
             assert nodes[AT].ask("CLUSTER", "ADDSLOTS", number) == b"OK"
             assert app.read() == b"+OK\r\n"
+    finally:
+        nodes[AT].ask("CLUSTER", "ADDSLOTS", number)
+        for node in nodes:
+            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+
+
+def test_whoever_has_waited_for_a_cluster_in_vain_is_told_once(
+    nodes: list[Node], start_proxy: StartProxy
+) -> None:
+    number = slot(ONE)
+    for node in nodes:
+        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "yes")
+        node.ask("CLUSTER", "DELSLOTS", number)
+    try:
+        proxy = start_proxy(nodes[0].url, "--hold-max", "0.3")
+        with ExitStack() as stack:
+            apps = [stack.enter_context(Connection(proxy.port)) for _ in range(20)]
+            for app in apps:
+                app.send(command("SET", ONE, 1) + command("MGET", TWO, THREE))
+            assert [app.read_to_end() for app in apps] == [REFUSED] * 20
     finally:
         nodes[AT].ask("CLUSTER", "ADDSLOTS", number)
         for node in nodes:

@@ -393,7 +393,7 @@ class RoutedClient(asyncio.Protocol):
 
     def end(self) -> None:
         """No more is to come: what is buffered goes out, then the client's side is closed."""
-        if self._transport.is_closing() or self._ending is not None:
+        if self._is_ended:
             return
         self.order.flush()
         self._server.write_batch.flush()
@@ -428,6 +428,11 @@ class RoutedClient(asyncio.Protocol):
 
     # Inside.
 
+    @property
+    def _is_ended(self) -> bool:
+        """Whether its side is closed for writing."""
+        return self._transport.is_closing() or self._ending is not None
+
     def _keep(self) -> None:
         if self.buffered > LOW:
             self._server.slow_clients.keeps(self)
@@ -453,6 +458,8 @@ class RoutedClient(asyncio.Protocol):
 
     def _refuse(self, trouble: BaseException) -> None:
         """There will be no connection to Redis: answers an error, and ends."""
+        if self._is_ended:
+            return
         shown = trouble if isinstance(trouble, OSError) else ConnectionError(str(trouble))
         self.client_log.refused(shown)
         self.counters.refused += 1
