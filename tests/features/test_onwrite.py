@@ -141,6 +141,13 @@ def test_errors_stay_those_of_redis(rule: Client, talk: Talk) -> None:
         HINCRBY s a 1               -> WRONGTYPE *
         ZADD s 1 a                  -> WRONGTYPE *
         ZINCRBY s 1 a               -> WRONGTYPE *
+        HINCRBY s a one             -> ERR value is not an integer or out of range
+        HINCRBYFLOAT s a one        -> ERR value is not a valid float
+        ZINCRBY s one a             -> ERR value is not a valid float
+        ZADD s INCR nan a           -> ERR value is not a valid float
+        ZADD s nan a                -> ERR value is not a valid float
+        GEOADD s 1 x a              -> ERR value is not a valid float
+        GEOADD s 1 100 a            -> ERR invalid longitude,latitude pair *
         RPUSH s a                   -> WRONGTYPE *
         LINSERT s BEFORE a b        -> WRONGTYPE *
         LSET s 0 a                  -> WRONGTYPE *

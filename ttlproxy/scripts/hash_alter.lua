@@ -10,12 +10,19 @@
 -- include rule
 -- include deadline
 -- include hash
--- include check_type
 -- include hash_maxlen
 -- include maxlen
 -- include rule_date
 -- include native
 local command = string.upper(name)
+-- Redis looks at the number before the type: of another type, the command itself says what is wrong.
+local seen = has('')
+if type(seen) == 'table' then
+  if string.find(seen.err, 'WRONGTYPE', 1, true) then
+    try(command, data, field, value)
+  end
+  return failure or seen
+end
 local there = has(field)
 if command == 'HINCRBY' then
   -- Lua would round a reply beyond 2^53.

@@ -10,12 +10,19 @@
 -- include rule
 -- include deadline
 -- include zset
--- include check_type
 -- include zset_maxlen
 -- include maxlen
 -- include rule_date
 how = what
 -- include options
+-- Redis looks at the number before the type: of another type, the command itself says what is wrong.
+local seen = has('')
+if type(seen) == 'table' then
+  if string.find(seen.err, 'WRONGTYPE', 1, true) then
+    try(called(data, first_argument, #ARGV))
+  end
+  return failure or seen
+end
 local member = ARGV[#ARGV]
 local there = has(member)
 if there == 0 and not options.XX and not has_room({ member }, 1) then
