@@ -264,7 +264,7 @@ def talking(proxy: Proxy, server: Server | Container, way: Way) -> Iterator[Talk
 # What a Cluster refuses, or answers in another way: see docs/cluster.md.
 _DIFFERENT = re.compile(r"\b(SELECT|MOVE|SWAPDB|SCAN|DB)\b|__ttl:|\{|%K", re.IGNORECASE)
 # The same inside MULTI, which is at one master.
-_OF_ONE_MASTER = re.compile(r"\b(FLUSHDB|FLUSHALL|DBSIZE|KEYS|RANDOMKEY|ONEXPIRE)\b")
+_OF_ONE_MASTER = re.compile(r"\b(FLUSHDB|FLUSHALL|DBSIZE|KEYS|RANDOMKEY|ONEXPIRE|ONWRITE)\b")
 
 
 @contextmanager
