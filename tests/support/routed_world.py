@@ -83,10 +83,12 @@ class FarEnd:
 def _link() -> Any:
     keys = Keys()
     keys.clustered = True
+    registry = Registry()
     context = SimpleNamespace(
         router=ROUTER,
         script_calls=ScriptCalls(SCRIPTS, keys, bytes),
-        registry=Registry(),
+        registry=registry,
+        actions=SimpleNamespace(book=registry.book),
         rights=Rights(),
         clock=SimpleNamespace(now_ms=lambda: NOW_MS),
         keys=keys,
@@ -166,6 +168,7 @@ class RoutedWorld:
         """Returns when the client is connected to each master."""
         world = cls(masters)
         while world.client.unfinished:  # noqa: ASYNC110 - it has no event for that
+            assert not world.to_client.is_closed, "it has ended"
             await asyncio.sleep(0)
         for link in world.links:
             await world.client.lanes.to(link).opened()
