@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -99,8 +100,10 @@ def test_metrics_and_the_page_tell_of_rules_of_onwrite(
             assert app.ask("EVAL", "redis.call('SADD', KEYS[1], 'b')", 1, key) is None
             becomes(admin, 7, "ttlproxy_writes_by_rule_total")
             becomes(admin, before + 1, "ttlproxy_dated_elements_total")
-            node = f"127.0.0.1:{masters.nodes[2].port}"
-            becomes(admin, 1, "ttlproxy_node_maxlen_refusals_total", node=node)
+            node, refusals = masters.nodes[2], "ttlproxy_node_maxlen_refusals_total"
+            stats = node.ask("INFO", "errorstats").decode()  # since the node was started
+            (count,) = re.findall(r"errorstat_TTLMAXLEN:count=(\d+)", stats)
+            becomes(admin, int(count), refusals, node=f"127.0.0.1:{node.port}")
             own = {"db": 0, "pattern": "k:*", "action": "ONWRITE EX 1000 MAXLEN 1"}
             wait_until(lambda: status(admin)["rules"].get("rules") == [own], "the page has it")
             info = app.ask("TTLPROXY", "INFO").splitlines()
