@@ -167,7 +167,7 @@ class RoutedWorld:
     async def opened(cls, masters: int = 3) -> RoutedWorld:
         """Returns when the client is connected to each master."""
         world = cls(masters)
-        while world.client.unfinished:  # noqa: ASYNC110 - it has no event for that
+        while world.client.unfinished:
             assert not world.to_client.is_closed, "it has ended"
             await asyncio.sleep(0)
         for link in world.links:
