@@ -93,6 +93,12 @@ def test_older_servers_and_quick_runs_have_a_share_of_many_cases(
     assert _taken(_on_newest(items), quick=True) == ([], quick)
 
 
+def test_of_very_many_cases_the_newest_server_runs_half() -> None:
+    items, every = _items("test", 20), list(range(20))
+    assert _taken(items) == (every[::4], every[::2])
+    assert _taken(_on_newest(items), quick=True) == ([], every)
+
+
 def test_few_cases_run_on_each_server() -> None:
     assert _taken(_items("test", 5)) == (ALL[:5], ALL[:5])
 

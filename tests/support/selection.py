@@ -16,8 +16,9 @@ import pytest
 
 from tests.support.requirements import servers_of_a_run
 
-# A test with so many cases on a server has many.
+# A test with so many cases on a server has many, or very many.
 _MANY: Final = 6
+_VERY_MANY: Final = 20
 
 
 class Kind(Enum):
@@ -28,6 +29,7 @@ class Kind(Enum):
     SLOW = auto()
     EACH_SERVER = auto()
     ONE_OF = auto()
+    VERY_MANY = auto()
     MANY = auto()
     FEW = auto()
 
@@ -70,6 +72,7 @@ SHARES: Final = {
     Kind.SLOW: Shares(quick=NONE, newest=ALL_BY_TURNS, older=ALL_BY_TURNS),
     Kind.EACH_SERVER: Shares(quick=MARKED, newest=ALL, older=ALL),
     Kind.ONE_OF: Shares(quick=MARKED, newest=HALF, older=MARKED),
+    Kind.VERY_MANY: Shares(quick=ALL, newest=HALF, older=QUARTER),
     Kind.MANY: Shares(quick=ALL, newest=ALL, older=QUARTER),
     Kind.FEW: Shares(quick=ALL, newest=ALL, older=ALL),
 }
@@ -146,6 +149,8 @@ def _kind(test: _Test, cases: Sequence[pytest.Item]) -> Kind:
     for kind, marker in of.items():
         if marker:
             return kind
+    if len(cases) >= _VERY_MANY:
+        return Kind.VERY_MANY
     return Kind.MANY if len(cases) >= _MANY else Kind.FEW
 
 
