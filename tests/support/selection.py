@@ -18,7 +18,7 @@ from tests.support.requirements import servers_of_a_run
 
 # A test with so many cases on a server has many, or very many.
 _MANY: Final = 6
-_VERY_MANY: Final = 20
+_VERY_MANY: Final = 12
 
 
 class Kind(Enum):
