@@ -71,7 +71,7 @@ SHARES: Final = {
     Kind.SLOW_ONE_OF: Shares(quick=NONE, newest=HALF_BY_TURNS, older=HALF_BY_TURNS),
     Kind.SLOW: Shares(quick=NONE, newest=ALL_BY_TURNS, older=ALL_BY_TURNS),
     Kind.EACH_SERVER: Shares(quick=MARKED, newest=ALL, older=ALL),
-    Kind.ONE_OF: Shares(quick=MARKED, newest=HALF, older=MARKED),
+    Kind.ONE_OF: Shares(quick=MARKED, newest=MARKED, older=MARKED),
     Kind.VERY_MANY: Shares(quick=ALL, newest=HALF, older=QUARTER),
     Kind.MANY: Shares(quick=ALL, newest=ALL, older=QUARTER),
     Kind.FEW: Shares(quick=ALL, newest=ALL, older=ALL),
