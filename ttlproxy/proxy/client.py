@@ -156,7 +156,6 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.write_batch.flush()
-        self._soon = None
         self._enter(CLOSED)
         if self._task is not None:
             self._task.cancel()
@@ -168,8 +167,6 @@ class Client(asyncio.Protocol):
             self._backend.ignore()
 
     def _gone(self) -> None:
-        if self._ending is not None:
-            self._ending.cancel()
         if self._backend is not None:
             self._backend.close()
         if self._session is not None:

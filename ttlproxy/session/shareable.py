@@ -61,6 +61,8 @@ def read(data: bytes, names: Collection[bytes]) -> list[list[bytes]] | None:
 
 def read_introducing(data: bytes, names: Collection[bytes]) -> Introducing | None:
     """The same for a chunk in which the client may also say what it is called."""
+    if not any(word in data for word in _CLIENT):
+        return None  # as nearly always; so no names are put together for nothing
     requests = read(data, {*names, *_CLIENT})
     if requests is None:
         return None
