@@ -95,7 +95,8 @@ class SharingClient(Client):
     def _may_join(self, session: Session, data: bytes) -> None:
         """Handles the first chunk behind a login: now or never it begins to share."""
         if session.shares(data) is None and session.shares_introducing(data) is None:
-            self._login = b"" if not session.stranger else self._login
+            if not session.stranger:
+                self._login = b""
             super().data_received(data)
             return
         self._early = data + self._early
