@@ -12,7 +12,7 @@ from tests.conftest import StartProxy
 from tests.support.cluster import Node
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
-from tests.support.raw_client import Connection
+from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from ttlproxy.commands import Call
 from ttlproxy.core.keys import SLOTS, Keys, slot
@@ -228,6 +228,46 @@ def test_a_flush_of_all_removes_the_rules(masters: Masters, client: Client) -> N
         _expire(client, part)
         assert client.ask("EXISTS", f"late:{{{part}}}") == 0
     assert {*_versions(masters)} == {None}
+
+
+def test_a_flush_through_the_endpoint_begins_where_the_rules_are(
+    masters: Masters, client: Client
+) -> None:
+    """So the rules are gone before another master tells a proxy to read them again."""
+    home = _owner(masters, KEYS.prefix)
+    elsewhere = [name for name in PARTS if _owner(masters, name.encode()) is not home]
+    for name in elsewhere:
+        assert client.ask("SET", name, "v") == b"OK"
+    with Connection(masters.proxy.port) as app:
+        home.child.send_signal(signal.SIGSTOP)
+        try:
+            app.send(command("FLUSHALL"))
+            assert [client.ask("GET", name) for name in elsewhere] == [b"v"] * len(elsewhere)
+        finally:
+            home.child.send_signal(signal.SIGCONT)
+        assert app.read() == b"+OK\r\n"
+    assert client.ask("EXISTS", *elsewhere) == 0
+
+
+def test_after_a_flush_of_any_master_the_rules_are_read_again(
+    masters: Masters, start_proxy: StartProxy
+) -> None:
+    """It may have been a flush of all, of which the other masters' part is not heard of yet."""
+    home = _owner(masters, KEYS.prefix)
+    part = next(name for name in PARTS if _owner(masters, name.encode()) is not home)
+    proxy = start_proxy(masters.nodes[0].url, "--connect-timeout", "0.5")
+    with closing(Client(proxy.port)) as client:
+        assert client.ask(*RULE) == b"OK"
+        _expire(client, part)
+        home.child.send_signal(signal.SIGSTOP)
+        try:
+            assert _owner(masters, part.encode()).ask("FLUSHALL") == b"OK"
+            assert client.ask("SADDEX", f"held:{{{part}}}", "PX", 1, "MEMBERS", 1, "y") == 1
+            wait_until(lambda: "the rules cannot be read" in proxy.stderr, "it asks in vain")
+        finally:
+            home.child.send_signal(signal.SIGCONT)
+        wait_until(lambda: client.ask("LRANGE", f"late:{{{part}}}", 0, -1) == [b"y"], "handed on")
+        assert client.ask("ONEXPIRE", RULE[1], "DEL") == b"OK"
 
 
 def test_a_flush_of_the_master_with_the_rules_removes_them(

@@ -182,25 +182,30 @@ async def test_after_three_refusals_in_a_row_any_version_does_once(rules: Rules)
 
 
 class Changing(Rules):
-    """Rules that change `changes` times while they are read."""
+    """Rules that change `changes` times while they are read; all of them, if `flushes`."""
 
     changes = 0
     reads = 0
+    flushes = False
 
     async def _listed(self, redis: Redis, db: int) -> tuple[bytes, set[bytes]]:
         self.reads += 1
         if self.reads <= self.changes:
-            self.forget(db)
+            if self.flushes:
+                self.forget_all()
+            else:
+                self.forget(db)
         return await super()._listed(redis, db)
 
 
+@pytest.mark.parametrize("flushes", [False, True])
 @pytest.mark.parametrize(("changes", "reads"), [(0, 1), (1, 2), (2, 3), (9, 3)])
 async def test_rules_that_change_while_they_are_read_are_read_again_but_not_for_ever(
-    counters: Counters, redis: Redis, direct: Client, changes: int, reads: int
+    counters: Counters, redis: Redis, direct: Client, changes: int, reads: int, flushes: bool
 ) -> None:
     set_rule(direct, SIGNER, "s", "RPUSH - 0", "late")
     rules = Changing(counters)
-    rules.changes = changes
+    rules.changes, rules.flushes = changes, flushes
     await rules.learn(redis, 0)
     assert rules.reads == reads
     assert rules.dest("s") == b"late"

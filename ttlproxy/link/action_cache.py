@@ -190,6 +190,7 @@ class ActionCache:
             self._doubt(databases)
 
     def forget_all(self) -> None:
+        self._changes += 1  # they may just be read for the first time
         for db in list(self._known):
             self.forget(db)
 

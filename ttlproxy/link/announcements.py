@@ -225,9 +225,9 @@ class Announcements:
 
     def _flushed(self) -> None:
         """Any key may be gone, or be another one: a replica that takes another master's data says
-        the same. Until all is read anew, entries too many only cost reaps."""
-        if self._context.has_rules:
-            self._context.actions.forget_all()
+        the same. Until all is read anew, entries too many only cost reaps. The rules of a Cluster
+        may be gone with those of another master, which has told this proxy nothing yet."""
+        self._context.actions.forget_all()
         if self._context.knowledge is not None:
             self._context.knowledge.forget_all()
         self.flushes += 1

@@ -8,7 +8,8 @@ own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from random import shuffle
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,7 @@ from ttlproxy.proxy.routed.ways import SPLIT
 from ttlproxy.wire import encode
 
 if TYPE_CHECKING:
+    from ttlproxy.link import Link
     from ttlproxy.proxy.routed.routed_client import RoutedClient
 
 _PING: Final[Request] = ([b"PING"], encode((b"PING",)))
@@ -291,13 +293,30 @@ class SpecialRequests:
         await self._set_rule(args, raw, announces=True)
 
     async def _flush(self, args: list[bytes], raw: bytes) -> None:
-        """Rules of ONWRITE are gone, for each client of each proxy, with the reply."""
-        rules = self._client.masters.rules
+        """Rules are gone, for each client of each proxy, with the reply.
+
+        The master that has them comes first: what another one tells a proxy of its own flush then
+        makes that proxy read that there are none.
+        """
+        client, rules = self._client, self._client.masters.rules
         had_any = bool(rules.actions.book)  # a push may tell that they are gone before the reply
-        replies = await self.everywhere(raw, args)
+        replies = await replies_of(client, self._link_with_rules, args, raw)
+        others = partial(self._links_but, frozenset(replies))
+        replies |= await replies_of(client, others, args, raw)
         if had_any:
             await rules.flushed()
-        self._client.say(gathering.first(replies))
+        client.say(gathering.first([*replies.values()]))
+
+    async def _link_with_rules(self) -> dict[str, Link]:
+        """Of the master that has the rules, if it is one of those at the client's port."""
+        home = self._owners[self._client.masters.rules.home]
+        links = await self._client.lanes.links()
+        return {name: link for name, link in links.items() if link is home}
+
+    async def _links_but(self, done: Collection[str]) -> dict[str, Link]:
+        """Of the other masters at the client's port, by their ids."""
+        links = await self._client.lanes.links()
+        return {name: link for name, link in links.items() if name not in done}
 
     @property
     def _owners(self) -> Sequence[object]:
