@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartServer
-from tests.support.processes import free_port, wait_until
+from tests.support.processes import attempts, free_port, wait_until
 from tests.support.redis_client import Client
 from tests.support.servers import ROOT, Server
 from ttlproxy import __main__
@@ -32,6 +32,7 @@ AT_ONCE = 5
 STEPS_S = (0.05, 0.2, 0.5)
 IN_MAIN = re.compile(r'__main__\.py", line \d+, in main\n')
 BEFORE_MAIN = re.compile(r"Traceback|Fatal Python error: init_")
+LOST = re.compile(rb'Exception ignored in: .+\nTraceback.+\n +File "<frozen .+\nKeyboardInterrupt')
 
 Started = subprocess.Popen[str]
 
@@ -71,6 +72,21 @@ def _start(*words: str) -> Started:
     )
 
 
+def _said(process: Started) -> str:
+    """What it has said on stderr when it has ended.
+
+    While the interpreter starts, it may ignore a KeyboardInterrupt that falls into a callback of
+    its imports (Lib/importlib/_bootstrap.py, _get_module_lock): then it gets another one.
+    """
+    for _ in attempts(60, "it ends"):
+        try:
+            return process.communicate(timeout=1)[1]
+        except subprocess.TimeoutExpired as waiting:
+            if LOST.search(waiting.stderr or b""):
+                process.send_signal(signal.SIGINT)
+    raise AssertionError
+
+
 def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]:
     """The exit codes and outputs; each process gets the signal a step later than the one before.
 
@@ -81,7 +97,7 @@ def _interrupted(started: list[Started], step_s: float) -> list[tuple[int, str]]
         with suppress(ProcessLookupError):
             each.send_signal(signal.SIGINT)
         time.sleep(step_s)  # another moment for each: there is no event to wait for
-    said = [each.communicate(timeout=60)[1] for each in started]
+    said = [_said(each) for each in started]
     ended = zip([each.returncode for each in started], said, strict=True)
     return [
         (code, text) for code, text in ended if not BEFORE_MAIN.search(text) or IN_MAIN.search(text)
