@@ -56,18 +56,6 @@ def direct(server: Server) -> Iterator[Connection]:
         yield client
 
 
-@pytest.fixture
-def app(proxy: Proxy) -> Iterator[Connection]:
-    with Connection(proxy.port) as client:
-        yield client
-
-
-@pytest.fixture
-def other(proxy: Proxy) -> Iterator[Connection]:
-    with Connection(proxy.port) as client:
-        yield client
-
-
 def _make_due(app: Connection, direct: Connection, key: str) -> None:
     """A hash with a field that stays and one past its deadline; the proxy is told to reap it."""
     direct.ask("SET", LEASE, "nobody reaps by itself", "PX", 60_000)

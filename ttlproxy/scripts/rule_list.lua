@@ -17,24 +17,6 @@ if ARGV[first_pattern] then
   local rule = rule_of(ARGV[first_pattern])
   return not is_wrong_type(rule) and rule
 end
-local fields = redis.pcall('HKEYS', rules)
-if fields.err then
-  return is_wrong_type(fields) and {} or fields
-end
-
-local found = {}
-for _, field in ipairs(fields) do
-  local pattern = string.sub(field, 2)
-  local is_ours = field ~= const.VERSION and string.sub(pattern, 1, #const.WRITE_RULE) ~= const.WRITE_RULE
-  local rule = is_ours and may_read(pattern) and rule_of(pattern)
-  if rule and not rule.err then
-    found[#found + 1] = rule
-  end
-end
-table.sort(found, function(one, other)
-  if #one[1] ~= #other[1] then
-    return #one[1] > #other[1]
-  end
-  return one[1] < other[1]
-end)
-return found
+return rules_listed(function(name)
+  return not is_of_write(name)
+end, rule_of)

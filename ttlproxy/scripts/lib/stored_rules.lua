@@ -1,8 +1,12 @@
 -- The rules at their home, as ONEXPIRE and ONWRITE show them.
--- GIVES: words_of_rule is_wrong_type may_read
+-- GIVES: words_of_rule is_wrong_type rules_listed is_of_write
 -- include netstrings
 local function place_of(name)
   return prefix .. const.RULE .. home_tag .. name
+end
+
+local function is_of_write(name)
+  return string.sub(name, 1, #const.WRITE_RULE) == const.WRITE_RULE
 end
 
 -- The words that are shown; what Redis has said if there is no such rule, or it may not be read.
@@ -21,4 +25,30 @@ end
 -- Asks Redis if it can be asked, because each refusal would be logged.
 local function may_read(name)
   return not redis.acl_check_cmd or redis.acl_check_cmd('GET', place_of(name))
+end
+
+-- What `rule_of(name)` gives for each name that `is_ours(name)` and that the client may read, the longest pattern
+-- first, then in the order of bytes, one for a type before one for all; what Redis has said if it does not list them.
+local function rules_listed(is_ours, rule_of)
+  local fields = redis.pcall('HKEYS', rules)
+  if fields.err then
+    return is_wrong_type(fields) and {} or fields
+  end
+  local found = {}
+  for _, field in ipairs(fields) do
+    local name = string.sub(field, 2)
+    local rule = field ~= const.VERSION and is_ours(name) and may_read(name) and rule_of(name)
+    if rule and not rule.err and rule[1] then
+      found[#found + 1] = rule
+    end
+  end
+  table.sort(found, function(one, other)
+    if #one[1] ~= #other[1] then
+      return #one[1] > #other[1]
+    elseif one[1] ~= other[1] then
+      return one[1] < other[1]
+    end
+    return one[2] .. (one[3] or '') > other[2] .. (other[3] or '')
+  end)
+  return found
 end
