@@ -25,6 +25,12 @@ def shared(node: Node) -> Iterator[Proxy]:
     proxy.remove()
 
 
+@pytest.fixture
+def proxy(masters: Masters) -> Proxy:
+    """The one in front of three masters: `app`, `other` and `client` are connected to it."""
+    return masters.proxy
+
+
 @pytest.fixture(scope="module")
 def view(shared_masters: Masters) -> Iterator[Proxy]:
     """A proxy in front of `masters`; each of the three ports after its own has a master."""

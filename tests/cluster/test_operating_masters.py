@@ -24,12 +24,6 @@ from ttlproxy.operations.adopt import Wanted
 KEYS = [b"k:%d" % number for number in range(60)]
 
 
-@pytest.fixture
-def client(masters: Masters) -> Iterator[Client]:
-    with closing(Client(masters.proxy.port)) as client:
-        yield client
-
-
 @pytest.fixture(scope="module")
 def watched(shared_masters: Masters) -> Iterator[Proxy]:
     proxy = Proxy(shared_masters.nodes[1].url, *FLAGS, forked=True).start()

@@ -26,11 +26,11 @@ RULE = ("ONEXPIRE", "held:{*}", "RPUSH", "late:{%1}")
 
 
 @pytest.fixture
-def client(masters: Masters) -> Iterator[Client]:
-    with closing(Client(masters.proxy.port)) as client:
-        yield client
-        for pattern, *_ in client.ask("ONEXPIRE"):
-            client.ask("ONEXPIRE", pattern, "DEL")
+def client(client: Client) -> Iterator[Client]:
+    """At its end there is no rule."""
+    yield client
+    for pattern, *_ in client.ask("ONEXPIRE"):
+        client.ask("ONEXPIRE", pattern, "DEL")
 
 
 def _owner(masters: Masters, name: bytes) -> Node:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -19,18 +18,6 @@ from ttlproxy.core.keys import SLOTS, slot
 # One key for each of the three masters, and more for each.
 ONE, TWO, THREE = b"key:1", b"key:3", b"key:0"
 KEYS = [b"k:%d" % number for number in range(60)]
-
-
-@pytest.fixture
-def app(masters: Masters) -> Iterator[Connection]:
-    with Connection(masters.proxy.port) as app:
-        yield app
-
-
-@pytest.fixture
-def client(masters: Masters) -> Iterator[Client]:
-    with closing(Client(masters.proxy.port)) as client:
-        yield client
 
 
 def _owner(key: bytes) -> int:

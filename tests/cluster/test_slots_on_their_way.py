@@ -46,12 +46,6 @@ def _has(node: Node) -> bool:
     )
 
 
-@pytest.fixture
-def client(masters: Masters) -> Iterator[Client]:
-    with closing(Client(masters.proxy.port)) as client:
-        yield client
-
-
 def _held(masters: Masters) -> int:
     """How often requests have waited for a reap."""
     with closing(Client(masters.proxy.port)) as other:

@@ -82,8 +82,8 @@ def test_in_a_transaction_too(shared: Proxy, node: Node) -> None:
         assert app.ask("EXEC") == [[[0, 16383, [b"127.0.0.1", shared.port, node.id]]]]
 
 
-def test_a_server_that_is_no_cluster_answers_itself(proxy: Proxy, server: Node) -> None:
-    with Connection(proxy.port) as app, Connection(server.port) as direct:
+def test_a_server_that_is_no_cluster_answers_itself(server: Node, shared_proxy: Proxy) -> None:
+    with Connection(shared_proxy.port) as app, Connection(server.port) as direct:
         assert app.ask("CLUSTER", "SLOTS") == direct.ask("CLUSTER", "SLOTS")
 
 
