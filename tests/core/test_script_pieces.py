@@ -116,7 +116,7 @@ KNOWS_THE_LAYOUT = {
     "dry_run_6_2": "it uses an index as a key that is no hash, set or list",
     **dict.fromkeys(
         (
-            *("fast_clear", "fast_date", "fast_deadline", "index_stays"),
+            *("fast_clear", "fast_date", "fast_deadline", "fast_reap", "index_stays"),
             *("list_pop", "list_set", "list_write"),
         ),
         "a fast path ends before any function is made, which is half of what a script costs",

@@ -15,6 +15,7 @@
 -- '' if no key holds deferred commands; `nonce` is a word that no call has had before, for outboxes.
 -- include try
 -- include clock
+-- include fast_reap
 local data, index
 -- include index
 -- include list

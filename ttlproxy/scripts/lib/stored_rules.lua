@@ -1,4 +1,5 @@
 -- The rules at their home, as ONEXPIRE and ONWRITE show them.
+-- NEEDS: rules
 -- GIVES: words_of_rule is_wrong_type rules_listed is_of_write
 -- include netstrings
 local function place_of(name)
