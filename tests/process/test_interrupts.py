@@ -76,7 +76,7 @@ def _said(process: Started) -> str:
     """What it has said on stderr when it has ended.
 
     While the interpreter starts, it may ignore a KeyboardInterrupt that falls into a callback of
-    its imports (Lib/importlib/_bootstrap.py, _get_module_lock): then it gets another one.
+    its imports (_get_module_lock of importlib): then it gets another one.
     """
     for _ in attempts(60, "it ends"):
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -15,22 +15,23 @@ from tests.semantics.test_fast_paths import (
     ELEMENTS,
     ENTRIES,
     FAR_MS,
-    INDEX,
     KEY,
     PLAIN,
     STATES,
     Outcome,
     State,
     World,
-    Write,
+    requests,
 )
 from tests.support.containers import AnyServer
 from ttlproxy.core.keys import DEFAULT_PREFIX, Keys
 from ttlproxy.scripts import Script, Scripts, Traits
 
-FAST = b"count == '1' and"
+FAST = b"keys <= 8 and"
 # Both parts are run at different times.
 CLOCK, TOOK, LATE = 0, 1, 4
+NAMES = [b"k", b"{k}2", b"{k}3"]
+Keyed = tuple[str, State]
 
 
 class Reap(NamedTuple):
@@ -42,26 +43,40 @@ class Reap(NamedTuple):
 
 
 class Reaping(World):
-    """A server to call the reap script on, as the link does."""
+    """A server to call the reap script on, as the link does: for the keys NAMES, or some."""
 
-    def in_layout_of_a_cluster(self, clustered: bool) -> None:
-        keys = Keys(DEFAULT_PREFIX, clustered)
-        self._schedule = keys.shared_by(KEY, keys.schedule)
-        self._rules = keys.shared_by(KEY, keys.rules)
-        guard = [keys.guard(KEY)] if clustered else []
-        self._named = [*guard, self._schedule, self._rules, KEY, INDEX]
-        self._stored = ""
+    def reap(self, keyed: Sequence[Keyed], reap: Reap, traits: Traits, text: bytes) -> Outcome:
+        """`keyed`: type and state of each key."""
+        self._write(keyed, reap, Keys(DEFAULT_PREFIX, traits.clustered))
+        if any(state.is_full for _, state in keyed):
+            self.direct.ask("CONFIG", "SET", "maxmemory", 1)
+        self._events()
+        words = ("0", reap.limit, "1000", reap.version, "", "", "", len(keyed))
+        reply = self.direct.ask("EVAL", text, len(self._named), *self._named, *words)
+        events = self._events()
+        self.direct.ask("CONFIG", "SET", "maxmemory", 0)
+        return Outcome(_without_times(reply), self._content(), events)
 
-    def reap(self, state: State, kind: str, reap: Reap, text: bytes) -> Outcome:
-        self._stored = reap.stored
-        words = ("0", reap.limit, "1000", reap.version, "", "", "", "1")
-        return self.run(state, Write("reap", kind, words), text)
+    def commands(self, keyed: Sequence[Keyed], text: bytes) -> int:
+        """How many commands of Redis a call calls."""
+        self._write(keyed, ORDINARY, Keys(DEFAULT_PREFIX))
+        words = ("0", ORDINARY.limit, "1000", "", "", "", "", len(keyed))
+        return self.called_by(
+            lambda: self.direct.ask("EVAL", text, len(self._named), *self._named, *words)
+        )
 
-    def _called(self, write: Write, text: bytes) -> bytes:
-        if self._stored:
-            self.direct.ask("HSET", self._rules, "version", self._stored)
-        found = self.direct.ask("EVAL", text, len(self._named), *self._named, *write.words)
-        return repr(_without_times(found)).encode()
+    def _write(self, keyed: Sequence[Keyed], reap: Reap, keys: Keys) -> None:
+        names = NAMES[: len(keyed)]
+        indexes = [*map(keys.index, names)]
+        schedule = keys.shared_by(KEY, keys.schedule)
+        rules = keys.shared_by(KEY, keys.rules)
+        guard = [keys.guard(KEY)] if keys.clustered else []
+        self._named = [*guard, schedule, rules, *names, *indexes]
+        self.direct.ask("FLUSHALL")
+        for name, index, (kind, state) in zip(names, indexes, keyed, strict=True):
+            self.direct.ask_many([*requests(state, kind, schedule, name, index), ["PING"]])
+        if reap.stored:
+            self.direct.ask("HSET", rules, "version", reap.stored)
 
     def _content(self) -> list[tuple[bytes, bytes, Any, int]]:
         """The general part counts when a key ends from two looks at the clock."""
@@ -82,8 +97,11 @@ def _without_times(found: Any) -> Any:
         return str(found)
     assert found[CLOCK] > FAR_MS / 10
     assert 0 <= found[TOOK] < 10**7
-    reaped = found[TOOK + 1]
-    return [*reaped[:LATE], reaped[LATE] > 0, *reaped[LATE + 1 :]] if reaped else reaped
+    rows = found[TOOK + 1 :]
+    return [
+        [*row[:LATE], row[LATE] > 0, *row[LATE + 1 :]] if isinstance(row, list) else str(row)
+        for row in rows
+    ]
 
 
 @pytest.fixture
@@ -104,12 +122,15 @@ def _general(script: Script) -> bytes:
     return script.text.replace(FAST, b"false and")
 
 
-_past = st.dictionaries(st.sampled_from(ELEMENTS), st.sampled_from([1, 5, 10**12]), max_size=4)
+_past = st.dictionaries(
+    st.sampled_from(ELEMENTS), st.sampled_from([1, 5, 10**12]), min_size=1, max_size=4
+)
 _all_past = st.builds(lambda state, dated: state._replace(dated=dated), STATES, _past)
 # An element that goes when its key ends may be a millisecond earlier or later than that.
-_states = st.one_of(_all_past, STATES).filter(
+_states = st.one_of(_all_past, _all_past, STATES).filter(
     lambda state: not (state.key_expires and FAR_MS in state.dated.values())
 )
+_keyed = st.tuples(st.sampled_from([*ENTRIES]), _states)
 REAPS = st.builds(
     Reap,
     st.sampled_from(["1", "2", "1000", "1000"]),
@@ -121,36 +142,35 @@ TRAITS = [Traits(), Traits(clustered=True), Traits(events="hKE"), Traits(ruled=T
 
 @generated
 @given(
-    state=_states,
-    kind=st.sampled_from([*ENTRIES]),
+    keyed=st.lists(_keyed, min_size=1, max_size=len(NAMES)),
     reap=REAPS,
     traits=st.sampled_from(TRAITS),
 )
 def test_the_fast_path_does_what_the_general_part_does(
-    world: Reaping, state: State, kind: str, reap: Reap, traits: Traits
+    world: Reaping, keyed: list[Keyed], reap: Reap, traits: Traits
 ) -> None:
     script = _script(traits)
-    world.in_layout_of_a_cluster(traits.clustered)
-    fast = world.reap(state, kind, reap, script.text)
-    assert fast == world.reap(state, kind, reap, _general(script))
+    fast = world.reap(keyed, reap, traits, script.text)
+    assert fast == world.reap(keyed, reap, traits, _general(script))
 
 
 ALL_DUE = PLAIN._replace(dated={"a": 1, "b": 2})
 ORDINARY = Reap("1000", "", "")
 
 
-def _commands(world: Reaping, state: State, kind: str) -> tuple[int, int]:
+def _commands(world: Reaping, *keyed: Keyed) -> tuple[int, int]:
     """How many commands the script calls, and its general part."""
     script = _script(Traits())
-    words = ("0", ORDINARY.limit, "1000", "", "", "", "", "1")
-    write = Write("reap", kind, words)
-    return world.count(state, write, script.text), world.count(state, write, _general(script))
+    return world.commands(keyed, script.text), world.commands(keyed, _general(script))
 
 
 @pytest.mark.parametrize("kind", ["hash", "set", "zset"])
 def test_a_key_whose_deadlines_are_all_past_takes_the_fast_path(world: Reaping, kind: str) -> None:
-    fast, general = _commands(world, ALL_DUE, kind)
-    assert (fast, general) == (10, 11)
+    assert _commands(world, (kind, ALL_DUE)) == (10, 11)
+
+
+def test_so_do_several(world: Reaping) -> None:
+    assert _commands(world, *[("hash", ALL_DUE)] * 3) == (22, 23)
 
 
 @pytest.mark.parametrize(
@@ -163,5 +183,7 @@ def test_a_key_whose_deadlines_are_all_past_takes_the_fast_path(world: Reaping, 
     ids=["list", "another is later", "none is due"],
 )
 def test_others_do_not(world: Reaping, kind: str, state: State) -> None:
-    fast, general = _commands(world, state, kind)
-    assert fast >= general
+    fast, general = _commands(world, (kind, state))
+    assert fast > general
+    fast, general = _commands(world, ("hash", ALL_DUE), (kind, state))
+    assert fast > general

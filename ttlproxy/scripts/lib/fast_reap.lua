@@ -1,26 +1,37 @@
--- The fast path of a reap of one key whose deadlines are all past, so that no other is to be planned; nothing is handed
--- on or published.
+-- The fast path of a reap of a few keys whose deadlines are all past, so that no others are to be planned; nothing is
+-- handed on or published.
 -- NEEDS: try.lua clock.lua schedule rules first_key first_action limit version count
-if count == '1' and #KEYS == first_key + 1 and not ARGV[first_action] then
-  local data, index = KEYS[first_key], KEYS[first_key + 1]
-  local kind = redis.call('TYPE', data).ok
-  local remover = kind == 'hash' and 'HDEL' or kind == 'set' and 'SREM' or kind == 'zset' and 'ZREM'
+local keys = tonumber(count)
+if keys <= 8 and #KEYS == first_key - 1 + 2 * keys and not ARGV[first_action] then
   local known = redis.pcall('HGET', rules, const.VERSION) or ''
-  if
-    remover
-    and (known == version or '+' .. tostring(known) == version)
-    and not string.find(events, string.sub(kind, 1, 1))
-    and string.sub(data, 1, #prefix) ~= prefix
-  then
-    local due = redis.pcall('ZRANGEBYSCORE', index, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', '0', limit)
-    if due[1] and #due < const.LONG_PAGE and redis.call('ZCARD', index) == #due then
+  local is_ordinary = known == version or '+' .. tostring(known) == version
+  local before, at, elements = '(' .. string.format('%.0f', now), 0, 0
+  local kinds, dues = {}, {}
+  while is_ordinary and at < keys do
+    local data, index = KEYS[first_key + at], KEYS[first_key + keys + at]
+    local kind = redis.call('TYPE', data).ok
+    local may_be = (kind == 'hash' or kind == 'set' or kind == 'zset')
+      and not string.find(events, string.sub(kind, 1, 1))
+      and string.sub(data, 1, #prefix) ~= prefix
+    local due = may_be and redis.pcall('ZRANGEBYSCORE', index, '-inf', before, 'LIMIT', '0', limit)
+    elements = elements + (due and #due or 0)
+    is_ordinary = due and due[1] and elements < const.LONG_PAGE and redis.call('ZCARD', index) == #due
+    at = at + 1
+    kinds[at], dues[at] = kind, due
+  end
+  if is_ordinary then
+    local reaped = { now, 0 }
+    for number = 1, keys do
+      local data, index = KEYS[first_key + number - 1], KEYS[first_key + keys + number - 1]
+      local kind, due = kinds[number], dues[number]
       local late = now - tonumber(redis.call('ZSCORE', index, due[1]))
-      local removed = try(remover, data, unpack(due))
+      local removed = try(kind == 'hash' and 'HDEL' or kind == 'set' and 'SREM' or 'ZREM', data, unpack(due))
       try('ZREMRANGEBYRANK', index, '0', '-1')
-      try('ZREM', schedule, data)
-      local clock = redis.call('TIME')
-      local took = (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
-      return failure or { now, took, { removed, const.NO_DEADLINE, 0, kind, late, 0, 0, 0 } }
+      reaped[number + 2] = { removed, const.NO_DEADLINE, 0, kind, late, 0, 0, 0 }
     end
+    try('ZREM', schedule, unpack(KEYS, first_key, first_key + keys - 1))
+    local clock = redis.call('TIME')
+    reaped[2] = (clock[1] - time[1]) * 1000000 + clock[2] - time[2]
+    return failure or reaped
   end
 end
