@@ -51,7 +51,7 @@ async def _run(upkeep: Upkeep, context: Context, redis: Redis) -> None:
     """As a heartbeat does."""
     glance = Glance(context, True)
     glance.learn(await run(redis, glance.requests()))
-    await upkeep.run(redis, glance)
+    await upkeep.run(redis, glance, thorough=True)
 
 
 async def test_overdue_keys_are_counted_and_a_broken_schedule_is_built_again(

@@ -15,10 +15,12 @@ from tests.support.admin_pages import FLAGS, Pages, becomes, families, metric, p
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.redis_content import LEASE
+from tests.support.server_queries import calls
 from tests.support.servers import Proxy, Server
 from ttlproxy.core.keys import Keys
+from ttlproxy.link.waiting_survey import SAMPLE
 from ttlproxy.scripts import Scripts
-from ttlproxy.telemetry.metric_spec import BY_CERTIFICATE, BY_NODE, BY_SCRIPT
+from ttlproxy.telemetry.metric_spec import BY_CERTIFICATE, BY_NODE, BY_SCRIPT, BY_WORKER
 from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 pytestmark = pytest.mark.any_server
@@ -27,6 +29,16 @@ KEYS = Keys()
 
 _NAME = re.compile(r"ttlproxy(_[a-z]+)+_total|ttlproxy(_[a-z]+)+")
 _OWN = ("process_", "python_", "ttlproxy_")
+
+
+# Labels whose values are not known before.
+_OPEN = (BY_NODE, BY_SCRIPT, BY_WORKER)
+# These have no series here.
+_NONE_YET = {
+    *(each.name for each in METRICS if each.label == BY_CERTIFICATE),
+    "ttlproxy_node_next_deferred_seconds",
+    "ttlproxy_node_oldest_kept_seconds",
+}
 
 
 @pytest.fixture
@@ -54,26 +66,29 @@ def test_names_are_as_the_style_has_them() -> None:
     for each in METRICS:
         assert _NAME.fullmatch(each.name)
         assert each.name.endswith("_total") == (each.kind == "counter")
-        assert bool(each.label) == (bool(each.values) or each.label in (BY_NODE, BY_SCRIPT))
+        assert bool(each.label) == (bool(each.values) or each.label in _OPEN)
 
 
 def test_every_metric_is_shown_and_no_other(admin: Pages, redis_server: Server) -> None:
+    node = f"127.0.0.1:{redis_server.port}"
+    what_waits = "ttlproxy_node_deferred_commands"
+    wait_until(lambda: bool(families(admin)[what_waits].samples), "what waits is counted")
     shown = families(admin)
+    here = {BY_NODE: [node], BY_WORKER: ["1"]}
     for each in METRICS:
         family = shown[each.name.removesuffix("_total")]
         samples = {sample.name for sample in family.samples}
         assert family.documentation == each.meaning
-        if each.label == BY_CERTIFICATE or (each.label == BY_SCRIPT and not samples):
+        if each.name in _NONE_YET or (each.label == BY_SCRIPT and not samples):
             assert not samples  # there are none here, or none yet
             continue
         assert samples - {f"{each.name.removesuffix('_total')}_created"} == set(each.series)
         if each.label:
             found = list(dict.fromkeys(sample.labels[each.label] for sample in family.samples))
-            here = [f"127.0.0.1:{redis_server.port}"]
             if each.label == BY_SCRIPT:
                 assert {*found} <= Scripts(b"").keys()
             else:
-                assert found == (here if each.label == BY_NODE else list(each.values))
+                assert found == here.get(each.label, list(each.values))
     ours = {each.name.removesuffix("_total") for each in METRICS}
     assert {name for name in shown if name.startswith("ttlproxy_")} == ours
     assert all(name.startswith(_OWN) for name in shown)
@@ -188,6 +203,55 @@ def test_a_key_that_redis_lets_nobody_reap_is_parked(
         assert metric(admin, "ttlproxy_refusals_total") > 0
         direct.ask("ACL", "SETUSER", "proxy", "+hdel")
     becomes(admin, 0, "ttlproxy_parked_keys", reason="noperm")
+
+
+def test_deferred_commands_and_kept_elements_are_counted(admin: Pages, talker: Connection) -> None:
+    names = {
+        "deferred": "ttlproxy_node_deferred_commands",
+        "until_next": "ttlproxy_node_next_deferred_seconds",
+        "kept": "ttlproxy_node_kept_elements",
+        "since_oldest": "ttlproxy_node_oldest_kept_seconds",
+    }
+
+    def waiting() -> dict[str, float]:
+        shown = families(admin)
+        return {
+            what: sample.value for what, name in names.items() for sample in shown[name].samples
+        }
+
+    wait_until(lambda: waiting() == {"deferred": 0, "kept": 0}, "nothing waits")
+    talker.ask("ONEXPIRE", "cart:*", "KEEP")
+    talker.ask("SADDEX", "cart:1", "PX", 1, "MEMBERS", 2, "a", "b")
+    talker.ask("DEFER", "EX", 1000, "ID", "late", "RPUSH", "jobs", "a")
+    talker.ask("DEFER", "EX", 500, "ID", "soon", "RPUSH", "jobs", "b")
+    talker.ask("DEFER", "EX", 700, "PUBLISH", "news", "hello")
+    wait_until(lambda: waiting()["kept"] == 2, "both are kept")
+    found = waiting()
+    assert found["deferred"] == 3
+    assert 0 < found["until_next"] <= 500
+    assert found["since_oldest"] > 0
+    talker.ask("TAKE", "cart:1", "COUNT", 10)
+    wait_until(lambda: "since_oldest" not in waiting(), "none is kept")
+    assert waiting()["kept"] == 0
+
+
+def test_of_many_keys_some_are_counted_and_stand_for_all(
+    admin: Pages, talker: Connection, redis_server: Server
+) -> None:
+    keys = 3 * SAMPLE
+    near = range(keys - 4, keys + 3)
+    requests = [command("DEFER", "EX", 1000, "PUBLISH", f"news:{each}", "") for each in range(keys)]
+    talker.send(b"".join(requests))
+    talker.read_many(keys)
+    node = f"127.0.0.1:{redis_server.port}"
+    # Two keys that are no deferred commands' may be among those that are looked at.
+    wait_until(
+        lambda: metric(admin, "ttlproxy_node_deferred_commands", node=node) in near, "an estimate"
+    )
+    with Connection(redis_server.port) as direct:
+        direct.ask("CONFIG", "RESETSTAT")
+        wait_until(lambda: calls(redis_server.port, "srandmember") == 1, "it counts again")
+        assert SAMPLE - 2 <= calls(redis_server.port, "hlen") <= SAMPLE
 
 
 def test_nothing_of_clients_or_secret_is_told(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ttlproxy.telemetry.metrics_catalogue import by_node
+from ttlproxy.telemetry.metrics_catalogue import by_label
 from ttlproxy.telemetry.worker_totals import WorkerTotals
 
 REAPED, REFUSALS = "ttlproxy_node_reaped_elements_total", "ttlproxy_node_refusals_total"
@@ -29,9 +29,9 @@ def test_a_server_is_served_if_all_workers_serve_it() -> None:
     _heard(totals, 2, a="", b="it is away", c="")
     assert totals.nodes() == {"a": "", "b": "it is away", "c": ""}
     report = totals.report()
-    assert by_node(report, UP) == {"a": 1, "b": 0, "c": 1}
-    assert by_node(report, REAPED) == {"a": 10, "b": 10, "c": 5}
-    assert by_node(report, KEYS) == {"a": 2, "b": 2, "c": 2}
+    assert by_label(report, UP) == {"a": 1, "b": 0, "c": 1}
+    assert by_label(report, REAPED) == {"a": 10, "b": 10, "c": 5}
+    assert by_label(report, KEYS) == {"a": 2, "b": 2, "c": 2}
 
 
 def test_histograms_are_summed_up_by_label() -> None:
@@ -48,10 +48,10 @@ def test_what_a_worker_has_counted_stays_until_its_server_is_gone() -> None:
     _heard(totals, 1, a="", b="")
     _heard(totals, 2, a="", b="")
     totals.lost(1)
-    assert by_node(totals.report(), REAPED) == {"a": 10, "b": 10}
+    assert by_label(totals.report(), REAPED) == {"a": 10, "b": 10}
     _heard(totals, 2, a="", c="")  # another master has taken over from b
-    assert by_node(totals.report(), REAPED) == {"a": 10, "c": 5}
+    assert by_label(totals.report(), REAPED) == {"a": 10, "c": 5}
     _heard(totals, 3, a="")
     totals.lost(2)
-    assert by_node(totals.report(), REAPED) == {"a": 15}
+    assert by_label(totals.report(), REAPED) == {"a": 15}
     assert totals.nodes() == {"a": ""}

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.admin_pages import FLAGS, TOKEN, Pages, becomes, metric, pages, with_token
+from tests.support.admin_pages import (
+    FLAGS,
+    TOKEN,
+    Pages,
+    becomes,
+    families,
+    metric,
+    pages,
+    with_token,
+)
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
 from tests.support.servers import Proxy, Server
@@ -36,6 +45,12 @@ def admin(crew: Proxy) -> Pages:
     return pages(crew)
 
 
+def _memory(admin: Pages) -> dict[str, float]:
+    """The memory of each worker, by its number."""
+    samples = families(admin)["ttlproxy_worker_resident_memory_bytes"].samples
+    return {sample.labels["worker"]: sample.value for sample in samples}
+
+
 def _worker(client: Connection) -> int:
     section = client.ask("INFO", "ttlproxy").decode()
     return int(section.partition("process_id:")[2].partition("\r\n")[0])
@@ -55,6 +70,8 @@ def test_one_page_has_the_sum_of_all_workers(crew: Proxy, admin: Pages) -> None:
     assert metric(admin, ACCEPTED) == 4
     assert metric(admin, "ttlproxy_workers") == 2
     assert metric(admin, "ttlproxy_link_up") == 1
+    assert _memory(admin).keys() == {"1", "2"}
+    assert min(_memory(admin).values()) > 1 << 20
 
 
 def test_what_a_worker_has_counted_outlives_it(crew: Proxy, admin: Pages) -> None:
@@ -66,8 +83,10 @@ def test_what_a_worker_has_counted_outlives_it(crew: Proxy, admin: Pages) -> Non
         becomes(admin, 1, "ttlproxy_workers_replaced_total")
         assert metric(admin, ACCEPTED) == 2
         assert metric(admin, "ttlproxy_connections") == 1
+        assert len(_memory(admin)) == 1
         assert admin.get("/readyz").status == 200, "the other serves"
     becomes(admin, 2, "ttlproxy_workers")
+    assert _memory(admin).keys() == {"1", "2"}
     assert metric(admin, ACCEPTED) == 2
     with Connection(crew.port) as another:
         another.ask("PING")

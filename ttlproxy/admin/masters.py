@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ttlproxy.admin.process_state import Subject
-from ttlproxy.telemetry.metrics_catalogue import by_node
+from ttlproxy.telemetry.metrics_catalogue import by_label
 
 # A figure of the page -> the metric, and what its values are multiplied by.
 _FIGURES: Final = {
@@ -25,7 +25,7 @@ def masters(subject: Subject) -> list[dict[str, object]]:
     nodes, report = subject.nodes(), subject.report()
     if len(nodes) < 2:
         return []
-    figures = {name: (by_node(report, metric), by) for name, (metric, by) in _FIGURES.items()}
+    figures = {name: (by_label(report, metric), by) for name, (metric, by) in _FIGURES.items()}
     return [
         {
             "address": address,

@@ -78,6 +78,16 @@ class CommandCounts(NamedTuple):
     rejected: int = 0
 
 
+class Waiting(NamedTuple):
+    """Deferred commands, and elements kept for TAKE: how many there are, when the first command is
+    due, and when the first element was due. Of many, estimates: see link/waiting_survey.py."""
+
+    deferred: int
+    next_deferred_ms: int | None
+    kept: int
+    oldest_kept_ms: int | None
+
+
 class NodeCounts:
     """Counts about one server, in front of which there may be others.
 
@@ -89,6 +99,7 @@ class NodeCounts:
     rule's MAXLEN, as it counts them, for all proxies
     commands, errors: what it has counted of commands, by family, and of errors, of all its clients;
     replaced, never changed
+    waiting: what waits there, for all proxies; None while another proxy counts that
     """
 
     __slots__ = (
@@ -101,6 +112,7 @@ class NodeCounts:
         "parked",
         "reaped_elements",
         "refusals",
+        "waiting",
     )
 
     def __init__(self) -> None:
@@ -117,6 +129,7 @@ class NodeCounts:
         self.maxlen_refusals = 0
         self.commands: dict[str, CommandCounts] = {}
         self.errors: dict[str, int] = {}
+        self.waiting: Waiting | None = None
 
     def count_reaped(self, count: int, late_ms: int) -> None:
         """`count` elements of a key were reaped, the oldest `late_ms` late."""

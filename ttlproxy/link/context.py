@@ -109,7 +109,7 @@ class Context:
             keys,
             info.section,
             signer,
-            lambda: self.schedule_queries.to_count(self._may_have_rules),
+            lambda: self.schedule_queries.to_count(self.may_have_rules),
             self.is_one_of_several,
             counters.script_calls,
         )
@@ -172,7 +172,7 @@ class Context:
         return not self.is_one_of_several or self.keys.are_home
 
     @property
-    def _may_have_rules(self) -> bool:
+    def may_have_rules(self) -> bool:
         """Whether slots may know a version of the rules, as far as they have been read."""
         return not self.actions.knows(0) or bool(self.actions.of(0).version)
 

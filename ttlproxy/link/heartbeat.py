@@ -149,7 +149,7 @@ class Heartbeat:
         for reply in asked["state"]:
             await self._shared_state.learn(redis, reply)
         if has_told and self._beats.regular:
-            await upkeep.run(redis, glance)
+            await upkeep.run(redis, glance, thorough=thorough)
             self._beats.walks = upkeep.walks
 
     async def _ask(self, redis: Redis, glance: Glance) -> Asked:

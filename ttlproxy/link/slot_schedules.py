@@ -84,6 +84,10 @@ class SlotSchedules:
         kinds[slot(keys.here)] = b"L"
         return b"".join(keys.word(each) + kind for each, kind in kinds.items())
 
+    def to_survey(self, has_rules: bool) -> Collection[int]:
+        """The slots that may have deferred commands or kept elements; has_rules: of ONEXPIRE."""
+        return self.owned if has_rules else sorted(self.deferring.intersection(self.owned))
+
     def noted(self, key: bytes, due_ms: int) -> int:
         """The key needs attention at that time, or earlier; returns its slot."""
         number = slot(key)

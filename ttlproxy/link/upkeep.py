@@ -17,6 +17,7 @@ from ttlproxy.link.recheck import Recheck
 from ttlproxy.link.schedules import Schedules
 from ttlproxy.link.script_cache import ScriptCache
 from ttlproxy.link.sweep_script import SweepScript
+from ttlproxy.link.waiting_survey import WaitingSurvey
 from ttlproxy.link.walks import Walks
 
 # If something has been due for longer, whoever should reap it may be gone.
@@ -45,21 +46,30 @@ class Upkeep:
         self._native_deadlines = native_deadlines
         self._orphans = Orphans(context, is_paused)
         self._recheck = Recheck(context, sweep_script, scripts.would_wait)
+        self._waiting = WaitingSurvey(context, scripts.would_wait)
 
     @property
     def walks(self) -> bool:
         """Whether this proxy walks over the data, alone or for all."""
         return self._walks.is_on
 
-    async def run(self, redis: Redis, glance: Glance) -> None:
-        """Some of each. Raises redis-py's ConnectionError or TimeoutError."""
+    async def run(self, redis: Redis, glance: Glance, *, thorough: bool) -> None:
+        """Some of each; `thorough`: also looks at what seldom needs to be looked at.
+
+        Raises redis-py's ConnectionError or TimeoutError.
+        """
         await self._count_overdue(redis, glance)
         await self._learn_rules(redis)
         identity, walks = self._server.identity, await self._walks.mine(redis)
         if self._context.scripts.traits.field_ttls and (walks or self._context.fleet.are_few):
             await self._native_deadlines(redis)
+        databases = identity.databases if identity else []
         if walks:
-            await self._orphans.look(redis, identity.databases if identity else [])
+            await self._orphans.look(redis, databases)
+            if thorough:
+                await self._waiting.look(redis, databases)
+        else:
+            self._waiting.forget()
         await self._recheck.look(redis, walks, await glance.size(redis))
 
     async def _count_overdue(self, redis: Redis, glance: Glance) -> None:

@@ -48,7 +48,7 @@ _READING = {
     ),
     *("HEXISTS", "HGET", "HKEYS", "HLEN", "HPEXPIRETIME", "HRANDFIELD", "SCARD", "SISMEMBER"),
     *("LLEN", "LPOS", "LRANGE", "ZCARD", "ZCOUNT", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX"),
-    *("ZRANGEBYSCORE", "ZRANK", "ZSCORE", "LINDEX"),
+    *("ZRANGEBYSCORE", "ZRANK", "ZSCORE", "LINDEX", "SRANDMEMBER"),
 }
 # The last two only keep what scripts may do without flags: run on a full server or on stale data.
 _FLAGS = "#!lua flags=no-writes,allow-oom,allow-stale{}\n"

@@ -23,6 +23,7 @@ Report: TypeAlias = dict[str, Value]
 BY_NODE: Final = "node"
 BY_CERTIFICATE: Final = "certificate"
 BY_SCRIPT: Final = "script"
+BY_WORKER: Final = "worker"
 
 
 class Serves(Protocol):
@@ -47,8 +48,8 @@ class Source(NamedTuple):
 
 class MetricSpec(NamedTuple):
     """kind: Prometheus's type; label: the label's name, if any, and `values` all its values; those
-    of BY_NODE are the servers that are there, of BY_CERTIFICATE only those that are set, and of
-    BY_SCRIPT the scripts that were called.
+    of BY_NODE are the servers that are there, of BY_CERTIFICATE only those that are set, of
+    BY_SCRIPT the scripts that were called, and of BY_WORKER the workers' numbers, from 1 on.
 
     of_many: how the numbers of several processes become one, for each value of the label
     """

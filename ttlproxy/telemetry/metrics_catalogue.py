@@ -33,6 +33,7 @@ from ttlproxy.telemetry.metric_spec import (
     BY_CERTIFICATE,
     BY_NODE,
     BY_SCRIPT,
+    BY_WORKER,
     Buckets,
     MetricSpec,
     Report,
@@ -40,6 +41,7 @@ from ttlproxy.telemetry.metric_spec import (
     Value,
 )
 from ttlproxy.telemetry.node_metrics import NODE_METRICS, oldest_overdue_s
+from ttlproxy.telemetry.worker_memory import MEMORY, own_memory
 
 CERTIFICATES: Final = (
     "listener_certificate",
@@ -456,6 +458,13 @@ METRICS: Final = (
         "CPU time of the workers, user and system",
         lambda source: time.process_time(),
     ),
+    MetricSpec(
+        MEMORY,
+        "gauge",
+        "memory of each worker (RSS); where there is one process, it is worker 1; Linux only",
+        lambda source: own_memory(),
+        BY_WORKER,
+    ),
 )
 
 _One = TypeVar("_One")
@@ -466,8 +475,8 @@ _OF_MANY: Final[dict[str, Callable[[Iterable[float]], float]]] = {
 }
 
 
-def by_node(of: Report, name: str) -> dict[str, float]:
-    """A metric of a report by server; empty if it has none."""
+def by_label(of: Report, name: str) -> dict[str, float]:
+    """A metric of a report by the value of its label, such as the server; empty if it has none."""
     return cast(dict[str, float], of.get(name, {}))
 
 
@@ -476,7 +485,7 @@ def without_nodes(of: Report, gone: Collection[str]) -> Report:
     kept = dict(of)
     for metric in METRICS:
         if metric.label == BY_NODE and metric.name in kept:
-            numbers = by_node(of, metric.name)
+            numbers = by_label(of, metric.name)
             kept[metric.name] = {name: numbers[name] for name in numbers if name not in gone}
     return kept
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ttlproxy.core.counters import Waiting
 from ttlproxy.link import Link, Node
 from ttlproxy.telemetry.metric_spec import BY_NODE, MetricSpec, Source, Value
 
@@ -20,6 +21,32 @@ def oldest_overdue_s(link: Link) -> float:
 def _by_node(read: Callable[[Node], float]) -> Callable[[Source], Value]:
     """A number for each server."""
     return lambda source: {name: read(node) for name, node in source.link.nodes.items()}
+
+
+def _waiting(read: Callable[[Waiting, int], float | None]) -> Callable[[Source], Value]:
+    """A number for each server where this proxy counts what waits; `read(counts, now_ms)`."""
+
+    def value(source: Source) -> Value:
+        found: dict[str, float] = {}
+        for name, node in source.link.nodes.items():
+            context = node.link.context
+            counts = context.node_counts.waiting
+            number = None if counts is None else read(counts, context.clock.now_ms())
+            if number is not None:
+                found[name] = number
+        return found
+
+    return value
+
+
+def _until_next_s(counts: Waiting, now_ms: int) -> float | None:
+    due_ms = counts.next_deferred_ms
+    return None if due_ms is None else (due_ms - now_ms) / 1000
+
+
+def _oldest_kept_s(counts: Waiting, now_ms: int) -> float | None:
+    due_ms = counts.oldest_kept_ms
+    return None if due_ms is None else (now_ms - due_ms) / 1000
 
 
 def _clocks_ahead(source: Source) -> dict[str, float]:
@@ -85,6 +112,41 @@ NODE_METRICS: Final = (
         "its keys that are not reaped for a while, because it refuses it",
         _by_node(lambda node: node.link.context.node_counts.parked.total()),
         BY_NODE,
+    ),
+    MetricSpec(
+        "ttlproxy_node_deferred_commands",
+        "gauge",
+        "commands that wait there for their time (DEFER), counted every ten seconds by one of the"
+        " proxies: exact if there are up to 200 internal keys beside those of deadlines, else an"
+        " estimate from 200 of them",
+        _waiting(lambda counts, now_ms: counts.deferred),
+        BY_NODE,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_node_next_deferred_seconds",
+        "gauge",
+        "until the first of those that were looked at is due, below 0 if it is late; absent if"
+        " there is none",
+        _waiting(_until_next_s),
+        BY_NODE,
+        of_many="least",
+    ),
+    MetricSpec(
+        "ttlproxy_node_kept_elements",
+        "gauge",
+        "expired elements that wait there for TAKE (ONEXPIRE ... KEEP), counted in the same way",
+        _waiting(lambda counts, now_ms: counts.kept),
+        BY_NODE,
+        of_many="largest",
+    ),
+    MetricSpec(
+        "ttlproxy_node_oldest_kept_seconds",
+        "gauge",
+        "since the first of those that were looked at was due; absent if there is none",
+        _waiting(_oldest_kept_s),
+        BY_NODE,
+        of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_node_reaped_elements_total",

@@ -15,11 +15,12 @@ from ttlproxy.telemetry.health import STUCK_S, Health, Worker
 from ttlproxy.telemetry.loop_heartbeat import LoopHeartbeat
 from ttlproxy.telemetry.metric_spec import Report
 from ttlproxy.telemetry.metrics_catalogue import (
-    by_node,
+    by_label,
     lasting,
     total,
     without_nodes,
 )
+from ttlproxy.telemetry.worker_memory import MEMORY, WorkerNumbers
 
 # How often each worker sends a report.
 EVERY_S: Final = 0.5
@@ -67,9 +68,11 @@ class WorkerTotals:
         # Both are replaced, never changed: other threads read them.
         self._reports: dict[int, _Report] = {}
         self._details: dict[int, Details] = {}
+        self._numbers = WorkerNumbers()
 
     def heard(self, pid: int, message: bytes) -> None:
         """A worker has sent a report."""
+        self._numbers.add(pid)
         self._reports = {**self._reports, pid: _Report(time.monotonic(), *json.loads(message))}
 
     def looked(self, pid: int, message: bytes) -> None:
@@ -78,13 +81,14 @@ class WorkerTotals:
 
     def lost(self, pid: int) -> None:
         """A worker has ended."""
+        self._numbers.remove(pid)
         self._details = {key: found for key, found in self._details.items() if key != pid}
         now = dict(self._reports)
         if last := now.pop(pid, None):
             before = now.get(_ENDED, last._replace(report={})).report
             counted = total([before, lasting(last.report)])
             there = last.nodes.keys() | _nodes(now)
-            counted = without_nodes(counted, by_node(counted, _OF_NODES).keys() - there)
+            counted = without_nodes(counted, by_label(counted, _OF_NODES).keys() - there)
             now[_ENDED] = last._replace(report=counted, nodes={}, trouble="")
             self._reports = now
 
@@ -127,8 +131,10 @@ class WorkerTotals:
         reports = self._reports
         found = total([ours, *(last.report for last in reports.values())])
         # A worker that has ended may have counted for servers that are gone.
-        found = without_nodes(found, by_node(found, _OF_NODES).keys() - _nodes(reports))
+        found = without_nodes(found, by_label(found, _OF_NODES).keys() - _nodes(reports))
         ages = [last.age_s for last in self._working().values()]
+        memory = {pid: by_label(last.report, MEMORY) for pid, last in reports.items()}
+        found[MEMORY] = self._numbers.by_number(memory)
         found["ttlproxy_heartbeat_age_seconds"] = max(self.heartbeat.age_s(), *ages, 0)
         return found
 

@@ -36,6 +36,7 @@ _UNDATED: Final = (
 )
 _UNPURGED: Final = "ttlproxy purge fails."
 _UNTOLD: Final = "The status page is incomplete."
+_UNCOUNTED: Final = "The metrics do not show deferred commands and kept elements."
 _UNEXAMINED: Final = "The doctor cannot check deadlines."
 _UNCONVERTED: Final = "Rules and deferred commands of version 0.1 have no effect."
 _MISCOUNTED: Final = "DBSIZE may count internal keys of the proxy."
@@ -75,6 +76,7 @@ SCRIPTS: Final[Mapping[str, tuple[Severity, str]]] = {
     "others_tidy": (INFO, _MISCOUNTED),
     "deferred_examine": (INFO, _UNEXAMINED),
     "key_examine": (INFO, _UNEXAMINED),
+    "others_survey": (INFO, _UNCOUNTED),
     **dict.fromkeys(
         (
             *(

@@ -1,0 +1,63 @@
+-- How much waits beside the elements with deadlines: deferred commands, and elements kept for TAKE.
+-- READS IN ALL SLOTS
+-- KEYS:
+-- ARGV: sample words
+-- At most `sample` names of other internal keys are looked at, picked by chance. `words` has the three
+-- characters of the word of each slot of a Cluster to look at; elsewhere it is empty.
+-- RESULT: [names there are, names looked at, deferred commands, when the first is due, kept elements, when the
+--   first was due]; times are in ms, -1 for none
+-- include index
+local OTHERS, LATER, KEPT = prefix .. const.OTHERS, prefix .. const.LATER, prefix .. const.KEPT
+-- A kept element, its value and its deadline are three items of a list.
+local ITEMS = 3
+local places, total = {}, 0
+
+-- Something else may stand in the place of each key.
+local function note(place)
+  local size = tonumber(redis.pcall('SCARD', place)) or 0
+  if size > 0 then
+    places[#places + 1] = { place, total, total + size }
+    total = total + size
+  end
+end
+
+if words == '' then
+  note(OTHERS)
+end
+for at = 1, #words, 3 do
+  note(OTHERS .. ':{' .. string.sub(words, at, at + 2) .. '}')
+end
+
+local found = { [LATER] = { count = 0, first = -1 }, [KEPT] = { count = 0, first = -1 } }
+
+local function add(kind, count, due)
+  if count > 0 and due then
+    local sum = found[kind]
+    sum.count = sum.count + count
+    sum.first = sum.first < 0 and due or math.min(sum.first, due)
+  end
+end
+
+local function look(name)
+  if string.sub(name, 1, #LATER) == LATER then
+    local page = index_page(prefix .. const.TAGGED .. name, 0, 1)
+    add(LATER, tonumber(redis.pcall('HLEN', name)) or 0, tonumber(page[2]))
+  elseif string.sub(name, 1, #KEPT) == KEPT then
+    local items = tonumber(redis.pcall('LLEN', name)) or 0
+    add(KEPT, math.floor(items / ITEMS), tonumber(redis.pcall('LINDEX', name, ITEMS - 1)))
+  end
+end
+
+local most, looked_at = math.min(total, tonumber(sample)), 0
+for _, place in ipairs(places) do
+  local name, before, after = unpack(place)
+  -- Each place's share, rounded so that all together are `most`.
+  local share = math.floor(after * most / total) - math.floor(before * most / total)
+  local names = share > 0 and redis.pcall('SRANDMEMBER', name, share) or {}
+  for _, each in ipairs(names) do
+    look(each)
+  end
+  looked_at = looked_at + #names
+end
+local later, kept = found[LATER], found[KEPT]
+return { total, looked_at, later.count, later.first, kept.count, kept.first }
