@@ -21,7 +21,7 @@ from ttlproxy.commands.router import LONGER, VIRTUALS
 from ttlproxy.config import Settings
 from ttlproxy.operations.doctor.required_rights import FIELD_TTLS, SINCE, all_scripted, rules
 from ttlproxy.process.reload import AT_ONCE
-from ttlproxy.telemetry.metric_spec import BY_NODE, BY_SCRIPT
+from ttlproxy.telemetry.metric_spec import BY_NODE, BY_SCRIPT, BY_WORKER
 from ttlproxy.telemetry.metrics_catalogue import METRICS
 
 ROOT: Final = Path(__file__).parents[2]
@@ -43,7 +43,11 @@ _THEIRS: Final = {
     "Garnet: sorted-set members": ("Z", ""),
 }
 # What stands in labels that have no list of values.
-_OPEN: Final = {BY_NODE: "the server's `host:port`", BY_SCRIPT: "its name, once it was called"}
+_OPEN: Final = {
+    BY_NODE: "the server's `host:port`",
+    BY_SCRIPT: "its name, once it was called",
+    BY_WORKER: "its number, from 1 on",
+}
 # The words for an element of each type.
 _NOUN: Final = re.compile(
     r"\b(hash |set |sorted-set |list )?(num)?(field|member|element)(s?)\b", re.I

@@ -328,6 +328,7 @@ def test_round_trips_are_measured_and_those_of_scripts_by_script(
     of_script = "ttlproxy_script_round_trips_total"
     assert metric(admin, of_script, script="hash_ttl") >= 2
     assert metric(admin, "ttlproxy_script_round_trip_seconds_total", script="hash_ttl") > 0
+    assert metric(admin, "ttlproxy_script_round_trips_failed_total", script="hash_ttl") == 0
 
 
 def test_what_redis_counts_of_commands_is_shown_by_family(

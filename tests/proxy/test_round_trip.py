@@ -59,6 +59,15 @@ def test_it_ends_with_the_last_reply_however_that_is_cut(world: World) -> None:
     world.ask(GET * 2, VALUE, VALUE[:3], VALUE[3:], times=5)
     assert _measured(world) == pytest.approx(3)
     assert world.trip.request is None
+    assert not world.trip.has_failed
+
+
+@pytest.mark.parametrize("error", [b"-WRONGTYPE no\r\n", b"!12\r\nWRONGTYPE no\r\n"])
+def test_an_error_is_noted_however_it_is_cut(world: World, error: bytes) -> None:
+    world.ask(GET, VALUE, times=4)
+    world.ask(GET, PUSH + error[:1], error[1:5], error[5:] + PUSH)
+    assert _measured(world) == pytest.approx(3)
+    assert world.trip.has_failed
 
 
 def test_a_single_request_is_known(world: World) -> None:

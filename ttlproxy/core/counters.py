@@ -79,13 +79,17 @@ class CommandCounts(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Deferred commands, and elements kept for TAKE: how many there are, when the first command is
-    due, and when the first element was due. Of many, estimates: see link/waiting_survey.py."""
+    """Deferred commands, and elements kept for TAKE, at one instant. Of many, estimates: see
+    link/waiting_survey.py.
+
+    until_next_ms: from then until the first command is due; since_oldest_ms: since the first
+    element was due; both None if there is none
+    """
 
     deferred: int
-    next_deferred_ms: int | None
+    until_next_ms: int | None
     kept: int
-    oldest_kept_ms: int | None
+    since_oldest_ms: int | None
 
 
 class NodeCounts:
@@ -174,8 +178,8 @@ class Counters:
     rules to be read, Redis to be there; holding: clients whose requests wait now; requests: of
     clients; script_calls: sent to Redis, for clients and by the proxy itself, by the script's name;
     round_trip_ms: from sending requests to Redis until the last of their replies, of some that were
-    measured; script_trips: how many of these were a call of a script, and script_trips_ms, the sum,
-    by script;
+    measured; script_trips: how many of these were a call of a script, script_trips_failed: how many
+    of those got an error, and script_trips_ms: the sum, all by script;
     to_clients, to_redis: bytes;
     reaped_elements: by type; fired_elements: elements handed on by rules of ONEXPIRE, by action;
     dead_lettered_elements: those of them that had been handed on too often; lag_ms: for each reaped
@@ -215,6 +219,7 @@ class Counters:
         "round_trip_ms",
         "script_calls",
         "script_trips",
+        "script_trips_failed",
         "script_trips_ms",
         "swept_entries",
         "tls_failures",
@@ -237,6 +242,7 @@ class Counters:
         self.round_trip_ms = Histogram(_TRIPS)
         self.script_calls: dict[str, int] = {}
         self.script_trips: Counter[str] = Counter()
+        self.script_trips_failed: Counter[str] = Counter()
         self.script_trips_ms: dict[str, float] = {}
         self.to_clients = Tally()
         self.to_redis = Tally()
@@ -271,7 +277,8 @@ class Counters:
         self.fired_elements[verb.lower()] += count
         self.dead_lettered_elements += dead_lettered
 
-    def count_script_trip(self, script: str, took_ms: float) -> None:
-        """The round trip of a call of this script was measured."""
+    def count_script_trip(self, script: str, took_ms: float, *, failed: bool) -> None:
+        """The round trip of a call of this script was measured; it `failed` if it got an error."""
         self.script_trips[script] += 1
+        self.script_trips_failed[script] += failed
         self.script_trips_ms[script] = self.script_trips_ms.get(script, 0) + took_ms

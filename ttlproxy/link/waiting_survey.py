@@ -75,23 +75,22 @@ class WaitingSurvey:
         call = Call("others_survey", (), (b"%d" % sample, words))
         reply: Any = valid(await answered(redis, self._context.script_calls, db, call))
         there, looked_at, deferred, due_ms, kept, was_due_ms = reply
-        share = there / max(looked_at, 1)
+        share, now_ms = there / max(looked_at, 1), self._context.clock.now_ms()
         return Waiting(
             round(deferred * share),
-            due_ms if deferred else None,
+            due_ms - now_ms if deferred else None,
             round(kept * share),
-            was_due_ms if kept else None,
+            now_ms - was_due_ms if kept else None,
         )
 
 
 def _together(found: Sequence[Waiting]) -> Waiting:
     return Waiting(
         sum(each.deferred for each in found),
-        _first(each.next_deferred_ms for each in found),
+        min((each.until_next_ms for each in found if each.until_next_ms is not None), default=None),
         sum(each.kept for each in found),
-        _first(each.oldest_kept_ms for each in found),
+        max(
+            (each.since_oldest_ms for each in found if each.since_oldest_ms is not None),
+            default=None,
+        ),
     )
-
-
-def _first(times: Iterable[int | None]) -> int | None:
-    return min((each for each in times if each is not None), default=None)

@@ -21,6 +21,8 @@ _FIRST: Final = 4
 _MOST: Final = 32
 # A piece of replies with more lines is not counted, as that would take the event loop 0.3 ms.
 _MOST_LINES: Final = 1000
+# How errors begin.
+_ERRORS: Final = b"-!"
 # These have no reply or several, or one that Redis makes wait.
 _UNEVEN: Final = frozenset(
     name.encode()
@@ -39,7 +41,8 @@ Pass = Callable[[bytes], None]
 class RoundTrip:
     """
     is_over: nothing is counted any more, and what comes just passes
-    took_ms: how long it took, once that is known; request: its words, if it is a single one
+    took_ms: how long it took, once that is known; request: its words, if it is a single one, and
+    has_failed: whether its reply was an error
     spent_s: the CPU time that the counting has taken
     """
 
@@ -48,12 +51,14 @@ class RoundTrip:
         self.is_over = False
         self.took_ms: float | None = None
         self.request: list[bytes] | None = None
+        self.has_failed = False
         self.spent_s = 0.0
         self._send = send
         self._take = take
         self._over = over
         self._ends = ReplyEnds()
         self._kind = 0  # the first byte of the reply that has begun
+        self._last = 0  # that of the last one that has ended
         self._owed = 0  # replies that are to come, as far as is known
         self._chunks = 0  # in all
         self._counted = 0  # since more has come than was asked for
@@ -131,6 +136,7 @@ class RoundTrip:
         # More than was asked for: then it was not the last reply to this.
         if self._has_followers or (not more and self._ends.is_between):
             self.took_ms = (now_s - self._began_s) * 1000
+            self.has_failed = not more and self._last in _ERRORS
         self.end()
 
     def _replies(self, data: bytes) -> int:
@@ -140,7 +146,9 @@ class RoundTrip:
         kind = data[0] if self._ends.is_between else self._kind
         count = 0
         for end in self._ends.take(data):
-            count += kind != PUSH
+            if kind != PUSH:
+                count += 1
+                self._last = kind
             kind = data[end] if end < len(data) else 0
         self._kind = kind
         return count

@@ -118,7 +118,9 @@ class RoundTrips:
             self._counters.round_trip_ms.observe(round_trip.took_ms)
             script = self._script(round_trip.request)
             if script is not None:
-                self._counters.count_script_trip(script, round_trip.took_ms)
+                self._counters.count_script_trip(
+                    script, round_trip.took_ms, failed=round_trip.has_failed
+                )
 
     def _script(self, request: Sequence[bytes] | None) -> str | None:
         """The script of ours that a request calls."""

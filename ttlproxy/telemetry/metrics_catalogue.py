@@ -199,9 +199,16 @@ METRICS: Final = (
         BY_SCRIPT,
     ),
     MetricSpec(
+        "ttlproxy_script_round_trips_failed_total",
+        "counter",
+        "how many of those got an error",
+        lambda source: dict[str, float](source.counters.script_trips_failed),
+        BY_SCRIPT,
+    ),
+    MetricSpec(
         "ttlproxy_script_round_trip_seconds_total",
         "counter",
-        "the sum of how long these took",
+        "the sum of how long they took",
         lambda source: _each_in_seconds(source.counters.script_trips_ms),
         BY_SCRIPT,
     ),

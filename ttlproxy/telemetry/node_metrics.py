@@ -23,30 +23,20 @@ def _by_node(read: Callable[[Node], float]) -> Callable[[Source], Value]:
     return lambda source: {name: read(node) for name, node in source.link.nodes.items()}
 
 
-def _waiting(read: Callable[[Waiting, int], float | None]) -> Callable[[Source], Value]:
-    """A number for each server where this proxy counts what waits; `read(counts, now_ms)`."""
+def _waiting(read: Callable[[Waiting], float | None]) -> Callable[[Source], Value]:
+    """A number for each server where this proxy counts what waits."""
 
     def value(source: Source) -> Value:
-        found: dict[str, float] = {}
-        for name, node in source.link.nodes.items():
-            context = node.link.context
-            counts = context.node_counts.waiting
-            number = None if counts is None else read(counts, context.clock.now_ms())
-            if number is not None:
-                found[name] = number
-        return found
+        nodes = source.link.nodes.items()
+        counts = {name: node.link.context.node_counts.waiting for name, node in nodes}
+        found = {name: read(each) for name, each in counts.items() if each is not None}
+        return {name: number for name, number in found.items() if number is not None}
 
     return value
 
 
-def _until_next_s(counts: Waiting, now_ms: int) -> float | None:
-    due_ms = counts.next_deferred_ms
-    return None if due_ms is None else (due_ms - now_ms) / 1000
-
-
-def _oldest_kept_s(counts: Waiting, now_ms: int) -> float | None:
-    due_ms = counts.oldest_kept_ms
-    return None if due_ms is None else (now_ms - due_ms) / 1000
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
 
 
 def _clocks_ahead(source: Source) -> dict[str, float]:
@@ -119,16 +109,16 @@ NODE_METRICS: Final = (
         "commands that wait there for their time (DEFER), counted every ten seconds by one of the"
         " proxies: exact if there are up to 200 internal keys beside those of deadlines, else an"
         " estimate from 200 of them",
-        _waiting(lambda counts, now_ms: counts.deferred),
+        _waiting(lambda counts: counts.deferred),
         BY_NODE,
         of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_node_next_deferred_seconds",
         "gauge",
-        "until the first of those that were looked at is due, below 0 if it is late; absent if"
-        " there is none",
-        _waiting(_until_next_s),
+        "then until the first of those that were looked at was due, below 0 if it was late; absent"
+        " if there was none",
+        _waiting(lambda counts: _seconds(counts.until_next_ms)),
         BY_NODE,
         of_many="least",
     ),
@@ -136,15 +126,15 @@ NODE_METRICS: Final = (
         "ttlproxy_node_kept_elements",
         "gauge",
         "expired elements that wait there for TAKE (ONEXPIRE ... KEEP), counted in the same way",
-        _waiting(lambda counts, now_ms: counts.kept),
+        _waiting(lambda counts: counts.kept),
         BY_NODE,
         of_many="largest",
     ),
     MetricSpec(
         "ttlproxy_node_oldest_kept_seconds",
         "gauge",
-        "since the first of those that were looked at was due; absent if there is none",
-        _waiting(_oldest_kept_s),
+        "then since the first of those that were looked at was due; absent if there was none",
+        _waiting(lambda counts: _seconds(counts.since_oldest_ms)),
         BY_NODE,
         of_many="largest",
     ),
