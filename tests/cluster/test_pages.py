@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.operations.test_status_routes import inspected, status, surveyed
-from tests.support.admin_pages import FLAGS, Pages, pages
+from tests.support.admin_pages import FLAGS, Pages, becomes, metric, pages
 from tests.support.cluster import Node
+from tests.support.processes import wait_until
 from tests.support.redis_client import Client, Word
 from tests.support.servers import Proxy
 
@@ -81,6 +82,22 @@ def test_a_key_is_looked_into(app: Client, admin: Pages) -> None:
     found = inspected(admin, key="h:1")
     assert (found["type"], found["timed"], found["elements"][0]["name"]) == ("hash", 1, "f")
     assert inspected(admin, key="none")["type"] == "none"
+
+
+def test_what_waits_is_counted_in_slots_without_deadlines_too(
+    app: Client, admin: Pages, node: Node
+) -> None:
+    app.ask("ONEXPIRE", "cart:*", "KEEP")
+    app.ask_many([["SADDEX", f"cart:{each}", "PX", 1, "MEMBERS", 1, "m"] for each in range(9)])
+    app.ask_many([["DEFER", "EX", 900, "RPUSH", f"{{jobs}}:{each}", "j"] for each in range(60)])
+    kept = "ttlproxy_node_kept_elements"
+    becomes(admin, 9, kept, node=f"127.0.0.1:{node.port}")
+    assert metric(admin, "ttlproxy_node_deferred_commands", node=f"127.0.0.1:{node.port}") == 60
+    wait_until(lambda: status(admin)["waiting"].get("kept", {}).get("count") == 9, "the page's")
+    waiting = status(admin)["waiting"]
+    assert (waiting["kept"]["keys"], waiting["kept"]["exact"]) == (9, True)
+    assert (waiting["deferred"]["count"], waiting["deferred"]["exact"]) == (60, True)
+    app.ask("ONEXPIRE", "cart:*", "NONE")
 
 
 @pytest.mark.slow

@@ -160,9 +160,11 @@ def test_deferred_commands_and_kept_elements_are_counted_and_the_next_shown(
         client.ask("SADDEX", "cart:1", "PX", 1, "MEMBERS", 2, "a", "b")
         client.ask("DEFER", "EX", 1000, "ID", "late", "RPUSH", "jobs", "a secret", "b")
         client.ask("DEFER", "EX", 500, "ID", "soon", "PUBLISH", "news", "hello")
-        waiting = until(
-            admin, "all four", lambda now: now["waiting"].get("kept", {}).get("count") == 2
-        )["waiting"]
+
+        def both(now: dict[str, Any]) -> list[int]:
+            return [now["waiting"].get(kind, {}).get("count") for kind in ("kept", "deferred")]
+
+        waiting = until(admin, "all four", lambda now: both(now) == [2, 2])["waiting"]
     kept, deferred = waiting["kept"], waiting["deferred"]
     assert (kept["keys"], kept["exact"]) == (1, True)
     assert [(row["key"], row["count"]) for row in kept["keys_shown"]] == [("cart:1", 2)]

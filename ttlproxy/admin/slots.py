@@ -11,7 +11,7 @@ from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.errors import Unanswered
 
 # Slots that one script looks at: about 1 ms of Redis.
-_EACH: Final = 1024
+EACH: Final = 1024
 # Keys of a slot that are read first; more of them if that was not enough.
 _FEW: Final = 8
 _DEEPEST: Final = 2000
@@ -41,8 +41,8 @@ async def occupied(inquiry: Inquiry) -> list[Slot]:
     """The slots that have managed keys. Raises Unanswered."""
     found: list[Slot] = []
     for name, owned in await inquiry.slots():
-        for at in range(0, len(owned), _EACH):
-            some = owned[at : at + _EACH]
+        for at in range(0, len(owned), EACH):
+            some = owned[at : at + EACH]
             words = map(inquiry.keys.word, some)
             for position, keys, first_ms in await inquiry.call(0, "slots_survey", (name,), *words):
                 found.append(Slot(some[position], keys, first_ms))

@@ -13,6 +13,7 @@ from ttlproxy.admin import slots
 from ttlproxy.admin.cached_answers import Answer
 from ttlproxy.admin.redis_queries import Inquiry
 from ttlproxy.admin.text import shown
+from ttlproxy.core.shares import shares
 from ttlproxy.link.scores import whole_ms
 
 # Names that are looked at in all databases: 1,000 short requests take Redis about 1 ms.
@@ -51,14 +52,13 @@ async def waiting(inquiry: Inquiry, *, names: bool) -> Answer:
     deferred, kept, exact = list[Found](), list[Found](), True
     clustered = await inquiry.is_clustered()
     for db in [0] if clustered else await inquiry.databases():
-        schedules = await _schedules(inquiry, db)
-        total, sample = await _others(inquiry, db, schedules)
+        total, sample = await _others(inquiry, db)
         share = total / max(len(sample), 1)
         exact = exact and total <= len(sample)
         deferred.append(Found(await _deferred(inquiry, db, sample), share))
         kept.append(Found(await _kept(inquiry, db, sample), share))
         if total > len(sample):
-            heads = await _heads(inquiry, db, schedules)
+            heads = await _heads(inquiry, db, await _schedules(inquiry, db))
             deferred.append(Found(await _deferred(inquiry, db, heads), 0))
     now_ms = await _now_ms(inquiry)
     return {
@@ -119,27 +119,39 @@ def _key(place: Place) -> dict[str, object]:
     }
 
 
+async def _others(inquiry: Inquiry, db: int) -> tuple[int, list[bytes]]:
+    """(how many other internal keys there are, at most SAMPLE of them, picked by chance)."""
+    places = [(b"", b"")]
+    if await inquiry.is_clustered():
+        places = [
+            (name, b"".join(map(inquiry.keys.word, owned[at : at + slots.EACH])))
+            for name, owned in await inquiry.slots()
+            for at in range(0, len(owned), slots.EACH)
+        ]
+    sizes = [(await _survey(inquiry, db, place, 0))[0] for place in places]
+    found = [
+        name
+        for place, share in zip(places, shares(sizes, SAMPLE), strict=True)
+        if share
+        for name in (await _survey(inquiry, db, place, share))[1]
+    ]
+    return sum(sizes), found
+
+
+async def _survey(
+    inquiry: Inquiry, db: int, place: tuple[bytes, bytes], most: int
+) -> tuple[int, list[bytes]]:
+    """The same for one place: a name in one of a Cluster's slots, and the words of slots."""
+    name, words = place
+    size, *_, names = await inquiry.call(db, "others_survey", (name,), most, words, 1)
+    return size, names
+
+
 async def _schedules(inquiry: Inquiry, db: int) -> list[int | None]:
     """The slots of a Cluster that have managed keys; elsewhere None, for the one there is."""
     if not await inquiry.is_clustered():
         return [None]
     return [slot.number for slot in await slots.occupied(inquiry)]
-
-
-async def _others(
-    inquiry: Inquiry, db: int, schedules: Sequence[int | None]
-) -> tuple[int, list[bytes]]:
-    """(how many other internal keys there are, at most SAMPLE of them, picked by chance)."""
-    places = [_shared(inquiry, slot, inquiry.keys.others) for slot in schedules]
-    sizes = await _numbers(inquiry, db, [(b"SCARD", place) for place in places])
-    total = sum(sizes)
-    words = [
-        (b"SRANDMEMBER", place, b"%d" % -(-SAMPLE * size // max(total, SAMPLE)))
-        for place, size in zip(places, sizes, strict=True)
-        if size
-    ]
-    replies = await inquiry.try_to_ask([(db, each) for each in words])
-    return total, [name for reply in replies if isinstance(reply, list) for name in reply]
 
 
 async def _heads(inquiry: Inquiry, db: int, schedules: Sequence[int | None]) -> list[bytes]:

@@ -1,13 +1,14 @@
 -- How much waits beside the elements with deadlines: deferred commands, and elements kept for TAKE.
 -- READS IN ALL SLOTS
--- KEYS:
--- ARGV: sample words
+-- KEYS: others
+-- ARGV: sample words lists
 -- At most `sample` names of other internal keys are looked at, picked by chance. `words` has the three
--- characters of the word of each slot of a Cluster to look at; elsewhere it is empty.
+-- characters of the word of each slot of a Cluster to look at, and `others` is that of any slot; elsewhere
+-- `words` is empty. If `lists` is 1, the names are listed.
 -- RESULT: [names there are, names looked at, deferred commands, when the first is due, kept elements, when the
---   first was due]; times are in ms, -1 for none
+--   first was due, names]; times are in ms, -1 for none
 -- include index
-local OTHERS, LATER, KEPT = prefix .. const.OTHERS, prefix .. const.LATER, prefix .. const.KEPT
+local LATER, KEPT = prefix .. const.LATER, prefix .. const.KEPT
 -- A kept element, its value and its deadline are three items of a list.
 local ITEMS = 3
 local places, total = {}, 0
@@ -22,10 +23,10 @@ local function note(place)
 end
 
 if words == '' then
-  note(OTHERS)
+  note(others)
 end
 for at = 1, #words, 3 do
-  note(OTHERS .. ':{' .. string.sub(words, at, at + 2) .. '}')
+  note(prefix .. const.OTHERS .. ':{' .. string.sub(words, at, at + 2) .. '}')
 end
 
 local found = { [LATER] = { count = 0, first = -1 }, [KEPT] = { count = 0, first = -1 } }
@@ -48,7 +49,7 @@ local function look(name)
   end
 end
 
-local most, looked_at = math.min(total, tonumber(sample)), 0
+local most, looked_at, list = math.min(total, tonumber(sample)), 0, {}
 for _, place in ipairs(places) do
   local name, before, after = unpack(place)
   -- Each place's share, rounded so that all together are `most`.
@@ -56,8 +57,11 @@ for _, place in ipairs(places) do
   local names = share > 0 and redis.pcall('SRANDMEMBER', name, share) or {}
   for _, each in ipairs(names) do
     look(each)
+    if lists == '1' then
+      list[#list + 1] = each
+    end
   end
   looked_at = looked_at + #names
 end
 local later, kept = found[LATER], found[KEPT]
-return { total, looked_at, later.count, later.first, kept.count, kept.first }
+return { total, looked_at, later.count, later.first, kept.count, kept.first, list }

@@ -209,10 +209,7 @@ def asked(keys: Keys) -> tuple[Right, ...]:
         Right((b"SLOWLOG", b"GET"), INFO, _UNTOLD),
         Right((b"UNLINK", schedule), INFO, _UNPURGED),
         Right((b"GET", keys.home(keys.old_layout)), WARNING, _UNCONVERTED),
-        *(
-            Right(words, INFO, _UNTOLD)
-            for words in ((b"SCARD", others), (b"HLEN", others), (b"LINDEX", others, b"0"))
-        ),
+        *(Right(words, INFO, _UNTOLD) for words in ((b"HLEN", others), (b"LINDEX", others, b"0"))),
         Right((b"SRANDMEMBER", others, b"1"), INFO, _UNEXAMINED),
         Right((b"SSCAN", others, b"0"), INFO, _MISCOUNTED),
         Right((b"SMISMEMBER", others, b""), INFO, _MISCOUNTED),

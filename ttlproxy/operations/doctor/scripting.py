@@ -56,7 +56,7 @@ def _trials(keys: Keys) -> tuple[Call, ...]:
         Call("schedule_page", (), (b"0", b"1", b"10")),
         Call("schedule_survey", (), (b"1", b"1")),
         Call("rule_list", (key,), (key,)),
-        Call("others_survey", (), (b"1", b"")),
+        Call("others_survey", (), (b"1", b"", b"")),
         *(in_cluster if keys.clustered else ()),
     )
 

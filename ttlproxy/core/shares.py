@@ -1,0 +1,14 @@
+"""How a sample is spread over several places: in proportion to their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+
+def shares(sizes: Sequence[int], most: int) -> list[int]:
+    """How many to take from places of these sizes, `most` together, or all if there are fewer."""
+    total = sum(sizes)
+    wanted = min(most, total)
+    ends = [end * wanted // max(total, 1) for end in accumulate(sizes, initial=0)]
+    return [after - before for before, after in pairwise(ends)]
