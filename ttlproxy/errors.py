@@ -19,6 +19,7 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
 ├── MigrationError     exit 1: deadlines cannot be imported or exported, or not in this way
 ├── AdoptError         exit 1: the proxy is away or refuses, or the notes are of another run
+├── DoctorError        exit 1: the notes of doctor --mend are of another run, or cannot be written
 ├── SeveralMasters     begin anew, with a link for each master of the Cluster
 └── UnfitUpstream      exit 1: the server can never be served: too old, or a newer layout
 """
@@ -117,6 +118,10 @@ class MigrationError(TtlproxyError):
 
 class AdoptError(TtlproxyError):
     """Elements cannot be given deadlines: the proxy is away or refuses, or the notes do not fit."""
+
+
+class DoctorError(TtlproxyError):
+    """How far a mending is can be neither read nor noted, or the notes are of another run."""
 
 
 class SeveralMasters(TtlproxyError):  # noqa: N818 - the name says it

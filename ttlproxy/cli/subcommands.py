@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import takewhile
+from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -35,8 +36,12 @@ def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None
 
 async def _examine(settings: Settings, own: argparse.Namespace) -> int:
     """With --json, only the JSON is on standard output."""
+    if own.notes and not own.mend:
+        raise SettingsError(["doctor: --notes is for --mend"])
     progress = Progress(tell if own.json else say)
-    upstream, found = await app.doctor(settings, own.sample, progress, mends=own.mend)
+    upstream, found = await app.doctor(
+        settings, own.sample, progress, mends=own.mend, notes=own.notes
+    )
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     say(
         as_json(upstream, found)
@@ -197,6 +202,12 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
                 "action": "store_true",
                 "help": "first drop deadlines of elements that no longer exist, and complete the"
                 " schedule; proxies may keep running",
+            },
+            "--notes": {
+                "metavar": "FILE",
+                "type": Path,
+                "help": "with --mend: notes there how far it is, and goes on from there; deleted at"
+                " the end",
             },
         },
         _doctor,

@@ -11,6 +11,7 @@ import pickle
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ttlproxy.addresses import Listen, Upstream
@@ -255,12 +256,20 @@ async def purge(settings: Settings, how: How, progress: Progress) -> int:
 
 
 async def doctor(
-    settings: Settings, sample: int, progress: Progress, *, mends: bool
+    settings: Settings,
+    sample: int,
+    progress: Progress,
+    *,
+    mends: bool,
+    notes: Path | None,
 ) -> tuple[str, list[Finding]]:
-    """(the upstream's URL without password, findings); if it `mends`, it does so first."""
+    """(the upstream's URL without password, findings); if it `mends`, it does so first, and keeps
+    in the file `notes` how far it is."""
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
-        return upstream.shown, await examined(settings, upstream, sample, progress, mends=mends)
+        return upstream.shown, await examined(
+            settings, upstream, sample, progress, mends=mends, notes=notes
+        )
 
 
 async def until_interrupted(main: Coroutine[None, None, int]) -> int:

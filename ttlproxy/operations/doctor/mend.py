@@ -3,103 +3,106 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from math import inf
 
 from ttlproxy.commands import Call
 from ttlproxy.core.counted import counted
 from ttlproxy.core.registry import Place
 from ttlproxy.link import NodeOfSeveral, announcing, run, valid
-from ttlproxy.net.progress import Progress, of_names
-from ttlproxy.operations.doctor.content import PAGE, indexed, looked_at, script_calls_of
+from ttlproxy.net.progress import of_names
+from ttlproxy.operations.doctor.content import PAGE, looked_at, script_calls_of
+from ttlproxy.operations.doctor.mend_notes import MendNotes
 from ttlproxy.operations.doctor.target import Target
+from ttlproxy.operations.key_walk import KeyWalk, Pace
 from ttlproxy.scripts.script_calls import ScriptCalls
 
 _TOGETHER = 50
 _PAGE = b"500"
 
 
-async def mended(target: Target) -> None:
+async def mended(target: Target, notes: MendNotes) -> None:
     """Goes through all indexes and schedules, and says what it did in each database.
 
-    It may be interrupted: what is mended stays so.
-
-    It drops deadlines whose element is gone, puts keys with deadlines into the schedule, and
-    announces their first deadlines to the proxies.
+    It may be interrupted: what is mended stays so, and with the same notes the next one goes on
+    where it was. It drops deadlines whose element is gone, puts keys with deadlines into the
+    schedule, and announces their first deadlines to the proxies. Raises DoctorError if the notes
+    cannot be written.
     """
     script_calls = await script_calls_of(target, "sweep", "key_examine")
-    at = f"{target.redis.shown}, " if isinstance(target.redis, NodeOfSeveral) else ""
     for db in target.databases:
-        done = _Done(at, db, target.info[f"db{db}"]["keys"])
+        mending = _Mending(target, script_calls, notes, db)
         try:
-            async for places in _pages(target, db, partial(done.go_on, target.progress)):
-                done.keys += len(places)
-                done.dropped += await _sweep(target, script_calls, places)
-                done.announced += await _announce(target, script_calls, places)
+            await mending.run()
         except asyncio.CancelledError:
-            target.progress.say(f"interrupted: {done.told()}; start it again to mend the rest")
+            told = mending.told()
+            target.progress.say(f"interrupted: {told}; start it again to mend the rest")
             raise
-        target.progress.say(done.told())
+        target.progress.say(mending.told())
 
 
-@dataclass
-class _Done:
-    """In one database: keys that were checked, deadlines dropped, and keys that have deadlines.
+class _Mending:
+    """Of one database. counts: `names` that were looked at, roughly, `keys` that were checked,
+    deadlines that were `dropped`, and keys that have deadlines, which were `announced`."""
 
-    at: names the server if there are several; names: how many the database has; looked_at: so many
-    of them, roughly
-    """
+    def __init__(
+        self, target: Target, script_calls: ScriptCalls, notes: MendNotes, db: int
+    ) -> None:
+        self._target = target
+        self._script_calls = script_calls
+        self._notes = notes
+        self._db = db
+        several = target.redis.shown if isinstance(target.redis, NodeOfSeveral) else ""
+        self._at = f"{several}, " if several else ""
+        self._where = f"{self._at}database {db}"
+        self._names: int = target.info[f"db{db}"]["keys"]
+        self._place, self._counts = notes.begun(self._where)
 
-    at: str
-    db: int
-    names: int
-    looked_at: int = 0
-    keys: int = 0
-    dropped: int = 0
-    announced: int = 0
+    async def run(self) -> None:
+        """The indexes first: a walk over them is what takes long, and goes on where it was."""
+        keys, redis = self._target.keys, self._target.redis
+        walk = KeyWalk(redis, self._db, Pace(inf), self._place, match=keys.pattern, page=PAGE)
+        try:
+            async with aclosing(walk.pages()) as pages:
+                async for names in pages:
+                    self._notes.keep(self._where, walk.place, self._counts)
+                    found = [key for name in names if (key := keys.data(name)) is not None]
+                    await self._mend(found)
+        finally:
+            self._notes.keep(self._where, walk.place, self._counts)
+        async for scheduled in _scheduled(self._target, self._db):
+            await self._mend(scheduled)
 
-    def go_on(self, progress: Progress) -> None:
-        """A page of names was read."""
-        self.looked_at += PAGE
-        progress.at(self._how_far)
+    async def _mend(self, keys: Sequence[bytes]) -> None:
+        """Mends the keys of one page of names."""
+        target, counts = self._target, self._counts
+        for at in range(0, len(keys), _TOGETHER):
+            places = [(self._db, key) for key in keys[at : at + _TOGETHER]]
+            counts["keys"] += len(places)
+            counts["dropped"] += await _sweep(target, self._script_calls, places)
+            counts["announced"] += await _announce(target, self._script_calls, places)
+        counts["names"] += PAGE
+        target.progress.at(self._how_far)
 
     def _how_far(self) -> str:
-        return self.told() + of_names(self.looked_at, self.names)
+        return self.told() + of_names(self._counts["names"], self._names)
 
     def told(self) -> str:
+        counts = self._counts
         return (
-            f"{self.at}database {self.db}: checked {counted(self.keys, 'key')},"
-            f" dropped {counted(self.dropped, 'deadline')} without an element;"
-            f" {counted(self.announced, 'key has', 'keys have')} deadlines"
+            f"{self._where}: checked {counted(counts['keys'], 'key')},"
+            f" dropped {counted(counts['dropped'], 'deadline')} without an element;"
+            f" {counted(counts['announced'], 'key has', 'keys have')} deadlines"
         )
 
 
-async def _pages(target: Target, db: int, tell: Callable[[], None]) -> AsyncIterator[list[Place]]:
-    """All places that the schedule or an index names, in pages; a place may come twice.
-
-    `tell` is called for each page of names, also if none of them is such a place.
-    """
-    page: list[Place] = []
-    for source in (indexed, _scheduled):
-        async for key in source(target, db, tell):
-            page.append((db, key))
-            if len(page) == _TOGETHER:
-                yield page
-                page = []
-    if page:
-        yield page
-
-
-async def _scheduled(target: Target, db: int, tell: Callable[[], None]) -> AsyncIterator[bytes]:
-    """Keys in the schedule that have no index: `indexed` finds the others."""
+async def _scheduled(target: Target, db: int) -> AsyncIterator[list[bytes]]:
+    """Keys in the schedule that have no index, in pages: the walk over indexes finds the others."""
     async for page in target.schedules.pages(target.redis, db):
-        tell()
         looks = [(db, (b"EXISTS", target.keys.index(key))) for key, _ in page]
         there = await run(target.redis, looks)
-        for (key, _), exists in zip(page, there, strict=True):
-            if not valid(exists):
-                yield key
+        yield [key for (key, _), exists in zip(page, there, strict=True) if not valid(exists)]
 
 
 async def _sweep(target: Target, script_calls: ScriptCalls, places: Sequence[Place]) -> int:
