@@ -102,7 +102,7 @@ async def _undeliverable(
                 ERROR,
                 f"{shown} in database {db} is a {kind}, but a rule of ONEXPIRE needs a {wanted}",
                 "Expired elements stay in their keys until they can be delivered.",
-                f"RENAME {shown} {shown}:aside",
+                f"RENAMENX {shown} {shown}:aside",
                 tuple(dict.fromkeys(keys))[:_SHOWN],
                 f"a key in database {db} is a {kind}, but a rule of ONEXPIRE needs a {wanted}",
             )
