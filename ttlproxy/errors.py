@@ -18,8 +18,8 @@ TtlproxyError          exit 1: what went wrong, in one line, without a traceback
 ├── HealthError        exit 1: a proxy's probe says no, or nobody answers
 ├── PurgeError         exit 1: proxies are attached, or Redis is away or refuses the purge
 ├── MigrationError     exit 1: deadlines cannot be imported or exported, or not in this way
-├── AdoptError         exit 1: the proxy is away or refuses, or the notes are of another run
-├── DoctorError        exit 1: the notes of doctor --mend are of another run, or cannot be written
+├── AdoptError         exit 1: the proxy is away or refuses, or the state is of another run
+├── DoctorError        exit 1: the state of doctor --mend is of another run, or cannot be written
 ├── SeveralMasters     begin anew, with a link for each master of the Cluster
 └── UnfitUpstream      exit 1: the server can never be served: too old, or a newer layout
 """
@@ -117,11 +117,12 @@ class MigrationError(TtlproxyError):
 
 
 class AdoptError(TtlproxyError):
-    """Elements cannot be given deadlines: the proxy is away or refuses, or the notes do not fit."""
+    """Elements cannot be given deadlines: the proxy is away or refuses, or the state is of another
+    run."""
 
 
 class DoctorError(TtlproxyError):
-    """How far a mending is can be neither read nor noted, or the notes are of another run."""
+    """The state of a mending can be neither read nor kept, or is of another run."""
 
 
 class SeveralMasters(TtlproxyError):  # noqa: N818 - the name says it

@@ -68,8 +68,8 @@ def test_on_the_command_line(proxy: Proxy, client: Client, tmp_path: Path) -> No
     assert (tried.returncode, tried.stderr) == (0, "")
     assert tried.stdout == "database 3: 4 keys with 8 elements, of which 7 would get a deadline\n"
     assert client.ask("STTLMEMBER", "old:s", "b") == -1
-    notes = tmp_path / "notes"
-    done = run_adopt("old:*", *proxied, "--notes", str(notes))
+    state = tmp_path / "state"
+    done = run_adopt("old:*", *proxied, "--state", str(state))
     assert done.stdout == "database 3: 4 keys with 8 elements, of which 7 have got a deadline\n"
     assert client.ask("STTLMEMBER", "old:s", "MEMBERS", 3, "a", "b", "c")[0] <= 50
     for words in (
@@ -80,7 +80,7 @@ def test_on_the_command_line(proxy: Proxy, client: Client, tmp_path: Path) -> No
     ):
         assert all(900 < ttl <= 1000 for ttl in client.ask(*words)), words
     assert client.ask("STTLMEMBER", "other", "a") == -1
-    assert not notes.exists()
+    assert not state.exists()
 
 
 @pytest.mark.any_server
@@ -119,8 +119,8 @@ async def test_a_run_that_was_stopped_goes_on_where_it_was(
     proxy: Proxy, client: Client, tmp_path: Path
 ) -> None:
     client.ask_many([["SADD", f"k{number}", "a"] for number in range(2000)])
-    path, wanted = tmp_path / "notes", Wanted(b"k*", DAY_MS)
-    noting = How(10**9, notes=ResumeFile(path, {"of": "1"}, "--notes", AdoptError))
+    path, wanted = tmp_path / "state", Wanted(b"k*", DAY_MS)
+    noting = How(10**9, state=ResumeFile(path, {"of": "1"}, "--state", AdoptError))
     stopped = Adopt(proxy, stop_after=50)
     with pytest.raises(asyncio.CancelledError):
         await stopped(wanted, noting)

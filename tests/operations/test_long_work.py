@@ -76,11 +76,11 @@ async def _purge(server: AnyServer, told: Told) -> None:
 
 
 async def _examine(
-    server: AnyServer, told: Told, *, mends: bool, notes: Path | None = None, prefix: str = "__ttl:"
+    server: AnyServer, told: Told, *, mends: bool, state: Path | None = None, prefix: str = "__ttl:"
 ) -> None:
     settings = load(["--upstream", server.url, "--prefix", prefix])
     assert settings.upstream
-    await examined(settings, settings.upstream, MANY, told, mends=mends, notes=notes)
+    await examined(settings, settings.upstream, MANY, told, mends=mends, state=state)
 
 
 def _number(pattern: str, line: str) -> int:
@@ -123,33 +123,33 @@ async def test_mending_that_was_interrupted_goes_on(
     assert left() == 0
 
 
-async def test_mending_with_notes_goes_on_where_it_was(
+async def test_mending_with_a_state_goes_on_where_it_was(
     plain: AnyServer, left: Callable[[], int], tmp_path: Path
 ) -> None:
-    notes, names = tmp_path / "notes", [KEYS.index(b"k%d" % number) for number in range(MANY)]
+    state, names = tmp_path / "state", [KEYS.index(b"k%d" % number) for number in range(MANY)]
     with pytest.raises(asyncio.CancelledError):
-        await _examine(plain, Told(interrupt_after=3), mends=True, notes=notes)
+        await _examine(plain, Told(interrupt_after=3), mends=True, state=state)
     with closing(Client(plain.port)) as direct:
         there = direct.ask_many([["EXISTS", name] for name in names])
         mended = [name for name, is_there in zip(names, there, strict=True) if not is_there]
         direct.ask_many([["ZADD", name, 4102444800000, "gone"] for name in mended])
     again = Told()
-    await _examine(plain, again, mends=True, notes=notes)
+    await _examine(plain, again, mends=True, state=state)
     # It has not looked again where it had been, but for the page that it was at, and knows how many
     # it has dropped in all.
     assert 0 < left() < len(mended)
     told = r"database 0: checked \d+ keys, dropped (\d+) deadlines without .*"
     assert _number(told, again.results[0]) == MANY + len(mended) - left()
-    assert not notes.exists()
+    assert not state.exists()
 
 
-async def test_notes_of_another_run_are_refused(plain: AnyServer, tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
+async def test_a_state_of_another_run_is_refused(plain: AnyServer, tmp_path: Path) -> None:
+    state = tmp_path / "state"
     kept = {"job": {"upstream": plain.url, "prefix": "__ttl:"}, "begun": {}}
-    notes.write_text(json.dumps(kept))
+    state.write_text(json.dumps(kept))
     with pytest.raises(DoctorError, match=r"another run, which is not over \(prefix differ"):
-        await _examine(plain, Told(), mends=True, notes=notes, prefix="other:")
-    assert json.loads(notes.read_text()) == kept
+        await _examine(plain, Told(), mends=True, state=state, prefix="other:")
+    assert json.loads(state.read_text()) == kept
 
 
 async def test_the_walks_of_the_doctor_tell_how_far_they_are(

@@ -46,7 +46,7 @@ def test_what_another_run_has_kept_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_state_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "state").write_text(content)
     with pytest.raises(AdoptError, match="is no state that can be read"):
-        ResumeFile(tmp_path / "state", {}, "--notes", AdoptError).load(State.of)
+        ResumeFile(tmp_path / "state", {}, "--state", AdoptError).load(State.of)
 
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:

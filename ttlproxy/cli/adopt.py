@@ -22,7 +22,7 @@ DESCRIPTION: Final = """\
 Gives a deadline to the elements of all keys that match the pattern, where they have none, through a
 running proxy: the one at --listen, or at --proxy. Clients may go on writing. Rules of ONWRITE are
 for what is written; this is for what is there already. If it is interrupted, start it again:
-elements that have a deadline keep it, and with --notes it goes on where it was."""
+elements that have a deadline keep it, and with --state it goes on where it was."""
 _MOST_JITTER: Final = 100
 _RATE: Final = 10_000
 
@@ -68,10 +68,10 @@ FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
         "default": _RATE,
         "help": f"keys and elements to look at per second, at most (default: {_RATE})",
     },
-    "--notes": {
+    "--state": {
         "metavar": "FILE",
         "type": Path,
-        "help": "notes there how far it is, and goes on from there; deleted at the end",
+        "help": "keeps how far it is, until it is over; the next run goes on there",
     },
     "--dry-run": {
         "action": "store_true",
@@ -108,8 +108,8 @@ async def adopt(settings: Settings, own: argparse.Namespace) -> int:
         own.db,
     )
     proxy = _proxy(settings.listen, own)
-    notes = ResumeFile(own.notes, _named(proxy, own), "--notes", AdoptError) if own.notes else None
-    how = How(own.rate, own.dry_run, notes)
+    state = ResumeFile(own.state, _named(proxy, own), "--state", AdoptError) if own.state else None
+    how = How(own.rate, own.dry_run, state)
     say = partial(print, flush=True)
     timeout_s = settings.connect_timeout
 

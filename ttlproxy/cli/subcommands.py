@@ -36,11 +36,11 @@ def _doctor(settings: Settings, own: argparse.Namespace) -> Coroutine[None, None
 
 async def _examine(settings: Settings, own: argparse.Namespace) -> int:
     """With --json, only the JSON is on standard output."""
-    if own.notes and not own.mend:
-        raise SettingsError(["doctor: --notes is for --mend"])
+    if own.state and not own.mend:
+        raise SettingsError(["doctor: --state is for --mend"])
     progress = Progress(tell if own.json else say)
     upstream, found = await app.doctor(
-        settings, own.sample, progress, mends=own.mend, notes=own.notes
+        settings, own.sample, progress, mends=own.mend, state=own.state
     )
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     say(
@@ -203,11 +203,11 @@ given as to ttlproxy itself: as flags, in the environment or in a file.""",
                 "help": "first drop deadlines of elements that no longer exist, and complete the"
                 " schedule; proxies may keep running",
             },
-            "--notes": {
+            "--state": {
                 "metavar": "FILE",
                 "type": Path,
-                "help": "with --mend: notes there how far it is, and goes on from there; deleted at"
-                " the end",
+                "help": "with --mend: keeps how far it is, until it is over; the next run goes on"
+                " there",
             },
         },
         _doctor,

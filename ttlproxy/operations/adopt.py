@@ -53,12 +53,12 @@ class Wanted(NamedTuple):
 class How(NamedTuple):
     """rate: keys and elements to look at per second, at most; is_dry: nothing is changed
 
-    notes: where it keeps how far it is
+    state: where it keeps how far it is
     """
 
     rate: int
     is_dry: bool = False
-    notes: ResumeFile | None = None
+    state: ResumeFile | None = None
 
 
 async def adopted(
@@ -67,9 +67,9 @@ async def adopted(
     """Goes through all keys, and says what it did. Raises AdoptError.
 
     It may be interrupted at any time: the next one skips elements that have a deadline, and with
-    `notes` it also goes on where this one was.
+    `state` it also goes on where this one was.
     """
-    begun = (how.notes and how.notes.load(_noted)) or (Place(), Counter())
+    begun = (how.state and how.state.load(_noted)) or (Place(), Counter())
     redis = client(proxy, "ttlproxy:adopt", timeout_s)
     adoption = _Adoption(redis, wanted, how, begun, progress)
     try:
@@ -93,7 +93,7 @@ class _Adoption:
         self._redis = redis
         self._wanted = wanted
         self._is_dry = how.is_dry
-        self._notes = how.notes
+        self._state = how.state
         self._progress = progress
         self._pace = Pace(how.rate)
         self._random = Random()
@@ -122,12 +122,12 @@ class _Adoption:
         )
         async with aclosing(walk.pages()) as pages:
             async for names in pages:
-                if self._notes is not None:
-                    self._notes.keep({"place": walk.place, "counts": self._counts})
+                if self._state is not None:
+                    self._state.keep({"place": walk.place, "counts": self._counts})
                 await self._adopt(names)
         self._is_over = True
-        if self._notes is not None:
-            self._notes.remove()
+        if self._state is not None:
+            self._state.remove()
 
     async def _adopt(self, names: Sequence[bytes]) -> None:
         kinds = await self._asked([(b"TYPE", name) for name in names])

@@ -261,14 +261,14 @@ async def doctor(
     progress: Progress,
     *,
     mends: bool,
-    notes: Path | None,
+    state: Path | None,
 ) -> tuple[str, list[Finding]]:
     """(the upstream's URL without password, findings); if it `mends`, it does so first, and keeps
-    in the file `notes` how far it is."""
+    in the file `state` how far it is."""
     async with AsyncExitStack() as stack:
         upstream, _ = await _upstream(settings, stack)
         return upstream.shown, await examined(
-            settings, upstream, sample, progress, mends=mends, notes=notes
+            settings, upstream, sample, progress, mends=mends, state=state
         )
 
 

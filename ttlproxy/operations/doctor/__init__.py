@@ -20,7 +20,7 @@ from ttlproxy.operations.doctor.checks import CHECKS, SAMPLE, findings
 from ttlproxy.operations.doctor.finding import ERROR, Finding, Severity
 from ttlproxy.operations.doctor.masters import of_masters
 from ttlproxy.operations.doctor.mend import mended
-from ttlproxy.operations.doctor.mend_notes import MendNotes
+from ttlproxy.operations.doctor.mend_state import MendState
 from ttlproxy.operations.doctor.report import as_json, as_text, exit_code
 from ttlproxy.operations.doctor.target import meet
 
@@ -44,14 +44,14 @@ async def examined(
     progress: Progress,
     *,
     mends: bool,
-    notes: Path | None = None,
+    state: Path | None = None,
 ) -> list[Finding]:
     """The findings, over a connection of its own. If it `mends`, it does so first, and says what;
-    `notes`: the file where it keeps how far it is.
+    `state`: the file where it keeps how far it is.
 
-    A Redis that cannot be reached is a finding. Raises DoctorError if the notes cannot be used.
+    A Redis that cannot be reached is a finding. Raises DoctorError if the state cannot be used.
     """
-    mend_notes = MendNotes.at(notes, upstream.shown, settings.prefix) if mends else None
+    mend_state = MendState.at(state, upstream.shown, settings.prefix) if mends else None
     settings = settings.model_copy(update={"upstream": upstream})
     try:
         server = await located(upstream, settings.connect_timeout)
@@ -62,10 +62,10 @@ async def examined(
     try:
         await redis.initialize()
         if masters := await _masters(server, settings):
-            return await of_masters(masters, settings, sample, progress, mend_notes)
-        if mend_notes is not None:
-            await mended(await meet(redis, settings, sample, progress), mend_notes)
-            mend_notes.end()
+            return await of_masters(masters, settings, sample, progress, mend_state)
+        if mend_state is not None:
+            await mended(await meet(redis, settings, sample, progress), mend_state)
+            mend_state.end()
         return await findings(redis, settings, progress, sample)
     except (RedisError, OSError, UpstreamError, ValueError) as trouble:
         return [_away(upstream, await mismatch(server, role) or str(trouble))]

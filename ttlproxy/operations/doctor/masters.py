@@ -19,7 +19,7 @@ from ttlproxy.operations.doctor.checks import findings
 from ttlproxy.operations.doctor.failovers import VALIDITY, MasterFacts, failover
 from ttlproxy.operations.doctor.finding import ERROR, INFO, OK, WARNING, Finding
 from ttlproxy.operations.doctor.mend import mended
-from ttlproxy.operations.doctor.mend_notes import MendNotes
+from ttlproxy.operations.doctor.mend_state import MendState
 from ttlproxy.operations.doctor.target import meet
 
 # Clocks of two masters that differ by more are told.
@@ -31,9 +31,9 @@ async def of_masters(
     settings: Settings,
     sample: int,
     progress: Progress,
-    mend_notes: MendNotes | None,
+    mend_state: MendState | None,
 ) -> list[Finding]:
-    """The findings about the Cluster and about each master, the worst first. With notes, it mends
+    """The findings about the Cluster and about each master, the worst first. With a state, it mends
     what each master has before it is examined."""
     found: list[Finding] = []
     all_are_mended = True
@@ -41,15 +41,15 @@ async def of_masters(
         for redis in masters:
             try:
                 await redis.plain.initialize()
-                if mend_notes is not None:
-                    await mended(await meet(redis, settings, sample, progress), mend_notes)
+                if mend_state is not None:
+                    await mended(await meet(redis, settings, sample, progress), mend_state)
                 own = await findings(redis, settings, progress, sample)
             except (RedisError, OSError) as trouble:
                 all_are_mended = False
                 own = [_unreached(str(trouble))]
             found += [replace(each, what=f"{redis.shown}: {each.what}") for each in own]
-        if mend_notes is not None and all_are_mended:
-            mend_notes.end()
+        if mend_state is not None and all_are_mended:
+            mend_state.end()
         found += await _of_cluster(masters)
     finally:
         await close_all(masters)

@@ -13,7 +13,7 @@ from ttlproxy.core.registry import Place
 from ttlproxy.link import NodeOfSeveral, announcing, run, valid
 from ttlproxy.net.progress import of_names
 from ttlproxy.operations.doctor.content import PAGE, looked_at, script_calls_of
-from ttlproxy.operations.doctor.mend_notes import MendNotes
+from ttlproxy.operations.doctor.mend_state import MendState
 from ttlproxy.operations.doctor.target import Target
 from ttlproxy.operations.key_walk import KeyWalk, Pace
 from ttlproxy.scripts.script_calls import ScriptCalls
@@ -22,17 +22,17 @@ _TOGETHER = 50
 _PAGE = b"500"
 
 
-async def mended(target: Target, notes: MendNotes) -> None:
+async def mended(target: Target, state: MendState) -> None:
     """Goes through all indexes and schedules, and says what it did in each database.
 
-    It may be interrupted: what is mended stays so, and with the same notes the next one goes on
+    It may be interrupted: what is mended stays so, and with the same state the next one goes on
     where it was. It drops deadlines whose element is gone, puts keys with deadlines into the
-    schedule, and announces their first deadlines to the proxies. Raises DoctorError if the notes
+    schedule, and announces their first deadlines to the proxies. Raises DoctorError if the state
     cannot be written.
     """
     script_calls = await script_calls_of(target, "sweep", "key_examine")
     for db in target.databases:
-        mending = _Mending(target, script_calls, notes, db)
+        mending = _Mending(target, script_calls, state, db)
         try:
             await mending.run()
         except asyncio.CancelledError:
@@ -47,17 +47,17 @@ class _Mending:
     deadlines that were `dropped`, and keys that have deadlines, which were `announced`."""
 
     def __init__(
-        self, target: Target, script_calls: ScriptCalls, notes: MendNotes, db: int
+        self, target: Target, script_calls: ScriptCalls, state: MendState, db: int
     ) -> None:
         self._target = target
         self._script_calls = script_calls
-        self._notes = notes
+        self._state = state
         self._db = db
         several = target.redis.shown if isinstance(target.redis, NodeOfSeveral) else ""
         self._at = f"{several}, " if several else ""
         self._where = f"{self._at}database {db}"
         self._names: int = target.info[f"db{db}"]["keys"]
-        self._place, self._counts = notes.begun(self._where)
+        self._place, self._counts = state.begun(self._where)
 
     async def run(self) -> None:
         """The indexes first: a walk over them is what takes long, and goes on where it was."""
@@ -66,11 +66,11 @@ class _Mending:
         try:
             async with aclosing(walk.pages()) as pages:
                 async for names in pages:
-                    self._notes.keep(self._where, walk.place, self._counts)
+                    self._state.keep(self._where, walk.place, self._counts)
                     found = [key for name in names if (key := keys.data(name)) is not None]
                     await self._mend(found)
         finally:
-            self._notes.keep(self._where, walk.place, self._counts)
+            self._state.keep(self._where, walk.place, self._counts)
         async for scheduled in _scheduled(self._target, self._db):
             await self._mend(scheduled)
 

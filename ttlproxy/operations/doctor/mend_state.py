@@ -10,10 +10,10 @@ from ttlproxy.errors import DoctorError
 from ttlproxy.operations.key_walk import Place
 from ttlproxy.operations.resume_file import ResumeFile
 
-FLAG: Final = "--notes"
+FLAG: Final = "--state"
 
 
-class MendNotes:
+class MendState:
     """Raises DoctorError if the file cannot be read or written, or is of another run."""
 
     def __init__(self, file: ResumeFile | None = None) -> None:
