@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ from tests.support.doctor import above_info, examine, of
 from tests.support.masters import Masters
 from tests.support.processes import wait_until
 from tests.support.redis_client import Client
+from tests.support.server_queries import info
 from tests.support.servers import Proxy
 from ttlproxy.core.keys import SLOTS, slot
 from ttlproxy.operations.adopt import Wanted
@@ -139,13 +142,27 @@ def test_the_doctor_tells_a_slot_on_its_way_and_which_node_has_it(masters: Maste
 
 
 @pytest.mark.slow
-def test_the_doctor_mends_at_each_master(masters: Masters, client: Client) -> None:
+def test_the_doctor_mends_at_each_master_and_goes_on_where_it_was(
+    masters: Masters, client: Client, tmp_path: Path
+) -> None:
     _fill(client)
     for node in masters.nodes:
         for name in node.ask("KEYS", "__ttl:schedule*"):
             assert node.ask("DEL", name) == 1
-    mended = examine(masters.nodes[0].url, mend=True)
-    assert above_info(mended) == []
+    first, told = masters.nodes[0], list[str]()
+    # One that was interrupted when it was done with the first master.
+    state = tmp_path / "state"
+    where = f"127.0.0.1:{first.port}, database 0"
+    done = [info(first.port, "server")["run_id"], "0", 0, True], {"keys": 12345}
+    job = {"upstream": first.url, "prefix": "__ttl:"}
+    state.write_text(json.dumps({"job": job, "begun": {where: done}}))
+    examine(first.url, mend=True, state=state, say=told.append)
+    assert not state.exists()
+    assert [line.startswith(f"{where}: checked 12345 keys,") for line in told] == [1, 0, 0]
+    told.clear()
+    assert above_info(examine(first.url, mend=True, say=told.append)) == []
+    assert len(told) == len(masters.nodes)
+    assert "12345" not in told[0]
 
 
 def test_a_purge_reaches_each_master(masters: Masters, client: Client) -> None:

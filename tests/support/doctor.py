@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from ttlproxy.config import Settings
 from ttlproxy.net.progress import Progress
@@ -11,13 +13,20 @@ from ttlproxy.operations.doctor import Finding, examined
 
 
 def examine(
-    url: str, *, sample: int = 1000, mend: bool = False, **settings: object
+    url: str,
+    *,
+    sample: int = 1000,
+    mend: bool = False,
+    state: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    **settings: object,
 ) -> list[Finding]:
-    """All findings; with `mend` the findings after mending."""
+    """All findings; with `mend` the findings after mending, which goes on where `state` says;
+    `say` takes what it did."""
     chosen = Settings(upstream=url, **settings)  # type: ignore[arg-type]
     assert chosen.upstream
-    progress = Progress.silent()
-    return asyncio.run(examined(chosen, chosen.upstream, sample, progress, mends=mend))
+    progress = Progress(say, io.StringIO(), note=lambda line: None)
+    return asyncio.run(examined(chosen, chosen.upstream, sample, progress, mends=mend, state=state))
 
 
 def above_info(findings: Sequence[Finding]) -> list[tuple[str, str]]:
