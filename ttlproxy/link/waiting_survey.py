@@ -20,8 +20,8 @@ from ttlproxy.link.pipeline import valid
 from ttlproxy.link.refusals import is_elsewhere
 from ttlproxy.link.single_calls import answered
 
-# Internal keys that are looked at each time, in all databases: 1 ms of Redis, 4 where they are in
-# no cache.
+# Internal keys that are looked at each time, in all databases: that took Redis 1 ms where there
+# were 200, and 4 ms of 50,000, on a busy machine.
 SAMPLE: Final = 200
 _MOST_DATABASES: Final = 16
 # Slots that one script looks at: about 1 ms of Redis.

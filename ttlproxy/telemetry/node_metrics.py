@@ -11,6 +11,7 @@ from typing import Final
 
 from ttlproxy.core.counters import Waiting
 from ttlproxy.link import Link, Node
+from ttlproxy.link.waiting_survey import SAMPLE
 from ttlproxy.telemetry.metric_spec import BY_NODE, MetricSpec, Source, Value
 
 
@@ -107,8 +108,8 @@ NODE_METRICS: Final = (
         "ttlproxy_node_deferred_commands",
         "gauge",
         "commands that wait there for their time (DEFER), counted every ten seconds by one of the"
-        " proxies: exact if there are up to 200 internal keys beside those of deadlines, else an"
-        " estimate from 200 of them",
+        f" proxies: exact if there are up to {SAMPLE} internal keys beside those of deadlines, else"
+        f" an estimate from {SAMPLE} of them",
         _waiting(lambda counts: counts.deferred),
         BY_NODE,
         of_many="largest",
@@ -116,8 +117,8 @@ NODE_METRICS: Final = (
     MetricSpec(
         "ttlproxy_node_next_deferred_seconds",
         "gauge",
-        "then until the first of those that were looked at was due, below 0 if it was late; absent"
-        " if there was none",
+        "from that count until the first of the commands that were looked at is due, below 0 if it"
+        " was late; absent if there was none",
         _waiting(lambda counts: _seconds(counts.until_next_ms)),
         BY_NODE,
         of_many="least",
@@ -133,7 +134,8 @@ NODE_METRICS: Final = (
     MetricSpec(
         "ttlproxy_node_oldest_kept_seconds",
         "gauge",
-        "then since the first of those that were looked at was due; absent if there was none",
+        "from when the first of the elements that were looked at was due until that count; absent"
+        " if there was none",
         _waiting(lambda counts: _seconds(counts.since_oldest_ms)),
         BY_NODE,
         of_many="largest",
