@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.certificates import Authority
 from tests.support.requirements import absent
 from ttlproxy import __version__
 from ttlproxy.cli import flags
@@ -258,6 +259,24 @@ def test_the_greeting_calls_redis_cli_at_the_right_address(listen: str, client: 
     lines = cli.greeting(listen, "redis://h:6379", None).splitlines()
     assert lines[0] == f"ttlproxy {__version__} listens on {listen}"
     assert lines[-1] == f"  {client} HGETALL h"
+
+
+@pytest.mark.parametrize(("has_tls", "client"), [(True, "6380 --tls"), (False, "6380")])
+def test_the_greeting_of_a_proxy_with_tls_calls_redis_cli_with_tls(
+    has_tls: bool,
+    client: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def serve(settings: object, started: app.Started, read: object) -> int:
+        started("127.0.0.1:6380", "redis://h:6379", None)
+        return 0
+
+    monkeypatch.setattr(app, "serve", serve)
+    cert, key = Authority(tmp_path).issue("h")
+    assert cli.main(["--tls-cert", str(cert), "--tls-key", str(key)] if has_tls else []) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"  redis-cli -p {client} HGETALL h"
 
 
 def test_the_greeting_says_what_runs_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if subcommand is None:
             settings = load(words)
-            greet = started if settings.log_format == "text" else noted
+            tells = partial(started, tls=settings.tls_cert is not None)
+            greet = tells if settings.log_format == "text" else noted
             return run(settings, _warned(app.serve(settings, greet, partial(load, words))))
         own, rest = subcommand.flagged(words)
         settings = load(rest, words[0])
@@ -187,9 +188,9 @@ def _hint(text: str, problem: str) -> str:
     return "; text must be in quotation marks" if _UNQUOTED.match(line) else ""
 
 
-def started(listen: str, upstream: str, embedded: AnyEmbedded | None) -> None:
-    """Print the greeting: clients may connect."""
-    say(greeting(listen, upstream, embedded))
+def started(listen: str, upstream: str, embedded: AnyEmbedded | None, *, tls: bool = False) -> None:
+    """Print the greeting: clients may connect, if `tls` with TLS."""
+    say(greeting(listen, upstream, embedded, tls=tls))
 
 
 def noted(listen: str, upstream: str, embedded: AnyEmbedded | None) -> None:
@@ -197,10 +198,10 @@ def noted(listen: str, upstream: str, embedded: AnyEmbedded | None) -> None:
     log.info("ttlproxy %s listens on %s, in front of %s", __version__, listen, upstream)
 
 
-def greeting(listen: str, upstream: str, embedded: AnyEmbedded | None) -> str:
+def greeting(listen: str, upstream: str, embedded: AnyEmbedded | None, *, tls: bool = False) -> str:
     """The greeting. Programs that start the proxy read its address in the first line."""
     behind = embedded.description if embedded else [f"in front of {upstream}"]
-    client = _redis_cli(Listen.parse(listen))
+    client = _redis_cli(Listen.parse(listen)) + (" --tls" if tls else "")
     commands = ("HSET h a 1 b 2", "HEXPIREFIELD h a 1", "HTTLFIELD h a", "HGETALL h")
     tries = [f"  {client} {command}" for command in commands]
     return "\n".join([f"ttlproxy {__version__} listens on {listen}", *behind, "try:", *tries])

@@ -57,8 +57,7 @@ class WaitingSurvey:
             return
         places = self._places(databases)
         try:
-            sizes = [await self._size(redis, place) for place in places]
-            parts = zip(places, shares(sizes, SAMPLE), strict=True)
+            parts = zip(places, await self._parts(redis, places), strict=True)
             found = [await self._counts(redis, place, most) for place, most in parts if most]
         except ResponseError as refusal:
             if is_elsewhere(refusal):
@@ -78,10 +77,12 @@ class WaitingSurvey:
         most = _SLOTS * _WORD
         return [(0, words[at : at + most]) for at in range(0, len(words), most)]
 
-    async def _size(self, redis: Redis, place: _Place) -> int:
-        """How many internal keys there are."""
-        size, *_ = await self._ask(redis, place, 0)
-        return int(size)
+    async def _parts(self, redis: Redis, places: Sequence[_Place]) -> Sequence[int]:
+        """How many internal keys to look at in each place."""
+        if len(places) == 1:
+            return [SAMPLE]
+        sizes = [(await self._ask(redis, place, 0))[0] for place in places]
+        return shares(sizes, SAMPLE)
 
     async def _counts(self, redis: Redis, place: _Place, most: int) -> Waiting:
         """What waits there, by a look at `most` keys."""

@@ -169,6 +169,12 @@ function scriptTime({ mean_ms: mean, isSample }) {
   return isSample && mean !== null ? `≈ ${milliseconds(mean)}` : milliseconds(mean);
 }
 
+// A script's name, which a narrow column breaks behind an underscore.
+function scriptName(name) {
+  const parts = name.split(/(?<=_)/);
+  return make('span', { class: 'mono' }, ...parts.flatMap((part) => [part, make('wbr', {})]));
+}
+
 function showScripts(evals, reaps, scripts) {
   const sums = [['All scripts in Redis', evals], ['Reaps by this proxy', reaps]].filter(([, calls]) => calls);
   const rows = [
@@ -176,7 +182,7 @@ function showScripts(evals, reaps, scripts) {
     ...scripts.filter(({ script }) => script !== 'reap').map((calls) => ({ ...calls, title: calls.script, failed: null, isSample: true })),
   ];
   fill(byId('scripts'), rows, (all) => table('Script calls', [
-    ['Calls of', '', (row) => (row.isSample ? make('span', { class: 'mono' }, row.title) : row.title)],
+    ['Calls of', '', (row) => (row.isSample ? scriptName(row.title) : row.title)],
     ['Calls', 'number', (row) => count(row.calls)],
     ['Each takes', 'number', scriptTime],
     ['Failed', 'number', (row) => count(row.failed)],
