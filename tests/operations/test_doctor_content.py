@@ -150,9 +150,10 @@ def test_a_rule_whose_destination_is_of_another_type_is_named(world: World) -> N
     assert of("rules", examine(world.server.url)).what == "2 rules of ONEXPIRE, no fault found"
     world.direct.ask("SET", "gone:7", "text")
     found = of("rules", examine(world.server.url))
+    assert found.mend == "RENAMENX gone:7 gone:7:aside"
     assert (str(found.severity), found.keys) == ("error", (b"cart:7",))
     assert found.what.startswith("gone:7 in database 0 is a string")
-    assert world.direct.ask(*found.mend.split()) == b"OK"
+    assert world.direct.ask(*found.mend.split()) == 1
     world.direct.ask("SADD", "queue", "a")
     assert of("rules", examine(world.server.url)).keys == (b"tasks",)
 
