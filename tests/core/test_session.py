@@ -66,6 +66,16 @@ def test_behind_what_redis_refuses_to_read_nothing_is_called(world: World) -> No
         assert world.names("HTTLFIELD h f", "PING") == []
 
 
+def test_nothing_is_hidden_in_what_is_no_request(world: World) -> None:
+    """Redis reads the header of a map as a line, and then what is in its words."""
+    world.registry.announced(0, b"k", 5)
+    get, hidden = encode((b"GET", b"a")), b"\r\nSADD k m\r\n"
+    lines = b":0\r\n$3\r\nGET\r\n:1\r\n$%d\r\n%b\r\n" % (len(hidden), hidden)
+    for chunk in (get + b"%2\r\n" + lines, get + b"~4\r\n" + lines, b"%2\r\n" + lines):
+        assert not world.session.passes(chunk)
+        world.session.put_back()
+
+
 def test_requests_of_one_chunk_are_not_too_large_together() -> None:
     world = World(max_request_bytes=100)
     asked = "HTTLFIELD h " + "f" * 60

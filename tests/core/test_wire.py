@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ttlproxy.wire import Requests, encode
 from ttlproxy.wire.inline import split
 from ttlproxy.wire.requests import LARGE_BULK
-from ttlproxy.wire.scanner import MAX_LINE
+from ttlproxy.wire.scanner import MAX_LINE, Scanner
 from ttlproxy.wire.whole import Parser
 
 WORDS = st.lists(st.binary(max_size=40), min_size=1, max_size=5).map(tuple)
@@ -297,9 +297,65 @@ def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.Mo
     assert fed
     fed.clear()
     head, long = b"*100000000\r\n", encode((b"PING", b"a" * 2_000))
-    for large in (head, ping + head, b"*1\r\n" + head, *(long * n + head for n in (1, 9))):
+    heads = (head, *(b"*1\r\n" + kind + head[1:] for kind in (b"~", b"|", b">")))
+    for large in (*heads, ping + head, b"*1\r\n" + head, *(long * n + head for n in (1, 9))):
         assert parser.whole(large) is None
     assert not fed
+
+
+def test_short_requests_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those with asterisks in their words."""
+    gets: list[object] = []
+
+    class Reader(hiredis.Reader):
+        def gets(self, *args: bool) -> object:
+            gets.append(super().gets(*args))
+            return gets[-1]
+
+    monkeypatch.setattr(hiredis, "Reader", Reader)
+    parser = Parser()
+    for word, reads in ((b"a", 1), (b"*", 2), (b"a*", 1), (b"a", 1), (b"a", 1)):
+        commands = [[b"GET", b"%d" % number] for number in range(16)] + [[b"SET", b"k", word]]
+        gets.clear()
+        assert parser.whole(b"".join(encode(tuple(words)) for words in commands)) == commands
+        assert len(gets) == reads
+
+
+_ODD = [
+    b"+a",
+    b":0",
+    b"-E",
+    b"_",
+    b"$-1",
+    b"*0",
+    b"*-1",
+    b"%1",
+    b"~2",
+    b"|1",
+    b">2",
+    b"=5",
+    b"PING",
+]
+_FRAMES = st.one_of(
+    WORDS.filter(bool).map(encode),
+    st.sampled_from(
+        [encode((b"SET", b"k", word)) for word in (b"*>", b"\r\n*1\r\n", b">*" * 3000)]
+    ),
+    st.sampled_from([frame + b"\r\n" for frame in (*_ODD, b"*1", b"*2", b"$2\r\n*1")]),
+)
+
+
+@given(st.lists(_FRAMES, min_size=1, max_size=9).map(b"".join))
+def test_a_chunk_of_bulk_strings_is_read_as_redis_reads_it(chunk: bytes) -> None:
+    """Also one with frames that are no requests, whose type hiredis knows."""
+    scanner, commands = Scanner(chunk), []
+    while (words := scanner.next()) is not None:
+        commands.append(words)
+    found = Parser().whole(chunk)
+    if found is not None and all(word.__class__ is bytes for words in found for word in words):
+        is_read = scanner.broken or (commands == found and scanner.start == len(chunk))
+        assert is_read
+        assert commands == found[: len(commands)]
 
 
 @given(st.lists(WORDS, min_size=1, max_size=6), st.sampled_from([b"", b"x" * 5_000]), st.data())

@@ -18,7 +18,7 @@ from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
 from ttlproxy.session.state import State, Wait
 from ttlproxy.session.step import Step
-from ttlproxy.wire import PARSER, Requests, encode
+from ttlproxy.wire import PARSER, Requests, are_requests, encode
 
 QUIT: Final = encode((b"QUIT",))
 # Bytes per request on average, from which requests count as long.
@@ -88,11 +88,13 @@ class Session(State):
         This is the common case, and all that is done for it. Any other chunk then goes to
         `from_client`.
         """
-        if self._must_parse or (requests := PARSER.whole(data)) is None:
+        if self._must_parse or (requests := PARSER.values(data)) is None:
             return False
         named = self._hidden_begin in data and self._may_name_hidden(data, requests)
+        # What is no request has no word that is the name of a command, so it does not pass.
         if named or not self._pass_through(requests):
-            self._read, self._names_hidden = requests, named
+            self._read = requests if are_requests(requests) else None
+            self._names_hidden = named
             return False
         self._counts.forwarded += len(requests)
         return True
@@ -451,8 +453,8 @@ class Session(State):
             return self._hidden_begin in raw and hidden in raw
         try:
             return any(word.startswith(self._hidden_names) for words in requests for word in words)
-        except AttributeError:
-            return True  # a word that is no bulk string (hiredis allows it)
+        except (AttributeError, TypeError):
+            return True  # no bulk string, or no request (hiredis allows it)
 
     def _suspect(self, route: Route, args: list[bytes], now_ms: int) -> bytes | None:
         """The bytes for Redis in place of a request that may name an internal key."""
