@@ -13,7 +13,7 @@ from ttlproxy.commands.features import defer, leaderboards, leases, limiters, on
 from ttlproxy.commands.model.command_reply import Native
 from ttlproxy.commands.model.key_positions import REPLACED
 from ttlproxy.commands.model.overrides import replacing
-from ttlproxy.commands.model.route import UNKNOWN, Route, Stateful
+from ttlproxy.commands.model.route import NO_KEY, UNKNOWN, Route, Stateful
 from ttlproxy.commands.model.spec import Override, Plan, Survey, Virtual
 from ttlproxy.commands.types import hashes, key_scans, keyspace, lists, sets, sorted_sets
 
@@ -90,6 +90,7 @@ class Router:
 
     passthrough: name -> key kind, for the commands that need only a look at their keys; each name
     in upper and in lower case, which is how clients send it
+    keyless: the same names -> NO_KEY, for when no key needs a look
     direct, setters: name -> route, for the writes and for our own commands that set deadlines, if
     they have a fast path
     shareable: the names of commands that may go over a connection to Redis that clients share, in
@@ -100,7 +101,15 @@ class Router:
     the server is a node of a Cluster
     """
 
-    __slots__ = ("_routes", "categories", "direct", "passthrough", "setters", "shareable")
+    __slots__ = (
+        "_routes",
+        "categories",
+        "direct",
+        "keyless",
+        "passthrough",
+        "setters",
+        "shareable",
+    )
 
     def __init__(
         self,
@@ -130,6 +139,7 @@ class Router:
         overrides = () if table else OVERRIDES
         for name in {*VIRTUALS, *LONGER, *overrides, *STATEFUL, *BLOCKING} - table.keys():
             self._add(_ours(name))
+        self.keyless = dict.fromkeys(self.passthrough, NO_KEY)
 
     def find(self, word: bytes) -> Route:
         """The route of a command by its name, in any case; UNKNOWN if there is none."""

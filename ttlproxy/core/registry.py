@@ -101,6 +101,7 @@ class Registry:
         "book",
         "expecting",
         "has_action",
+        "managed",
         "names",
         "undo_log",
     )
@@ -130,6 +131,9 @@ class Registry:
         self.names: Mapping[bytes, int] = {}
         """key -> its earliest bound in all databases; a session looks here first. Keys that a rule
         of ONWRITE matches are there too."""
+        self.managed: Mapping[bytes, int] = self.names
+        """The same without the keys that only match a rule. A look at these, and at how a name
+        begins (`book.begins`), costs less than one at `names`."""
         self.expecting = True
         """Whether announcements may come: of other proxies, or of requests of our own clients."""
         self.undo_log: UndoLog | None = None
@@ -433,10 +437,11 @@ class Registry:
     def _publish(self) -> None:
         """`names` is one plain dict if at most one database has managed keys: nearly always."""
         dbs = list(self._dbs.values()) or [{}]
-        names: Mapping[bytes, int] = dbs[0] if len(dbs) == 1 else _Earliest(*dbs)
+        managed: Mapping[bytes, int] = dbs[0] if len(dbs) == 1 else _Earliest(*dbs)
+        self.managed = self.names = managed
         if self.book:  # it has what sessions ask of a mapping
-            names = cast(Mapping[bytes, int], RuledNames(names, self.book, NOTHING_DUE))
-        self.names = names
+            ruled = RuledNames(managed, self.book, NOTHING_DUE)
+            self.names = cast(Mapping[bytes, int], ruled)
 
     def rules_changed(self) -> None:
         """The rules of ONWRITE are others now, or in doubt."""

@@ -148,6 +148,7 @@ class RuleBook:
     """The rules of all databases, as sessions ask for them.
 
     in_doubt: databases whose rules may have changed; until they are read, no key may be looked at
+    begins: with which byte the names begin that may match
     """
 
     def __init__(self) -> None:
@@ -156,9 +157,9 @@ class RuleBook:
         # Of keys that were asked about lately: the rules of each database and type, if any.
         self._found: dict[tuple[bytes, bytes, tuple[int, ...]], tuple[WriteRule | None, ...]] = {}
         self._matched: dict[bytes, bool] = {}
-        # How the names begin that may match, as far as rules are known, and with which byte.
+        # How the names begin that may match, as far as rules are known.
         self._heads: tuple[bytes, ...] = ()
-        self._begins = NO_BYTE
+        self.begins = NO_BYTE
 
     def __bool__(self) -> bool:
         """Whether there may be a rule."""
@@ -169,13 +170,9 @@ class RuleBook:
         """Whether a database has a rule, as far as is known."""
         return bool(self._rules)
 
-    @property
-    def begins(self) -> frozenset[int]:
-        """With which byte the names begin that may match."""
-        return ANY_BYTE if self.in_doubt else self._begins
-
     def doubt(self, databases: Iterable[int]) -> None:
         self.in_doubt.update(databases)
+        self.begins = self._first_bytes()
 
     def learn(self, db: int, rules: WriteRules) -> bool:
         """These are the rules of a database now; whether that is new."""
@@ -188,10 +185,13 @@ class RuleBook:
         else:
             self._rules.pop(db, None)
         self._heads = tuple(set[bytes]().union(*(each.heads for each in self._rules.values())))
-        self._begins = (
-            ANY_BYTE if b"" in self._heads else frozenset(head[0] for head in self._heads)
-        )
+        self.begins = self._first_bytes()
         return is_new
+
+    def _first_bytes(self) -> frozenset[int]:
+        if self.in_doubt or b"" in self._heads:
+            return ANY_BYTE
+        return frozenset(head[0] for head in self._heads)
 
     def matches(self, key: bytes) -> bool:
         """Whether a rule of any database may be for a key."""
@@ -264,12 +264,6 @@ class RuledNames:
 
     def __bool__(self) -> bool:
         return True
-
-    @property
-    def known(self) -> tuple[Mapping[bytes, int], frozenset[int]]:
-        """(the managed keys, with which byte other names begin that may be in this one): a look at
-        both is cheaper than a look at this one, for names that are in neither."""
-        return self._bounds, self._book.begins
 
     @property
     def managed(self) -> Mapping[bytes, int]:

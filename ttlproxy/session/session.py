@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from ttlproxy import errors
-from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, READ_KEY, Route, Router
+from ttlproxy.commands import ANY_KEY, KEPT_KEY, NO_KEY, ONE_KEY, READ_KEY, Route, Router
 from ttlproxy.commands.model.calls import marked
 from ttlproxy.core.cluster_view import Reached
 from ttlproxy.core.counters import Handled
 from ttlproxy.core.permissions import Rights
 from ttlproxy.core.registry import Owner, Place, Registry
-from ttlproxy.core.write_rules import ANY_BYTE, NO_BYTE, RuledNames
+from ttlproxy.core.write_rules import ANY_BYTE
 from ttlproxy.scripts.script_calls import ScriptCalls
 from ttlproxy.session import before_login, fast_path, shareable
 from ttlproxy.session.rewrite import decide, refuse
@@ -288,25 +288,29 @@ class Session(State):
 
         A key that is only read, or keeps its deadlines, may be managed if nothing is due there.
         """
-        passthrough, names, now_ms = self._passthrough, self.registry.names, 0
-        known, begins = names.known if isinstance(names, RuledNames) else (names, NO_BYTE)
-        some = known or begins
-        unruled = None if begins is ANY_BYTE else READ_KEY
+        registry, now_ms = self.registry, 0
+        managed, begins = registry.managed, registry.book.begins
+        kinds = self._passthrough if managed or begins else self._router.keyless
+        # Commands of which kinds may concern other keys than a managed first one: those before.
+        looked = READ_KEY + (begins is ANY_BYTE) if begins else ONE_KEY
         try:
             for args in requests:
-                kind = passthrough[args[0]]
-                if some and kind != NO_KEY:
-                    if kind == ANY_KEY:
-                        if not names.keys().isdisjoint(args):
-                            return False
-                    elif args[1] in known or (
-                        begins and kind != unruled and args[1][0] in begins and args[1] in names
-                    ):
-                        now_ms = now_ms or self._now_ms()
-                        if names[args[1]] < now_ms:
-                            return False
-                        if kind != READ_KEY and (kind != KEPT_KEY or self.registry.book):
-                            return False
+                kind = kinds[args[0]]
+                if kind:  # not NO_KEY
+                    if args[1] not in managed:
+                        if kind >= looked:
+                            continue
+                        if kind == ANY_KEY:
+                            if not registry.names.keys().isdisjoint(args):
+                                return False
+                            continue
+                        if args[1][0] not in begins or args[1] not in registry.names:
+                            continue
+                    now_ms = now_ms or self._now_ms()
+                    if registry.names[args[1]] < now_ms:
+                        return False
+                    if kind != READ_KEY and (kind != KEPT_KEY or registry.book):
+                        return False
         except (KeyError, IndexError, TypeError, AttributeError):
             return False  # not in the table, no key, or no bulk string, which hiredis allows
         return True

@@ -17,13 +17,14 @@ from ttlproxy.commands.model.key_positions import (
 from ttlproxy.commands.model.shareable import SHAREABLE
 from ttlproxy.commands.model.spec import Override, Survey, Virtual
 
-# The positions of a command's keys.
+# The positions of a command's keys. Sessions compare them: those that a rule of ONWRITE may concern
+# come before READ_KEY.
 NO_KEY: Final = 0
-ONE_KEY: Final = 1  # its first argument
-ANY_KEY: Final = 2  # anywhere: any argument may be a key
-READ_KEY: Final = 3  # its first argument, only read: enough that nothing is due there
+ANY_KEY: Final = 1  # anywhere: any argument may be a key
+ONE_KEY: Final = 2  # its first argument
 # Its first argument, whose deadlines it keeps: the same where no rule of ONWRITE may date it.
-KEPT_KEY: Final = 4
+KEPT_KEY: Final = 3
+READ_KEY: Final = 4  # its first argument, only read: enough that nothing is due there
 # Commands that put elements into keys and cannot become scripts -> the access to these keys.
 _PUTTING: Final = {
     **dict.fromkeys(("BLMOVE", "BRPOPLPUSH"), FILLED),
