@@ -408,7 +408,8 @@ for how in ("0+100000000", f"0{FAR_MS + 1}"):
         words = (setter.words[0], how, *setter.words[2:])
         ORDINARY.append((setter._replace(words=words), A_LATER_DEADLINE + less))
 ORDINARY += [
-    (Write("set_write", "set", ("0 sadd", "1+100000000", "new", "more")), A_LATER_DEADLINE + 1),
+    (Write("set_write", "set", ("0 sadd", "1+100000000", "a", "old")), A_WRITE),
+    (Write("set_write", "set", ("0 sadd", "1+100000000", "new", "more")), A_LATER_DEADLINE),
     (Write("list_write", "list", ("0 rpush", "1+100000000", "new")), A_LATER_DEADLINE + 1),
     (
         Write("zset_write", "zset", ("0 zadd", "1+100000000", "ZADD", "1", "new")),

@@ -3,14 +3,23 @@
 -- ARGV: origin how member...
 -- RESULT: the command's
 local named, step, fast_how = first_member, 1, '^(%d)(%+?)(%d+)$'
--- include fast_deadline
-if deadline and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
-  local there = digit == '1' and redis.pcall('SMISMEMBER', data, unpack(ARGV, first_member)) or {}
-  local any = there.err
-  for i = 1, #there do
-    any = any or there[i] == 1
+-- Members that are there keep what they have: if all are, Redis's own command does everything.
+local keeps_all = not dry_run and #ARGV < const.LONG_PAGE and string.find(how, '^1%+%d+$')
+local there = keeps_all and redis.pcall('SMISMEMBER', data, unpack(ARGV, first_member)) or {}
+local met = 0
+for i = 1, #there do
+  met = met + there[i]
+end
+if there[1] and met == #there then
+  local added = redis.pcall('SADD', data, unpack(ARGV, first_member))
+  if type(added) == 'number' then
+    return added
   end
-  if not any then
+end
+-- include fast_deadline
+if deadline and met == 0 then
+  -- What is no set is left to the general part.
+  if there[1] or digit == '0' and type(redis.pcall('SISMEMBER', data, '')) == 'number' then
     -- include fast_date
     local added = dated and redis.pcall('SADD', data, unpack(ARGV, first_member))
     if type(added) == 'number' then
