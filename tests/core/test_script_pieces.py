@@ -117,7 +117,7 @@ KNOWS_THE_LAYOUT = {
     **dict.fromkeys(
         (
             *("fast_clear", "fast_date", "fast_deadline", "fast_reap", "index_stays"),
-            *("list_pop", "list_set", "list_write"),
+            *("hash_alter", "list_pop", "list_set", "list_write", "zset_alter"),
         ),
         "a fast path ends before any function is made, which is half of what a script costs",
     ),

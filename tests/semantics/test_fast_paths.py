@@ -122,8 +122,10 @@ WRITES = st.one_of(
     _timed("list_pushex", "rpushex", _elements),
     _ruled("hash_write", ["hset", "hmset"], _pairs.map(_flat)),
     _ruled("hash_write", ["hsetnx"], _element, _value),
+    _ruled("hash_alter", ["hincrby", "hincrbyfloat"], _element, _number),
     _ruled("set_write", ["sadd"], _elements),
     _ruled("zset_write", ["zadd"], _names(_ADD), _tuples.map(_flat)),
+    _ruled("zset_alter", ["zincrby"], _names(["ZINCRBY", "ZADD XX INCR"]), _number, _element),
     _ruled("list_write", ["lpush", "rpush", "lpushx", "rpushx"], _elements),
 )
 ENTRIES: dict[str, tuple[str, Callable[[str], list[str]]]] = {
@@ -409,6 +411,8 @@ for how in ("0+100000000", f"0{FAR_MS + 1}"):
         ORDINARY.append((setter._replace(words=words), A_LATER_DEADLINE + less))
 ORDINARY += [
     (Write("set_write", "set", ("0 sadd", "1+100000000", "a", "old")), A_WRITE),
+    (Write("hash_alter", "hash", ("0 hincrby", "1+100000000", "old", "1")), A_WRITE + 1),
+    (Write("zset_alter", "zset", ("0 zincrby", "1+100000000", "ZINCRBY", "1", "a")), A_WRITE + 1),
     (Write("set_write", "set", ("0 sadd", "1+100000000", "new", "more")), A_LATER_DEADLINE),
     (Write("list_write", "list", ("0 rpush", "1+100000000", "new")), A_LATER_DEADLINE + 1),
     (

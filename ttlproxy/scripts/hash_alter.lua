@@ -3,6 +3,18 @@
 -- KEYS: data index schedule
 -- ARGV: origin how field value
 -- RESULT: the command's
+-- include keeps_all
+local old = keeps_all and redis.pcall('HGET', data, field)
+if type(old) == 'string' and type(redis.pcall('ZCARD', index)) == 'number' then
+  local command = string.upper(string.match(origin, '%S+$'))
+  local sum = (tonumber(old) or 0) + (tonumber(value) or 0)
+  if command ~= 'HINCRBY' or math.abs(sum) < 2 ^ 53 then
+    local reply = redis.pcall(command, data, field, value)
+    if type(reply) ~= 'table' then
+      return reply
+    end
+  end
+end
 -- include words
 -- include try
 -- include clock

@@ -3,8 +3,7 @@
 -- ARGV: origin how member...
 -- RESULT: the command's
 local named, step, fast_how = first_member, 1, '^(%d)(%+?)(%d+)$'
--- Members that are there keep what they have: if all are, Redis's own command does everything.
-local keeps_all = not dry_run and #ARGV < const.LONG_PAGE and string.find(how, '^1%+%d+$')
+-- include keeps_all
 local there = keeps_all and redis.pcall('SMISMEMBER', data, unpack(ARGV, first_member)) or {}
 local met = 0
 for i = 1, #there do

@@ -3,6 +3,16 @@
 -- KEYS: data index schedule
 -- ARGV: origin how what argument...
 -- RESULT: the command's, in the client's RESP version
+-- include keeps_all
+local old = keeps_all and redis.pcall('ZSCORE', data, ARGV[#ARGV])
+if what == 'ZINCRBY' and type(old) == 'string' and type(redis.pcall('ZCARD', index)) == 'number' then
+  redis.setresp(3)
+  local score = redis.pcall(what, data, unpack(ARGV, first_argument))
+  if not score.err then
+    return score
+  end
+  redis.setresp(2)
+end
 -- include words
 -- include try
 -- include clock
