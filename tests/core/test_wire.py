@@ -297,7 +297,9 @@ def test_hiredis_is_not_fed_a_header_that_reserves_memory(monkeypatch: pytest.Mo
     assert fed
     fed.clear()
     head, long = b"*100000000\r\n", encode((b"PING", b"a" * 2_000))
-    heads = (head, *(b"*1\r\n" + kind + head[1:] for kind in (b"~", b"|", b">")))
+    heads = [head, *(b"*1\r\n" + kind + head[1:] for kind in (b"~", b"|", b">"))]
+    heads.append(b"*2\r\n$1\r\naXX>100000000\r\n")  # no line break behind the first word
+    heads.append(b"*3\r\n$1\r\na\r\n$2000\r\n" + b"x" * 2002 + b">100000000\r\n")
     for large in (*heads, ping + head, b"*1\r\n" + head, *(long * n + head for n in (1, 9))):
         assert parser.whole(large) is None
     assert not fed

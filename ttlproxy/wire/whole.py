@@ -14,9 +14,15 @@ from typing import Any, Final
 import hiredis
 
 _LARGE_ARRAY: Final = re.compile(rb"\*[0-9]{5}")
-_AGGREGATE: Final = re.compile(rb"\r\n[~|>][0-9]+\r\n")
+# hiredis, as Redis, does not look whether a bulk string ends with a line break.
+_SETS: Final = re.compile(rb"~[0-9]+\r\n")
+_ATTRIBUTES: Final = re.compile(rb"\|[0-9]+\r\n")
+_PUSHES: Final = re.compile(rb">[0-9]+\r\n")
 _ARRAY, _BULK, _SET, _ATTRIBUTE, _PUSH, _MAP = b"*$~|>%"
 _CR, _LF, _ZERO = b"\r\n0"
+# Headers and their numbers; there are others.
+_COUNTS: Final = {b"*%d" % number: number for number in range(1, 100)}
+_LENGTHS: Final = {b"$%d" % number: number for number in range(1024)}
 # Fed after several arrays: hiredis returns it as a reply of its own only if the chunk has ended
 # with a whole array. `has_data` does not show that: it is also false between two bulk strings of
 # an array.
@@ -28,8 +34,8 @@ _SLICE: Final = 8 * 1024
 _FAR: Final = 1024
 # If a second array begins this early, the chunk is taken for several short ones.
 _NEAR: Final = 256
-# Longer requests are read by hand as fast as their bytes are searched for an aggregate.
-_LONG: Final = 4 * 1024
+# Longer requests are read by hand sooner than their bytes are searched for aggregates.
+_LONG: Final = 1024
 
 
 class Parser:
@@ -60,7 +66,7 @@ class Parser:
         if _SET in data or _ATTRIBUTE in data or _PUSH in data:
             if len(data) > _LONG and not are_short:
                 return _by_hand(data)
-            if _AGGREGATE.search(data):
+            if _has_aggregates(data):
                 return None
         try:
             # A single array of fewer than ten words needs no closer look.
@@ -132,29 +138,38 @@ def are_requests(values: list[Any]) -> bool:
 def _by_hand(data: bytes) -> list[list[bytes]] | None:
     """The requests of `data`, if it is whole arrays of bulk strings and nothing else."""
     requests, at = [], 0
-    try:
-        while at < len(data):
-            count, at = _number(data, at, _ARRAY)
-            if not count:
+    while at < len(data):
+        end = data.find(b"\r\n", at)
+        count = _COUNTS.get(data[at:end])
+        if count is None:
+            return None
+        words, at = [], end + 2
+        for _ in range(count):
+            end = data.find(b"\r\n", at)
+            length = _LENGTHS.get(data[at:end])
+            if length is None and (length := _length(data[at:end])) is None:
                 return None
-            words = []
-            for _ in range(count):
-                length, begin = _number(data, at, _BULK)
-                at = begin + length + 2
-                words.append(data[begin : at - 2])
-            requests.append(words)
-    except (IndexError, ValueError):
-        return None
+            at = end + length + 4
+            words.append(data[end + 2 : at - 2])
+        requests.append(words)
     return requests if at == len(data) else None
 
 
-def _number(data: bytes, at: int, kind: int) -> tuple[int, int]:
-    """The number in a header of this kind, and where it ends. Raises IndexError or ValueError."""
-    end = data.index(b"\r\n", at)
-    digits = data[at + 1 : end]
-    if data[at] != kind or not digits.isdigit() or (digits[0] == _ZERO and len(digits) > 1):
-        raise ValueError
-    return int(digits), end + 2
+def _length(header: bytes) -> int | None:
+    """The length of a bulk string; None if its header is not one that Redis takes."""
+    digits = header[1:]
+    if not (digits.isdigit() and header[0] == _BULK and digits[0] != _ZERO):
+        return None
+    return int(digits)
+
+
+def _has_aggregates(data: bytes) -> bool:
+    """Whether `data` may have sets, attributes or pushes."""
+    return (
+        (_SET in data and _SETS.search(data) is not None)
+        or (_ATTRIBUTE in data and _ATTRIBUTES.search(data) is not None)
+        or (_PUSH in data and _PUSHES.search(data) is not None)
+    )
 
 
 def _has_large_array(data: bytes, second: int) -> bool:
