@@ -43,15 +43,20 @@ generated = settings(
 both_protocols = pytest.mark.parametrize("hello", PROTOCOLS.values(), ids=PROTOCOLS.keys())
 
 
+def masked(replies: bytes) -> bytes:
+    """Replies without what differs between servers: the client's id in HELLO, the offset of
+    replication in ROLE, and the name of a command that was refused."""
+    replies = CLIENT_ID.sub(rb"\1:ID\r\n", replies)
+    replies = OFFSET.sub(rb"\1:OFFSET\r\n", replies)
+    return REFUSED_NAME.sub(rb"\1", replies)
+
+
 def everything(connect: Connect, parts: list[bytes]) -> bytes:
-    """All bytes until the connection ends, without what differs between servers: the client's id
-    in HELLO, the offset of replication in ROLE, and the name of a command that was refused."""
+    """All bytes until the connection ends, masked."""
     with connect() as client:
         for part in parts:
             client.send(part)
-        masked = CLIENT_ID.sub(rb"\1:ID\r\n", client.read_to_end())
-        masked = OFFSET.sub(rb"\1:OFFSET\r\n", masked)
-        return REFUSED_NAME.sub(rb"\1", masked)
+        return masked(client.read_to_end())
 
 
 def alike(plain: AnyServer, connect: Connect, parts: list[bytes]) -> None:

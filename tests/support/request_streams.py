@@ -31,13 +31,15 @@ _KEYS = KEYS | {"any", "missing", "lone", "words", "relative", "never", "short"}
 class Vocabulary(NamedTuple):
     """What a stream is made of. `named` gives the name of a key as it is sent.
 
-    queued: rows of transactions, if not all; connected: also transactions and subscriptions
+    queued: rows of transactions, if not all; connected: also transactions and subscriptions;
+    subscribed: rows of a subscriber, if not all
     """
 
     rows: Sequence[str]
     named: Callable[[bytes], bytes] = bytes
     queued: Sequence[str] = ()
     connected: bool = True
+    subscribed: Sequence[str] = ()
 
 
 def _spelled(word: str, chance: Random) -> bytes:
@@ -124,7 +126,8 @@ def _subscription(vocabulary: Vocabulary, chance: Random) -> bytes:
         + command("SUNSUBSCRIBE", "differential-1")
         + command("SUNSUBSCRIBE", 7)
     )
-    return start + _requests(vocabulary._replace(rows=_lines(SUBSCRIBED)), 5, chance) + end
+    rows = vocabulary.subscribed or _lines(SUBSCRIBED)
+    return start + _requests(vocabulary._replace(rows=rows), 5, chance) + end
 
 
 def _step(vocabulary: Vocabulary, seed: int) -> bytes:
