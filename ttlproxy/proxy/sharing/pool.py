@@ -72,11 +72,12 @@ class Pools:
 
     async def of(self, login: bytes) -> Pool | None:
         """The pool for a login; None if there are too many, which all have clients."""
-        pool = self._pools.pop(login, None)
-        if pool is None and len(self._pools) >= _MOST_LOGINS and not await self._make_room():
-            return None
-        self._pools[login] = pool or self._make(login)
-        return self._pools[login]
+        while login not in self._pools and len(self._pools) >= _MOST_LOGINS:
+            if not await self._make_room():  # meanwhile another client may ask for the same
+                return None
+        pool = self._pools.pop(login, None) or self._make(login)
+        self._pools[login] = pool
+        return pool
 
     @property
     def unsent(self) -> int:

@@ -97,6 +97,7 @@ class SharedConnection(asyncio.Protocol):
         self._first: Rider | None = None  # who is owed the next one, and is no longer in `_owed`
         self._left = 0  # how many replies it is owed before others
         self._out: list[bytes] = []  # requests of this turn of the event loop
+        self._waiting = 0  # bytes of these, before it is open
         self._at_once = self._lean_turns = 0
         self._is_full = self._is_open = False
         self.opened = self._loop.create_task(self._open(dial), name="shared connection")
@@ -115,6 +116,8 @@ class SharedConnection(asyncio.Protocol):
             raise ConnectionError("Redis has closed the connection at once")
         self._is_open = True
         self._connections.now += 1
+        if self._is_full:
+            self._tell_full(False)
         self._flush()
 
     async def _log_in(self) -> None:
@@ -195,6 +198,14 @@ class SharedConnection(asyncio.Protocol):
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
+        if not self._is_open:
+            self._waits(len(data))
+
+    def join(self, rider: Rider) -> None:
+        """One more client shares it."""
+        self.riders.add(rider)
+        if self._is_full:
+            rider.full(True)
 
     def leave(self, rider: Rider) -> None:
         """A client shares it no longer. If its server is not served any more, the last one ends
@@ -211,6 +222,12 @@ class SharedConnection(asyncio.Protocol):
         self._end()
 
     # Inside.
+
+    def _waits(self, size: int) -> None:
+        """So many bytes more wait until it is open."""
+        self._waiting += size
+        if self._waiting > HIGH and not self._is_full:
+            self._tell_full(True)
 
     def _flush(self) -> None:
         if not (self._is_open and self._out) or self.is_lost or self._transport is None:

@@ -204,7 +204,6 @@ class SharingClient(Client):
         seat.close()
         self.seat = None
         self._backend = own
-        self.redis_is_full = False
         first = [self._login] if self._login else []
         self._login = b""
         replies = await own.pings([*first, *self._introductions])
@@ -214,6 +213,7 @@ class SharingClient(Client):
             return
         self.send_by(own.write)
         session.owner.has_settled = own.has_settled
+        own.pause(seat.is_slow)
         if session.stranger:
             own.count_lines()
 

@@ -1,0 +1,38 @@
+"""The pools of shared connections, one for each login, without Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from ttlproxy.proxy.sharing.pool import Pool, Pools
+
+
+class _Pool:
+    """A pool that takes a turn of the event loop to close."""
+
+    has_riders = False
+
+    def __init__(self, login: bytes) -> None:
+        self.login = login
+        self.is_closed = False
+
+    async def close(self) -> None:
+        self.is_closed = True
+        await asyncio.sleep(0)
+
+
+async def test_clients_that_ask_for_the_same_new_login_at_once_get_the_same_pool() -> None:
+    made: list[_Pool] = []
+
+    def make(login: bytes) -> Pool:
+        made.append(_Pool(login))
+        return cast(Pool, made[-1])
+
+    pools = Pools(make)
+    for number in range(64):
+        await pools.of(b"%d" % number)
+    found = await asyncio.gather(*(pools.of(b"new") for _ in range(3)))
+    assert len(set(map(id, found))) == 1
+    await pools.close()
+    assert all(each.is_closed for each in made)
