@@ -42,6 +42,7 @@ OF_ALL = (
         "ACL DELUSER",
         "PUBLISH",
         "SPUBLISH",
+        "PUBSUB",
         "SLOWLOG",
         "LATENCY",
         "MEMORY",

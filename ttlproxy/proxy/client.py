@@ -390,7 +390,7 @@ class Client(asyncio.Protocol):
         let_in = None
         if step.login is not None:
             let_in = backend.lets_in(step.login)
-            self._logs_in(data, step.withheld)
+            self._logs_in(data.removesuffix(step.withheld), step.login)
         out = step.to_redis
         holds = step.is_held or len(out) > HIGH  # its requests, before they go to Redis
         if holds or step.pauses:
@@ -410,8 +410,8 @@ class Client(asyncio.Protocol):
                 self.to_redis(out)
             self.sent(session, step)
 
-    def _logs_in(self, data: bytes, behind: bytes) -> None:
-        """The client may be let in by the last request of this chunk, which had more `behind`."""
+    def _logs_in(self, data: bytes, number: int) -> None:
+        """The client may be let in by the last of these requests; `number` replies come before."""
 
     def _look_up(self, data: bytes, places: Sequence[Place]) -> None:
         """Handles a chunk again once the keys that it names are known."""

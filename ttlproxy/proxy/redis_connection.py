@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Final, Protocol, cast
 
 from ttlproxy.core.counters import Connections, Tally
@@ -18,6 +19,7 @@ from ttlproxy.proxy.departures import Departures
 from ttlproxy.proxy.round_trip import RoundTrip
 from ttlproxy.proxy.write_batch import Write, WriteBatch
 from ttlproxy.wire import Lines, Marked, encode
+from ttlproxy.wire.reply_ends import ReplyEnds
 
 # Bytes that wait for a side that does not read: above the first, the other side is not read; below
 # the second, it is again. As large as a socket's own buffers grow on Linux by default.
@@ -259,7 +261,8 @@ class Backend:
 
     async def pings(self, first: Sequence[bytes] = ()) -> list[bytes]:
         """Sends a PING before any request, and ends with its reply, which is kept back. Before it
-        go requests with replies of one line, which are returned.
+        go `first`, a request each, whose replies are returned; fewer if Redis refuses the
+        connection.
 
         So a WAIT of the client also waits for what was written before over another connection:
         each command that Redis carries out moves the offset up to which WAIT waits.
@@ -272,20 +275,21 @@ class Backend:
         return self._replies
 
     def _keep_pong(self, data: bytes) -> None:
-        """Each reply is one line: "OK", "PONG", or an error."""
-        line, end, rest = (self._held + data).partition(b"\n")
-        while end and len(self._replies) < self._first and not line.startswith(_TOO_MANY):
-            self._replies.append(line + end)
-            line, end, rest = rest.partition(b"\n")
-        self._held = b"" if end else line
-        if end:
-            self.give_to(self._to_client)
-            if line.startswith(_TOO_MANY):
-                rest = line + end + rest
-            if rest:
-                self._to_client(rest)
-            if self._pong is not None and not self._pong.done():
-                self._pong.set_result(None)
+        data = self._held + data
+        ends = ReplyEnds().take(data)
+        replies = [data[begin:end] for begin, end in pairwise((0, *ends))]
+        is_refused = replies[:1] and replies[0].startswith(_TOO_MANY)
+        if len(replies) <= self._first and not is_refused:
+            self._held = data
+            return
+        self._held = b""
+        self._replies = [] if is_refused else replies[: self._first]
+        rest = data if is_refused else data[ends[self._first] :]
+        self.give_to(self._to_client)
+        if rest:
+            self._to_client(rest)
+        if self._pong is not None and not self._pong.done():
+            self._pong.set_result(None)
 
     def count_lines(self) -> None:
         """Counts replies from now on, before any request: the client has not logged in yet."""

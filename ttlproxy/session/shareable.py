@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from ttlproxy.session.handshake import INTRODUCES
 from ttlproxy.wire import PARSER, encode
 from ttlproxy.wire.scanner import Scanner
 
@@ -18,9 +19,6 @@ from ttlproxy.wire.scanner import Scanner
 LARGEST: Final = 64 * 1024
 
 _CLIENT: Final = (b"CLIENT", b"client")
-# What most libraries send with each new connection: the subcommands of CLIENT that have one reply
-# in every case, and only change what CLIENT LIST shows. With their numbers of words.
-_INTRODUCES: Final = {b"SETINFO": 4, b"SETNAME": 3}
 
 
 class Part(NamedTuple):
@@ -67,7 +65,7 @@ def read_introducing(data: bytes, names: Collection[bytes]) -> Introducing | Non
     if requests is None:
         return None
     own = [args for args in requests if args[0] in _CLIENT]
-    if any(len(args) < 2 or _INTRODUCES.get(args[1].upper()) != len(args) for args in own):
+    if any(len(args) < 2 or INTRODUCES.get(args[1].upper()) != len(args) for args in own):
         return None
     return Introducing(requests, own)
 

@@ -1,7 +1,7 @@
 """The connections to Redis that clients of this process share: a few, opened as they are needed.
 
-Clients that have logged in share with those that have sent the same login, and with nobody else:
-Redis checks rights by connection.
+A client shares with those whose connections are in the same state as its own, and with nobody else:
+Redis checks rights by connection, and replies in the connection's version of the protocol.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from typing import Final
 
 from ttlproxy.net.tasks import cancel
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
+from ttlproxy.session.handshake import ConnectionState
 
-# Of so many logins connections are kept; one without clients makes room for another.
-_MOST_LOGINS: Final = 64
+# In so many states connections are kept; those without clients make room for others.
+_MOST_STATES: Final = 64
 
 
 class Pool:
     """
-    connections: those that are there, or are being opened; login: the request that logs them in
+    connections: those that are there, or are being opened; state: the state that they begin in
     """
 
     def __init__(
@@ -26,12 +27,12 @@ class Pool:
         most: int,
         term: Callable[[], int],
         connect: Callable[[Pool], SharedConnection],
-        login: bytes,
+        state: ConnectionState,
     ) -> None:
         """`most`: how many there may be; `term()`: the link's term; `connect(self)` begins one
         more."""
         self.connections: set[SharedConnection] = set()
-        self.login = login
+        self.state = state
         self._most = most
         self._term = term
         self._connect = connect
@@ -64,19 +65,19 @@ class Pool:
 
 
 class Pools:
-    """A pool for each login, and one for clients that need none: the empty login."""
+    """A pool for each state that clients' connections have."""
 
-    def __init__(self, make: Callable[[bytes], Pool]) -> None:
+    def __init__(self, make: Callable[[ConnectionState], Pool]) -> None:
         self._make = make
-        self._pools: dict[bytes, Pool] = {}  # the login that was asked for last stands last
+        self._pools: dict[ConnectionState, Pool] = {}  # what was asked for last stands last
 
-    async def of(self, login: bytes) -> Pool | None:
-        """The pool for a login; None if there are too many, which all have clients."""
-        while login not in self._pools and len(self._pools) >= _MOST_LOGINS:
+    async def of(self, state: ConnectionState) -> Pool | None:
+        """The pool for a state; None if there are too many, which all have clients."""
+        while state not in self._pools and len(self._pools) >= _MOST_STATES:
             if not await self._make_room():  # meanwhile another client may ask for the same
                 return None
-        pool = self._pools.pop(login, None) or self._make(login)
-        self._pools[login] = pool
+        pool = self._pools.pop(state, None) or self._make(state)
+        self._pools[state] = pool
         return pool
 
     @property
@@ -91,9 +92,9 @@ class Pools:
             await pool.close()
 
     async def _make_room(self) -> bool:
-        for login, pool in self._pools.items():
-            if login and not pool.has_riders:
-                del self._pools[login]
+        for state, pool in self._pools.items():
+            if not pool.has_riders:
+                del self._pools[state]
                 await pool.close()
                 return True
         return False

@@ -116,6 +116,11 @@ class Seat:
         self._connection.join(self)
         return self._connection
 
+    @property
+    def has_sent(self) -> bool:
+        """Whether it has sent anything."""
+        return self._sent > 0
+
     async def settled(self) -> None:
         """Ends when no reply is owed."""
         if self.owed:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Protocol, cast
 
 from ttlproxy.core.counters import Connections, Tally
 from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.undelivered import undelivered
 from ttlproxy.proxy.redis_connection import HIGH, LOW
-from ttlproxy.wire.reply_ends import ReplyEnds
+from ttlproxy.wire.reply_ends import ERROR, ReplyEnds
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +23,6 @@ log = logging.getLogger(__name__)
 # to gather: so many of the next chunks are sent at once. As in write_batch.py.
 _LEAN_TURNS: Final = 16
 _AT_ONCE: Final = 300
-
-OK: Final = b"+OK\r\n"
 
 
 class Rider(Protocol):
@@ -40,24 +38,31 @@ class Rider(Protocol):
         """The connection has ended, and the client is owed replies."""
 
 
-class _Answer:
-    """Rides before all others. line: the reply to the login; empty if none has come"""
+class _Preparing:
+    """Rides before all others. is_done: whether no reply to these requests is an error"""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.line: asyncio.Future[bytes] = loop.create_future()
-        self._begun = b""
+    def __init__(self, loop: asyncio.AbstractEventLoop, requests: Sequence[bytes]) -> None:
+        self.is_done: asyncio.Future[bool] = loop.create_future()
+        self._requests = requests
+        self._replies = b""
 
     def takes(self, data: bytes, replies: int) -> None:
-        self._begun += data
-        if replies and not self.line.done():
-            self.line.set_result(self._begun)
+        self._replies += data
+        begins = (0, *ReplyEnds().take(self._replies))[:-1]
+        if any(self._replies[begin] == ERROR for begin in begins):
+            self._tell(False)
+        elif len(begins) == len(self._requests):
+            self._tell(True)
 
     def full(self, is_full: bool) -> None:
         """It sends no more."""
 
     def lost(self) -> None:
-        if not self.line.done():
-            self.line.set_result(b"")
+        self._tell(False)
+
+    def _tell(self, is_done: bool) -> None:
+        if not self.is_done.done():
+            self.is_done.set_result(is_done)
 
 
 class SharedConnection(asyncio.Protocol):
@@ -74,11 +79,11 @@ class SharedConnection(asyncio.Protocol):
         tally: Tally,
         connections: Connections,
         keepalive_s: int,
-        login: bytes,
+        first: Sequence[bytes],
     ) -> None:
         """`dial(self)` connects, and raises OSError; `forget(self)` is called when it is lost;
         `term()`: the link's term; `tally`, `connections`: count the bytes that it sends, and that
-        it is there; `login`: the request that comes first, empty if none is needed."""
+        it is there; `first`: the requests that come first, none of which may fail."""
         self.riders: set[Rider] = set()
         self.term = term()
         self.is_lost = False
@@ -90,10 +95,11 @@ class SharedConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._ends = ReplyEnds()
-        self._login, self._answer = login, _Answer(self._loop)
+        self._prepares = b"".join(first)
+        self._preparing = _Preparing(self._loop, first)
         self._owed: deque[tuple[Rider, int]] = deque()  # how many replies to whom, oldest first
-        if login:
-            self._owed.append((self._answer, 1))
+        if first:
+            self._owed.append((self._preparing, len(first)))
         self._first: Rider | None = None  # who is owed the next one, and is no longer in `_owed`
         self._left = 0  # how many replies it is owed before others
         self._out: list[bytes] = []  # requests of this turn of the event loop
@@ -106,7 +112,7 @@ class SharedConnection(asyncio.Protocol):
     async def _open(self, dial: Callable[[SharedConnection], Coroutine[None, None, None]]) -> None:
         try:
             await dial(self)
-            await self._log_in()
+            await self._prepare()
         except BaseException:
             if self._transport is not None:
                 self._transport.abort()
@@ -120,11 +126,11 @@ class SharedConnection(asyncio.Protocol):
             self._tell_full(False)
         self._flush()
 
-    async def _log_in(self) -> None:
-        if self._login and self._transport is not None:
-            self._transport.write(self._login)
-            if await self._answer.line != OK:
-                raise ConnectionError("Redis refuses the login of a shared connection")
+    async def _prepare(self) -> None:
+        if self._prepares and self._transport is not None:
+            self._transport.write(self._prepares)
+            if not await self._preparing.is_done:
+                raise ConnectionError("Redis refuses what a shared connection begins with")
 
     # From the event loop.
 

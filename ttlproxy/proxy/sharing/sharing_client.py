@@ -16,18 +16,14 @@ from ttlproxy.proxy.connecting import connect
 from ttlproxy.proxy.phase import KEEPING, OPEN
 from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.sharing.seat import Seat
-from ttlproxy.proxy.sharing.shared_connection import OK
 from ttlproxy.proxy.slow_clients import Activity
-from ttlproxy.session import Session, shareable
-from ttlproxy.wire import encode
+from ttlproxy.session import Session, Step
+from ttlproxy.session.handshake import ConnectionState, Handshake, split
+from ttlproxy.wire.reply_ends import ERROR
 
 # A client that has so many bytes of replies to take gets a connection of its own, where Redis waits
 # for it.
 _MOST_UNREAD = 1024 * 1024
-# The logins that may be repeated on another connection.
-_LOGINS = (b"AUTH", b"auth")
-# So often may it say what it is called.
-_MOST_INTRODUCED = 16
 
 
 class SharingHost(Host, Protocol):
@@ -36,9 +32,9 @@ class SharingHost(Host, Protocol):
     async def connect_alone(self, client: Client) -> Backend:
         """A connection to Redis for this client. Raises OSError, also for TLS and time-outs."""
 
-    async def seat(self, client: SharingClient, login: bytes) -> Seat:
-        """A place on a connection of those who have logged in like this. Raises OSError, also if
-        Redis refuses the login now."""
+    async def seat(self, client: SharingClient, state: ConnectionState) -> Seat:
+        """A place on a connection in this state. Raises OSError, also if Redis refuses now what
+        brings it there, such as a login."""
 
 
 class SharingClient(Client):
@@ -52,17 +48,20 @@ class SharingClient(Client):
         super().__init__(server, source)
         self.seat: Seat | None = None
         self._rest = b""  # an incomplete request, which waits for its end
-        self._login = b""  # the request that has let it in, or may do so
-        self._introductions: list[bytes] = []  # requests that say what it is called
-        self._must_leave = False  # with its next request
+        self._handshake = Handshake()
+        self._sending: list[list[bytes]] = []  # requests of it, on their way to its own connection
+        self._settled: asyncio.Future[None] | None = None  # done when it has the replies to these
+        self._is_beginning = True  # its own connection, if it has one, may be left again
+        self._must_leave = False  # with its next request, for good
 
     # From the event loop.
 
     def data_received(self, data: bytes) -> None:
         seat, session = self.seat, self._session
         if seat is None or session is None:
-            if self._login and self._phase is OPEN and session is not None:
-                self._may_join(session, data)
+            is_beginning = self._is_beginning and self._phase is OPEN
+            if is_beginning and session is not None and not session.stranger:
+                self._begin(session, data)
             else:
                 super().data_received(data)
             return
@@ -88,30 +87,83 @@ class SharingClient(Client):
         else:
             self._take(data)
 
-    def _logs_in(self, data: bytes, behind: bytes) -> None:
-        requests = shareable.read(data.removesuffix(behind), _LOGINS)
-        self._login = encode(tuple(requests[-1])) if requests else b""
+    # With a connection of its own, which it may leave again.
 
-    def _may_join(self, session: Session, data: bytes) -> None:
-        """Handles the first chunk behind a login: now or never it begins to share."""
-        if session.shares(data) is None and session.shares_introducing(data) is None:
-            if not session.stranger:
-                self._login = b""
-            super().data_received(data)
-            return
-        self._early = data + self._early
-        self._hold(self._join, "shared connection")
+    def follow(self, own: Backend) -> None:
+        """It has a new connection of its own: what it does there tells whether it may share."""
+        self._handshake.connects()
+        own.client_takes(self._follows)
+
+    def _follows(self, data: bytes) -> None:
+        self._handshake.from_redis(data)
+        self.write(data)
+        if self._settled is not None and self._handshake.is_settled:
+            settled, self._settled = self._settled, None
+            settled.set_result(None)
+
+    def _logs_in(self, data: bytes, number: int) -> None:
+        if self._is_beginning:
+            _, requests = split(data)
+            self._handshake.sends(requests[-1:], number)
+            self._is_beginning = bool(requests)
+
+    def _begin(self, session: Session, data: bytes) -> None:
+        """Handles a chunk for its own connection, or the first one for a shared one."""
+        begin, requests = split(data)
+        if self._handshake.is_over or not (self._serving.now and self._backend):
+            self._stay(data)
+        elif requests:
+            self._sending = requests
+            super().data_received(begin)
+            self._goes_on(data[len(begin) :])
+        elif session.shares(data) is None:
+            self._stay(data)
+        else:
+            self._early = data + self._early
+            self._hold(self._join, "shared connection")
+
+    def _goes_on(self, rest: bytes) -> None:
+        """Handles the rest of a chunk."""
+        if rest and self._phase is OPEN:
+            self.data_received(rest)
+        elif self._phase in KEEPING:
+            self._early += rest
+
+    def sent(self, session: Session, step: Step) -> None:
+        sending, self._sending = self._sending, []
+        self._handshake.sends(sending)
+        super().sent(session, step)
+
+    def _stay(self, data: bytes) -> None:
+        """Handles a chunk that leaves it with its own connection for good."""
+        self._stays()
+        super().data_received(data)
+
+    def _stays(self) -> None:
+        self._is_beginning = False
+        if isinstance(self._backend, Backend):
+            self._backend.client_takes(self.write)
 
     async def _join(self) -> None:
         """Ends when it shares a connection, or will never do so."""
-        server, session, own = self._server, self._session, self._backend
+        server, session, own, handshake = (
+            self._server,
+            self._session,
+            self._backend,
+            self._handshake,
+        )
         assert session is not None
         assert isinstance(own, Backend)
+        if not handshake.is_settled:
+            self._settled = asyncio.get_running_loop().create_future()
+            await self._settled
+        if handshake.is_over:
+            return
         try:
             async with asyncio.timeout(server.settings.connect_timeout):
-                seat = await server.seat(self, self._login)
+                seat = await server.seat(self, handshake.state)
         except (OSError, TimeoutError):
-            self._login = b""
+            self._stays()
             return
         self.seat = self._backend = seat
         own.watch_no_more()
@@ -125,10 +177,9 @@ class SharingClient(Client):
         assert seat is not None
         assert session is not None
         found = None if self._must_leave else session.shares_introducing(data)
-        if found is None or len(self._introductions) + len(found.introductions) > _MOST_INTRODUCED:
+        if found is None or not self._handshake.introduces(found.introductions):
             self._cut(data)
             return
-        self._introductions += [encode(tuple(args)) for args in found.introductions]
         self._ride(seat, session, data, found.requests)
 
     def _cut(self, data: bytes) -> None:
@@ -204,18 +255,26 @@ class SharingClient(Client):
         seat.close()
         self.seat = None
         self._backend = own
-        first = [self._login] if self._login else []
-        self._login = b""
-        replies = await own.pings([*first, *self._introductions])
-        if first and replies[:1] != [OK]:
+        if not await self._is_prepared(own, seat.has_sent):
             self._task = None
             self._refuse(ConnectionError("Redis refuses the login of this client now"))
             return
         self.send_by(own.write)
         session.owner.has_settled = own.has_settled
         own.pause(seat.is_slow)
-        if session.stranger:
-            own.count_lines()
+        self._is_beginning = not self._must_leave
+        if self._is_beginning:
+            self.follow(own)
+
+    async def _is_prepared(self, own: Backend, has_sent: bool) -> bool:
+        """Brings a new connection into the state of the shared one. `has_sent`: it has sent
+        requests over that; False if Redis refuses it."""
+        first = self._handshake.state.requests
+        if not (first or has_sent):
+            return True
+        replies = await own.pings([*first, *self._handshake.introductions])
+        done = [reply for reply in replies[: len(first)] if reply[0] != ERROR]
+        return len(done) == len(first)
 
 
 class TimedSharingClient(TimedClient, SharingClient):

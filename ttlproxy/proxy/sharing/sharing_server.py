@@ -12,31 +12,36 @@ from ttlproxy.proxy.sharing.pool import Pool, Pools
 from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.sharing.shared_connection import SharedConnection
 from ttlproxy.proxy.sharing.sharing_client import SharingClient, TimedSharingClient
+from ttlproxy.session.handshake import ConnectionState
 
 
 class SharingServer(Server):
-    """Its clients begin on a shared connection; those that must log in share it afterwards."""
+    """Its clients begin on a shared connection; those that must log in share one afterwards."""
 
     @cached_property
     def _pools(self) -> Pools:
         return Pools(
-            lambda login: Pool(self.settings.share_upstream, self._term, self._shared, login)
+            lambda state: Pool(self.settings.share_upstream, self._term, self._shared, state)
         )
 
     async def connect(self, client: Client) -> ToRedis:
         """A seat, or a connection. Raises OSError, also for TLS and time-outs."""
-        if self.link.context.rights.asks_login or not isinstance(client, SharingClient):
+        if not isinstance(client, SharingClient):
             return await self.connect_alone(client)
-        client.seat = await self.seat(client, b"")
+        if self.link.context.rights.asks_login:
+            own = await self.connect_alone(client)
+            client.follow(own)
+            return own
+        client.seat = await self.seat(client, ConnectionState())
         return client.seat
 
-    async def seat(self, client: SharingClient, login: bytes) -> Seat:
-        """A place on a connection of those who have logged in like this. Raises OSError, also if
-        Redis refuses the login now."""
+    async def seat(self, client: SharingClient, state: ConnectionState) -> Seat:
+        """A place on a connection in this state. Raises OSError, also if Redis refuses now what
+        brings it there, such as a login."""
         self.link.address.look()
-        pool = await self._pools.of(login)
+        pool = await self._pools.of(state)
         if pool is None:
-            raise ConnectionError("connections are shared by too many different users")
+            raise ConnectionError("connections are shared in too many different states")
         connection = pool.least_used()
         seat = Seat(client, connection, pool.least_used)
         try:
@@ -82,5 +87,5 @@ class SharingServer(Server):
             self.counters.to_redis,
             link.context.connections,
             self.settings.tcp_keepalive,
-            pool.login,
+            pool.state.requests,
         )

@@ -1,0 +1,193 @@
+"""The requests with which a client begins: what they leave behind on its connection to Redis.
+
+Knows these requests, and of Redis's replies whether each is an error. A connection that is told the
+same means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Final, NamedTuple
+
+from ttlproxy.wire import PARSER, encode
+from ttlproxy.wire.reply_ends import ERROR, ReplyEnds
+
+# A client that sends more such requests than this is not beginning.
+_MOST: Final = 16
+
+
+class ConnectionState(NamedTuple):
+    """What a connection has been told that later requests depend on.
+
+    auth: the words of an AUTH, none without a login; resp: the version of the protocol; db: the
+    logical database
+    """
+
+    auth: tuple[bytes, ...] = ()
+    resp: bytes = b"2"
+    db: bytes = b"0"
+
+    @property
+    def requests(self) -> list[bytes]:
+        """Those that bring a new connection into this state. None of their replies is an error,
+        unless Redis has changed."""
+        words = {
+            "auth": self.auth,
+            "resp": (b"HELLO", self.resp),
+            "db": (b"SELECT", self.db),
+        }
+        return [encode(words[name]) for name in words if getattr(self, name) != _NEW[name]]
+
+
+_NEW: Final = ConnectionState()._asdict()
+
+
+class _Begins(NamedTuple):
+    """A request that a client may begin with.
+
+    sets: fields of ConnectionState that it sets if it succeeds; introduces: a request that says
+    what the client is called, and only changes what CLIENT LIST shows; may_succeed, may_fail:
+    whether it is known what it has done then
+    """
+
+    sets: dict[str, bytes | tuple[bytes, ...]]
+    introduces: tuple[bytes, ...] = ()
+    may_succeed: bool = True
+    may_fail: bool = True
+
+
+def _auth(words: Sequence[bytes]) -> _Begins | None:
+    return _Begins({"auth": (b"AUTH", *words[1:])}) if len(words) in (2, 3) else None
+
+
+def _select(words: Sequence[bytes]) -> _Begins | None:
+    return _Begins({"db": words[1]}) if len(words) == 2 and words[1].isdigit() else None
+
+
+def _hello(words: Sequence[bytes]) -> _Begins | None:
+    """If it fails with options, Redis before 7.2 may have carried out some."""
+    if len(words) == 1:
+        return _Begins({})
+    sets: dict[str, bytes | tuple[bytes, ...]] = {"resp": words[1]}
+    introduces: tuple[bytes, ...] = ()
+    options = list(words[2:])
+    while options:
+        option, count = options[0].upper(), len(options)
+        if option == b"AUTH" and count > 2 and "auth" not in sets:
+            sets["auth"] = (b"AUTH", *options[1:3])
+            del options[:3]
+        elif option == b"SETNAME" and count > 1 and not introduces:
+            introduces = (b"CLIENT", b"SETNAME", options[1])
+            del options[:2]
+        else:
+            return None
+    return _Begins(sets, introduces, may_fail=len(words) == 2)
+
+
+def _client(words: Sequence[bytes]) -> _Begins | None:
+    subcommand = words[1].upper() if len(words) > 1 else b""
+    if subcommand == b"MAINT_NOTIFICATIONS":  # of Redis Enterprise: others do not know it
+        return _Begins({}, may_succeed=False)
+    return _Begins({}, tuple(words)) if INTRODUCES.get(subcommand) == len(words) else None
+
+
+# What most libraries send with each new connection: the subcommands of CLIENT that have one reply
+# in every case, and only change what CLIENT LIST shows. With their numbers of words.
+INTRODUCES: Final = {b"SETINFO": 4, b"SETNAME": 3}
+_BEGINNINGS: Final[dict[bytes, Callable[[Sequence[bytes]], _Begins | None]]] = {
+    b"AUTH": _auth,
+    b"HELLO": _hello,
+    b"SELECT": _select,
+    b"CLIENT": _client,
+}
+
+
+def _read(words: Sequence[bytes]) -> _Begins | None:
+    """None for a request of another kind."""
+    read = _BEGINNINGS.get(words[0].upper())
+    return None if read is None else read(words)
+
+
+def split(data: bytes) -> tuple[bytes, list[list[bytes]]]:
+    """The bytes of the requests of this kind at the beginning of a chunk, and the requests: none
+    if there are none, or the chunk does not end with a request."""
+    requests = PARSER.whole(data) or []
+    try:
+        found = list(takewhile(lambda words: _read(words) is not None, requests))
+        begin = b"".join(encode(tuple(words)) for words in found)
+    except (AttributeError, TypeError):  # hiredis accepts words that are no bulk strings
+        return b"", []
+    return (begin, found) if data.startswith(begin) else (b"", [])
+
+
+class Handshake:
+    """Follows a client's connection to Redis from its beginning.
+
+    state: the connection's, if all replies have come; introductions: requests that say what the
+    client is called; is_over: it has done something else, or nobody knows what it has done
+    """
+
+    def __init__(self) -> None:
+        self.state = ConnectionState()
+        self.introductions: list[bytes] = []
+        self.is_over = False
+        self._left = _MOST
+        self.connects()
+
+    def connects(self) -> None:
+        """The client has another connection, which is in this state."""
+        self._sent = self._replied = 0
+        self._asked: dict[int, _Begins] = {}  # by how many come before
+        self._ends = ReplyEnds()
+        self._first: int | None = None  # the first byte of a reply that has begun
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all replies have come."""
+        return self._replied == self._sent
+
+    def sends(self, requests: Sequence[Sequence[bytes]], behind: int | None = None) -> None:
+        """These have been sent, as requests number `behind` and so on: if it is given, Redis has
+        refused those before, which were not told here."""
+        self._sent = self._sent if behind is None else behind
+        for words in requests:
+            begins = _read(words)
+            self._left -= 1
+            if begins is None or self._left < 0:
+                self.is_over = True
+                return
+            self._asked[self._sent] = begins
+            self._sent += 1
+
+    def introduces(self, requests: Sequence[Sequence[bytes]]) -> bool:
+        """The client says what it is called over another connection; False if too often."""
+        self._left -= len(requests)
+        self.introductions += [encode(tuple(words)) for words in requests]
+        return self._left >= 0
+
+    def from_redis(self, data: bytes) -> None:
+        """Takes what Redis sends."""
+        try:
+            ends = self._ends.take(data)
+        except ValueError:
+            self.is_over = True
+            return
+        begin = 0
+        for end in ends:
+            first = data[begin] if self._first is None else self._first
+            self._takes(self._asked.pop(self._replied, None), first != ERROR)
+            self._replied += 1
+            self._first, begin = None, end
+        if begin < len(data) and self._first is None:
+            self._first = data[begin]
+
+    def _takes(self, begins: _Begins | None, has_succeeded: bool) -> None:
+        if begins is None:
+            return
+        is_known = begins.may_succeed if has_succeeded else begins.may_fail
+        self.is_over = self.is_over or not is_known
+        if has_succeeded:
+            self.state = self.state._replace(**begins.sets)  # type: ignore[arg-type]
+            if begins.introduces:
+                self.introductions.append(encode(begins.introduces))
