@@ -4,15 +4,20 @@ the same state, and with nobody else."""
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
+from tests.docs.programs import GO, fetch, run, tool
 from tests.support.containers import AnyServer
+from tests.support.npm import CLIENTS
 from tests.support.raw_client import Connection, command
 from tests.support.redis_client import Client
 from tests.support.servers import Proxy
@@ -194,3 +199,35 @@ def test_clients_of_redis_py_share(world: World, protocol: int, user: dict[str, 
         assert _state(row, state) == state
         for client in clients:
             client.echo("mine")
+
+
+@contextmanager
+def _asked(words: Sequence[str], folder: Path) -> Iterator[None]:
+    """A program whose clients have all asked, and stay connected."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=folder, stdin=pipe, stdout=pipe, text=True) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        try:
+            assert program.stdout.readline() == "asked\n"
+            yield
+        finally:
+            program.stdin.close()
+
+
+def test_clients_of_ioredis_and_node_redis_share(world: World, ioredis: Path) -> None:
+    with _asked([tool("node"), "sharing.mjs", str(world.proxy.port)], ioredis):
+        states = [_state(row, ("anne", "", "1")) for row in world.having("getbit")]
+    assert sorted(states) in ([("anne", "2", "1"), ("anne", "3", "1")], [("anne", "", "1")] * 2)
+
+
+@pytest.mark.slow
+def test_clients_of_go_redis_share(world: World, tmp_path: Path) -> None:
+    go = tool("go")
+    shutil.copy(CLIENTS / "sharing.go", tmp_path)
+    run([go, "mod", "init", "sharing"], tmp_path, env=GO)
+    fetch("go-redis", [go, "get", "github.com/redis/go-redis/v9"], tmp_path, GO)
+    run([go, "build", "-o", "sharing", "sharing.go"], tmp_path, env=GO)
+    with _asked(["./sharing", str(world.proxy.port)], tmp_path):
+        (row,) = world.having("strlen")
+    assert _state(row, ("anne", "3", "1")) == ("anne", "3", "1")
