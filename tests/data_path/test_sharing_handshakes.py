@@ -125,6 +125,19 @@ def test_all_replies_are_those_of_redis_if_all_is_sent_at_once(
     assert told[0] == told[1]
 
 
+def test_all_may_be_sent_at_once_also_by_a_user_whose_rights_are_not_known_yet(
+    world: World,
+) -> None:
+    assert world.direct.ask("ACL", "SETUSER", "new", "on", ">n", "~*", "+@all") == b"OK"
+    asked = [("HELLO", 3, "AUTH", "new", "n"), ("SELECT", 1), ("SET", "k", "v"), ("GET", "k")]
+    client = world.begun([])
+    client.send(b"".join(command(*words) for words in asked))
+    assert client.read_many(len(asked))[1:] == [OK, OK, b"$1\r\nv\r\n"]
+    (row,) = world.ways(client)
+    assert _state(row, ("new", "3", "1")) == ("new", "3", "1")
+    assert world.direct.ask("ACL", "DELUSER", "new") == 1
+
+
 def test_those_in_another_state_do_not_share(world: World) -> None:
     world.direct.ask("HSET", "h", "f", "v")
     states = {state: beginning for beginning, state in BEGINNINGS.values()}
@@ -212,7 +225,7 @@ def _asked(words: Sequence[str], folder: Path) -> Iterator[None]:
             assert program.stdout.readline() == "asked\n"
             yield
         finally:
-            program.stdin.close()
+            program.kill()
 
 
 def test_clients_of_ioredis_and_node_redis_share(world: World, ioredis: Path) -> None:

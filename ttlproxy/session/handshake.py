@@ -7,7 +7,6 @@ same means the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 from typing import Final, NamedTuple
 
 from ttlproxy.wire import PARSER, encode
@@ -109,16 +108,19 @@ def _read(words: Sequence[bytes]) -> _Begins | None:
     return None if read is None else read(words)
 
 
-def split(data: bytes) -> tuple[bytes, list[list[bytes]]]:
-    """The bytes of the requests of this kind at the beginning of a chunk, and the requests: none
-    if there are none, or the chunk does not end with a request."""
-    requests = PARSER.whole(data) or []
+def first_request(data: bytes) -> tuple[bytes, list[bytes]] | None:
+    """The first request of a chunk, as bytes and as words, if it is of this kind; else None.
+
+    None also if the chunk does not end with a request.
+    """
+    requests = PARSER.whole(data)
     try:
-        found = list(takewhile(lambda words: _read(words) is not None, requests))
-        begin = b"".join(encode(tuple(words)) for words in found)
+        if requests and _read(words := requests[0]) is not None:
+            begin = encode(tuple(words))
+            return (begin, words) if data.startswith(begin) else None
     except (AttributeError, TypeError):  # hiredis accepts words that are no bulk strings
-        return b"", []
-    return (begin, found) if data.startswith(begin) else (b"", [])
+        pass
+    return None
 
 
 class Handshake:
@@ -144,21 +146,20 @@ class Handshake:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all replies have come."""
-        return self._replied == self._sent
+        """Whether all replies have come, or nobody knows which have."""
+        return self.is_over or self._replied == self._sent
 
-    def sends(self, requests: Sequence[Sequence[bytes]], behind: int | None = None) -> None:
-        """These have been sent, as requests number `behind` and so on: if it is given, Redis has
-        refused those before, which were not told here."""
-        self._sent = self._sent if behind is None else behind
-        for words in requests:
-            begins = _read(words)
-            self._left -= 1
-            if begins is None or self._left < 0:
-                self.is_over = True
-                return
-            self._asked[self._sent] = begins
-            self._sent += 1
+    def sends(self, words: Sequence[bytes], number: int | None = None) -> None:
+        """A request has been sent. `number`: so many were sent before, if they were not told here,
+        as Redis has refused them."""
+        self._sent = self._sent if number is None else number
+        begins = _read(words)
+        self._left -= 1
+        if begins is None or self._left < 0:
+            self.is_over = True
+            return
+        self._asked[self._sent] = begins
+        self._sent += 1
 
     def introduces(self, requests: Sequence[Sequence[bytes]]) -> bool:
         """The client says what it is called over another connection; False if too often."""

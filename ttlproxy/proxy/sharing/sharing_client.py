@@ -18,7 +18,7 @@ from ttlproxy.proxy.redis_connection import Backend
 from ttlproxy.proxy.sharing.seat import Seat
 from ttlproxy.proxy.slow_clients import Activity
 from ttlproxy.session import Session, Step
-from ttlproxy.session.handshake import ConnectionState, Handshake, split
+from ttlproxy.session.handshake import ConnectionState, Handshake, first_request
 from ttlproxy.wire.reply_ends import ERROR
 
 # A client that has so many bytes of replies to take gets a connection of its own, where Redis waits
@@ -49,7 +49,7 @@ class SharingClient(Client):
         self.seat: Seat | None = None
         self._rest = b""  # an incomplete request, which waits for its end
         self._handshake = Handshake()
-        self._sending: list[list[bytes]] = []  # requests of it, on their way to its own connection
+        self._sending: list[bytes] = []  # a request of it, on its way to its own connection
         self._settled: asyncio.Future[None] | None = None  # done when it has the replies to these
         self._is_beginning = True  # its own connection, if it has one, may be left again
         self._must_leave = False  # with its next request, for good
@@ -102,18 +102,19 @@ class SharingClient(Client):
             settled.set_result(None)
 
     def _logs_in(self, data: bytes, number: int) -> None:
-        if self._is_beginning:
-            _, requests = split(data)
-            self._handshake.sends(requests[-1:], number)
-            self._is_beginning = bool(requests)
+        found = first_request(data)
+        if found is None or found[0] != data:
+            self._stays()
+        else:
+            self._handshake.sends(found[1], number)
 
     def _begin(self, session: Session, data: bytes) -> None:
         """Handles a chunk for its own connection, or the first one for a shared one."""
-        begin, requests = split(data)
-        if self._handshake.is_over or not (self._serving.now and self._backend):
+        found = first_request(data)
+        if self._handshake.is_over or not self._serving.now:
             self._stay(data)
-        elif requests:
-            self._sending = requests
+        elif found is not None:
+            begin, self._sending = found  # alone, so that the session withholds no part of it
             super().data_received(begin)
             self._goes_on(data[len(begin) :])
         elif session.shares(data) is None:
@@ -130,8 +131,9 @@ class SharingClient(Client):
             self._early += rest
 
     def sent(self, session: Session, step: Step) -> None:
-        sending, self._sending = self._sending, []
-        self._handshake.sends(sending)
+        if self._sending:
+            self._handshake.sends(self._sending)
+            self._sending = []
         super().sent(session, step)
 
     def _stay(self, data: bytes) -> None:
@@ -269,12 +271,12 @@ class SharingClient(Client):
     async def _is_prepared(self, own: Backend, has_sent: bool) -> bool:
         """Brings a new connection into the state of the shared one. `has_sent`: it has sent
         requests over that; False if Redis refuses it."""
-        first = self._handshake.state.requests
-        if not (first or has_sent):
+        requests = self._handshake.state.requests
+        if not (requests or has_sent):
             return True
-        replies = await own.pings([*first, *self._handshake.introductions])
-        done = [reply for reply in replies[: len(first)] if reply[0] != ERROR]
-        return len(done) == len(first)
+        replies = await own.pings([*requests, *self._handshake.introductions])
+        done = [reply for reply in replies[: len(requests)] if reply[0] != ERROR]
+        return len(done) == len(requests)
 
 
 class TimedSharingClient(TimedClient, SharingClient):
