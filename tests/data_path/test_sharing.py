@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from tests.conftest import StartProxy, StartServer
-from tests.support.admin_pages import FLAGS, metric, pages
+from tests.support.admin_pages import FLAGS, becomes, metric, pages
 from tests.support.containers import AnyServer
 from tests.support.processes import wait_until
 from tests.support.raw_client import Connection, command
@@ -293,6 +293,33 @@ def test_wait_waits_for_what_was_written_before_over_the_shared_connection(
             assert client.ask("WAIT", 1, 50) == b":0\r\n"
         finally:
             os.kill(replica.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (command("SELECT", 1), "handshake"),
+        (command("WATCH", "k"), "command"),
+        (command("SELECT", 1) * 17, "command"),
+        (b"GETRANGE k 0 1\r\n", "form"),
+        (command("SET", "k", "v" * 70_000), "form"),
+    ],
+    ids=["SELECT", "WATCH", "SELECT again and again", "inline", "large"],
+)
+def test_who_leaves_is_counted_by_why(
+    sharing_proxy: Proxy, sharing: list[Connection], request_: bytes, reason: str
+) -> None:
+    admin, client = pages(sharing_proxy), sharing[0]
+    series = "ttlproxy_sharing_left_total"
+    before = metric(admin, series, reason=reason)
+    becomes(admin, 4, "ttlproxy_sharing_clients")
+    assert metric(admin, "ttlproxy_shared_connections") >= 1
+    client.send(request_)
+    client.read_many(request_.count(b"SELECT") or 1)
+    assert metric(admin, "ttlproxy_sharing_clients") == 3
+    assert client.ask("ECHO", "mine") == ECHO
+    assert metric(admin, series, reason=reason) == before + 1
+    assert metric(admin, "ttlproxy_sharing_clients") == 3 + (reason == "handshake")
 
 
 def test_round_trips_are_measured(sharing_proxy: Proxy, sharing: list[Connection]) -> None:

@@ -19,6 +19,7 @@ ACTIONS = ("lpush", "rpush", "xadd", "publish", "spublish", "keep")
 SIGNED = ("deferred", "rule")
 HANDLED = ("forwarded", "rewritten", "virtual")
 HELD = ("reap", "look_up", "claim", "rules", "redis")
+LEFT_SHARING = ("handshake", "command", "form", "unread", "refused")
 LOADS = ("read", "inherited")
 DIALS_FAILED = ("refused", "timeout", "tls", "dns", "other")
 PARKED = ("wrongtype", "noperm", "oom", "unreachable", "other")
@@ -154,6 +155,23 @@ class Connections:
         self.waiting = 0
 
 
+class Sharing:
+    """Connections to Redis that clients share.
+
+    connections: those that are open; clients: those that share one; left: how often a client got or
+    kept a connection of its own, by why: handshake (AUTH, HELLO or SELECT, after which it may share
+    again), command (one that may not be shared), form (inline, too large, cut), unread (it does not
+    take its replies), refused (there was no shared connection for it)
+    """
+
+    __slots__ = ("clients", "connections", "left")
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.clients = 0
+        self.left: Counter[str] = Counter()
+
+
 class Handled:
     """How many of the clients' requests were handled in each way.
 
@@ -192,8 +210,9 @@ class Counters:
     clients, by who closed them: client, redis, or the proxy: refused, held (longer than hold_max),
     drained, cut_off (the drain took too long), moved (other server, or its role changed), error,
     idle, stalled (read nothing for too long), buffers (all clients together took too much memory);
-    nodes: counts about each server; dials: connections to Redis, of clients, the link and the
-    reaper; tls_failures: TLS handshakes of clients that failed, not those that the client left.
+    sharing: connections that clients share; nodes: counts about each server; dials: connections to
+    Redis, of clients, the link and the reaper; tls_failures: TLS handshakes of clients that failed,
+    not those that the client left.
     """
 
     __slots__ = (
@@ -221,6 +240,7 @@ class Counters:
         "script_trips",
         "script_trips_failed",
         "script_trips_ms",
+        "sharing",
         "swept_entries",
         "tls_failures",
         "to_clients",
@@ -244,6 +264,7 @@ class Counters:
         self.script_trips: Counter[str] = Counter()
         self.script_trips_failed: Counter[str] = Counter()
         self.script_trips_ms: dict[str, float] = {}
+        self.sharing = Sharing()
         self.to_clients = Tally()
         self.to_redis = Tally()
         self.swept_entries = 0

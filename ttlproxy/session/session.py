@@ -113,6 +113,13 @@ class Session(State):
         """The same for a chunk that may end within a request."""
         return None if self.stranger else shareable.read_cut(data, self._router.shareable)
 
+    def may_share(self, data: bytes) -> bool:
+        """Whether the commands of a chunk may go there in another form, as far as it can be read;
+        True also for what cannot."""
+        requests = PARSER.whole(data)
+        names = self._router.shareable
+        return requests is None or all(args[0] in names for args in requests)
+
     def passes_read(self, data: bytes, requests: list[list[bytes]]) -> bool:
         """`passes` for whole requests: `data` as they were sent, and their words."""
         if self._must_parse:

@@ -21,6 +21,7 @@ from ttlproxy.core.counters import (
     HANDLED,
     HELD,
     KINDS,
+    LEFT_SHARING,
     LOADS,
     PARKED,
     SIGNED,
@@ -241,6 +242,28 @@ METRICS: Final = (
         lambda source: source.server.buffered_bytes(),
         "to",
         ("clients", "redis"),
+    ),
+    MetricSpec(
+        "ttlproxy_shared_connections",
+        "gauge",
+        "connections to Redis that clients share (--share-upstream)",
+        lambda source: source.counters.sharing.connections,
+    ),
+    MetricSpec(
+        "ttlproxy_sharing_clients",
+        "gauge",
+        "clients that share a connection to Redis",
+        lambda source: source.counters.sharing.clients,
+    ),
+    MetricSpec(
+        "ttlproxy_sharing_left_total",
+        "counter",
+        "how often a client got or kept a connection to Redis of its own where clients share, by"
+        " why: AUTH, HELLO or SELECT, after which it may share again; a command that may not be"
+        " shared; the form of a request; replies that it does not read; no shared connection",
+        lambda source: _by(source.counters.sharing.left, LEFT_SHARING),
+        "reason",
+        LEFT_SHARING,
     ),
     MetricSpec(
         "ttlproxy_held_connections",

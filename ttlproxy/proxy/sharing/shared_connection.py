@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Protocol, cast
 
-from ttlproxy.core.counters import Connections, Tally
+from ttlproxy.core.counters import Connections, Sharing, Tally
 from ttlproxy.net.keepalive import keep_alive
 from ttlproxy.net.undelivered import undelivered
 from ttlproxy.proxy.redis_connection import HIGH, LOW
@@ -78,12 +78,14 @@ class SharedConnection(asyncio.Protocol):
         term: Callable[[], int],
         tally: Tally,
         connections: Connections,
+        sharing: Sharing,
         keepalive_s: int,
         first: Sequence[bytes],
     ) -> None:
         """`dial(self)` connects, and raises OSError; `forget(self)` is called when it is lost;
-        `term()`: the link's term; `tally`, `connections`: count the bytes that it sends, and that
-        it is there; `first`: the requests that come first, none of which may fail."""
+        `term()`: the link's term; `tally`, `connections`, `sharing`: count the bytes that
+        it sends, that it is there, and its clients; `first`: the requests that come first, none of
+        which may fail."""
         self.riders: set[Rider] = set()
         self.term = term()
         self.is_lost = False
@@ -91,6 +93,7 @@ class SharedConnection(asyncio.Protocol):
         self._term = term
         self._tally = tally
         self._connections = connections
+        self._sharing = sharing
         self._keepalive_s = keepalive_s
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -122,6 +125,7 @@ class SharedConnection(asyncio.Protocol):
             raise ConnectionError("Redis has closed the connection at once")
         self._is_open = True
         self._connections.now += 1
+        self._sharing.connections += 1
         if self._is_full:
             self._tell_full(False)
         self._flush()
@@ -210,13 +214,16 @@ class SharedConnection(asyncio.Protocol):
     def join(self, rider: Rider) -> None:
         """One more client shares it."""
         self.riders.add(rider)
+        self._sharing.clients += 1
         if self._is_full:
             rider.full(True)
 
     def leave(self, rider: Rider) -> None:
         """A client shares it no longer. If its server is not served any more, the last one ends
         it."""
-        self.riders.discard(rider)
+        if rider in self.riders:
+            self.riders.remove(rider)
+            self._sharing.clients -= 1
         if not self.riders and self.term != self._term():
             self.close()
 
@@ -256,6 +263,7 @@ class SharedConnection(asyncio.Protocol):
             return
         self.is_lost = True
         self._connections.now -= self._is_open
+        self._sharing.connections -= self._is_open
         self._forget(self)
         owed = dict.fromkeys(rider for rider, _ in self._owed)
         if self._left and self._first is not None:

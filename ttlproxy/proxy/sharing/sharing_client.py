@@ -104,21 +104,23 @@ class SharingClient(Client):
     def _logs_in(self, data: bytes, number: int) -> None:
         found = first_request(data)
         if found is None or found[0] != data:
-            self._stays()
+            self._stays("form")
         else:
             self._handshake.sends(found[1], number)
 
     def _begin(self, session: Session, data: bytes) -> None:
         """Handles a chunk for its own connection, or the first one for a shared one."""
         found = first_request(data)
-        if self._handshake.is_over or not self._serving.now:
-            self._stay(data)
+        if not self._serving.now:
+            self._stay(data, "refused")
+        elif self._handshake.is_over:
+            self._stay(data, "command")
         elif found is not None:
             begin, self._sending = found  # alone, so that the session withholds no part of it
             super().data_received(begin)
             self._goes_on(data[len(begin) :])
         elif session.shares(data) is None:
-            self._stay(data)
+            self._stay(data, "form" if session.may_share(data) else "command")
         else:
             self._early = data + self._early
             self._hold(self._join, "shared connection")
@@ -136,13 +138,15 @@ class SharingClient(Client):
             self._sending = []
         super().sent(session, step)
 
-    def _stay(self, data: bytes) -> None:
-        """Handles a chunk that leaves it with its own connection for good."""
-        self._stays()
+    def _stay(self, data: bytes, why: str) -> None:
+        """Handles a chunk that leaves it with its own connection for good; `why`: one of
+        LEFT_SHARING."""
+        self._stays(why)
         super().data_received(data)
 
-    def _stays(self) -> None:
+    def _stays(self, why: str) -> None:
         self._is_beginning = False
+        self._left(why)
         if isinstance(self._backend, Backend):
             self._backend.client_takes(self.write)
 
@@ -165,7 +169,7 @@ class SharingClient(Client):
             async with asyncio.timeout(server.settings.connect_timeout):
                 seat = await server.seat(self, handshake.state)
         except (OSError, TimeoutError):
-            self._stays()
+            self._stays("refused")
             return
         self.seat = self._backend = seat
         own.watch_no_more()
@@ -236,8 +240,15 @@ class SharingClient(Client):
 
     # Inside.
 
+    def _left(self, why: str) -> None:
+        self._server.counters.sharing.left[why] += 1
+
     def _leave(self, data: bytes) -> None:
-        """Handles a chunk with a connection of its own."""
+        """Handles a chunk with a connection of its own; what that is may let it come back."""
+        if self._must_leave:
+            self._left("unread")
+        elif first_request(data):
+            self._left("handshake")
         self._early = data + self._early
         self._hold(self._change_over, "change of connection")
 

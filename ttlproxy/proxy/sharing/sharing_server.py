@@ -86,6 +86,7 @@ class SharingServer(Server):
             self._term,
             self.counters.to_redis,
             link.context.connections,
+            self.counters.sharing,
             self.settings.tcp_keepalive,
             pool.state.requests,
         )
