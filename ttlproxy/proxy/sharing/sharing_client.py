@@ -1,8 +1,9 @@
 """A client that shares a connection to Redis with others until it needs one of its own.
 
 Only whole requests that may go there do (`Session.shares`), in chunks of which the session gets no
-other ones. So nothing is half done when the client leaves, with the first request that may not: it
-waits for its last reply, and connects.
+other ones but those of its handshake. So nothing is half done when the client leaves, with the
+first request that may not: it waits for its last reply, and connects. After a handshake it comes
+back.
 """
 
 from __future__ import annotations
