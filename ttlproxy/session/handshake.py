@@ -164,8 +164,10 @@ class Handshake:
     def introduces(self, requests: Sequence[Sequence[bytes]]) -> bool:
         """The client says what it is called over another connection; False if too often."""
         self._left -= len(requests)
+        if self._left < 0:
+            return False
         self.introductions += [encode(tuple(words)) for words in requests]
-        return self._left >= 0
+        return True
 
     def from_redis(self, data: bytes) -> None:
         """Takes what Redis sends."""

@@ -45,7 +45,6 @@ class Seat:
     """
     count: how many requests the next bytes for Redis are
     owed: replies that are to come
-    is_slow: the client does not keep up
     """
 
     most_at_once = sys.maxsize  # no other client's requests may come between ours
@@ -70,7 +69,7 @@ class Seat:
         self._received = 0
         self._is_gone = False
         self._watched: RoundTrip | None = None  # requests and replies go by it
-        self.is_slow = False
+        self._is_slow = False  # the client does not keep up
         self._is_full = False  # Redis does not keep up
         self._when_settled: Callable[[], None] | None = None
         connection.join(self)
@@ -83,14 +82,14 @@ class Seat:
         if self._is_gone:
             return
         self._to_client(data)
-        if self.is_slow:
+        if self._is_slow:
             self._client.reads_slowly()
         if not self.owed and self._when_settled is not None:
             self._settle()
 
     def full(self, is_full: bool) -> None:
         self._is_full = is_full
-        self._client.full(self._is_full or self.is_slow)
+        self._client.full(self._is_full or self._is_slow)
 
     def lost(self) -> None:
         self.owed = 0
@@ -155,8 +154,8 @@ class Seat:
 
     def pause(self, is_full: bool) -> None:
         """The client does not keep up, or keeps up again: the others go on."""
-        self.is_slow = is_full
-        self._client.full(self._is_full or self.is_slow)
+        self._is_slow = is_full
+        self._client.full(self._is_full or self._is_slow)
 
     def ignore(self) -> None:
         self._is_gone = True
@@ -187,7 +186,7 @@ class Seat:
         self._is_gone = True
         self._when_settled = None
         self._connection.leave(self)
-        if self._is_full or self.is_slow:
+        if self._is_full or self._is_slow:
             self._client.full(False)
 
     abort = close

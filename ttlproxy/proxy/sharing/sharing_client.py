@@ -54,6 +54,7 @@ class SharingClient(Client):
         self._settled: asyncio.Future[None] | None = None  # done when it has the replies to these
         self._is_beginning = True  # its own connection, if it has one, may be left again
         self._must_leave = False  # with its next request, for good
+        self._is_slow = False  # it does not keep up
 
     # From the event loop.
 
@@ -210,6 +211,14 @@ class SharingClient(Client):
         super()._gone()
         self.seat = None
 
+    def pause_writing(self) -> None:
+        self._is_slow = True
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._is_slow = False
+        super().resume_writing()
+
     @property
     def watchable(self) -> Seat | None:
         return self.seat
@@ -275,10 +284,12 @@ class SharingClient(Client):
             return
         self.send_by(own.write)
         session.owner.has_settled = own.has_settled
-        own.pause(seat.is_slow)
+        own.pause(self._is_slow)
         self._is_beginning = not self._must_leave
         if self._is_beginning:
             self.follow(own)
+        if session.stranger:
+            own.count_lines()
 
     async def _is_prepared(self, own: Backend, has_sent: bool) -> bool:
         """Brings a new connection into the state of the shared one. `has_sent`: it has sent
