@@ -1,4 +1,4 @@
-"""A rolling restart under load loses nothing: `python -m tests.chaos.rolling` goes on for longer."""
+"""A rolling restart under load loses nothing: `python -m tests.chaos.rolling` goes on with it."""
 
 from __future__ import annotations
 
