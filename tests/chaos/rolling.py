@@ -1,8 +1,9 @@
 """A rolling restart under load: one proxy after the other is drained, and another takes its place.
 
 `python -m tests.chaos.rolling --proxies 12 --seconds 60` restarts them again and again. Clients
-write, read and come back to another proxy, while elements expire. It prints its numbers, how late
-the last element went, and has exit code 1 for a fault.
+write, read and come back to another proxy, while elements expire. With `--kill` proxies are killed
+instead of drained, and `--beside 1000` attaches so many more, which nobody uses. It prints its
+numbers, for how long the last element was due, and has exit code 1 for a fault.
 """
 
 from __future__ import annotations
@@ -13,22 +14,27 @@ import sys
 import threading
 import time
 from collections import Counter
-from contextlib import ExitStack, closing
+from collections.abc import Sequence
+from contextlib import ExitStack, closing, suppress
 from random import Random
 from typing import Any, Final
 
+from tests.bench.fleet import Fleet, Size
 from tests.chaos.history import Excuses, ServersClock
 from tests.chaos.run import Account
 from tests.chaos.system import machine_ms
 from tests.chaos.trial import judged, through
-from tests.chaos.writers import Round
+from tests.chaos.writers import Actor, InDoubtError, Reader, Round, TaskWriter, Writer
 from tests.support.redis_client import Client, Word
-from tests.support.servers import Binary, Proxy, Server, find_binaries
+from tests.support.servers import Proxy, Server, find_binaries
 from ttlproxy.core.keys import Keys
 
 _LOOK_S: Final = 0.01
 # What is due is gone after so long, whichever proxy has just ended.
-LATE_MS: Final = 2000
+_LATE_MS: Final = 2000
+# Of the proxies beside, so many are real links, the others replay what a real one sends.
+_REAL: Final = 100
+_START_S: Final = 10.0
 
 
 class Tier:
@@ -72,6 +78,13 @@ class Tier:
         old.stop()
         return old.faults
 
+    def kill(self, number: int) -> list[str]:
+        """The same, but kills this one first."""
+        old = self.proxies[number]
+        old.kill()
+        self.proxies[number] = self._started()
+        return old.faults
+
     def _started(self) -> Proxy:
         proxy = Proxy(self.master.url, *self._words, forked=self._forked)
         self._stack.callback(proxy.remove)
@@ -109,14 +122,26 @@ class Overdue(threading.Thread):
         self.join()
 
 
+class _Unread(Actor):
+    """Writes keys that nobody reads: only the reaper ends their elements."""
+
+    def step(self) -> None:
+        key, due_ms = f"{self._round.name}:unread:{self._name()}", self._round.due(self._chance)
+        with suppress(InDoubtError):
+            self._ask([("SADDEX", key, "PXAT", due_ms, "MEMBERS", 1, "m")])
+
+
 class _Round(Round):
     """Deadlines are so near that many elements are due while a proxy is replaced."""
 
     near_ms = (20, 500)
+    kinds_of_clients = (Writer, Writer, Writer, Reader, TaskWriter, _Unread)
 
 
-def restart(tier: Tier, seed: int, seconds: float = 0.0) -> Account:
-    """Replaces each proxy once, and goes on with that for so many seconds."""
+def restart(tier: Tier, seed: int, seconds: float = 0.0, *, kills: bool = False) -> Account:
+    """Replaces each proxy once, and goes on with that for so many seconds. `kills`: no proxy is
+    drained."""
+    replace = tier.kill if kills else tier.replace
     round_, chance, counts = _Round(tier, 0, seed), Random(seed), Counter[str]()
     through(tier, "ONEXPIRE", f"{round_.name}:ruled:*", "XADD", round_.fired)
     clients, faults, until_s = round_.clients(), list[str](), time.monotonic() + seconds
@@ -126,7 +151,7 @@ def restart(tier: Tier, seed: int, seconds: float = 0.0) -> Account:
         try:
             while not counts["replaced"] or time.monotonic() < until_s:
                 for number in chance.sample(range(len(tier.proxies)), len(tier.proxies)):
-                    faults += tier.replace(number)
+                    faults += replace(number)
                     counts["replaced"] += 1
         finally:
             round_.stop.set()
@@ -135,19 +160,27 @@ def restart(tier: Tier, seed: int, seconds: float = 0.0) -> Account:
         if round_.failures:
             raise RuntimeError(f"a client has failed: {round_.failures}")
         faults += judged(tier, round_)
+    unread = tier.ask(tier.master, "KEYS", f"{round_.name}:unread:*")
+    faults += [f"{len(unread)} keys that nobody reads are left"] * bool(unread)
     counts["late by ms"] = round(overdue.most_ms)
     return Account(counts + round_.counts, faults)
 
 
-def _trial(binary: Binary, proxies: int, seed: int, seconds: float, words: list[str]) -> Account:
-    server = Server(binary)
+def _trial(options: argparse.Namespace) -> Account:
+    server = Server(find_binaries()[options.redis], "--maxclients", "12000")
     with ExitStack() as stack:
         stack.callback(server.remove)
         server.start()
-        with Tier(server, proxies, *words, forked=False) as tier:
-            account = restart(tier, seed, seconds)
+        words: Sequence[str] = options.words
+        tier = stack.enter_context(Tier(server, options.proxies, *words, forked=True))
+        if options.beside:
+            real = min(options.beside, _REAL)
+            beside = Fleet(server, Size(real, options.beside - real), words)
+            stack.callback(beside.close)
+            beside.start(_START_S)
+        account = restart(tier, options.seed, options.seconds, kills=options.kill)
     late_ms = account.counts["late by ms"]
-    late = [f"something was due for {late_ms} ms"] if late_ms > LATE_MS else []
+    late = [f"something was due for {late_ms} ms"] if late_ms > _LATE_MS else []
     return Account(account.counts, [*account.faults, *late])
 
 
@@ -156,12 +189,13 @@ def main() -> int:
     parser.add_argument("--proxies", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--beside", type=int, default=0)
     parser.add_argument("--redis", default="7.0", help="its version (default: 7.0)")
     parser.add_argument("words", nargs="*", help="settings of the proxies, behind --")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    binary = find_binaries()[options.redis]
-    account = _trial(binary, options.proxies, options.seed, options.seconds, options.words)
+    account = _trial(options)
     for name, count in account.counts.items():
         print(f"{name:20}{count:>10,}")
     for fault in account.faults:

@@ -130,7 +130,7 @@ class Round:
         return False
 
     def clients(self) -> list[threading.Thread]:
-        kinds = self.kinds_of_clients or (Writer, Writer, Writer, Reader, _Tasks)
+        kinds = self.kinds_of_clients or (Writer, Writer, Writer, Reader, TaskWriter)
         return [
             threading.Thread(target=self._run, args=(kind, number), name=kind.__name__)
             for number, kind in enumerate(kinds)
@@ -349,7 +349,7 @@ class Writer(Actor):
         return [Step(persist, {1: State(kept), None: State(kept)}.get)]
 
 
-class _Tasks(Actor):
+class TaskWriter(Actor):
     """Defers, cancels, and writes fields that a rule hands on."""
 
     def step(self) -> None:
