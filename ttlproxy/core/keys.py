@@ -169,6 +169,15 @@ class Keys:
             return self.prefix + TAGGED + key
         return b"%s{%s}:%s" % (self.prefix, self._tags[crc_hqx(key, 0) % SLOTS], key)
 
+    def indexes_and_claims(self, keys: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """The `index` of each key, and its `claim`: faster than one by one if none has a tag."""
+        prefix, tags, said = self.prefix, self._tags, self.prefix + CLAIM
+        if b"{" in b"".join(keys):
+            indexes = list(map(self.index, keys))
+            return indexes, list(map(self.claim_beside, indexes))
+        tails = [b"{%s}:%s" % (tags[crc_hqx(key, 0) % SLOTS], key) for key in keys]
+        return [prefix + tail for tail in tails], [said + tail for tail in tails]
+
     def _beside(self, kind: bytes, key: bytes) -> bytes:
         """The name of what else is kept for `key`, in the same slot."""
         return self.prefix + kind + self.index(key)[len(self.prefix) :]
