@@ -75,6 +75,12 @@ def _tags() -> tuple[bytes, ...]:
     return tuple(found[number] for number in range(SLOTS))
 
 
+@cache
+def _heads() -> tuple[bytes, ...]:
+    """For each slot, what is between the prefix and a key without a hash tag in an index's name."""
+    return tuple(b"{%s}:" % tag for tag in _tags())
+
+
 def escaped(text: bytes) -> bytes:
     """The glob that matches `text` and nothing else."""
     return b"".join(
@@ -171,11 +177,11 @@ class Keys:
 
     def indexes_and_claims(self, keys: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
         """The `index` of each key, and its `claim`: faster than one by one if none has a tag."""
-        prefix, tags, said = self.prefix, self._tags, self.prefix + CLAIM
+        prefix, said, heads = self.prefix, self.prefix + CLAIM, _heads()
         if b"{" in b"".join(keys):
             indexes = list(map(self.index, keys))
             return indexes, list(map(self.claim_beside, indexes))
-        tails = [b"{%s}:%s" % (tags[crc_hqx(key, 0) % SLOTS], key) for key in keys]
+        tails = [heads[crc_hqx(key, 0) % SLOTS] + key for key in keys]
         return [prefix + tail for tail in tails], [said + tail for tail in tails]
 
     def _beside(self, kind: bytes, key: bytes) -> bytes:

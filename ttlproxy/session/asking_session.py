@@ -29,9 +29,10 @@ class AskingSession(Session):
                     keys.add(args[1])
                 else:
                     keys.update(find(args[0]).keys(args))
+            b"".join(keys)
         except (AttributeError, IndexError, TypeError):
             return []  # no name, no key, or no bulk string, which hiredis allows
-        found = self.registry.unknown(key for key in keys if key.__class__ is bytes)
+        found = self.registry.unknown(keys)
         if found:
             self._read = None
         return found
