@@ -176,8 +176,6 @@ def test_of_many_keys_that_are_named_together_those_with_deadlines_are_found(
                 writer.ask("HSETEX", key, "PXAT", FAR_MS, "FIELDS", 1, "f", "v")
             reads = [("HGET", key, "f") for key in keys]
             assert client.ask_many(reads).count(b"v") == 10
-            writer.ask_many([("HPEXPIREATFIELD", key, "f", 1) for key in keys[::10]])
-            assert client.ask_many(reads) == [None] * 100
             client.ask_many([("HSET", key, "f", "w") for key in keys])
             assert client.ask_many([("HTTLFIELD", key, "f") for key in keys]) == [-1] * 100
 
