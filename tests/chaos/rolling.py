@@ -160,6 +160,7 @@ def restart(tier: Tier, seed: int, seconds: float = 0.0, *, kills: bool = False)
         if round_.failures:
             raise RuntimeError(f"a client has failed: {round_.failures}")
         faults += judged(tier, round_)
+    faults += [fault for proxy in tier.proxies for fault in proxy.faults]
     unread = tier.ask(tier.master, "KEYS", f"{round_.name}:unread:*")
     faults += [f"{len(unread)} keys that nobody reads are left"] * bool(unread)
     counts["late by ms"] = round(overdue.most_ms)
